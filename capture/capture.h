@@ -1,0 +1,136 @@
+/*
+ * capture.h - the narrow interface of capture/: everything that preload/ may call.
+ *
+ * preload/ decides *that* a driver call came in and which one; capture/ decides what it means.
+ * Every function here may be called from any thread, takes no lock on entry that is held across a
+ * real driver call of another stream, and never calls a hooked entry point.
+ *
+ * Stream handles: `stream` is what the program passed. `ptsz` tells whether the entry point was a
+ * _ptsz/_ptds variant: there NULL names the per-thread default stream, elsewhere the legacy one
+ * (cuda.h, "Stream synchronization behavior").
+ *
+ * Return values are CUresult. A CUDA_SUCCESS from a boundary function means "go on with the real
+ * call"; anything else is an error that the driver gave earlier for work that was deferred, which
+ * the caller returns if the real call itself succeeds.
+ */
+#ifndef AG_CAPTURE_H
+#define AG_CAPTURE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "preload/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
+
+/*
+ * Number of streams that have seen an op since their last boundary. While it is 0 a barrier has
+ * nothing to do: the assembly stubs compare it and tail-jump to the driver.
+ */
+extern _Atomic uint32_t ag_open_streams;
+
+/*
+ * Called once, after the real driver table is filled and before the first hook is handed out.
+ * `observe_only` is set where the driver is not one that replay is known to be safe on (older than
+ * 12.4, or its getter's answers are not its exports).
+ */
+void ag_capture_start(bool observe_only, const char *why);
+
+/* One reason more to replay nothing from now on (an export table nobody knows, CUPTI attached, ...).
+ * Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
+void ag_capture_observe_only(const char *why);
+
+/* ---- ops: recordable stream operations -------------------------------------------------------- */
+
+/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in cuLaunchKernel;
+ * `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was called: eager
+ * submission of a launch that is not deferred calls that same entry point with the same arguments. */
+struct ag_launch {
+    enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
+    bool ptsz;
+    CUfunction func; /* a CUfunction, or a CUkernel cast to one (cudart 13 does that) */
+    unsigned int grid[3];
+    unsigned int block[3];
+    unsigned int shared_bytes;
+    CUstream stream;
+    void **params;
+    void **extra;
+    const CUlaunchAttribute *attrs;
+    unsigned int num_attrs;
+};
+CUresult ag_capture_launch(const struct ag_launch *launch);
+
+/* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1 for
+ * the 1-D forms), `pitch` in bytes. Makes the call itself (eagerly, or as part of a graph). */
+struct ag_memset {
+    enum ag_sym sym;
+    bool ptsz;
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elem_size;
+    size_t width;
+    size_t height;
+    CUstream stream;
+};
+CUresult ag_capture_memset(const struct ag_memset *fill);
+
+/* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync. `bytes` long; the kinds of memory are looked up. Makes
+ * the call itself. */
+struct ag_copy {
+    enum ag_sym sym;
+    bool ptsz;
+    CUdeviceptr dst;
+    CUdeviceptr src;
+    size_t bytes;
+    CUstream stream;
+};
+CUresult ag_capture_copy(const struct ag_copy *copy);
+
+/* ---- boundaries ------------------------------------------------------------------------------- */
+
+/* A call on one stream that is not an op (event record, host copy, callback, sync of a stream ...).
+ * Submits what that stream has deferred, and what must be ordered before it on other streams
+ * (legacy stream). `blocks` tells that the calling thread will wait for the GPU in the call, so that
+ * everything this thread has deferred on any stream is submitted too. */
+CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
+
+/* A call that may observe or change anything: submits what every stream has deferred. */
+CUresult ag_capture_barrier(enum ag_sym sym);
+
+/* The C side of the assembly barrier stubs and of anything that cannot return an error. An error met
+ * stays pending for the next call that may return it. */
+void ag_capture_barrier_quiet(enum ag_sym sym);
+void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
+
+/* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself -------- */
+
+/* Before cuModuleUnload, cuLibraryUnload, cuLinkDestroy and the like: every function handle may die. */
+void ag_capture_functions_die(enum ag_sym sym);
+/* Before cuCtxDestroy, cuDevicePrimaryCtxReset/Release, cuGreenCtxDestroy. `ctx` NULL: any context. */
+void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
+/* Before cuStreamDestroy. */
+CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
+/* Before cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
+ * cuKernelSetCacheConfig: `attribute` and `value` as given (cache and shared-memory configs pass
+ * -1 and -2 as attribute). Setting the value that was set last is no change and flushes nothing. */
+void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym);
+
+/* ---- the program's own captures (class CAPTURE) ------------------------------------------------ */
+
+/* Before cuStreamBeginCapture*: flushes everything; while any capture is active nothing is deferred
+ * or built. `began` afterwards tells whether the real call succeeded. */
+void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym);
+void ag_capture_program_capture_began(bool succeeded);
+/* After a cuStreamEndCapture that ended a capture (whether it returned a graph or an error). */
+void ag_capture_program_capture_ended(void);
+
+/* ---- process ---------------------------------------------------------------------------------- */
+
+/* In the child of fork: pass everything through from now on, take no lock, forget all state. */
+void ag_capture_after_fork_in_child(void);
+/* Whether hooks do anything at all; false in a fork's child and with AUTOGRAPH=0. */
+bool ag_capture_active(void);
+/* At exit, from a place where the driver still works: flush, stop threads, print the summary. */
+void ag_capture_finish(void);
+
+#endif
