@@ -1,0 +1,56 @@
+/*
+ * example.h - what every example needs besides CUDA: repetitions, medians, checksums, one result
+ * line.
+ *
+ * The result line is for machines and stays stable:
+ *   RESULT name=loop binding=driver variant=sync-step us_per_launch=4.310
+ * checksum=0x0123456789abcdef check=ok With --paced a program stops before each repetition, prints
+ * "READY" and waits for a line on stdin, and prints "TIME <us per launch>" after it. A harness can
+ * so run several programs turn by turn.
+ */
+#ifndef EXAMPLE_H
+#define EXAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ex_pace {
+    int repetitions; /* measured; one more runs before them and is not measured */
+    bool paced;
+};
+
+/* Wall-clock time in microseconds from an arbitrary start. */
+double ex_now_us(void);
+
+/* Runs `repetition(arg)` once to warm up and then pace->repetitions times. Returns the median of
+ * the wall-clock times in microseconds, divided by launches_per_repetition. `repetition` must leave
+ * the GPU idle when it returns. */
+double ex_measure(const struct ex_pace *pace, void (*repetition)(void *), void *arg,
+                  double launches_per_repetition);
+
+/* FNV-1a over bytes. */
+uint64_t ex_checksum(const void *data, size_t bytes);
+
+/* A reproducible well-mixed value of `x`. */
+uint32_t ex_hash(uint32_t x);
+
+/* Prints the result line; returns the exit status of the program: 0 where `correct`, else 1. */
+int ex_result(const char *name, const char *binding, const char *variant, double us_per_launch,
+              uint64_t checksum, bool correct);
+
+/* A number from the command line, at least `least`; otherwise says so and exits with status 2. */
+long ex_number(const char *option, const char *text, long least);
+
+/* The path of a file that lies beside the running program. The caller frees it. */
+char *ex_beside_program(const char *file);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

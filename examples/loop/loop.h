@@ -1,0 +1,62 @@
+/*
+ * loop.h - the published loop: a step is a row of short kernels, and the program does many steps.
+ *
+ * What is shared by its bindings (cudart and the driver API): options, what each launch looks like,
+ * and the expected result.
+ *
+ * Every launch maps each element x to mul * x + add modulo 2^32, with an odd mul: no launch can be
+ * lost, doubled or take another's place without changing the final memory. A row of such maps is
+ * again such a map, so that the CPU can check any number of launches exactly and at once.
+ */
+#ifndef LOOP_H
+#define LOOP_H
+
+#include "common/example.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum loop_sync { LOOP_SYNC_KERNEL, LOOP_SYNC_STEP, LOOP_SYNC_NONE };
+
+struct loop_options {
+    struct ex_pace pace;
+    enum loop_sync sync;
+    bool graph;        /* the step captured by hand, one graph launch a step */
+    bool changing;     /* other arguments in every step */
+    bool never_repeat; /* other grids and arguments in every step, without any period */
+    bool legacy_stream;
+    int size; /* elements of 4 bytes */
+    int steps;
+    int kernels; /* launches a step */
+};
+
+struct loop_launch {
+    unsigned int grid;
+    unsigned int block;
+    uint32_t mul;
+    uint32_t add;
+};
+
+/* Exits with a message where the command line makes no sense. */
+struct loop_options loop_parse(int argc, char **argv);
+
+/* Launch `kernel` of step `step`; steps are counted over all repetitions. */
+struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t step,
+                                  uint32_t kernel);
+
+/* The memory before the first launch. The caller frees it. */
+uint32_t *loop_initial(const struct loop_options *options);
+
+/* Whether `data` is what `steps` steps make of the initial memory, bit for bit. */
+bool loop_correct(const struct loop_options *options, uint32_t steps, const uint32_t *data);
+
+/* Prints the result line and returns the exit status. */
+int loop_result(const struct loop_options *options, const char *binding, double us_per_launch,
+                uint32_t steps, const uint32_t *data);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

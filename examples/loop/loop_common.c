@@ -1,0 +1,169 @@
+/* loop_common.c - see loop.h. */
+#define _GNU_SOURCE
+#include "loop.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 512
+
+static const char usage[] =
+    "usage: loop [options]\n"
+    "  --sync=kernel|step|none  when the program waits for the GPU (step)\n"
+    "  --graph                  the step captured by hand, one graph launch a step\n"
+    "  --changing               other arguments in every step\n"
+    "  --never-repeat           other grids and arguments in every step, without any period\n"
+    "  --stream=own|legacy      the stream of all launches (own)\n"
+    "  --size=N                 elements of 4 bytes (512: one block)\n"
+    "  --kernels=N --steps=N    launches a step, steps a repetition (20, 1000)\n"
+    "  --reps=N                 measured repetitions (7)\n"
+    "  --paced                  wait for a line on stdin before each repetition\n";
+
+static __attribute__((noreturn)) void fail(const char *why)
+{
+    fprintf(stderr, "loop: %s\n%s", why, usage);
+    exit(2);
+}
+
+struct loop_options loop_parse(int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"sync", required_argument, NULL, 's'},    {"graph", no_argument, NULL, 'g'},
+        {"changing", no_argument, NULL, 'c'},      {"never-repeat", no_argument, NULL, 'v'},
+        {"stream", required_argument, NULL, 'm'},  {"size", required_argument, NULL, 'n'},
+        {"kernels", required_argument, NULL, 'k'}, {"steps", required_argument, NULL, 't'},
+        {"reps", required_argument, NULL, 'r'},    {"paced", no_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    struct loop_options o = {.pace = {.repetitions = 7},
+                             .sync = LOOP_SYNC_STEP,
+                             .size = BLOCK,
+                             .steps = 1000,
+                             .kernels = 20};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
+        switch (letter) {
+        case 's':
+            if (!strcmp(optarg, "kernel")) {
+                o.sync = LOOP_SYNC_KERNEL;
+            } else if (!strcmp(optarg, "step")) {
+                o.sync = LOOP_SYNC_STEP;
+            } else if (!strcmp(optarg, "none")) {
+                o.sync = LOOP_SYNC_NONE;
+            } else {
+                fail("--sync is kernel, step or none");
+            }
+            break;
+        case 'g':
+            o.graph = true;
+            break;
+        case 'c':
+            o.changing = true;
+            break;
+        case 'v':
+            o.never_repeat = true;
+            break;
+        case 'm':
+            if (strcmp(optarg, "own") && strcmp(optarg, "legacy")) {
+                fail("--stream is own or legacy");
+            }
+            o.legacy_stream = !strcmp(optarg, "legacy");
+            break;
+        case 'n':
+            o.size = (int)ex_number("--size", optarg, 1);
+            break;
+        case 'k':
+            o.kernels = (int)ex_number("--kernels", optarg, 1);
+            break;
+        case 't':
+            o.steps = (int)ex_number("--steps", optarg, 1);
+            break;
+        case 'r':
+            o.pace.repetitions = (int)ex_number("--reps", optarg, 1);
+            break;
+        case 'p':
+            o.pace.paced = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            fail("unknown option");
+        }
+    }
+    if (optind != argc) {
+        fail("no arguments are taken");
+    }
+    if (o.graph &&
+        (o.changing || o.never_repeat || o.legacy_stream || o.sync == LOOP_SYNC_KERNEL)) {
+        fail("--graph goes with --sync=step and --sync=none only, on a stream of its own");
+    }
+    return o;
+}
+
+struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t step,
+                                  uint32_t kernel)
+{
+    struct loop_launch launch = {.grid = ((unsigned int)options->size + BLOCK - 1) / BLOCK,
+                                 .block = BLOCK,
+                                 .mul = 1664525u + 8 * kernel,
+                                 .add = 1013904223u + 97 * kernel};
+    if (options->changing) {
+        launch.add += 31 * step;
+    }
+    if (options->never_repeat) {
+        uint32_t random = ex_hash(step * 4099u + kernel + 1);
+        launch.grid = 1 + random % 61;
+        launch.block = 32 * (1 + (random >> 8) % 16);
+        launch.add = random;
+    }
+    return launch;
+}
+
+uint32_t *loop_initial(const struct loop_options *options)
+{
+    uint32_t *data = malloc((size_t)options->size * sizeof *data);
+    if (!data) {
+        perror("malloc");
+        exit(1);
+    }
+    for (int i = 0; i < options->size; i++) {
+        data[i] = (uint32_t)i;
+    }
+    return data;
+}
+
+bool loop_correct(const struct loop_options *options, uint32_t steps, const uint32_t *data)
+{
+    uint32_t mul = 1, add = 0;
+    for (uint32_t step = 0; step < steps; step++) {
+        for (uint32_t kernel = 0; kernel < (uint32_t)options->kernels; kernel++) {
+            struct loop_launch launch = loop_launch_at(options, step, kernel);
+            mul = launch.mul * mul;
+            add = launch.mul * add + launch.add;
+        }
+    }
+    for (int i = 0; i < options->size; i++) {
+        uint32_t expected = mul * (uint32_t)i + add;
+        if (data[i] != expected) {
+            fprintf(stderr, "loop: element %d is %u and not %u\n", i, data[i], expected);
+            return false;
+        }
+    }
+    return true;
+}
+
+int loop_result(const struct loop_options *options, const char *binding, double us_per_launch,
+                uint32_t steps, const uint32_t *data)
+{
+    static const char *const sync_names[] = {"sync-kernel", "sync-step", "no-sync"};
+    char variant[96];
+    snprintf(variant, sizeof variant, "%s%s%s%s%s", sync_names[options->sync],
+             options->graph ? "-graph" : "", options->changing ? "-changing" : "",
+             options->never_repeat ? "-never-repeat" : "",
+             options->legacy_stream ? "-legacy-stream" : "");
+    return ex_result("loop", binding, variant, us_per_launch,
+                     ex_checksum(data, (size_t)options->size * sizeof *data),
+                     loop_correct(options, steps, data));
+}
