@@ -1,0 +1,358 @@
+/* block.c - the known blocks of a stream: found by content, by first key, forgotten by age. */
+#include "policy/internal.h"
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+
+uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
+{
+    uint64_t power = 1, base = AG_MULTIPLIER;
+    for (uint32_t n = right_len; n; n >>= 1, base *= base)
+        if (n & 1)
+            power *= base;
+    return left * power + right;
+}
+
+int ag_keys_push(struct ag_keys *keys, ag_key key)
+{
+    if (keys->count == AG_MAX_BLOCK_OPS)
+        keys->overflow = true;
+    if (keys->overflow)
+        return 0;
+    if (keys->count == keys->capacity) {
+        uint32_t capacity = keys->capacity ? keys->capacity * 2 : 256;
+        ag_key *data = realloc(keys->data, capacity * sizeof(*data));
+        if (!data) {
+            keys->overflow = true;
+            return -ENOMEM;
+        }
+        keys->data = data;
+        keys->capacity = capacity;
+    }
+    keys->data[keys->count++] = key;
+    keys->hash = ag_hash_add(keys->hash, key);
+    return 0;
+}
+
+void ag_keys_clear(struct ag_keys *keys)
+{
+    keys->count = 0;
+    keys->hash = 0;
+    keys->overflow = false;
+}
+
+static struct ag_entry *entry_of(struct ag_block *block)
+{
+    return (struct ag_entry *)block;
+}
+
+struct ag_ref ag_block_ref(const struct ag_block *block)
+{
+    return block ? (struct ag_ref){block->slot, block->serial} : (struct ag_ref){0, 0};
+}
+
+struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref)
+{
+    struct ag_block *block = ref.serial ? s->slots[ref.slot] : NULL;
+    return block && block->serial == ref.serial ? block : NULL;
+}
+
+struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_t len)
+{
+    uint64_t id = ag_content_id(hash, len);
+    struct ag_entry *entry;
+    HASH_FIND(hh, s->by_id, &id, sizeof(id), entry);
+    return entry && entry->block.len == len ? &entry->block : NULL;
+}
+
+static struct ag_head *head_get(struct ag_policy_state *s, ag_key key)
+{
+    struct ag_head *head;
+    HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
+    if (!head) {
+        head = calloc(1, sizeof(*head));
+        if (!head)
+            return NULL;
+        head->key = key;
+        HASH_ADD(hh, s->by_head, key, sizeof(key), head);
+    }
+    return head;
+}
+
+static void head_release(struct ag_policy_state *s, struct ag_head *head)
+{
+    if (head->first || head->ready)
+        return;
+    HASH_DEL(s->by_head, head);
+    free(head);
+}
+
+static void link_first(struct ag_entry *entry)
+{
+    struct ag_head *head = entry->head;
+    entry->prev = NULL;
+    entry->next = head->first;
+    if (head->first)
+        head->first->prev = entry;
+    head->first = entry;
+}
+
+static void unlink_entry(struct ag_entry *entry)
+{
+    if (entry->prev)
+        entry->prev->next = entry->next;
+    else
+        entry->head->first = entry->next;
+    if (entry->next)
+        entry->next->prev = entry->prev;
+}
+
+void ag_block_touch(struct ag_policy_state *s, struct ag_block *block)
+{
+    struct ag_entry *entry = entry_of(block);
+    block->last_use = ++s->clock;
+    if (entry->prev) {
+        unlink_entry(entry);
+        link_first(entry);
+    }
+}
+
+/* ---- ready chunks by first key ----------------------------------------------------------------
+ */
+
+void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    if (chunk->published)
+        return;
+    struct ag_head *head = head_get(s, chunk->block->keys[chunk->first]);
+    if (!head)
+        return; /* it is launched in its place, only not found by ag_policy_cover() */
+    chunk->published = true;
+    chunk->next_same_head = head->ready;
+    head->ready = chunk;
+}
+
+static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    ag_key key = chunk->block->keys[chunk->first];
+    struct ag_head *head;
+    if (!chunk->published)
+        return;
+    chunk->published = false;
+    HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
+    if (!head)
+        return;
+    for (struct ag_chunk **link = &head->ready; *link; link = &(*link)->next_same_head)
+        if (*link == chunk) {
+            *link = chunk->next_same_head;
+            break;
+        }
+    chunk->next_same_head = NULL;
+    head_release(s, head);
+}
+
+struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_chunk *best = NULL;
+    struct ag_head *head;
+    if (!n)
+        return NULL;
+    HASH_FIND(hh, s->by_head, keys, sizeof(*keys), head);
+    for (struct ag_chunk *c = head ? head->ready : NULL; c; c = c->next_same_head)
+        if (c->count <= n && (!best || c->count > best->count) &&
+            atomic_load_explicit(&c->state, memory_order_acquire) == AG_CHUNK_READY &&
+            !memcmp(c->block->keys + c->first, keys, c->count * sizeof(*keys)))
+            best = c;
+    return best;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------
+ */
+
+static bool block_is_building(const struct ag_block *block)
+{
+    for (uint32_t i = 0; i < block->num_chunks; i++)
+        if (atomic_load_explicit(&block->chunks[i].state, memory_order_acquire) ==
+            AG_CHUNK_BUILDING)
+            return true;
+    return false;
+}
+
+static void drop_chunks(struct ag_policy *p, struct ag_block *block)
+{
+    struct ag_policy_state *s = p->state;
+    for (uint32_t i = 0; i < block->num_chunks; i++) {
+        struct ag_chunk *chunk = &block->chunks[i];
+        chunk_withdraw(s, chunk);
+        if (chunk->user && s->hooks.drop)
+            s->hooks.drop(s->hooks.context, chunk);
+    }
+    free(block->chunks);
+    block->chunks = NULL;
+    block->num_chunks = 0;
+}
+
+static void block_delete(struct ag_policy *p, struct ag_block *block)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_entry *entry = entry_of(block);
+    drop_chunks(p, block);
+    unlink_entry(entry);
+    head_release(s, entry->head);
+    HASH_DELETE(hh, s->by_id, entry);
+    s->slots[block->slot] = NULL;
+    s->num_blocks--;
+    for (struct ag_entry *other = s->by_id; other; other = other->hh.next)
+        if (other->block.unrolled == block)
+            other->block.unrolled = NULL;
+    free(block->keys);
+    free(block->prefix);
+    free(entry);
+}
+
+void ag_block_drop_all(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_entry *entry, *following;
+    HASH_ITER(hh, s->by_id, entry, following)
+    {
+        block_delete(p, &entry->block);
+    }
+}
+
+/* Oldest block that may go; those seen once go before those seen again. */
+static struct ag_block *oldest(struct ag_policy_state *s, bool with_graphs)
+{
+    struct ag_block *best = NULL;
+    for (struct ag_entry *entry = s->by_id; entry; entry = entry->hh.next) {
+        struct ag_block *block = &entry->block;
+        if (block == s->block || block_is_building(block))
+            continue;
+        if (with_graphs && !block->num_chunks)
+            continue;
+        bool fresher = best && (with_graphs || (block->visits > 1) == (best->visits > 1)
+                                    ? block->last_use >= best->last_use
+                                    : block->visits > 1);
+        if (!fresher)
+            best = block;
+    }
+    return best;
+}
+
+struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use)
+{
+    struct ag_block *block = oldest(p->state, true);
+    if (block)
+        *last_use = block->last_use;
+    return block;
+}
+
+bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block)
+{
+    if (block_is_building(block) || p->state->block == block)
+        return false;
+    drop_chunks(p, block);
+    return true;
+}
+
+/* ---- new blocks -------------------------------------------------------------------------------
+ */
+
+static uint32_t free_slot(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->num_blocks >= s->config.max_blocks) {
+        struct ag_block *victim = oldest(s, false);
+        if (!victim)
+            return AG_SLOTS;
+        block_delete(p, victim);
+        p->counts.evicted++;
+    }
+    for (uint32_t i = 0; i < AG_SLOTS; i++)
+        if (!s->slots[i])
+            return i;
+    return AG_SLOTS;
+}
+
+/* The block of this content, made if it is not known; NULL where there is no memory or no room. */
+struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len)
+{
+    struct ag_policy_state *s = p->state;
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < len; i++)
+        hash = ag_hash_add(hash, keys[i]);
+    struct ag_block *known = ag_block_find(s, hash, len);
+    if (known)
+        return known;
+
+    uint32_t slot = free_slot(p);
+    if (slot == AG_SLOTS)
+        return NULL;
+    struct ag_entry *entry = calloc(1, sizeof(*entry));
+    struct ag_head *head = head_get(s, keys[0]);
+    struct ag_block *block = &entry->block;
+    if (!entry || !head)
+        goto fail;
+    block->keys = malloc(len * sizeof(*block->keys));
+    block->prefix = malloc((len + 1) * sizeof(*block->prefix));
+    if (!block->keys || !block->prefix)
+        goto fail;
+    memcpy(block->keys, keys, len * sizeof(*keys));
+    block->prefix[0] = 0;
+    for (uint32_t i = 0; i < len; i++)
+        block->prefix[i + 1] = ag_hash_add(block->prefix[i], keys[i]);
+    block->id = ag_content_id(hash, len);
+    block->len = len;
+    block->slot = slot;
+    block->serial = ++s->serial;
+    block->last_use = ++s->clock;
+    entry->head = head;
+    link_first(entry);
+    HASH_ADD(hh, s->by_id, block.id, sizeof(block->id), entry);
+    s->slots[slot] = block;
+    s->num_blocks++;
+    p->counts.blocks++;
+    return block;
+fail:
+    if (entry) {
+        free(block->keys);
+        free(block->prefix);
+        free(entry);
+    }
+    if (head)
+        head_release(s, head);
+    return NULL;
+}
+
+/* The most recently used block that begins with the `position` ops hashed in `prefix` and goes on
+ * with `key`. */
+struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, uint64_t prefix,
+                                    uint32_t position, ag_key key)
+{
+    struct ag_head *head;
+    struct ag_block *seen_once = NULL;
+    int looked = 0;
+    HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
+    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        if (b->len <= position || b->prefix[position] != prefix || b->keys[position] != key)
+            continue;
+        if (b->visits > 1)
+            return b;
+        if (!seen_once)
+            seen_once = b;
+    }
+    return seen_once;
+}
+
+void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_block *block),
+                    void *context)
+{
+    struct ag_entry *entry, *following;
+    HASH_ITER(hh, p->state->by_id, entry, following)
+    {
+        visit(context, &entry->block);
+    }
+}

@@ -1,0 +1,186 @@
+/*
+ * internal.h - what the parts of policy/ share. Nothing outside policy/ includes this.
+ *
+ *   block.c    the table of known blocks, by content and by first key; chunks ready to launch
+ *   plan.c     how a block is cut in chunks
+ *   chain.c    which block follows which
+ *   finder.c   the history ring, the period finder, the anchors that recognise a block by its last
+ * ops follow.c   the state machine that ties them together: ag_policy_op() and ag_policy_boundary()
+ */
+#ifndef AG_POLICY_INTERNAL_H
+#define AG_POLICY_INTERNAL_H
+
+#include "policy/policy.h"
+#include <uthash.h>
+
+enum {
+    AG_SLOTS = 1024,        /* most blocks of a stream */
+    AG_RING = 32768,        /* ops of history, a power of two, at least 2 * AG_MAX_BLOCK_OPS */
+    AG_GRAM = 6,            /* ops that recognise a place in the stream */
+    AG_INDEX = 16384,       /* entries of the tables keyed by gram, a power of two */
+    AG_CHAIN = 2048,        /* entries of the successor table, a power of two */
+    AG_SEEN = 256,          /* contents seen once, a power of two */
+    AG_CANDIDATES = 64,     /* blocks of one first key that a switch looks at */
+    AG_REALIGN_WINDOW = 64, /* how far ahead in a block a departed stream is looked for */
+    AG_REALIGN_RUN = 3,     /* ops that must agree before it is taken for found */
+    AG_REALIGN_OPS = 256,   /* ops after which the search ends */
+};
+
+#define AG_MULTIPLIER 0x9E3779B97F4A7C15ull
+
+static inline uint64_t ag_mix(uint64_t x)
+{
+    x ^= x >> 30;
+    x *= 0xBF58476D1CE4E5B9ull;
+    x ^= x >> 27;
+    x *= 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+
+/* A polynomial hash: the hash of a concatenation follows from the parts, see ag_hash_join(). */
+static inline uint64_t ag_hash_add(uint64_t hash, ag_key key)
+{
+    return hash * AG_MULTIPLIER + ag_mix(key);
+}
+uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len);
+static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
+{
+    return ag_mix(hash ^ ((uint64_t)len << 40)) | 1;
+}
+
+/* A reference to a block that does not outlive it: valid while slot and serial agree. */
+struct ag_ref {
+    uint32_t slot;
+    uint32_t serial; /* 0: none */
+};
+
+struct ag_head {
+    ag_key key;
+    struct ag_entry *first; /* blocks with this first key, most recently used first */
+    struct ag_chunk *ready; /* ready chunks with this first key */
+    UT_hash_handle hh;
+};
+
+/* A block with its handles. */
+struct ag_entry {
+    struct ag_block block; /* first, so that a block pointer is an entry pointer */
+    struct ag_head *head;
+    struct ag_entry *next, *prev; /* of the same head */
+    UT_hash_handle hh;            /* by block.id */
+};
+
+struct ag_keys {
+    ag_key *data;
+    uint32_t count, capacity;
+    uint64_t hash;
+    bool overflow; /* too long to be a block; data is not complete */
+};
+
+struct ag_finder {
+    ag_key ring[AG_RING];
+    uint64_t end;   /* ops pushed so far; position of the next */
+    uint64_t gram;  /* hash of the last AG_GRAM keys */
+    uint64_t floor; /* nothing before this position counts (last real boundary) */
+    uint64_t guess; /* position that predicts the next op */
+    uint64_t run;   /* ops that the guess has predicted in a row */
+    bool guessing;
+    struct {
+        uint32_t tag;
+        uint64_t position; /* behind the last occurrence of this gram */
+    } index[AG_INDEX];
+    struct {
+        uint32_t tag;
+        uint32_t position; /* in the block, behind the gram */
+        struct ag_ref block;
+    } anchors[AG_INDEX];
+};
+
+struct ag_chain {
+    struct {
+        uint64_t context;
+        struct ag_ref next;
+    } entries[AG_CHAIN];
+};
+
+struct ag_policy_state {
+    struct ag_policy_config config;
+    struct ag_policy_hooks hooks;
+
+    /* known blocks */
+    struct ag_entry *by_id;
+    struct ag_head *by_head;
+    struct ag_block *slots[AG_SLOTS];
+    uint32_t num_blocks, serial;
+    uint64_t clock;
+
+    /* where we are */
+    struct ag_block *block; /* followed, or NULL: observing */
+    uint32_t chunk;         /* index of the chunk that the current stretch lies in */
+    uint32_t from;          /* content before it in this part came through `part` */
+    uint32_t pushed;        /* ops of the block before this index are in the history */
+    bool pure;              /* this part is block->keys[0..position) and nothing else */
+    bool rejoined;          /* this part departed from `block` and came back */
+    bool idle;              /* no op since the last boundary */
+    struct ag_keys part;    /* ops since the last cut that were not followed purely */
+    uint64_t segment_hash;  /* of all ops since the last real boundary up to the last cut */
+    uint64_t segment_len;
+    uint32_t cuts;   /* artificial boundaries since the last real one */
+    uint64_t looped; /* ops of this segment in periodic blocks */
+
+    /* realignment after a departure */
+    struct ag_ref departed;
+    uint32_t departed_at, realign, realign_run, realign_left;
+
+    /* contexts */
+    struct ag_chain chain;
+    uint64_t real1, real2; /* ids of the last two segments */
+    uint64_t part1, part2; /* ids of the last two parts */
+    uint64_t seen[AG_SEEN];
+
+    struct ag_finder finder;
+
+    /* timing, in ns */
+    uint64_t stretch_began;
+    uint64_t last_op;
+    uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
+
+    /* backing off */
+    uint64_t unproductive; /* ops since something repeated */
+    uint32_t sleep;        /* next nap, in ops */
+    bool slept;
+};
+
+/* block.c */
+int ag_keys_push(struct ag_keys *keys, ag_key key);
+void ag_keys_clear(struct ag_keys *keys);
+struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
+struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
+struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
+                                    uint32_t position, ag_key key);
+void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
+struct ag_ref ag_block_ref(const struct ag_block *block);
+struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
+void ag_block_drop_all(struct ag_policy *p);
+void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
+
+/* plan.c */
+int ag_plan(struct ag_policy_state *s, struct ag_block *block);
+uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
+uint32_t ag_plan_limit(const struct ag_policy_state *s);
+
+/* chain.c */
+enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };
+void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind, struct ag_block *block,
+                    uint64_t id);
+struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind);
+
+/* finder.c */
+void ag_finder_push(struct ag_finder *f, ag_key key);
+void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
+void ag_finder_boundary(struct ag_finder *f);
+/* Period in ops that the history has just repeated, and where the loop began; 0 if none. */
+uint32_t ag_finder_period(const struct ag_finder *f, uint64_t *began);
+void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block);
+struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * plan.c - how a block is cut in chunks.
+ *
+ * A chunk is submitted when its last op has arrived, so a long chunk lets the GPU wait for the host
+ * and a short one pays a graph launch more often. Measured on an H100 (docs/performance.md): with a
+ * host that issues an op every 0.25 us, a first chunk of 4 and a second of 16 beat one of 20; at 1
+ * us and above chunks of about 5 win; beyond 64 ops nothing is gained.
+ */
+#include "policy/internal.h"
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+    HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
+    FIRST_CHUNK = 4, /* of a segment: the GPU is likely to be idle */
+};
+
+/* Most ops in a chunk at the present pace of the host. */
+uint32_t ag_plan_limit(const struct ag_policy_state *s)
+{
+    if (s->config.fixed_chunk)
+        return s->config.fixed_chunk;
+    uint32_t gap = s->gap ? s->gap : 1;
+    uint32_t limit = HOLD_NS / gap;
+    if (limit < 4)
+        limit = 4;
+    return limit < s->config.max_chunk ? limit : s->config.max_chunk;
+}
+
+static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
+                           uint32_t at, uint32_t previous)
+{
+    uint32_t limit = ag_plan_limit(s), left = block->len - at, count;
+    if (s->config.fixed_chunk) {
+        count = s->config.fixed_chunk;
+    } else if (block->periodic) {
+        /* the GPU is busy with the period before: whole repeating units, evenly */
+        uint32_t unit = block->shortest_period ? block->shortest_period : block->len;
+        count = unit <= limit ? limit / unit * unit : limit;
+        uint32_t pieces = (block->len + count - 1) / count;
+        if (unit > limit)
+            count = (block->len + pieces - 1) / pieces;
+    } else {
+        count = at == 0 ? FIRST_CHUNK : previous * 4;
+        if (count > limit)
+            count = limit;
+        if (left < count + FIRST_CHUNK && left <= limit + FIRST_CHUNK && at > 0)
+            count = left; /* no crumb at the end */
+        if (at == 0 && left <= FIRST_CHUNK + 2)
+            count = left;
+    }
+    return count < left ? count : left;
+}
+
+int ag_plan(struct ag_policy_state *s, struct ag_block *block)
+{
+    uint32_t n = 0, previous = 0;
+    for (uint32_t at = 0; at < block->len; at += previous, n++)
+        previous = next_count(s, block, at, previous);
+    struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
+    if (!chunks)
+        return -ENOMEM;
+    previous = 0;
+    for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
+        previous = next_count(s, block, at, previous);
+        chunks[i].block = block;
+        chunks[i].first = at;
+        chunks[i].count = previous;
+    }
+    block->chunks = chunks;
+    block->num_chunks = n;
+    return 0;
+}
+
+uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position)
+{
+    uint32_t low = 0, high = block->num_chunks;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (block->chunks[middle].first <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}

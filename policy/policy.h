@@ -1,0 +1,175 @@
+/*
+ * policy.h - what becomes a graph, and when. Plain C over opaque op keys; knows nothing of CUDA.
+ *
+ * One struct ag_policy watches one stream. It is told every op (by key: equal keys mean equal
+ * shape, whatever the argument values) and every boundary, and answers what to do with each op:
+ * submit it now, submit it now but remember its arguments (stage), or defer it. When the last op of
+ * a chunk has arrived the answer names the chunk, and the caller submits it as one graph (or builds
+ * that graph).
+ *
+ * How repetition is found, in one paragraph: the ops between two boundaries are a *segment*. Every
+ * segment is remembered by its content as a *block*. When a segment begins, the two segments before
+ * it tell which block comes next (most recent experience wins); the block is then followed op by
+ * op. Where the stream departs from it, another block with the same beginning takes over, without a
+ * flush while the deferred ops fit; failing that, deferred ops are flushed, the stream is observed
+ * until it is recognised again (the same block a little further on, or any block by its last ops),
+ * and what was really seen becomes a block of its own. Streams without boundaries get artificial
+ * ones: the *period finder* notices that the stream repeats what it did d ops ago, and the period,
+ * aligned to where the loop began, becomes a block that follows itself.
+ *
+ * Ownership: the caller serialises all calls on one ag_policy (the stream's lock). ag_chunk.state
+ * is the only thing that another thread (the builder) may write.
+ */
+#ifndef AG_POLICY_H
+#define AG_POLICY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t ag_key; /* 0 is never a key */
+
+enum { AG_MAX_BLOCK_OPS = 16384 };
+
+enum ag_chunk_state {
+    AG_CHUNK_NEW,      /* no graph yet */
+    AG_CHUNK_BUILDING, /* handed to the builder */
+    AG_CHUNK_READY,    /* can be launched */
+    AG_CHUNK_FAILED,   /* building failed; tried again after a back-off */
+};
+
+/* Consecutive ops of a block that one graph submits. */
+struct ag_chunk {
+    struct ag_block *block;
+    uint32_t first; /* index of its first op in the block */
+    uint32_t count; /* number of ops, at least 1 */
+    _Atomic uint8_t state;
+    uint8_t retries;   /* failed builds so far */
+    uint32_t retry_at; /* visit count of the block at which a failed build is tried again */
+    void *user;        /* the caller's graphs; freed by ag_policy_hooks.drop */
+    bool published;    /* private: known to ag_policy_cover() */
+    struct ag_chunk *next_same_head; /* ready chunks with the same first key */
+};
+
+/* A known op sequence. Read-only for callers. */
+struct ag_block {
+    uint64_t id;     /* content hash */
+    uint32_t serial; /* distinguishes successive users of one slot */
+    uint32_t slot;
+    uint32_t len;              /* ops */
+    uint32_t visits;           /* times seen from start to end */
+    uint32_t streak;           /* times in a row, for periodic blocks */
+    uint32_t tries;            /* times followed with deferral */
+    uint32_t fails;            /* of these, ended by a flush of deferred ops */
+    uint32_t cold_until;       /* no deferral before this many visits */
+    uint64_t last_use;         /* policy clock */
+    bool periodic;             /* ends in an artificial boundary and is expected to repeat */
+    struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
+    ag_key *keys;
+    uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
+    struct ag_chunk *chunks;
+    uint32_t num_chunks;      /* 0 until planned */
+    uint32_t shortest_period; /* of a merged block: its repeating unit, else 0 */
+};
+
+enum ag_do {
+    AG_DO_EAGER, /* submit the op now */
+    AG_DO_STAGE, /* submit it now and keep its arguments: its chunk is about to be built */
+    AG_DO_DEFER, /* keep it; nothing is submitted */
+};
+
+struct ag_verdict {
+    uint32_t flush; /* deferred ops that must be submitted, in order, before this op; their
+                       arguments stay staged (the chunk may go on as one to build) */
+    enum ag_do what;
+    bool fresh;            /* the op is the first of a chunk: what was staged before it is void */
+    struct ag_chunk *done; /* chunk that this op completes: launch it (DEFER) or build it (STAGE) */
+};
+
+/* What the policy did, for reports and tests. Counted in ops unless said otherwise. */
+struct ag_policy_counts {
+    uint64_t ops;
+    uint64_t boundaries; /* calls */
+    uint64_t replayed;   /* deferred ops that a complete chunk submitted */
+    uint64_t covered;    /* deferred ops of an incomplete chunk submitted by shorter graphs */
+    uint64_t flushed;    /* deferred ops submitted eagerly */
+    uint64_t mismatches; /* departures from a followed block with ops deferred (events) */
+    uint64_t switches;   /* block changes without a flush (events) */
+    uint64_t resyncs;    /* times recognised again inside a block (events) */
+    uint64_t periods;    /* periodic blocks made */
+    uint64_t blocks;     /* blocks made */
+    uint64_t evicted;    /* blocks dropped */
+    uint64_t dormant;    /* ops that passed while the observer was off */
+};
+
+/* Tunables; ag_policy_defaults() gives the documented values. */
+struct ag_policy_config {
+    uint32_t min_repeats; /* sightings of a block before its graphs are built (>= 2) */
+    uint32_t min_ops;     /* shortest block that is graphed */
+    uint32_t max_chunk;   /* most ops in a chunk */
+    uint32_t fixed_chunk; /* every chunk this long; 0: the policy chooses */
+    uint32_t max_blocks;  /* blocks remembered per stream, at most 1024 */
+};
+void ag_policy_defaults(struct ag_policy_config *config);
+
+struct ag_policy_hooks {
+    /* The chunk goes away: free chunk->user. Never called for a chunk that is being built. */
+    void (*drop)(void *context, struct ag_chunk *chunk);
+    void *context;
+};
+
+/* The first four members are the hot path's; the rest is private to policy/. */
+struct ag_policy {
+    const ag_key *next; /* expected op, valid while next != stop */
+    const ag_key *stop; /* end of the current stretch */
+    enum ag_do doing;   /* what is done with the ops of this stretch */
+    uint32_t dormant;   /* ops to pass unseen before looking again; 0: awake */
+    struct ag_policy_counts counts;
+    struct ag_policy_state *state;
+};
+
+int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
+                   const struct ag_policy_hooks *hooks); /* 0 or -ENOMEM */
+void ag_policy_close(struct ag_policy *p);
+
+/*
+ * An op arrived. `now` is in nanoseconds of any monotonic clock.
+ * The hot path is the caller's: while p->next != p->stop and the op is the expected one, the caller
+ * may do `p->next++` itself and act on p->doing, provided it calls ag_policy_stretch_end() when
+ * p->next reaches p->stop. ag_policy_op() does the same and handles everything else.
+ */
+void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
+void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
+
+/* A boundary: returns how many deferred ops must be submitted before it. */
+uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now);
+
+/* Deferred ops must go now although no boundary was met (watchdog, another stream's need): the
+ * following goes on without deferral to the end of the chunk. Returns how many to submit. */
+uint32_t ag_policy_break(struct ag_policy *p);
+
+/* Ops deferred at present. */
+uint32_t ag_policy_deferred(const struct ag_policy *p);
+
+/* The longest ready chunk equal to the first ops of `keys`, with at most n ops; NULL if none. Used
+ * to flush by graph rather than op by op. */
+struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n);
+
+/* The builder's answer for a chunk that was handed out with AG_DO_STAGE. Any thread. */
+void ag_policy_built(struct ag_chunk *chunk, bool ok);
+/* The caller declines to build now (budget, capture active): the chunk is staged again later. */
+void ag_policy_not_built(struct ag_chunk *chunk);
+
+/* The least recently used block with graphs that may be dropped, and when it was used last. */
+struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use);
+/* Forgets a block's graphs (hooks.drop on each chunk); the block stays known. Fails (false) while
+ * one is being built or the block is being followed with ops deferred. */
+bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block);
+/* Forgets everything: keys have changed their meaning. Nothing may be deferred. */
+void ag_policy_forget(struct ag_policy *p);
+/* Calls `visit` for every known block. */
+void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_block *block),
+                    void *context);
+
+#endif
