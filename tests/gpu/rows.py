@@ -1,0 +1,58 @@
+"""What the suite measures and what each program has to reach.
+
+A goal is a ratio of medians within one run: `eager` is eager time over autograph time, `graph` is
+hand-captured time over autograph time. A row without goals is measured and compared all the same.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Row:
+    name: str
+    command: list               # {bin} is the folder of the examples, {programs} that of the scripts
+    eager_goal: float = None
+    graph_goal: float = None
+    graph_args: list = None     # added to the command for the hand-captured variant
+    env: dict = field(default_factory=dict)  # added for the autograph variant
+    needs: list = field(default_factory=list)  # Python modules
+    gpus: int = 1
+    repetitions: int = 7
+    timeout: float = 60.0
+    quick: bool = True          # part of --quick
+    simulated: bool = False     # runs on the simulated driver as well
+
+
+BINDINGS = ("static", "shared", "driver")
+
+
+def loop_rows():
+    rows = []
+    for binding in BINDINGS:
+        def add(what, args, **more):
+            rows.append(Row(f"loop {binding}: {what}", ["{bin}/loop_" + binding, *args],
+                            simulated=binding == "driver", **more))
+
+        add("20 tiny, sync per step", ["--sync=step"],
+            eager_goal=2.3, graph_goal=0.85, graph_args=["--graph"])
+        add("tiny, no sync", ["--sync=none"],
+            eager_goal=3.0, graph_goal=0.95, graph_args=["--graph"])
+        add("tiny, no sync, changing arguments", ["--sync=none", "--changing"], eager_goal=1.9)
+        add("20 tiny, sync per step, changing arguments", ["--sync=step", "--changing"],
+            eager_goal=1.9)
+        add("500,000 elements, 20 + sync", ["--sync=step", "--size=500000"],
+            eager_goal=1.6, graph_args=["--graph"])
+        add("tiny, sync per kernel", ["--sync=kernel", "--steps=300"],
+            eager_goal=0.99, repetitions=15, quick=False)
+        add("legacy stream, 20 tiny, sync per step", ["--sync=step", "--stream=legacy"],
+            quick=False)
+        add("never repeats", ["--sync=step", "--never-repeat"], eager_goal=0.99, repetitions=15)
+        add("never repeats, no sync", ["--sync=none", "--never-repeat"],
+            eager_goal=0.99, repetitions=15, quick=False)
+        add("AUTOGRAPH=0", ["--sync=step"], eager_goal=0.99, repetitions=15,
+            env={"AUTOGRAPH": "0"}, quick=binding == "driver")
+    return rows
+
+
+def all_rows():
+    return loop_rows()

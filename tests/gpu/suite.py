@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Every GPU check: programs with and without the library, compared bit for bit and by time.
+
+tests/gpu/run builds what is needed and starts this. Exit status 1 where a result differs or a program
+fails or hangs (with --strict: or where a speed goal is missed).
+"""
+
+import argparse
+import fnmatch
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import rows as table_rows
+from turns import run_in_turns
+
+HERE = Path(__file__).resolve().parent
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tests/gpu/run", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--only", metavar="PATTERN", help="rows whose name holds PATTERN (* and ? allowed)")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, under two minutes")
+    parser.add_argument("--strict", action="store_true", help="a missed speed goal fails the run")
+    parser.add_argument("--out", type=Path, help="folder for table.txt, results.jsonl and all.log")
+    parser.add_argument("--list", action="store_true", help="name the rows and end")
+    parser.add_argument("--simulated", action="store_true",
+                        help="try the suite itself on the simulated driver; its times mean nothing")
+    return parser.parse_args()
+
+
+def gpu_count():
+    """Devices that the driver offers, counted in a child so that this process stays free of CUDA."""
+    code = ("import ctypes; c = ctypes.CDLL('libcuda.so.1'); n = ctypes.c_int(0); "
+            "print(n.value if c.cuInit(0) or c.cuDeviceGetCount(ctypes.byref(n)) else n.value)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else 0
+
+
+class Suite:
+    def __init__(self, args):
+        self.args = args
+        self.results = []
+        self.logs = []
+        self.gpus = 0
+        self.base_env = dict(os.environ)
+        for name in list(self.base_env):
+            if name == "LD_PRELOAD" or name.startswith("AUTOGRAPH"):
+                del self.base_env[name]
+        if args.simulated:
+            self.base_env["LD_LIBRARY_PATH"] = str(args.build / "tests" / "simdriver")
+            self.gpus = 1
+        else:
+            self.gpus = gpu_count()
+
+    def preload_env(self, more=()):
+        return {**self.base_env, "LD_PRELOAD": str(self.args.library), **dict(more)}
+
+    def command(self, row, extra=()):
+        places = {"{bin}": str(self.args.build / "examples"), "{programs}": str(HERE / "programs"),
+                  "{python}": sys.executable, "{faults}": str(self.args.build / "gpu")}
+        words = []
+        for word in [*row.command, *extra]:
+            for key, value in places.items():
+                word = word.replace(key, value)
+            words.append(word)
+        return words
+
+    def why_not(self, row):
+        """Why a row cannot run here; None where it can."""
+        if row.gpus > self.gpus:
+            return f"{row.gpus} GPUs needed"
+        for module in row.needs:
+            if importlib.util.find_spec(module) is None:
+                return f"no {module}"
+        program = self.command(row)[0]
+        if program.startswith("/") and not Path(program).exists():
+            return f"{Path(program).name} was not built"
+        return None
+
+    def measure(self, row):
+        entry = {"row": row.name, "eager_goal": row.eager_goal, "graph_goal": row.graph_goal}
+        reason = self.why_not(row)
+        if reason:
+            return {**entry, "verdict": "skipped", "why": reason}
+        pace = ["--paced", f"--reps={row.repetitions}"]
+        specs = [("eager", self.command(row, pace), self.base_env),
+                 ("autograph", self.command(row, pace), self.preload_env(row.env))]
+        if row.graph_args:
+            specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
+        variants, failure = run_in_turns(specs, row.repetitions, row.timeout)
+        self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
+        for variant in variants:
+            entry[variant.name] = {"median": variant.median() if variant.times else None,
+                                   "times": variant.times, "result": variant.result}
+        if failure:
+            return {**entry, "verdict": "FAIL", "why": failure}
+        return judge(entry, row)
+
+    def coverage(self, row):
+        """One more short run that has the library report what it replayed."""
+        env = self.preload_env({**row.env, "AUTOGRAPH_STATS": "1"})
+        command = self.command(row, ["--reps=1"])
+        try:
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+                                  text=True, errors="replace", timeout=row.timeout, check=False)
+            text = done.stdout + done.stderr
+        except subprocess.TimeoutExpired as error:
+            text = f"no end within {error.timeout} s\n"
+        found = re.search(r"replayed (\d+) of (\d+) ops", text)
+        covered = int(found[1]) / int(found[2]) if found and int(found[2]) else None
+        return row.name, covered, f"===== {row.name}, statistics\n{text}\n"
+
+    def add_coverage(self, measured):
+        with ThreadPoolExecutor(max_workers=max(1, min(4, (os.cpu_count() or 1) // 2))) as pool:
+            for name, covered, log in pool.map(self.coverage, measured):
+                self.logs.append(log)
+                for entry in self.results:
+                    if entry["row"] == name:
+                        entry["replayed"] = covered
+
+    def wanted(self, name):
+        pattern = self.args.only
+        return not pattern or fnmatch.fnmatch(name.lower(), f"*{pattern.lower()}*")
+
+    def select(self):
+        chosen = [row for row in table_rows.all_rows() if self.wanted(row.name)]
+        if self.args.quick:
+            chosen = [row for row in chosen if row.quick]
+        if self.args.simulated:
+            chosen = [row for row in chosen if row.simulated]
+        return chosen
+
+    def run(self):
+        chosen = self.select()
+        if self.args.list:
+            print("\n".join(row.name for row in chosen))
+            return 0
+        start = time.monotonic()
+        for row in chosen:
+            entry = self.measure(row)
+            self.results.append(entry)
+            print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {row.name}"
+                  + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
+        ran = {entry["row"] for entry in self.results if entry["verdict"] != "skipped"}
+        self.add_coverage([row for row in chosen if row.name in ran])
+        text = table(self.results)
+        if self.args.simulated:
+            text += "\nThe simulated driver: the times say nothing about a GPU.\n"
+        self.write_out(text)
+        print("\n" + text, end="")
+        return self.status()
+
+    def status(self):
+        bad = ("FAIL", "slow") if self.args.strict and not self.args.simulated else ("FAIL",)
+        return 1 if any(entry["verdict"] in bad for entry in self.results) else 0
+
+    def write_out(self, text):
+        if not self.args.out:
+            return
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        (self.args.out / "table.txt").write_text(text)
+        (self.args.out / "all.log").write_text("".join(self.logs))
+        with open(self.args.out / "results.jsonl", "w", encoding="utf-8") as lines:
+            for entry in self.results:
+                lines.write(json.dumps(entry) + "\n")
+
+
+def judge(entry, row):
+    """Compares the variants' results and times with what the row asks for."""
+    eager, auto = entry["eager"], entry["autograph"]
+    sums = [entry[name]["result"].get("checksum") for name in ("eager", "autograph", "hand")
+            if name in entry]
+    checks = [entry[name]["result"].get("check", "ok") for name in ("eager", "autograph", "hand")
+              if name in entry]
+    entry["identical"] = None not in sums and len(set(sums)) == 1
+    entry["ratio"] = eager["median"] / auto["median"]
+    if "hand" in entry:
+        entry["graph_ratio"] = entry["hand"]["median"] / auto["median"]
+    if any(check != "ok" for check in checks):
+        return {**entry, "verdict": "FAIL", "why": f"the program found its own result {checks}"}
+    if not entry["identical"]:
+        return {**entry, "verdict": "FAIL", "why": "results differ"}
+    missed = ((row.eager_goal and entry["ratio"] < row.eager_goal)
+              or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal))
+    return {**entry, "verdict": "slow" if missed else "ok"}
+
+
+def number(value, pattern="{:.2f}"):
+    return "-" if value is None else pattern.format(value)
+
+
+def table(entries):
+    """The one table at the end. Times are microseconds a launch (C programs) or an iteration."""
+    head = ["program", "eager us", "autograph us", "hand graph us", "ratio", "goal", "identical",
+            "replayed", "verdict"]
+    lines = [head]
+    for entry in entries:
+        goals = [number(entry.get("eager_goal")) + "x"] if entry.get("eager_goal") else []
+        ratios = [number(entry["ratio"]) + "x"] if "ratio" in entry else []
+        if "graph_ratio" in entry:
+            ratios.append(number(entry["graph_ratio"]) + " of hand")
+        if entry.get("graph_goal"):
+            goals.append(number(entry["graph_goal"]) + " of hand")
+        same = {True: "yes", False: "NO", None: "-"}[entry.get("identical")]
+        verdict = entry["verdict"] + (f": {entry['why']}" if entry.get("why") else "")
+        lines.append([entry["row"],
+                      *(number(entry.get(name, {}).get("median")) for name in ("eager", "autograph", "hand")),
+                      ", ".join(ratios) or "-", ", ".join(goals) or "-", same,
+                      number(entry.get("replayed"), "{:.1%}"), verdict])
+    lines.insert(1, None)
+    widths = [max(len(line[i]) for line in lines if line) for i in range(len(head))]
+    text = []
+    for line in lines:
+        cells = ["-" * width for width in widths] if line is None else line
+        text.append("| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |")
+    counts = {verdict: sum(entry["verdict"] == verdict for entry in entries)
+              for verdict in ("ok", "slow", "FAIL", "skipped")}
+    text.append("")
+    text.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    return "\n".join(text) + "\n"
+
+
+def main():
+    args = parse_arguments()
+    suite = Suite(args)
+    if not suite.gpus and not args.list:
+        print("SKIP: no GPU here (the driver is missing or offers no device)")
+        return 0
+    return suite.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
