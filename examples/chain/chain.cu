@@ -1,0 +1,172 @@
+// chain.cu - an inference chain as libraries make it: for each of 20 layers a memset, a small
+// matrix product by cuBLAS and a bias-and-activation kernel; the output goes back to the host once
+// a pass.
+#include "common/cudart_check.h"
+#include "common/example.h"
+
+#include <cmath>
+#include <cstring>
+#include <cublas_v2.h>
+#include <getopt.h>
+#include <vector>
+
+#define CHECK_BLAS(call)                                                                           \
+    do {                                                                                           \
+        cublasStatus_t status_ = (call);                                                           \
+        if (status_ != CUBLAS_STATUS_SUCCESS) {                                                    \
+            fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,                          \
+                    cublasGetStatusString(status_));                                               \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static const int LAYERS = 20, WIDTH = 64, BATCH = 8;
+
+__global__ void bias_and_relu(float *x, const float *bias, int width, int total)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < total) {
+        float value = x[i] + bias[i % width];
+        x[i] = value > 0.0f ? value : 0.0f;
+    }
+}
+
+struct chain {
+    cublasHandle_t blas;
+    cudaStream_t stream;
+    float *weights, *bias, *input, *x[2];
+    std::vector<float> output;
+    int passes;
+};
+
+// A value in [-scale, scale] that depends on `index` alone.
+static float value_at(unsigned int index, float scale)
+{
+    return scale * (static_cast<float>(ex_hash(index + 1) >> 8) / 8388608.0f - 1.0f);
+}
+
+static void pass(chain *c)
+{
+    const float one = 1.0f;
+    const int total = WIDTH * BATCH;
+    const float *from = c->input;
+    for (int layer = 0; layer < LAYERS; layer++) {
+        float *to = c->x[layer % 2];
+        CHECK(cudaMemsetAsync(to, 0, total * sizeof *to, c->stream));
+        // beta is 1: the product is added to what the memset left, so that its place in the order
+        // shows.
+        CHECK_BLAS(cublasSgemm(c->blas, CUBLAS_OP_N, CUBLAS_OP_N, WIDTH, BATCH, WIDTH, &one,
+                               c->weights + layer * WIDTH * WIDTH, WIDTH, from, WIDTH, &one, to,
+                               WIDTH));
+        bias_and_relu<<<(total + 127) / 128, 128, 0, c->stream>>>(to, c->bias + layer * WIDTH,
+                                                                  WIDTH, total);
+        from = to;
+    }
+    CHECK(cudaMemcpyAsync(c->output.data(), from, total * sizeof *from, cudaMemcpyDeviceToHost,
+                          c->stream));
+    CHECK(cudaStreamSynchronize(c->stream));
+}
+
+static void repetition(void *arg)
+{
+    chain *c = static_cast<chain *>(arg);
+    for (int i = 0; i < c->passes; i++) {
+        pass(c);
+    }
+    CHECK(cudaGetLastError());
+}
+
+static float *to_device(const std::vector<float> &values)
+{
+    float *device;
+    CHECK(cudaMalloc(&device, values.size() * sizeof(float)));
+    CHECK(cudaMemcpy(device, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice));
+    return device;
+}
+
+// The whole chain in double precision. The GPU works in single precision and sums in an order of
+// its own: 20 layers of sums over 64 terms stay well within a part in a thousand of the largest
+// output.
+static bool correct(const std::vector<float> &weights, const std::vector<float> &bias,
+                    const std::vector<float> &input, const std::vector<float> &output)
+{
+    std::vector<double> x(input.begin(), input.end()), y(x.size());
+    for (int layer = 0; layer < LAYERS; layer++) {
+        for (int b = 0; b < BATCH; b++) {
+            for (int row = 0; row < WIDTH; row++) {
+                double sum = bias[layer * WIDTH + row];
+                for (int k = 0; k < WIDTH; k++) {
+                    sum += static_cast<double>(weights[(layer * WIDTH + k) * WIDTH + row]) *
+                           x[b * WIDTH + k];
+                }
+                y[b * WIDTH + row] = sum > 0.0 ? sum : 0.0;
+            }
+        }
+        x.swap(y);
+    }
+    double largest = 0.0, error = 0.0;
+    for (size_t i = 0; i < x.size(); i++) {
+        largest = std::fmax(largest, std::fabs(x[i]));
+        error = std::fmax(error, std::fabs(x[i] - static_cast<double>(output[i])));
+    }
+    bool good = largest > 0.0 && error <= 1e-3 * largest;
+    if (!good) {
+        fprintf(stderr, "chain: largest error %g, largest output %g\n", error, largest);
+    }
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    static const option names[] = {{"passes", required_argument, nullptr, 'n'},
+                                   {"reps", required_argument, nullptr, 'r'},
+                                   {"paced", no_argument, nullptr, 'p'},
+                                   {nullptr, 0, nullptr, 0}};
+    chain c = {};
+    ex_pace pace = {7, false};
+    c.passes = 200;
+    for (int letter; (letter = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
+        if (letter == 'n') {
+            c.passes = static_cast<int>(ex_number("--passes", optarg, 1));
+        } else if (letter == 'r') {
+            pace.repetitions = static_cast<int>(ex_number("--reps", optarg, 1));
+        } else if (letter == 'p') {
+            pace.paced = true;
+        } else {
+            fprintf(stderr, "usage: chain [--passes=N] [--reps=N] [--paced]\n");
+            return 2;
+        }
+    }
+
+    std::vector<float> weights(LAYERS * WIDTH * WIDTH), bias(LAYERS * WIDTH), input(WIDTH * BATCH);
+    for (size_t i = 0; i < weights.size(); i++) {
+        weights[i] = value_at(i, 0.3f);
+    }
+    for (size_t i = 0; i < bias.size(); i++) {
+        bias[i] = value_at(0x10000000u + i, 0.5f);
+    }
+    for (size_t i = 0; i < input.size(); i++) {
+        input[i] = value_at(0x20000000u + i, 1.0f);
+    }
+    c.output.resize(WIDTH * BATCH);
+    c.weights = to_device(weights);
+    c.bias = to_device(bias);
+    c.input = to_device(input);
+    c.x[0] = to_device(c.output);
+    c.x[1] = to_device(c.output);
+    CHECK(cudaStreamCreate(&c.stream));
+    CHECK_BLAS(cublasCreate(&c.blas));
+    CHECK_BLAS(cublasSetStream(c.blas, c.stream));
+
+    double us = ex_measure(&pace, repetition, &c, 2.0 * LAYERS * c.passes);
+    int status = ex_result("chain", BINDING, "cublas", us,
+                           ex_checksum(c.output.data(), c.output.size() * sizeof(float)),
+                           correct(weights, bias, input, c.output));
+
+    CHECK_BLAS(cublasDestroy(c.blas));
+    for (float *memory : {c.weights, c.bias, c.input, c.x[0], c.x[1]}) {
+        CHECK(cudaFree(memory));
+    }
+    CHECK(cudaStreamDestroy(c.stream));
+    return status;
+}
