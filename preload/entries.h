@@ -1,13 +1,13 @@
 /*
  * entries.h - every entry point of the CUDA driver by number, and the driver's own functions.
  *
- * The numbers (enum ag_sym) are exported symbol names, not API names: in CUDA 13 `cuCtxCreate` means
- * cuCtxCreate_v4, and a program may hold either. cuda.h is therefore included with
+ * The numbers (enum ag_sym) are exported symbol names, not API names: in CUDA 13 `cuCtxCreate`
+ * means cuCtxCreate_v4, and a program may hold either. cuda.h is therefore included with
  * __CUDA_API_VERSION_INTERNAL, which leaves the names alone; every file of the library takes cuda.h
  * from here.
  *
- * ag_real[] holds the driver's own addresses. It is filled once, before ag_capture_start(), and never
- * changes again; an entry is NULL where this driver has no such symbol.
+ * ag_real[] holds the driver's own addresses. It is filled once, before ag_capture_start(), and
+ * never changes again; an entry is NULL where this driver has no such symbol.
  */
 #ifndef AG_ENTRIES_H
 #define AG_ENTRIES_H

@@ -643,4 +643,7 @@ enum ag_sym {
     AG_SYM_COUNT
 };
 
+/* Stubs kept for entry points that a newer driver adds. */
+enum { AG_POOL_SIZE = 256 };
+
 #endif

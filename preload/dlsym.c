@@ -1,0 +1,63 @@
+/*
+ * dlsym.c - the C side of the hooked dlsym: names cu[A-Z]* looked up through an explicit handle.
+ *
+ * What must hold: one call of the real dlsym for each call of ours, and no failing dl* function
+ * after it, so that the program's dlerror() tells what it would tell without us. Callers inside the
+ * driver and its helper libraries get the driver's own functions: they call them with locks held.
+ */
+#define _GNU_SOURCE
+#include "preload/dlsym.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "preload/object.h"
+#include "preload/resolve.h"
+#include "preload/substitute.h"
+
+void *(*ag_real_dlsym)(void *handle, const char *name);
+
+void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+    if (ag_real_dlsym)
+        return ag_real_dlsym;
+    void *found = NULL;
+    for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
+        found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    if (!found) {
+        fprintf(stderr, "autograph: the C library has no dlsym that can be found\n");
+        abort();
+    }
+    *(void **)&ag_real_dlsym = found;
+    return ag_real_dlsym;
+}
+
+static bool called_by_driver(const void *caller)
+{
+    struct ag_object object;
+    if (!ag_object_at(caller, &object))
+        return false;
+    return ag_object_is(&object, "libcuda.so") || ag_object_is(&object, "libnvidia-");
+}
+
+void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)
+{
+    void *address = ag_find_real_dlsym()(handle, name);
+    if (!address || ag_is_off())
+        return address;
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_UNKNOWN) {
+        struct ag_object object;
+        if (!ag_object_at(address, &object) || !ag_object_is(&object, "libcuda.so"))
+            return address;
+        if (called_by_driver(caller) || !ag_resolve_driver(object.path))
+            return address;
+    }
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) != AG_HOOKS_ON)
+        return address;
+    if (ag_symbol_at(address) < 0 && !ag_in_driver(address))
+        return address;
+    return called_by_driver(caller) ? address : ag_substitute(address, name);
+}

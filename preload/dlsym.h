@@ -1,0 +1,14 @@
+/* dlsym.h - the dlsym that programs see. dlsym_<architecture>.S holds the entry itself. */
+#ifndef AG_DLSYM_H
+#define AG_DLSYM_H
+
+/* The C library's dlsym; NULL until it was needed. The entry jumps through it. */
+extern void *(*ag_real_dlsym)(void *handle, const char *name);
+
+/* Finds it, at the entry's first use; never returns NULL. */
+void *(*ag_find_real_dlsym(void))(void *handle, const char *name);
+
+/* dlsym of a name cu[A-Z]* from an explicit handle. `caller` is the return address of the call. */
+void *ag_dlsym_cuda(void *handle, const char *name, const void *caller);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * hook.h - what every hook in C begins with.
+ *
+ * A hook has the exported name of the entry point, so that programs bound with -lcuda find it and
+ * the compiler checks it against cuda.h. It must work before any look-up happened (the first CUDA
+ * call of a program bound with -lcuda may be a hook) and must do nothing of its own in a process
+ * where the library is off. It never reads through a pointer of the program before the real call
+ * has accepted it, unless the call has no meaning without that pointer and NULL was excluded.
+ */
+#ifndef AG_HOOK_H
+#define AG_HOOK_H
+
+#include "capture/capture.h"
+#include "preload/resolve.h"
+
+#define AG_HOOK __attribute__((visibility("default"))) CUresult CUDAAPI
+
+#define AG_LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* Whether the hook has work to do. Also finds the driver where nothing has yet. */
+static inline bool ag_hooked(void)
+{
+    if (AG_LIKELY(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON))
+        return true;
+    ag_resolve_driver(NULL);
+    return atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON;
+}
+
+/* The real call, as the value of an expression; what a driver does not have fails as the getter
+ * says it. */
+#define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
+
+/* An error that was met for deferred work is returned where the call itself has none. */
+static inline CUresult ag_first_error(CUresult result, CUresult pending)
+{
+    return result == CUDA_SUCCESS ? pending : result;
+}
+
+#define AG_UNWRAP(...) __VA_ARGS__
+
+/* A call on one stream that is not an op: `params` and `args` in parentheses. */
+#define AG_STREAM_HOOK(name, stream, ptsz, blocks, params, args)                                   \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked())                                                                           \
+            pending = ag_capture_stream_boundary(stream, ptsz, AG_SYM_##name, blocks);             \
+        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
+    }
+
+/* A call that every stream must be flushed for, and that may return an error of earlier work. */
+#define AG_BARRIER_HOOK(name, params, args)                                                        \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked())                                                                           \
+            pending = ag_capture_barrier(AG_SYM_##name);                                           \
+        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
+    }
+
+#endif

@@ -1,0 +1,51 @@
+/* hooks_capture.c - the program's own captures, from begin to end. */
+#include "preload/hook.h"
+
+#define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            ag_capture_program_capture_begins(hStream, is_ptsz, AG_SYM_##name);                    \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        if (hooked)                                                                                \
+            ag_capture_program_capture_began(result == CUDA_SUCCESS);                              \
+        return result;                                                                             \
+    }
+
+AG_BEGIN_HOOK(cuStreamBeginCapture, false, (CUstream hStream), (hStream))
+AG_BEGIN_HOOK(cuStreamBeginCapture_ptsz, true, (CUstream hStream), (hStream))
+AG_BEGIN_HOOK(cuStreamBeginCapture_v2, false, (CUstream hStream, CUstreamCaptureMode mode),
+              (hStream, mode))
+AG_BEGIN_HOOK(cuStreamBeginCapture_v2_ptsz, true, (CUstream hStream, CUstreamCaptureMode mode),
+              (hStream, mode))
+
+#define AG_TO_GRAPH                                                                                \
+    (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,                            \
+     const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
+#define AG_TO_GRAPH_ARGS (hStream, hGraph, dependencies, dependencyData, numDependencies, mode)
+AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph, false, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
+AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
+
+/*
+ * Several errors of an end of capture leave the capture as it was (another thread's, a stream that
+ * never captured), others end it. The stream itself tells, before and after.
+ */
+#define AG_END_HOOK(name, status_of)                                                               \
+    AG_HOOK name(CUstream hStream, CUgraph *phGraph)                                               \
+    {                                                                                              \
+        CUstreamCaptureStatus before = CU_STREAM_CAPTURE_STATUS_NONE;                              \
+        CUstreamCaptureStatus after = CU_STREAM_CAPTURE_STATUS_NONE;                               \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked && AG_CALL(status_of, hStream, &before) != CUDA_SUCCESS)                        \
+            before = CU_STREAM_CAPTURE_STATUS_NONE;                                                \
+        CUresult result = AG_CALL(name, hStream, phGraph);                                         \
+        if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
+            (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \
+             after == CU_STREAM_CAPTURE_STATUS_NONE))                                              \
+            ag_capture_program_capture_ended();                                                    \
+        return result;                                                                             \
+    }
+
+AG_END_HOOK(cuStreamEndCapture, cuStreamIsCapturing)
+AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamIsCapturing_ptsz)

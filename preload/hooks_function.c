@@ -1,0 +1,28 @@
+/* hooks_function.c - attributes of kernels: a graph keeps those that held when it was built. */
+#include "preload/hook.h"
+
+/* What ag_capture_function_changes() takes in place of an attribute. */
+enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
+
+#define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, params, args)                       \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        if (ag_hooked())                                                                           \
+            ag_capture_function_changes((CUfunction)(func), (int)(attribute), (int)(value),        \
+                                        AG_SYM_##name);                                            \
+        return AG_CALL(name, AG_UNWRAP args);                                                      \
+    }
+
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetAttribute, hfunc, attrib, value,
+                         (CUfunction hfunc, CUfunction_attribute attrib, int value),
+                         (hfunc, attrib, value))
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetCacheConfig, hfunc, CACHE_CONFIG, config,
+                         (CUfunction hfunc, CUfunc_cache config), (hfunc, config))
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetSharedMemConfig, hfunc, SHARED_MEM_CONFIG, config,
+                         (CUfunction hfunc, CUsharedconfig config), (hfunc, config))
+AG_FUNCTION_CHANGES_HOOK(cuKernelSetAttribute, kernel, attrib, val,
+                         (CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev),
+                         (attrib, val, kernel, dev))
+AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config,
+                         (CUkernel kernel, CUfunc_cache config, CUdevice dev),
+                         (kernel, config, dev))

@@ -1,0 +1,102 @@
+/* hooks_memory.c - memsets and copies: those that are ops, and those that hand errors on. */
+#include "preload/hook.h"
+#include "preload/process.h"
+
+/* `value` keeps the width that the driver sees. */
+#define AG_MEMSET_HOOK(name, is_ptsz, value_type, size)                                            \
+    AG_HOOK name(CUdeviceptr dstDevice, value_type value, size_t N, CUstream hStream)              \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, dstDevice, value, N, hStream);                                    \
+        struct ag_memset fill = {                                                                  \
+            .sym = AG_SYM_##name,                                                                  \
+            .ptsz = is_ptsz,                                                                       \
+            .dst = dstDevice,                                                                      \
+            .value = value,                                                                        \
+            .elem_size = size,                                                                     \
+            .width = N,                                                                            \
+            .height = 1,                                                                           \
+            .stream = hStream,                                                                     \
+        };                                                                                         \
+        ag_process_first_op();                                                                     \
+        return ag_capture_memset(&fill);                                                           \
+    }
+
+#define AG_MEMSET_2D_HOOK(name, is_ptsz, value_type, size)                                         \
+    AG_HOOK name(CUdeviceptr dstDevice, size_t dstPitch, value_type value, size_t Width,           \
+                 size_t Height, CUstream hStream)                                                  \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, dstDevice, dstPitch, value, Width, Height, hStream);              \
+        struct ag_memset fill = {                                                                  \
+            .sym = AG_SYM_##name,                                                                  \
+            .ptsz = is_ptsz,                                                                       \
+            .dst = dstDevice,                                                                      \
+            .pitch = dstPitch,                                                                     \
+            .value = value,                                                                        \
+            .elem_size = size,                                                                     \
+            .width = Width,                                                                        \
+            .height = Height,                                                                      \
+            .stream = hStream,                                                                     \
+        };                                                                                         \
+        ag_process_first_op();                                                                     \
+        return ag_capture_memset(&fill);                                                           \
+    }
+
+AG_MEMSET_HOOK(cuMemsetD8Async, false, unsigned char, 1)
+AG_MEMSET_HOOK(cuMemsetD8Async_ptsz, true, unsigned char, 1)
+AG_MEMSET_HOOK(cuMemsetD16Async, false, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD16Async_ptsz, true, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD32Async, false, unsigned int, 4)
+AG_MEMSET_HOOK(cuMemsetD32Async_ptsz, true, unsigned int, 4)
+AG_MEMSET_2D_HOOK(cuMemsetD2D8Async, false, unsigned char, 1)
+AG_MEMSET_2D_HOOK(cuMemsetD2D8Async_ptsz, true, unsigned char, 1)
+AG_MEMSET_2D_HOOK(cuMemsetD2D16Async, false, unsigned short, 2)
+AG_MEMSET_2D_HOOK(cuMemsetD2D16Async_ptsz, true, unsigned short, 2)
+AG_MEMSET_2D_HOOK(cuMemsetD2D32Async, false, unsigned int, 4)
+AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, true, unsigned int, 4)
+
+#define AG_COPY_HOOK(name, is_ptsz)                                                                \
+    AG_HOOK name(CUdeviceptr to, CUdeviceptr from, size_t ByteCount, CUstream hStream)             \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, to, from, ByteCount, hStream);                                    \
+        struct ag_copy copy = {                                                                    \
+            .sym = AG_SYM_##name,                                                                  \
+            .ptsz = is_ptsz,                                                                       \
+            .dst = to,                                                                             \
+            .src = from,                                                                           \
+            .bytes = ByteCount,                                                                    \
+            .stream = hStream,                                                                     \
+        };                                                                                         \
+        ag_process_first_op();                                                                     \
+        return ag_capture_copy(&copy);                                                             \
+    }
+
+AG_COPY_HOOK(cuMemcpyAsync, false)
+AG_COPY_HOOK(cuMemcpyAsync_ptsz, true)
+AG_COPY_HOOK(cuMemcpyDtoDAsync_v2, false)
+AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, true)
+
+/* Copies from and to the host may be synchronous (pageable memory): the host can wait in them. */
+#define AG_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
+#define AG_TO_DEVICE                                                                               \
+    (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
+AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2, hStream, false, true, AG_FROM_DEVICE,
+               (dstHost, srcDevice, ByteCount, hStream))
+AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2_ptsz, hStream, true, true, AG_FROM_DEVICE,
+               (dstHost, srcDevice, ByteCount, hStream))
+AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2, hStream, false, true, AG_TO_DEVICE,
+               (dstDevice, srcHost, ByteCount, hStream))
+AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, true, true, AG_TO_DEVICE,
+               (dstDevice, srcHost, ByteCount, hStream))
+
+#define AG_SYNC_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
+#define AG_SYNC_TO_DEVICE   (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
+#define AG_SYNC_ANY         (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
+AG_BARRIER_HOOK(cuMemcpyDtoH_v2, AG_SYNC_FROM_DEVICE, (dstHost, srcDevice, ByteCount))
+AG_BARRIER_HOOK(cuMemcpyDtoH_v2_ptds, AG_SYNC_FROM_DEVICE, (dstHost, srcDevice, ByteCount))
+AG_BARRIER_HOOK(cuMemcpyHtoD_v2, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
+AG_BARRIER_HOOK(cuMemcpyHtoD_v2_ptds, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
+AG_BARRIER_HOOK(cuMemcpy, AG_SYNC_ANY, (dst, src, ByteCount))
+AG_BARRIER_HOOK(cuMemcpy_ptds, AG_SYNC_ANY, (dst, src, ByteCount))

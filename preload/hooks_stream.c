@@ -1,0 +1,89 @@
+/* hooks_stream.c - streams and events: what waits, asks, orders or ends. */
+#include "preload/hook.h"
+
+AG_STREAM_HOOK(cuStreamSynchronize, hStream, false, true, (CUstream hStream), (hStream))
+AG_STREAM_HOOK(cuStreamSynchronize_ptsz, hStream, true, true, (CUstream hStream), (hStream))
+
+AG_STREAM_HOOK(cuStreamWaitEvent, hStream, false, false,
+               (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
+AG_STREAM_HOOK(cuStreamWaitEvent_ptsz, hStream, true, false,
+               (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
+
+AG_STREAM_HOOK(cuEventRecord, hStream, false, false, (CUevent hEvent, CUstream hStream),
+               (hEvent, hStream))
+AG_STREAM_HOOK(cuEventRecord_ptsz, hStream, true, false, (CUevent hEvent, CUstream hStream),
+               (hEvent, hStream))
+AG_STREAM_HOOK(cuEventRecordWithFlags, hStream, false, false,
+               (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
+AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, true, false,
+               (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
+
+AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
+
+/* Not ready is an answer, not an error: one that is pending comes first. */
+#define AG_QUERY_HOOK(name, is_ptsz)                                                               \
+    AG_HOOK name(CUstream hStream)                                                                 \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked())                                                                           \
+            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+        CUresult result = AG_CALL(name, hStream);                                                  \
+        if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
+            return pending;                                                                        \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_QUERY_HOOK(cuStreamQuery, false)
+AG_QUERY_HOOK(cuStreamQuery_ptsz, true)
+
+static bool is_capturing(CUstream stream)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return stream && AG_HAVE(cuStreamIsCapturing) &&
+           AG_REAL(cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* A stream that dies while it captures takes the capture with it. */
+#define AG_DESTROY_HOOK(name)                                                                      \
+    AG_HOOK name(CUstream hStream)                                                                 \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, hStream);                                                         \
+        CUresult pending = ag_capture_stream_dies(hStream, AG_SYM_##name);                         \
+        bool capturing = is_capturing(hStream);                                                    \
+        CUresult result = AG_CALL(name, hStream);                                                  \
+        if (capturing && result == CUDA_SUCCESS)                                                   \
+            ag_capture_program_capture_ended();                                                    \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_DESTROY_HOOK(cuStreamDestroy)
+AG_DESTROY_HOOK(cuStreamDestroy_v2)
+
+/*
+ * Attributes of a stream (access policy window, memory synchronisation domain, priority) are
+ * inherited by launches into it, and not by the nodes of a graph. How the host waits for it
+ * concerns nobody.
+ */
+#define AG_SET_ATTRIBUTE_HOOK(name, is_ptsz)                                                       \
+    AG_HOOK name(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+        CUresult result = AG_CALL(name, hStream, attr, value);                                     \
+        if (hooked && result == CUDA_SUCCESS &&                                                    \
+            attr != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)                                    \
+            ag_capture_observe_only("a stream has attributes that its launches inherit");          \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, false)
+AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
+
+/* Attributes that were never set copy nothing: that a copy matters shows at the set before it. */
+AG_STREAM_HOOK(cuStreamCopyAttributes, dst, false, false, (CUstream dst, CUstream src), (dst, src))
+AG_STREAM_HOOK(cuStreamCopyAttributes_ptsz, dst, true, false, (CUstream dst, CUstream src),
+               (dst, src))

@@ -1,0 +1,50 @@
+/* object.c - which loaded object an address belongs to. */
+#define _GNU_SOURCE
+#include "preload/object.h"
+
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+struct search {
+    uintptr_t address;
+    struct ag_object *object;
+};
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    uintptr_t start = UINTPTR_MAX;
+    uintptr_t end = 0;
+    bool inside = false;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD)
+            continue;
+        uintptr_t low = info->dlpi_addr + segment->p_vaddr;
+        uintptr_t high = low + segment->p_memsz;
+        inside |= search->address >= low && search->address < high;
+        start = low < start ? low : start;
+        end = high > end ? high : end;
+    }
+    if (!inside)
+        return 0;
+    search->object->start = start;
+    search->object->end = end;
+    snprintf(search->object->path, sizeof(search->object->path), "%s", info->dlpi_name);
+    return 1;
+}
+
+bool ag_object_at(const void *address, struct ag_object *object)
+{
+    struct search search = {.address = (uintptr_t)address, .object = object};
+    return dl_iterate_phdr(look, &search) != 0;
+}
+
+bool ag_object_is(const struct ag_object *object, const char *prefix)
+{
+    const char *slash = strrchr(object->path, '/');
+    const char *file = slash ? slash + 1 : object->path;
+    return strncmp(file, prefix, strlen(prefix)) == 0;
+}

@@ -1,0 +1,22 @@
+/* object.h - which loaded object an address belongs to. */
+#ifndef AG_OBJECT_H
+#define AG_OBJECT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_object {
+    uintptr_t start; /* of its lowest segment */
+    uintptr_t end;
+    char path[PATH_MAX];
+};
+
+/* Unlike dladdr this looks at no symbol table, so it costs the same in a library of any size; and
+ * it leaves dlerror alone. */
+bool ag_object_at(const void *address, struct ag_object *object);
+
+/* Whether the file name of the object begins with `prefix`. */
+bool ag_object_is(const struct ag_object *object, const char *prefix);
+
+#endif

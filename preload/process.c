@@ -1,0 +1,54 @@
+/*
+ * process.c - fork and exit.
+ *
+ * Exit handlers run in the reverse order of their registration. The driver registers its own when
+ * it is loaded or initialised, cudart when a program's fat binaries are; both have done so before
+ * the first op. A handler registered at the first op therefore runs while the driver still works,
+ * and after the handlers of everything the program built later. The one registered when the driver
+ * was found is for programs that never come to an op.
+ */
+#include "preload/process.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "capture/capture.h"
+#include "preload/resolve.h"
+
+static atomic_flag finished = ATOMIC_FLAG_INIT;
+static _Atomic bool first_op_seen;
+static pid_t watched;
+
+/* A child of fork that exits is not this process exiting. */
+static void at_exit(void)
+{
+    if (getpid() == watched && !atomic_flag_test_and_set(&finished))
+        ag_capture_finish();
+}
+
+static void in_child(void)
+{
+    ag_resolve_after_fork();
+    ag_capture_after_fork_in_child();
+}
+
+void ag_process_watch(void)
+{
+    static bool registered; /* under the lock of resolve.c; a child inherits the handlers */
+    watched = getpid();
+    if (registered)
+        return;
+    registered = true;
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit);
+}
+
+void ag_process_first_op(void)
+{
+    if (atomic_load_explicit(&first_op_seen, memory_order_relaxed))
+        return;
+    if (!atomic_exchange(&first_op_seen, true))
+        atexit(at_exit);
+}

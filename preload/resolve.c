@@ -1,0 +1,140 @@
+/*
+ * resolve.c - finding the driver, filling the tables, deciding what may be done with it.
+ */
+#define _GNU_SOURCE
+#include "preload/resolve.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "capture/capture.h"
+#include "capture/options.h"
+#include "preload/dlsym.h"
+#include "preload/object.h"
+#include "preload/process.h"
+#include "preload/substitute.h"
+
+void *ag_real[AG_SYM_COUNT];
+_Atomic uint32_t ag_hooks;
+
+static pthread_mutex_t resolve_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Set while this thread makes the driver known: the driver's own look-ups come back here. */
+static __thread bool resolving;
+
+bool ag_is_off(void)
+{
+    static _Atomic int off = -1;
+    int known = atomic_load_explicit(&off, memory_order_relaxed);
+    if (known < 0) {
+        known = ag_options_mode() == AG_MODE_OFF;
+        atomic_store_explicit(&off, known, memory_order_relaxed);
+    }
+    return known;
+}
+
+/* The driver's addresses by symbol. Where a stub would jump and this driver has nothing, the stub's
+ * slow path stays: it finds nothing either and says so. */
+static bool fill_tables(void *driver)
+{
+    size_t found = 0;
+    for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
+        ag_real[sym] = ag_find_real_dlsym()(driver, ag_entries[sym].name);
+        if (ag_real[sym]) {
+            ag_target[sym] = ag_real[sym];
+            found++;
+        }
+    }
+    /* An older driver lacks symbols; the program is not to hear of that. */
+    dlerror();
+    return found > 0 && AG_HAVE(cuDriverGetVersion);
+}
+
+/* Substitution by address rests on this: what the getter answers are the library's own exports. */
+static bool getter_answers_exports(int version)
+{
+    if (!AG_HAVE(cuGetProcAddress_v2))
+        return false;
+    for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
+        const char *name = ag_entries[sym].name;
+        if (strstr(name, "_v") || strstr(name, "_pt"))
+            continue; /* the getter is asked for base names */
+        for (cuuint64_t flags = 0; flags <= 2; flags += 2) {
+            void *answer = NULL;
+            if (AG_REAL(cuGetProcAddress_v2)(name, &answer, version, flags, NULL) != CUDA_SUCCESS)
+                continue;
+            if (answer && ag_symbol_at(answer) < 0 && !ag_in_driver(answer))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Why only observing is safe with this driver, or NULL. */
+static const char *reason_to_observe(void)
+{
+    int version = 0;
+    if (AG_REAL(cuDriverGetVersion)(&version) != CUDA_SUCCESS)
+        return "the driver does not tell its version";
+    if (version < 12040)
+        return "the driver is older than CUDA 12.4";
+    if (!AG_HAVE(cuFuncGetParamInfo) || !AG_HAVE(cuKernelGetParamInfo))
+        return "the driver has no cuFuncGetParamInfo";
+    if (!getter_answers_exports(version))
+        return "the driver's getter answers something else than its exports";
+    return NULL;
+}
+
+static bool resolve_locked(const char *path)
+{
+    void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+    if (!driver) {
+        dlerror();
+        return false;
+    }
+    if (!fill_tables(driver))
+        return false;
+    if (ag_is_off()) {
+        atomic_store_explicit(&ag_hooks, AG_HOOKS_OFF, memory_order_release);
+        return true;
+    }
+    ag_substitute_learn();
+    ag_process_watch();
+    const char *why = reason_to_observe();
+    ag_capture_start(why != NULL, why);
+    /* Nothing that ran here may be heard of by the program's dlerror(). */
+    dlerror();
+    atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
+    return true;
+}
+
+bool ag_resolve_driver(const char *path)
+{
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) != AG_HOOKS_UNKNOWN)
+        return true;
+    if (resolving)
+        return false;
+    resolving = true;
+    pthread_mutex_lock(&resolve_lock);
+    bool known = atomic_load_explicit(&ag_hooks, memory_order_relaxed) != AG_HOOKS_UNKNOWN;
+    if (!known)
+        known = resolve_locked(path);
+    pthread_mutex_unlock(&resolve_lock);
+    resolving = false;
+    return known;
+}
+
+void *ag_resolve_symbol(enum ag_sym sym)
+{
+    ag_resolve_driver(NULL);
+    return ag_real[sym];
+}
+
+void ag_resolve_after_fork(void)
+{
+    pthread_mutex_init(&resolve_lock, NULL);
+    resolving = false;
+    if (atomic_load(&ag_hooks) == AG_HOOKS_ON)
+        atomic_store(&ag_hooks, AG_HOOKS_OFF);
+}

@@ -1,0 +1,113 @@
+/*
+ * stubs_aarch64.S - the entry points that need no argument understood; stubs_x86_64.S explains them.
+ */
+    .macro AG_ENTRY name
+    .globl  \name
+    .type   \name, %function
+    .p2align 4
+\name:
+    .cfi_startproc
+    hint    #34                         /* bti c */
+    .endm
+
+    .macro AG_FAST index
+    adrp    x16, ag_open_streams
+    ldr     w16, [x16, :lo12:ag_open_streams]
+    cbnz    w16, 1f
+    adrp    x16, ag_target + 8 * \index
+    ldr     x16, [x16, :lo12:ag_target + 8 * \index]
+    br      x16
+1:
+    .endm
+
+    .macro AG_SLOW index
+    mov     w17, #\index
+    b       ag_stub_common
+    .cfi_endproc
+    .endm
+
+    .macro AG_STUB name, index
+    AG_ENTRY \name
+    AG_FAST \index
+.Lag_slow_\name:
+    hint    #34
+    AG_SLOW \index
+    .size   \name, . - \name
+    .endm
+
+    /* A call that invalidates something is told of even when nothing is open. */
+    .macro AG_STUB_TRACK name, index
+    AG_ENTRY \name
+.Lag_slow_\name:
+    AG_SLOW \index
+    .size   \name, . - \name
+    .endm
+
+    .macro AG_POOL_STUB slot, index
+    .p2align 4
+.Lag_pool_\slot:
+    .cfi_startproc
+    hint    #34
+    AG_FAST \index
+    AG_SLOW \index
+    .endm
+
+    .macro AG_TABLE name, section
+    .section \section, "aw", %progbits
+    .p2align 3
+    .globl  \name
+    .hidden \name
+    .type   \name, %object
+\name:
+    .endm
+    .macro AG_TABLE_END name
+    .size   \name, . - \name
+    .endm
+
+    .text
+    .type   ag_stub_common, %function
+    .p2align 4
+ag_stub_common:                         /* w17: the symbol's number */
+    .cfi_startproc
+    stp     x29, x30, [sp, #-224]!
+    .cfi_def_cfa_offset 224
+    .cfi_offset 29, -224
+    .cfi_offset 30, -216
+    mov     x29, sp
+    stp     x0, x1, [sp, #16]
+    stp     x2, x3, [sp, #32]
+    stp     x4, x5, [sp, #48]
+    stp     x6, x7, [sp, #64]
+    str     x8, [sp, #80]
+    stp     q0, q1, [sp, #96]
+    stp     q2, q3, [sp, #128]
+    stp     q4, q5, [sp, #160]
+    stp     q6, q7, [sp, #192]
+    mov     w0, w17
+    add     x1, sp, #16
+    add     x2, sp, #224                /* the arguments beyond the registers */
+    bl      ag_stub_slow
+    mov     x16, x0
+    ldp     x0, x1, [sp, #16]
+    ldp     x2, x3, [sp, #32]
+    ldp     x4, x5, [sp, #48]
+    ldp     x6, x7, [sp, #64]
+    ldr     x8, [sp, #80]
+    ldp     q0, q1, [sp, #96]
+    ldp     q2, q3, [sp, #128]
+    ldp     q4, q5, [sp, #160]
+    ldp     q6, q7, [sp, #192]
+    ldp     x29, x30, [sp], #224
+    .cfi_restore 29
+    .cfi_restore 30
+    .cfi_def_cfa_offset 0
+    br      x16
+    .cfi_endproc
+    .size   ag_stub_common, . - ag_stub_common
+
+#include "preload/generated/stubs.inc"
+#include "preload/generated/addresses.inc"
+
+    .hidden ag_open_streams
+    .hidden ag_stub_slow
+    .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,20 @@
+/* substitute.h - the driver's addresses and what is handed out in their place. */
+#ifndef AG_SUBSTITUTE_H
+#define AG_SUBSTITUTE_H
+
+#include <stdbool.h>
+
+/* Builds the address table from ag_real[]. Once, before the mode becomes ON. */
+void ag_substitute_learn(void);
+
+/* The number of the symbol at one of the driver's addresses, or -1. */
+int ag_symbol_at(const void *address);
+
+/* Whether an address lies in the driver's image. */
+bool ag_in_driver(const void *address);
+
+/* What to answer for an address that the driver gave for `name`: the hook, the same address, or a
+ * stub of the pool. The mode must be ON. */
+void *ag_substitute(void *address, const char *name);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * table.h - what the library knows about each entry point, generated from entries.tbl.
+ */
+#ifndef AG_TABLE_H
+#define AG_TABLE_H
+
+#include <stdint.h>
+#include "preload/entries.h"
+
+/* entries.tbl explains the classes. */
+enum ag_class {
+    AG_CLASS_PASS,
+    AG_CLASS_OP,
+    AG_CLASS_STREAM_BARRIER,
+    AG_CLASS_BARRIER,
+    AG_CLASS_TRACK,
+    AG_CLASS_CAPTURE
+};
+
+enum ag_entry_flag {
+    AG_ENTRY_BLOCKS = 1,          /* the host may wait for the GPU inside the call */
+    AG_ENTRY_PTSZ = 2,            /* _ptsz or _ptds: stream 0 is the calling thread's */
+    AG_ENTRY_KILLS_FUNCTIONS = 4, /* function handles may die, or change their meaning */
+    AG_ENTRY_KILLS_CONTEXTS = 8,  /* a context may die */
+    AG_ENTRY_KILLS_REPLAY = 16    /* replaying is not known to be right from here on */
+};
+
+struct ag_entry {
+    const char *name;
+    uint8_t cls;
+    uint8_t flags;
+    int8_t stream_arg; /* position of the first CUstream argument, or -1 */
+};
+extern const struct ag_entry ag_entries[AG_SYM_COUNT];
+
+/* What is handed out for a symbol in place of the driver's address: a hook in C or a stub. NULL
+ * where the driver's own address is. */
+extern void *const ag_hook_address[AG_SYM_COUNT];
+
+/* Where the fast path of a stub jumps to. Before the driver is found it is the stub's own slow
+ * path, which finds it; the entries after AG_SYM_COUNT belong to the pool. */
+extern void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
+
+/* Stubs for entry points that no table knows, in the order in which they are given out. */
+extern void *const ag_pool_address[AG_POOL_SIZE];
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * fake_capture.c - a stand-in for capture/: it makes each real call at once and writes a line for
+ * everything that preload/ tells it.
+ *
+ * AG_TEST_FD    the descriptor that lines go to
+ * AG_TEST_OPEN  1: say that a stream is open, so that every stub takes its slow path
+ * AG_TEST_ERROR the code that each boundary hands back as pending
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "capture/capture.h"
+#include "capture/options.h"
+
+_Atomic uint32_t ag_open_streams;
+static bool in_child;
+
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+{
+    const char *fd = getenv("AG_TEST_FD");
+    char line[256];
+    va_list args;
+    if (!fd)
+        return;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (write(atoi(fd), line, (size_t)length) != length)
+        abort();
+}
+
+static CUresult pending(void)
+{
+    const char *error = getenv("AG_TEST_ERROR");
+    return error ? (CUresult)atoi(error) : CUDA_SUCCESS;
+}
+
+void ag_capture_start(bool observe_only, const char *why)
+{
+    const char *open = getenv("AG_TEST_OPEN");
+    ag_options_read();
+    ag_open_streams = open ? (uint32_t)atoi(open) : 0;
+    say("start %s\n", observe_only ? why : "replay");
+}
+
+void ag_capture_observe_only(const char *why)
+{
+    say("observe %s\n", why);
+}
+
+CUresult ag_capture_launch(const struct ag_launch *launch)
+{
+    say("launch %s ptsz=%d grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p attrs=%u\n",
+        ag_sym_name(launch->sym), launch->ptsz, launch->grid[0], launch->grid[1], launch->grid[2],
+        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
+        (void *)launch->stream, launch->num_attrs);
+    return ((AG_PFN_cuLaunchKernel)ag_real[AG_SYM_cuLaunchKernel])(
+        launch->func, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
+        launch->block[1], launch->block[2], launch->shared_bytes, launch->stream, launch->params,
+        launch->extra);
+}
+
+CUresult ag_capture_memset(const struct ag_memset *fill)
+{
+    say("memset %s ptsz=%d dst=%llx pitch=%zu value=%x elem=%u width=%zu height=%zu stream=%p\n",
+        ag_sym_name(fill->sym), fill->ptsz, fill->dst, fill->pitch, fill->value, fill->elem_size,
+        fill->width, fill->height, (void *)fill->stream);
+    return CUDA_SUCCESS;
+}
+
+CUresult ag_capture_copy(const struct ag_copy *copy)
+{
+    say("copy %s ptsz=%d dst=%llx src=%llx bytes=%zu stream=%p\n", ag_sym_name(copy->sym),
+        copy->ptsz, copy->dst, copy->src, copy->bytes, (void *)copy->stream);
+    return CUDA_SUCCESS;
+}
+
+void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+{
+    say("boundary %s ptsz=%d blocks=%d stream=%p\n", ag_sym_name(sym), ptsz, blocks,
+        (void *)stream);
+}
+
+CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+{
+    ag_capture_stream_boundary_quiet(stream, ptsz, sym, blocks);
+    return pending();
+}
+
+void ag_capture_barrier_quiet(enum ag_sym sym)
+{
+    say("barrier %s\n", ag_sym_name(sym));
+}
+
+CUresult ag_capture_barrier(enum ag_sym sym)
+{
+    ag_capture_barrier_quiet(sym);
+    return pending();
+}
+
+void ag_capture_functions_die(enum ag_sym sym)
+{
+    say("functions_die %s\n", ag_sym_name(sym));
+}
+
+void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+{
+    say("context_dies %s ctx=%p\n", ag_sym_name(sym), (void *)ctx);
+}
+
+CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+{
+    say("stream_dies %s stream=%p\n", ag_sym_name(sym), (void *)stream);
+    return pending();
+}
+
+void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
+{
+    say("function_changes %s func=%p attribute=%d value=%d\n", ag_sym_name(sym), (void *)func,
+        attribute, value);
+}
+
+void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    say("capture_begins %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
+}
+
+void ag_capture_program_capture_began(bool succeeded)
+{
+    say("capture_began %d\n", succeeded);
+}
+
+void ag_capture_program_capture_ended(void)
+{
+    say("capture_ended\n");
+}
+
+void ag_capture_after_fork_in_child(void)
+{
+    ag_open_streams = 0;
+    in_child = true;
+    say("child\n");
+}
+
+bool ag_capture_active(void)
+{
+    return !in_child;
+}
+
+void ag_capture_finish(void)
+{
+    say("finish\n");
+}
