@@ -54,5 +54,41 @@ def loop_rows():
     return rows
 
 
+def example_rows():
+    rows = [Row(f"heat {binding}: residual read back every 10 steps", ["{bin}/heat_" + binding],
+                eager_goal=0.99, simulated=binding == "driver", quick=binding != "static")
+            for binding in BINDINGS]
+    rows.append(Row("chain: 20 cuBLAS products with memsets", ["{bin}/chain_shared"],
+                    eager_goal=0.99))
+    return rows
+
+
+def script(name, what, *args, modules=(), **more):
+    more = {"timeout": 150.0, "eager_goal": 0.99, "quick": False, **more}
+    return Row(what, ["{python}", "{programs}/" + name + ".py", *args], needs=list(modules), **more)
+
+
+def framework_rows():
+    torch = ("torch",)
+    vision = ("torch", "torchvision")
+    return [
+        script("resnet18_eager", "PyTorch ResNet-18, eager mode", modules=vision, eager_goal=1.25,
+               quick=True),
+        script("resnet18_script", "PyTorch ResNet-18, TorchScript", modules=vision, eager_goal=1.5,
+               quick=True),
+        script("mlp20", "PyTorch MLP of 20 layers", modules=torch),
+        script("train_step", "PyTorch training, 560 steps", modules=torch, quick=True),
+        script("transformer4", "PyTorch transformer", modules=torch),
+        script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch),
+        script("decode", "transformers generate()", modules=("torch", "transformers")),
+        script("torch_cuda_graph", "PyTorch with its own CUDA graph", modules=torch),
+        script("triton_loop", "Triton loop", modules=("torch", "triton")),
+        script("cupy_loop", "CuPy loop", modules=("cupy",)),
+        script("jax_step", "JAX training step", modules=("jax",)),
+        script("numba_loop", "numba loop", modules=("numba",)),
+        script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2),
+    ]
+
+
 def all_rows():
-    return loop_rows()
+    return loop_rows() + example_rows() + framework_rows()

@@ -15,8 +15,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
+import checks
 import rows as table_rows
 from turns import run_in_turns
 
@@ -66,7 +68,7 @@ class Suite:
 
     def command(self, row, extra=()):
         places = {"{bin}": str(self.args.build / "examples"), "{programs}": str(HERE / "programs"),
-                  "{python}": sys.executable, "{faults}": str(self.args.build / "gpu")}
+                  "{python}": sys.executable}
         words = []
         for word in [*row.command, *extra]:
             for key, value in places.items():
@@ -103,7 +105,28 @@ class Suite:
                                    "times": variant.times, "result": variant.result}
         if failure:
             return {**entry, "verdict": "FAIL", "why": failure}
-        return judge(entry, row)
+        entry = judge(entry, row)
+        if entry["identical"] is False and not self.reproducible(row):
+            entry.update(verdict="unstable", why="two eager runs differ as well")
+        return entry
+
+    def reproducible(self, row):
+        """Whether two more eager runs agree with each other."""
+        pace = ["--paced", f"--reps={row.repetitions}"]
+        specs = [(name, self.command(row, pace), self.base_env) for name in ("eager-2", "eager-3")]
+        variants, failure = run_in_turns(specs, row.repetitions, row.timeout)
+        self.logs.append(f"===== {row.name}, eager again\n" + "".join(v.log() for v in variants))
+        return not failure and len({v.result.get("checksum") for v in variants}) == 1
+
+    def check_behaviour(self):
+        """Faults, and programs without CUDA: compared by what they say."""
+        places = {"faults": str(self.args.build / "gpu")}
+        for name, command, timeout, errors_too in checks.all_checks(places, self.args.simulated):
+            if self.wanted(name):
+                entry, log = checks.compare(name, command, self.base_env, self.preload_env(), timeout,
+                                            errors_too)
+                self.logs.append(log)
+                yield entry
 
     def coverage(self, row):
         """One more short run that has the library report what it replayed."""
@@ -142,13 +165,13 @@ class Suite:
     def run(self):
         chosen = self.select()
         if self.args.list:
-            print("\n".join(row.name for row in chosen))
+            names = [check[0] for check in checks.all_checks({"faults": ""}, self.args.simulated)]
+            print("\n".join([row.name for row in chosen] + [n for n in names if self.wanted(n)]))
             return 0
         start = time.monotonic()
-        for row in chosen:
-            entry = self.measure(row)
+        for entry in chain(map(self.measure, chosen), self.check_behaviour()):
             self.results.append(entry)
-            print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {row.name}"
+            print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {entry['row']}"
                   + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
         ran = {entry["row"] for entry in self.results if entry["verdict"] != "skipped"}
         self.add_coverage([row for row in chosen if row.name in ran])
@@ -223,7 +246,7 @@ def table(entries):
         cells = ["-" * width for width in widths] if line is None else line
         text.append("| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |")
     counts = {verdict: sum(entry["verdict"] == verdict for entry in entries)
-              for verdict in ("ok", "slow", "FAIL", "skipped")}
+              for verdict in ("ok", "slow", "FAIL", "unstable", "skipped")}
     text.append("")
     text.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     return "\n".join(text) + "\n"

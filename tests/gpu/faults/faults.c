@@ -1,0 +1,218 @@
+/* faults.c - the cases, see faults.h. */
+#include "faults.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A kernel traps in the middle of a step: the step's sync reports it, and it stays. Which launches
+ * after the trap already fail depends on time alone, so that their codes are not looked at. */
+static int trap(struct fault_loop *loop)
+{
+    for (int step = 0; step < STEPS; step++) {
+        bool trapping = step == STEPS / 2;
+        for (int k = 0; k < KERNELS; k++) {
+            fault_launch(loop, k, trapping && k == 7 ? FAULT_TRAP : FAULT_NONE, SIZE);
+        }
+        CUresult result = cuStreamSynchronize(loop->stream);
+        if (result != CUDA_SUCCESS) {
+            printf("step %d: sync answers %d\n", step, (int)result);
+            printf("launch answers %d\n", (int)fault_launch(loop, 0, FAULT_NONE, SIZE));
+            printf("context sync answers %d\n", (int)cuCtxSynchronize());
+            printf("allocation answers %d\n", (int)cuMemAlloc(&loop->data, 64));
+            return 5;
+        }
+    }
+    printf("the trap was never reported\n");
+    return 1;
+}
+
+/* Launches that the driver refuses, in the middle of a known step: at that call, and at no other.
+ */
+static int bad_launch(struct fault_loop *loop)
+{
+    for (int step = 0; step < STEPS; step++) {
+        for (int k = 0; k < KERNELS; k++) {
+            unsigned int block = step == STEPS / 2 && k == 7 ? 2048 : SIZE;
+            block = step == STEPS / 2 + 5 && k == 11 ? 0 : block;
+            CUresult result = fault_launch(loop, k, FAULT_NONE, block);
+            if (result != CUDA_SUCCESS) {
+                printf("step %d, launch %d answers %d\n", step, k, (int)result);
+            }
+        }
+        CHECK(cuStreamSynchronize(loop->stream));
+    }
+    fault_print_memory(loop);
+    return 0;
+}
+
+/* The program launches a part of a known step and then looks at mapped memory only, without any
+ * call. */
+static int spin(struct fault_loop *loop)
+{
+    enum { ROUNDS = 101 };
+    double total = 0.0, worst = 0.0;
+    for (int round = 0; round < ROUNDS; round++) {
+        fault_steps(loop, round ? 3 : STEPS);
+        uint32_t before = *loop->flag;
+        fault_begin_step(loop, 3);
+        double start = ex_now_us();
+        CHECK(fault_launch(loop, 3, FAULT_RAISE_FLAG, SIZE));
+        while (*loop->flag == before) {
+            if (ex_now_us() - start > 5e6) {
+                printf("round %d: nothing within 5 s of the launch\n", round);
+                return 1;
+            }
+        }
+        double waited = ex_now_us() - start;
+        total += waited;
+        worst = waited > worst ? waited : worst;
+        CHECK(cuStreamSynchronize(loop->stream));
+    }
+    printf("MEASURED launch to flag: mean %.1f us, worst %.1f us\n", total / ROUNDS, worst);
+    printf("flag %u\n", *loop->flag);
+    fault_print_memory(loop);
+    return 0;
+}
+
+/* fork in the middle of a step. CUDA does not work in the child, and the parent goes on
+ * undisturbed. */
+static int fork_in_step(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        printf("child: init answers %d, sync answers %d\n", (int)cuInit(0),
+               (int)cuCtxSynchronize());
+        fflush(stdout);
+        _exit(0);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        perror("fork");
+        return 1;
+    }
+    printf("child ended with %d\n", status);
+    for (int k = 5; k < KERNELS; k++) {
+        CHECK(fault_launch(loop, k, FAULT_NONE, SIZE));
+    }
+    CHECK(cuStreamSynchronize(loop->stream));
+    fault_steps(loop, STEPS);
+    fault_print_memory(loop);
+    return 0;
+}
+
+static int exit_in_step(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    printf("leaving main\n");
+    return 3;
+}
+
+static int exit_at_once(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    printf("leaving at once\n");
+    fflush(stdout);
+    _exit(4);
+}
+
+/* The module goes with launches of its kernel outstanding, and comes back. */
+static int unload(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    printf("unload answers %d\n", (int)cuModuleUnload(loop->module));
+    CHECK(cuCtxSynchronize());
+    fault_print_memory(loop);
+    loop->module = driver_load("faults_kernels", faults_on_cpu);
+    loop->kernel = driver_kernel(loop->module, "fault_kernel");
+    fault_steps(loop, STEPS);
+    fault_print_memory(loop);
+    return 0;
+}
+
+static int free_in_step(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    printf("free answers %d\n", (int)cuMemFree(loop->data));
+    CHECK(cuStreamSynchronize(loop->stream));
+    CHECK(cuMemAlloc(&loop->data, SIZE * sizeof(uint32_t)));
+    CHECK(cuMemsetD32(loop->data, 9, SIZE));
+    CHECK(cuCtxSynchronize());
+    fault_steps(loop, STEPS);
+    fault_print_memory(loop);
+    return 0;
+}
+
+static int destroy_stream(struct fault_loop *loop)
+{
+    fault_begin_step(loop, 5);
+    printf("destroy answers %d\n", (int)cuStreamDestroy(loop->stream));
+    CHECK(cuCtxSynchronize());
+    fault_print_memory(loop);
+    CHECK(cuStreamCreate(&loop->stream, CU_STREAM_NON_BLOCKING));
+    fault_steps(loop, STEPS);
+    fault_print_memory(loop);
+    return 0;
+}
+
+/* A context of the program's own dies with launches outstanding, and another takes its place. */
+static int destroy_context(struct fault_loop *loop)
+{
+    for (int round = 0; round < 3; round++) {
+        CUcontext context;
+#if CUDA_VERSION >= 13000
+        CHECK(cuCtxCreate(&context, NULL, 0, 0));
+#else
+        CHECK(cuCtxCreate(&context, 0, 0));
+#endif
+        fault_loop_start(loop);
+        fault_steps(loop, STEPS);
+        fault_print_memory(loop);
+        fault_begin_step(loop, 5);
+        printf("destroy answers %d\n", (int)cuCtxDestroy(context));
+    }
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct fault_loop *loop);
+    bool learns; /* whether a learnt loop comes first */
+} cases[] = {
+    {"trap", trap, true},
+    {"bad-launch", bad_launch, true},
+    {"spin", spin, false},
+    {"fork", fork_in_step, true},
+    {"exit", exit_in_step, true},
+    {"exit-at-once", exit_at_once, true},
+    {"unload", unload, true},
+    {"free", free_in_step, true},
+    {"destroy-stream", destroy_stream, true},
+    {"destroy-context", destroy_context, false},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++) {
+        if (!strcmp(argv[1], cases[i].name)) {
+            struct fault_loop loop = {0};
+            driver_start();
+            fault_loop_start(&loop);
+            if (cases[i].learns) {
+                fault_steps(&loop, STEPS);
+            }
+            return cases[i].run(&loop);
+        }
+    }
+    fprintf(stderr, "usage: faults CASE\ncases:");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fprintf(stderr, " %s", cases[i].name);
+    }
+    fprintf(stderr, "\n");
+    return 2;
+}

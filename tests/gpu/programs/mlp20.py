@@ -1,0 +1,25 @@
+"""Inference of 20 small linear layers in PyTorch's eager mode, batch 1."""
+
+import torch
+from torch import nn
+
+import pace
+
+args = pace.arguments(200)
+digest = pace.new_digest()
+torch.manual_seed(1)
+layers = []
+for _ in range(20):
+    layers += [nn.Linear(256, 256), nn.ReLU()]
+model = nn.Sequential(*layers).eval().cuda()
+x = torch.randn(1, 256, device="cuda")
+
+
+@torch.no_grad()
+def repetition(iterations):
+    x.mul_(0.99)
+    for _ in range(iterations):
+        pace.add(digest, model(x).cpu())
+
+
+pace.run("mlp20", args, repetition, digest)

@@ -1,0 +1,25 @@
+"""ResNet-18 inference by TorchScript, traced and frozen, batch 1, random weights."""
+
+import torch
+import torchvision
+
+import pace
+
+args = pace.arguments(100)
+digest = pace.new_digest()
+torch.manual_seed(1)
+torch.backends.cudnn.deterministic = True
+model = torchvision.models.resnet18(weights=None).eval().cuda()
+x = torch.randn(1, 3, 224, 224, device="cuda")
+with torch.no_grad():
+    script = torch.jit.freeze(torch.jit.trace(model, x))
+
+
+@torch.no_grad()
+def repetition(iterations):
+    x.mul_(0.99)
+    for _ in range(iterations):
+        pace.add(digest, script(x).cpu())
+
+
+pace.run("resnet18_script", args, repetition, digest)
