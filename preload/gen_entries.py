@@ -170,6 +170,8 @@ def emit_table(entries):
             flags.append("AG_ENTRY_BLOCKS")
         if entry.ptsz:
             flags.append("AG_ENTRY_PTSZ")
+        if entry.hook:
+            flags.append("AG_ENTRY_HOOK")
         if entry.kills:
             flags.append("AG_ENTRY_KILLS_" + entry.kills.upper())
         out.append('    [AG_SYM_%s] = {"%s", AG_CLASS_%s, %s, %d},\n' %

@@ -64,7 +64,7 @@ static bool getter_answers_exports(int version)
             void *answer = NULL;
             if (AG_REAL(cuGetProcAddress_v2)(name, &answer, version, flags, NULL) != CUDA_SUCCESS)
                 continue;
-            if (answer && ag_symbol_at(answer) < 0 && !ag_in_driver(answer))
+            if (answer && ag_symbol_at(answer) < 0 && !ag_in_driver(answer) && !ag_is_ours(answer))
                 return false;
         }
     }

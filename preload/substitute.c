@@ -24,6 +24,7 @@ static struct {
 } buckets[BUCKETS];
 
 static struct ag_object driver;
+static struct ag_object self;
 
 static size_t bucket_of(const void *address)
 {
@@ -42,6 +43,7 @@ void ag_substitute_learn(void)
         buckets[at].sym = sym;
     }
     ag_object_at(ag_real[AG_SYM_cuDriverGetVersion], &driver);
+    ag_object_at(buckets, &self);
 }
 
 int ag_symbol_at(const void *address)
@@ -52,9 +54,19 @@ int ag_symbol_at(const void *address)
     return -1;
 }
 
+static bool inside(const struct ag_object *object, const void *address)
+{
+    return (uintptr_t)address >= object->start && (uintptr_t)address < object->end;
+}
+
 bool ag_in_driver(const void *address)
 {
-    return (uintptr_t)address >= driver.start && (uintptr_t)address < driver.end;
+    return inside(&driver, address);
+}
+
+bool ag_is_ours(const void *address)
+{
+    return inside(&self, address);
 }
 
 /* An entry point of a driver newer than the table: a barrier, by a stub of its own. */
@@ -88,6 +100,8 @@ void *ag_substitute(void *address, const char *name)
     int sym = ag_symbol_at(address);
     if (sym >= 0)
         return ag_hook_address[sym] ? ag_hook_address[sym] : address;
+    if (ag_is_ours(address))
+        return address;
     /* The getter is also asked for data ("" answers a cookie): only names of functions get a stub.
      */
     if (!name || strncmp(name, "cu", 2) != 0 || name[2] < 'A' || name[2] > 'Z')

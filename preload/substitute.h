@@ -13,6 +13,10 @@ int ag_symbol_at(const void *address);
 /* Whether an address lies in the driver's image. */
 bool ag_in_driver(const void *address);
 
+/* Whether it lies in this library: a driver that is not bound to its own symbols answers the names
+ * that this library exports, and they are hooks already. */
+bool ag_is_ours(const void *address);
+
 /* What to answer for an address that the driver gave for `name`: the hook, the same address, or a
  * stub of the pool. The mode must be ON. */
 void *ag_substitute(void *address, const char *name);

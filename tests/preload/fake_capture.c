@@ -9,9 +9,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "capture/capture.h"
+#include "capture/log.h"
 #include "capture/options.h"
 
 _Atomic uint32_t ag_open_streams;
@@ -31,6 +33,24 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
         abort();
 }
 
+struct ag_options ag_options = {.log_level = AG_LOG_WARN};
+
+uint32_t ag_options_mode(void)
+{
+    const char *mode = getenv("AUTOGRAPH");
+    return mode && strcmp(mode, "0") == 0 ? AG_MODE_OFF : AG_MODE_ON;
+}
+
+void ag_log_line(const char *domain, const char *format, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    say("log %s %s\n", domain, text);
+}
+
 static CUresult pending(void)
 {
     const char *error = getenv("AG_TEST_ERROR");
@@ -40,7 +60,6 @@ static CUresult pending(void)
 void ag_capture_start(bool observe_only, const char *why)
 {
     const char *open = getenv("AG_TEST_OPEN");
-    ag_options_read();
     ag_open_streams = open ? (uint32_t)atoi(open) : 0;
     say("start %s\n", observe_only ? why : "replay");
 }

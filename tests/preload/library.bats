@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# What libautograph.so is as a file.
+
+setup() {
+  : "${AG_BUILD:?the build folder}" "${AG_SOURCE:?the source folder}"
+  library="${AG_LIBRARY:-$AG_BUILD/preload/libautograph.so}"
+}
+
+# A negation that fails the test wherever it stands ("! command" only does as the last line).
+none() {
+  ! "$@"
+}
+
+@test "exports are the list, and no more" {
+  nm -D --defined-only "$library" | awk '{print $3}' | sort > "$BATS_TEST_TMPDIR/exports"
+  sed -n 's/^    \(.*\);$/\1/p' "$AG_SOURCE/preload/generated/exports.map" | grep -v '^\*$' | sort \
+    > "$BATS_TEST_TMPDIR/allowed"
+  grep -q '^cuLaunchKernel_ptsz$' "$BATS_TEST_TMPDIR/allowed"
+  diff "$BATS_TEST_TMPDIR/allowed" "$BATS_TEST_TMPDIR/exports"
+}
+
+@test "dlsym has no version of its own" {
+  none grep -q 'Version definition' <<< "$(readelf -VW "$library")"
+}
+
+@test "neither libcuda nor cudart is needed" {
+  readelf -dW "$library" | grep NEEDED
+  none grep -Eiq 'NEEDED.*(cuda|nvidia)' <<< "$(readelf -dW "$library")"
+}
+
+@test "nothing newer than glibc 2.34 is imported" {
+  newest=$(readelf -VW "$library" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -1)
+  echo "newest: $newest"
+  [ -n "$newest" ]
+  [ "$(printf '%s\n2.34\n' "$newest" | sort -V | tail -1)" = 2.34 ]
+}
+
+@test "relocations are bound at load, read-only after, and none is in the text" {
+  readelf -lW "$library" | grep -q GNU_RELRO
+  readelf -dW "$library" | grep -q 'FLAGS.*BIND_NOW'
+  none grep -q TEXTREL <<< "$(readelf -dW "$library")"
+}
+
+@test "no segment is writable and executable, and the stack is not executable" {
+  none grep -Eq '^ *(LOAD|GNU_STACK) .* RWE ' <<< "$(readelf -lW "$library")"
+  readelf -lW "$library" | grep GNU_STACK | grep -q ' RW '
+}
+
+@test "thread-local storage is initial-exec and under 1 KB" {
+  size=$(readelf -lW "$library" | awk '$1 == "TLS" {print $6}')
+  echo "bytes: $size"
+  [ -n "$size" ]
+  [ $((size)) -lt 1024 ]
+  none grep -q __tls_get_addr <<< "$(nm -D "$library")"
+  none grep -Eq 'TLSDESC|DTPMOD|DTPOFF' <<< "$(readelf -rW "$library")"
+}
+
+@test "nothing runs when it is loaded" {
+  # Compiler start-up code alone: frame_dummy.
+  [ "$(readelf -SW "$library" | grep -c '\.ctors')" -eq 0 ]
+  size=$(readelf -SW "$library" | sed -n 's/.*\.init_array *INIT_ARRAY *[0-9a-f]* [0-9a-f]* \([0-9a-f]*\).*/\1/p')
+  [ $((16#$size)) -eq 8 ]
+}

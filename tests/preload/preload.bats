@@ -1,0 +1,123 @@
+#!/usr/bin/env bats
+# What preload/ does in processes: with the library loaded, against a libcuda that records its calls.
+
+setup() {
+  : "${AG_BUILD:?the build folder}"
+  bin="$AG_BUILD/tests/preload"
+  told="$BATS_TEST_TMPDIR/told"
+  export LD_LIBRARY_PATH="$bin/fake"
+  library="$bin/fake/libpreload_told.so"
+  : > "$told"
+}
+
+# Runs a program under the library; what preload/ told capture/ is in the file $told.
+under() {
+  AG_TEST_FD=9 LD_PRELOAD="$library" "$@" 9>>"$told"
+}
+
+@test "every symbol, with nothing deferred" {
+  AG_TEST_OPEN=0 LD_PRELOAD="$library" "$bin/preload_test_calls"
+}
+
+@test "every symbol, with work deferred" {
+  AG_TEST_OPEN=1 LD_PRELOAD="$library" "$bin/preload_test_calls"
+}
+
+@test "the getter" {
+  LD_PRELOAD="$library" "$bin/preload_test_getter"
+}
+
+@test "dlsym: versions, RTLD_NEXT, dlerror, other libraries, calls from inside the driver" {
+  LD_PRELOAD="$library" "$bin/preload_test_lookup"
+}
+
+@test "the tests of dlsym see a library that is missing" {
+  run "$bin/preload_test_lookup"
+  [ "$status" -ne 0 ]
+}
+
+@test "a program bound with -lcuda: a stub is the first call" {
+  run under "$bin/preload_bound" stub
+  [ "$status" -eq 0 ]
+  [ "$output" = "cuMemAlloc_v2 1" ]
+  [ "$(cat "$told")" = "start replay
+barrier cuMemAlloc_v2
+finish" ]
+}
+
+@test "a program bound with -lcuda: a hook is the first call" {
+  run under "$bin/preload_bound" hook
+  [ "$status" -eq 0 ]
+  [ "$output" = "cuCtxSynchronize 1" ]
+  [ "$(cat "$told")" = "start replay
+barrier cuCtxSynchronize
+finish" ]
+}
+
+@test "a program bound with -lcuda: a call that invalidates is the first" {
+  run under "$bin/preload_bound" track
+  [ "$output" = "cuModuleUnload 1" ]
+  [ "$(sed -n 2p "$told")" = "functions_die cuModuleUnload" ]
+}
+
+@test "AUTOGRAPH=0: bound programs reach the driver, and nothing starts" {
+  for call in stub hook track; do
+    AUTOGRAPH=0 AG_TEST_OPEN=1 run under "$bin/preload_bound" $call
+    [ "$status" -eq 0 ]
+    [[ "$output" == *" 1" ]]
+  done
+  [ ! -s "$told" ]
+}
+
+@test "AUTOGRAPH=0: look-ups answer the driver's own addresses" {
+  AUTOGRAPH=0 LD_PRELOAD="$library" run "$bin/preload_bench_stub"
+  [ "$status" -eq 2 ] # the stub is the direct function
+}
+
+@test "the last flush comes once, before handlers that the program registered earlier" {
+  run under "$bin/preload_bound" exit
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"late cuLaunchKernel"* ]]
+  [ "$(grep -c finish "$told")" -eq 1 ]
+  # the launch of the program's handler arrives after it
+  [ "$(tail -2 "$told" | cut -d' ' -f1 | tr '\n' ' ')" = "finish launch " ]
+}
+
+@test "fork: the child passes through and flushes nothing at its exit" {
+  run under "$bin/preload_bound" fork
+  [ "$status" -eq 0 ]
+  [ "$output" = "cuStreamSynchronize 2" ]
+  [ "$(cut -d' ' -f1 "$told" | tr '\n' ' ')" = "start launch child boundary finish " ]
+}
+
+@test "a driver older than 12.4 is only observed" {
+  FAKE_VERSION=12030 run under "$bin/preload_bound" hook
+  [ "$status" -eq 0 ]
+  grep -q "^start the driver is older than CUDA 12.4" "$told"
+}
+
+@test "a getter that answers something else than exports is only observed" {
+  FAKE_OUTSIDE=cuMemAlloc run under "$bin/preload_bound" hook
+  [ "$status" -eq 0 ]
+  grep -q "^start the driver's getter answers something else" "$told"
+}
+
+@test "processes without CUDA: no output, no thread, no libcuda" {
+  source="$BATS_TEST_TMPDIR/x.c"
+  echo 'int main(void) { return 0; }' > "$source"
+  run under bash -c 'grep -c libcuda /proc/self/maps; ls /proc/self/task | wc -l'
+  [ "$output" = "0
+1" ]
+  run under gcc -c -o "$BATS_TEST_TMPDIR/x.o" "$source"
+  [ "$status" -eq 0 ]
+  [ -z "$output" ]
+  run under python3 -c 'import ctypes, threading; ctypes.CDLL(None).strlen; print(threading.active_count())'
+  [ "$output" = "1" ]
+  [ ! -s "$told" ]
+}
+
+@test "a stub costs less than 3 ns while nothing is deferred" {
+  run under "$bin/preload_bench_stub" 3
+  echo "$output"
+  [ "$status" -eq 0 ]
+}

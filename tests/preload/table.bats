@@ -1,0 +1,93 @@
+#!/usr/bin/env bats
+# The table of entry points: the generator, its output, and the other architecture's assembly.
+
+setup() {
+  : "${AG_SOURCE:?the source folder}" "${AG_CUDA_INCLUDE_DIR:?where cuda.h is}"
+  cuda="${AG_CUDA_INCLUDE_DIR%/include}"
+  copy="$BATS_TEST_TMPDIR/preload"
+}
+
+# What is generated comes from CUDA 13.0: another toolkit has other symbols.
+needs_13_0() {
+  grep -q '^#define CUDA_VERSION 13000' "$AG_CUDA_INCLUDE_DIR/cuda.h" || skip "the toolkit is not CUDA 13.0"
+}
+
+copy_table() {
+  mkdir "$copy"
+  cp "$AG_SOURCE"/preload/{gen_entries.py,entries.tbl,typed.txt} "$copy"
+}
+
+generate() {
+  python3 "$copy/gen_entries.py" --cuda "$cuda" --out "$BATS_TEST_TMPDIR/out"
+}
+
+@test "what is committed is what the generator makes" {
+  needs_13_0
+  copy_table
+  generate
+  diff -r "$AG_SOURCE/preload/generated" "$BATS_TEST_TMPDIR/out"
+}
+
+@test "637 symbols of 450 names" {
+  [ "$(grep -c '^    AG_SYM_cu' "$AG_SOURCE/preload/generated/entries_enum.h")" -eq 637 ]
+  [ "$(grep -c '^cu' "$AG_SOURCE/preload/entries.tbl")" -eq 450 ]
+}
+
+@test "a symbol without a class is an error" {
+  needs_13_0
+  copy_table
+  sed -i '/^cuMemFreeAsync /d' "$copy/entries.tbl"
+  run generate
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"no line for cuMemFreeAsync"* ]]
+}
+
+@test "a line without a symbol is an error" {
+  needs_13_0
+  copy_table
+  echo 'cuNoSuchCall BARRIER' >> "$copy/entries.tbl"
+  run generate
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"cuNoSuchCall is no exported base name"* ]]
+}
+
+@test "a class that ignores a stream is an error" {
+  needs_13_0
+  copy_table
+  sed -i 's/^cuMemFreeAsync .*/cuMemFreeAsync PASS/' "$copy/entries.tbl"
+  run generate
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"cuMemFreeAsync takes a stream that class PASS ignores"* ]]
+}
+
+@test "an op or stream barrier without a stream is an error" {
+  needs_13_0
+  copy_table
+  sed -i 's/^cuMemAlloc .*/cuMemAlloc STREAM_BARRIER/' "$copy/entries.tbl"
+  run generate
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"has no stream argument"* ]]
+}
+
+@test "unknown classes and flags are errors" {
+  needs_13_0
+  copy_table
+  echo 'cuInit MAYBE' >> "$copy/entries.tbl"
+  sed -i 's/^cuMemAlloc .*/cuMemAlloc BARRIER perhaps/' "$copy/entries.tbl"
+  run generate
+  [ "$status" -ne 0 ]
+  [[ "$output" == *"no class on this line: cuInit MAYBE"* ]]
+  [[ "$output" == *"unknown flag perhaps"* ]]
+}
+
+@test "the aarch64 assembly assembles" {
+  compiler=aarch64-linux-gnu-gcc
+  command -v $compiler || skip "$compiler is not installed (Debian: gcc-aarch64-linux-gnu)"
+  for part in dlsym stubs; do
+    $compiler -Wa,--fatal-warnings -I "$AG_SOURCE" -c "$AG_SOURCE/preload/${part}_aarch64.S" \
+      -o "$BATS_TEST_TMPDIR/$part.o"
+  done
+  # As many entry points as on x86-64, each with the branch target that hardware may demand.
+  stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/preload/generated/stubs.inc")
+  [ "$(aarch64-linux-gnu-nm "$BATS_TEST_TMPDIR/stubs.o" | grep -c ' T cu')" -eq "$stubs" ]
+}

@@ -1,0 +1,434 @@
+/*
+ * test_calls.c - what comes in by dlopen and dlsym: every symbol of the table, and what the hooks
+ * and stubs make of it. Run under the library with fake_capture.c, against fake_libcuda.c; once
+ * with AG_TEST_OPEN=0 (the stubs' fast path) and once with 1 (their slow path).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fake_libcuda.h"
+#include "preload/table.h"
+#include "told.h"
+
+typedef int (*generic)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                       uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+
+static void *libcuda;
+static bool open_streams;
+
+static void *(*address_of)(const char *);
+static struct fake_call *(*last_call)(void);
+static void (*next_result)(int);
+static void (*capturing)(int, int);
+
+/* Whether the answer of a look-up is something else than the driver's own address. */
+static bool substituted(const char *name)
+{
+    return dlsym(libcuda, name) != address_of(name);
+}
+
+static int call(const char *name, uint64_t first)
+{
+    generic function = (generic)dlsym(libcuda, name);
+    return function(first, first + 1, first + 2, first + 3, first + 4, first + 5, first + 6,
+                    first + 7, first + 8, first + 9, first + 10, first + 11);
+}
+
+static void assert_reached(const char *name, uint64_t first)
+{
+    const struct fake_call *last = last_call();
+    assert_string_equal(last->name, name);
+    for (uint64_t i = 0; i < 12; i++)
+        assert_int_equal(last->args[i], first + i);
+}
+
+#define assert_told(...)                                                                           \
+    do {                                                                                           \
+        char expected_text[1024];                                                                  \
+        snprintf(expected_text, sizeof(expected_text), __VA_ARGS__);                               \
+        assert_string_equal(told(), expected_text);                                                \
+    } while (0)
+
+static void queries_are_not_touched(void **state)
+{
+    (void)state;
+    size_t passed = 0;
+    for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
+        const char *name = ag_entries[sym].name;
+        assert_non_null(address_of(name));
+        if (ag_entries[sym].cls == AG_CLASS_PASS && strncmp(name, "cuGetProcAddress", 16) != 0 &&
+            strcmp(name, "cuGetExportTable") != 0) {
+            assert_false(substituted(name));
+            passed++;
+        }
+        if (ag_entries[sym].cls != AG_CLASS_PASS && ag_entries[sym].cls != AG_CLASS_CAPTURE)
+            assert_true(substituted(name));
+    }
+    assert_in_range(passed, 150, 300);
+    assert_string_equal(told(), "");
+}
+
+/* Stubs: the driver sees the same twelve arguments, and capture/ is told what the table says. */
+static void stubs_pass_arguments(void **state)
+{
+    (void)state;
+    const uint64_t first = 0x1000;
+    size_t stubs = 0;
+    for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
+        const struct ag_entry *entry = &ag_entries[sym];
+        void *handed_out = dlsym(libcuda, entry->name);
+        bool track = entry->cls == AG_CLASS_TRACK;
+        if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
+            strcmp(entry->name, "cuTexRefSetMipmapLevelBias") == 0) /* has a test of its own */
+            continue;
+        stubs++;
+        assert_int_equal(call(entry->name, first), 0);
+        assert_reached(entry->name, first);
+        if (!open_streams && !track)
+            assert_told("%s", "");
+        else if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
+            assert_told("functions_die %s\n", entry->name);
+        else if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
+            assert_told("context_dies %s ctx=(nil)\n", entry->name);
+        else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
+            assert_told("observe %s\n", entry->name);
+        else if (entry->cls == AG_CLASS_BARRIER)
+            assert_told("barrier %s\n", entry->name);
+        else
+            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n", entry->name,
+                        strstr(entry->name, "_pts") || strstr(entry->name, "_ptd") ? 1 : 0,
+                        entry->flags & AG_ENTRY_BLOCKS ? 1 : 0, 0x1000 + entry->stream_arg);
+    }
+    assert_in_range(stubs, 200, 400);
+}
+
+/* The positions of streams, written down a second time. */
+static void streams_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int position;
+        int ptsz;
+    } known[] = {
+        {"cuGraphUpload", 1, 0},
+        {"cuMemFreeAsync", 1, 0},
+        {"cuMemFreeAsync_ptsz", 1, 1},
+        {"cuStreamWriteValue32_v2", 0, 0},
+        {"cuMemPrefetchAsync_v2", 4, 0},
+        {"cuMemcpyPeerAsync", 5, 0},
+        {"cuMemcpyBatchAsync_v2_ptsz", 7, 1},
+        {"cuLaunchCooperativeKernel", 8, 0},
+    };
+    if (!open_streams)
+        return;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        char expected[64];
+        call(known[i].name, 0x500);
+        snprintf(expected, sizeof(expected), "stream=0x%x\n", 0x500 + known[i].position);
+        const char *line = told();
+        assert_non_null(strstr(line, expected));
+        assert_non_null(strstr(line, known[i].ptsz ? "ptsz=1" : "ptsz=0"));
+    }
+}
+
+static void floating_arguments_survive(void **state)
+{
+    (void)state;
+    int (*set)(void *, float);
+    *(void **)&set = dlsym(libcuda, "cuTexRefSetMipmapLevelBias");
+    assert_int_equal(set((void *)7, 2.5F), 0);
+    assert_true(last_call()->floating == 2.5); /* exact: a half */
+    assert_int_equal(last_call()->args[0], 7);
+    assert_told("functions_die cuTexRefSetMipmapLevelBias\n");
+}
+
+static void launches_are_decoded(void **state)
+{
+    (void)state;
+    call("cuLaunchKernel", 1);
+    assert_told(
+        "launch cuLaunchKernel ptsz=0 grid=2,3,4 block=5,6,7 shared=8 stream=0x9 attrs=0\n");
+    call("cuLaunchKernel_ptsz", 1);
+    assert_told(
+        "launch cuLaunchKernel_ptsz ptsz=1 grid=2,3,4 block=5,6,7 shared=8 stream=0x9 attrs=0\n");
+    CUlaunchAttribute attribute = {0};
+    CUlaunchConfig config = {1, 2, 3, 4, 5, 6, 7, (CUstream)0x88, &attribute, 1};
+    int (*launch)(const CUlaunchConfig *, void *, void *, void *);
+    *(void **)&launch = dlsym(libcuda, "cuLaunchKernelEx");
+    launch(&config, (void *)1, NULL, NULL);
+    assert_told(
+        "launch cuLaunchKernelEx ptsz=0 grid=1,2,3 block=4,5,6 shared=7 stream=0x88 attrs=1\n");
+    *(void **)&launch = dlsym(libcuda, "cuLaunchKernelEx_ptsz");
+    launch(&config, (void *)1, NULL, NULL);
+    assert_told("launch cuLaunchKernelEx_ptsz ptsz=1 grid=1,2,3 block=4,5,6 shared=7 stream=0x88 "
+                "attrs=1\n");
+}
+
+/* The driver is the one to judge a bad configuration. */
+static void bad_configurations_reach_the_driver(void **state)
+{
+    (void)state;
+    int (*launch)(const CUlaunchConfig *, void *, void *, void *);
+    *(void **)&launch = dlsym(libcuda, "cuLaunchKernelEx");
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(launch(NULL, (void *)1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_string_equal(last_call()->name, "cuLaunchKernelEx");
+    CUlaunchConfig config = {.numAttrs = 2};
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(launch(&config, (void *)1, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_string_equal(told(), "");
+}
+
+static void memory_ops_are_decoded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned int value;
+        int size;
+    } sets[] = {{"D8", 0x22, 1}, {"D16", 0x1122, 2}, {"D32", 0x11223322, 4}};
+    for (size_t i = 0; i < 3; i++)
+        for (int ptsz = 0; ptsz <= 1; ptsz++) {
+            char name[64];
+            snprintf(name, sizeof(name), "cuMemset%sAsync%s", sets[i].name, ptsz ? "_ptsz" : "");
+            generic set = (generic)dlsym(libcuda, name);
+            set(0x10, sets[i].value, 30, 40, 0, 0, 0, 0, 0, 0, 0, 0);
+            assert_told(
+                "memset %s ptsz=%d dst=10 pitch=0 value=%x elem=%d width=30 height=1 stream=0x28\n",
+                name, ptsz, sets[i].value, sets[i].size);
+            snprintf(name, sizeof(name), "cuMemsetD2%sAsync%s", sets[i].name, ptsz ? "_ptsz" : "");
+            set = (generic)dlsym(libcuda, name);
+            set(0x10, 512, sets[i].value, 3, 4, 5, 0, 0, 0, 0, 0, 0);
+            assert_told(
+                "memset %s ptsz=%d dst=10 pitch=512 value=%x elem=%d width=3 height=4 stream=0x5\n",
+                name, ptsz, sets[i].value, sets[i].size);
+        }
+    for (int variant = 0; variant < 4; variant++) {
+        static const char *const names[] = {"cuMemcpyAsync", "cuMemcpyAsync_ptsz",
+                                            "cuMemcpyDtoDAsync_v2", "cuMemcpyDtoDAsync_v2_ptsz"};
+        call(names[variant], 0x20);
+        assert_told("copy %s ptsz=%d dst=20 src=21 bytes=34 stream=0x23\n", names[variant],
+                    variant & 1);
+    }
+}
+
+/* Hooks that flush one stream, with the place of their stream, and whether the host can wait. */
+static void stream_hooks_flush_their_stream(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int position;
+        int blocks;
+    } hooks[] = {
+        {"cuStreamSynchronize", 0, 1},    {"cuStreamQuery", 0, 0},
+        {"cuStreamWaitEvent", 0, 0},      {"cuEventRecord", 1, 0},
+        {"cuLaunchHostFunc", 0, 0},       {"cuEventRecordWithFlags", 1, 0},
+        {"cuStreamAddCallback", 0, 0},    {"cuGraphLaunch", 1, 0},
+        {"cuMemcpyDtoHAsync_v2", 3, 1},   {"cuMemcpyHtoDAsync_v2", 3, 1},
+        {"cuStreamCopyAttributes", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
+        for (int ptsz = 0; ptsz <= 1; ptsz++) {
+            char name[64];
+            snprintf(name, sizeof(name), "%s%s", hooks[i].name, ptsz ? "_ptsz" : "");
+            call(name, 0x700);
+            assert_string_equal(last_call()->name, name);
+            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n", name, ptsz, hooks[i].blocks,
+                        0x700 + hooks[i].position);
+        }
+}
+
+static void barrier_hooks_flush_everything(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "cuCtxSynchronize", "cuCtxSynchronize_v2",  "cuEventSynchronize",
+        "cuMemcpy",         "cuMemcpy_ptds",        "cuMemcpyDtoH_v2",
+        "cuMemcpyHtoD_v2",  "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        call(names[i], 1);
+        assert_string_equal(last_call()->name, names[i]);
+        assert_told("barrier %s\n", names[i]);
+    }
+}
+
+/* An error of earlier work comes back where the call itself succeeds, and only there. */
+static void pending_errors_are_returned(void **state)
+{
+    (void)state;
+    setenv("AG_TEST_ERROR", "700", 1);
+    assert_int_equal(call("cuStreamSynchronize", 1), 700);
+    assert_int_equal(call("cuEventRecord", 1), 700);
+    assert_int_equal(call("cuCtxSynchronize", 1), 700);
+    next_result(CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(call("cuStreamSynchronize", 1), CUDA_ERROR_INVALID_HANDLE);
+    next_result(CUDA_ERROR_NOT_READY);
+    assert_int_equal(call("cuStreamQuery", 1), 700);
+    unsetenv("AG_TEST_ERROR");
+    next_result(CUDA_ERROR_NOT_READY);
+    assert_int_equal(call("cuStreamQuery", 1), CUDA_ERROR_NOT_READY);
+    told();
+}
+
+static void what_dies_is_told(void **state)
+{
+    (void)state;
+    call("cuStreamDestroy_v2", 0x30);
+    assert_told("stream_dies cuStreamDestroy_v2 stream=0x30\n");
+    call("cuCtxDestroy_v2", 0x40);
+    assert_told("context_dies cuCtxDestroy_v2 ctx=0x40\n");
+    call("cuDevicePrimaryCtxReset_v2", 3);
+    assert_told("context_dies cuDevicePrimaryCtxReset_v2 ctx=(nil)\n");
+    call("cuDevicePrimaryCtxRelease", 3);
+    assert_told("context_dies cuDevicePrimaryCtxRelease ctx=(nil)\n");
+    call("cuModuleUnload", 3);
+    assert_told("functions_die cuModuleUnload\n");
+    call("cuFuncSetAttribute", 5);
+    assert_told("function_changes cuFuncSetAttribute func=0x5 attribute=6 value=7\n");
+    call("cuKernelSetAttribute", 5);
+    assert_told("function_changes cuKernelSetAttribute func=0x7 attribute=5 value=6\n");
+    call("cuFuncSetCacheConfig", 5);
+    assert_told("function_changes cuFuncSetCacheConfig func=0x5 attribute=-1 value=6\n");
+    call("cuFuncSetSharedMemConfig", 5);
+    assert_told("function_changes cuFuncSetSharedMemConfig func=0x5 attribute=-2 value=6\n");
+    generic limit = (generic)dlsym(libcuda, "cuCtxSetLimit");
+    limit(3, 300, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* the limit that is set already */
+    assert_told("%s", "");
+    limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("functions_die cuCtxSetLimit\n");
+}
+
+static void captures_are_followed(void **state)
+{
+    (void)state;
+    call("cuStreamBeginCapture_v2", 0x50);
+    assert_told("capture_begins cuStreamBeginCapture_v2 ptsz=0 stream=0x50\ncapture_began 1\n");
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    call("cuStreamBeginCaptureToGraph_ptsz", 0x50);
+    assert_told(
+        "capture_begins cuStreamBeginCaptureToGraph_ptsz ptsz=1 stream=0x50\ncapture_began 0\n");
+    capturing(1, 0);
+    call("cuStreamEndCapture", 0x50);
+    assert_told("capture_ended\n");
+    capturing(2, 0); /* an invalidated one ends with an error */
+    next_result(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(call("cuStreamEndCapture", 0x50), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_told("capture_ended\n");
+    capturing(1, 1); /* another thread's goes on */
+    next_result(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+    call("cuStreamEndCapture", 0x50);
+    assert_told("%s", "");
+    capturing(0, 0);
+    next_result(CUDA_ERROR_ILLEGAL_STATE);
+    call("cuStreamEndCapture", 0x50);
+    assert_told("%s", "");
+    capturing(1, 0);
+    call("cuStreamDestroy_v2", 0x50);
+    assert_told("stream_dies cuStreamDestroy_v2 stream=0x50\ncapture_ended\n");
+    capturing(0, 0);
+}
+
+static void stream_attributes_end_replay(void **state)
+{
+    (void)state;
+    generic set = (generic)dlsym(libcuda, "cuStreamSetAttribute");
+    set(0x60, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("boundary cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n");
+    set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_non_null(strstr(told(), "\nobserve "));
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_null(strstr(told(), "observe "));
+}
+
+static void unknown_export_tables_end_replay(void **state)
+{
+    (void)state;
+    static const unsigned char known[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
+                                            0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
+    unsigned char unknown[16];
+    const void *table = NULL;
+    generic get = (generic)dlsym(libcuda, "cuGetExportTable");
+    memcpy(unknown, known, sizeof(known));
+    unknown[15] ^= 1;
+    get((uint64_t)&table, (uint64_t)known, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("%s", "");
+    next_result(CUDA_ERROR_NOT_FOUND);
+    get((uint64_t)&table, (uint64_t)unknown, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("%s", "");
+    get((uint64_t)&table, (uint64_t)unknown, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_non_null(strstr(told(), "observe an export table"));
+}
+
+/* Entry points of a newer driver: exported, in no table. */
+static void unknown_symbols_are_barriers(void **state)
+{
+    (void)state;
+    void *stub = dlsym(libcuda, "cuNewerCall");
+    assert_non_null(stub);
+    assert_ptr_not_equal(stub, address_of("cuNewerCall"));
+    assert_ptr_equal(dlsym(libcuda, "cuNewerCall"), stub);
+    assert_told("log start cuNewerCall is not known to this library: it is treated as a barrier\n");
+    assert_ptr_not_equal(dlsym(libcuda, "cuNewerCall2"), stub);
+    assert_non_null(strstr(told(), "log start cuNewerCall2 "));
+    call("cuNewerCall", 0x100);
+    assert_reached("cuNewerCall", 0x100);
+    if (open_streams)
+        assert_told("barrier an entry point of a newer driver\n");
+    else
+        assert_told("%s", "");
+    call("cuNewerCall2", 0x100);
+    assert_reached("cuNewerCall2", 0x100);
+    told();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(queries_are_not_touched),
+        cmocka_unit_test(stubs_pass_arguments),
+        cmocka_unit_test(streams_are_found),
+        cmocka_unit_test(floating_arguments_survive),
+        cmocka_unit_test(launches_are_decoded),
+        cmocka_unit_test(bad_configurations_reach_the_driver),
+        cmocka_unit_test(memory_ops_are_decoded),
+        cmocka_unit_test(stream_hooks_flush_their_stream),
+        cmocka_unit_test(barrier_hooks_flush_everything),
+        cmocka_unit_test(pending_errors_are_returned),
+        cmocka_unit_test(what_dies_is_told),
+        cmocka_unit_test(captures_are_followed),
+        cmocka_unit_test(stream_attributes_end_replay),
+        cmocka_unit_test(unknown_export_tables_end_replay),
+        cmocka_unit_test(unknown_symbols_are_barriers),
+    };
+    (void)argc;
+    (void)argv;
+    const char *open = getenv("AG_TEST_OPEN");
+    open_streams = open && atoi(open) != 0;
+    told_open();
+    libcuda = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!libcuda)
+        return 1;
+    *(void **)&address_of = dlsym(libcuda, "fake_address");
+    *(void **)&last_call = dlsym(libcuda, "fake_last");
+    *(void **)&next_result = dlsym(libcuda, "fake_next_result");
+    *(void **)&capturing = dlsym(libcuda, "fake_capturing");
+    dlsym(libcuda, "cuInit");
+    if (strcmp(told(), "start replay\n") != 0) {
+        fprintf(stderr, "the library did not start\n");
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
