@@ -35,15 +35,17 @@ extern _Atomic uint32_t ag_open_streams;
  */
 void ag_capture_start(bool observe_only, const char *why);
 
-/* One reason more to replay nothing from now on (an export table nobody knows, CUPTI attached, ...).
- * Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
+/* One reason more to replay nothing from now on (an export table nobody knows, CUPTI attached,
+ * ...). Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
 void ag_capture_observe_only(const char *why);
 
-/* ---- ops: recordable stream operations -------------------------------------------------------- */
+/* ---- ops: recordable stream operations --------------------------------------------------------
+ */
 
-/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in cuLaunchKernel;
- * `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was called: eager
- * submission of a launch that is not deferred calls that same entry point with the same arguments. */
+/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
+ * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
+ * called: eager submission of a launch that is not deferred calls that same entry point with the
+ * same arguments. */
 struct ag_launch {
     enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
     bool ptsz;
@@ -59,8 +61,8 @@ struct ag_launch {
 };
 CUresult ag_capture_launch(const struct ag_launch *launch);
 
-/* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1 for
- * the 1-D forms), `pitch` in bytes. Makes the call itself (eagerly, or as part of a graph). */
+/* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1
+ * for the 1-D forms), `pitch` in bytes. Makes the call itself (eagerly, or as part of a graph). */
 struct ag_memset {
     enum ag_sym sym;
     bool ptsz;
@@ -86,27 +88,31 @@ struct ag_copy {
 };
 CUresult ag_capture_copy(const struct ag_copy *copy);
 
-/* ---- boundaries ------------------------------------------------------------------------------- */
+/* ---- boundaries -------------------------------------------------------------------------------
+ */
 
 /* A call on one stream that is not an op (event record, host copy, callback, sync of a stream ...).
  * Submits what that stream has deferred, and what must be ordered before it on other streams
- * (legacy stream). `blocks` tells that the calling thread will wait for the GPU in the call, so that
- * everything this thread has deferred on any stream is submitted too. */
+ * (legacy stream). `blocks` tells that the calling thread will wait for the GPU in the call, so
+ * that everything this thread has deferred on any stream is submitted too. */
 CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
 /* A call that may observe or change anything: submits what every stream has deferred. */
 CUresult ag_capture_barrier(enum ag_sym sym);
 
-/* The C side of the assembly barrier stubs and of anything that cannot return an error. An error met
- * stays pending for the next call that may return it. */
+/* The C side of the assembly barrier stubs and of anything that cannot return an error. An error
+ * met stays pending for the next call that may return it. */
 void ag_capture_barrier_quiet(enum ag_sym sym);
 void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
-/* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself -------- */
+/* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself --------
+ */
 
-/* Before cuModuleUnload, cuLibraryUnload, cuLinkDestroy and the like: every function handle may die. */
+/* Before cuModuleUnload, cuLibraryUnload, cuLinkDestroy and the like: every function handle may
+ * die. */
 void ag_capture_functions_die(enum ag_sym sym);
-/* Before cuCtxDestroy, cuDevicePrimaryCtxReset/Release, cuGreenCtxDestroy. `ctx` NULL: any context. */
+/* Before cuCtxDestroy, cuDevicePrimaryCtxReset/Release, cuGreenCtxDestroy. `ctx` NULL: any context.
+ */
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
 /* Before cuStreamDestroy. */
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
@@ -115,7 +121,8 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
  * -1 and -2 as attribute). Setting the value that was set last is no change and flushes nothing. */
 void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym);
 
-/* ---- the program's own captures (class CAPTURE) ------------------------------------------------ */
+/* ---- the program's own captures (class CAPTURE) ------------------------------------------------
+ */
 
 /* Before cuStreamBeginCapture*: flushes everything; while any capture is active nothing is deferred
  * or built. `began` afterwards tells whether the real call succeeded. */
@@ -124,7 +131,8 @@ void ag_capture_program_capture_began(bool succeeded);
 /* After a cuStreamEndCapture that ended a capture (whether it returned a graph or an error). */
 void ag_capture_program_capture_ended(void);
 
-/* ---- process ---------------------------------------------------------------------------------- */
+/* ---- process ----------------------------------------------------------------------------------
+ */
 
 /* In the child of fork: pass everything through from now on, take no lock, forget all state. */
 void ag_capture_after_fork_in_child(void);

@@ -1,0 +1,429 @@
+/*
+ * builder.c - the thread that builds and destroys graphs, and keeps their memory under the budget.
+ *
+ * Requests carry copies of everything they need. While one is queued or being built its chunk is in
+ * state BUILDING and the policy keeps it alive; a chunk that only gains a variant may go at any
+ * time, which its `orphan` mark tells. Nothing is built while the program captures (prohibited
+ * calls of ours could break its capture) or while the builder is paused.
+ */
+#include "capture/builder.h"
+#include "capture/graph.h"
+#include "capture/log.h"
+#include "capture/stats.h"
+#include "capture/state.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct request {
+    struct ag_graphs *graphs;
+    struct ag_chunk *chunk; /* of a first build, else NULL */
+    uint8_t *bytes;
+    struct request *next;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* something to do, or stop */
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* a build has ended */
+static struct request *first, **last = &first;
+static struct garbage {
+    struct ag_graphs *graphs;
+    struct garbage *next;
+} * garbage;
+static bool running, busy, stopping;
+static unsigned int paused;
+static pthread_t thread;
+static _Atomic uint64_t memory;
+
+uint64_t ag_builder_memory(void)
+{
+    return atomic_load_explicit(&memory, memory_order_relaxed);
+}
+
+static uint64_t size_of(const struct ag_graphs *g)
+{
+    return (uint64_t)g->count * AG_NODE_BYTES;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- destruction ------------------------------------------------------------------------------
+ */
+
+static void destroy(struct ag_graphs *g)
+{
+    struct ag_stream in = {.context = g->context};
+    bool entered = ag_context_enter(&in);
+    uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
+    atomic_fetch_sub(&memory, n * size_of(g));
+    ag_count_by(AG_COUNT_DROPPED, n);
+    ag_graphs_destroy(g);
+    ag_context_leave(entered);
+}
+
+/* The policy's drop hook; any stream's lock may be held. */
+static void drop(void *context, struct ag_chunk *chunk)
+{
+    struct ag_graphs *g = chunk->user;
+    struct garbage *entry = malloc(sizeof(*entry));
+    (void)context;
+    chunk->user = NULL;
+    pthread_mutex_lock(&mutex);
+    if (g->requested) {
+        g->orphan = true; /* whoever ends the request frees it */
+    } else if (entry) {
+        entry->graphs = g;
+        entry->next = garbage;
+        garbage = entry;
+        entry = NULL;
+        pthread_cond_signal(&work);
+    }
+    pthread_mutex_unlock(&mutex);
+    free(entry);
+}
+
+const struct ag_policy_hooks ag_stream_policy_hooks = {drop, NULL};
+
+static void collect(void)
+{
+    pthread_mutex_lock(&mutex);
+    struct garbage *list = garbage;
+    garbage = NULL;
+    pthread_mutex_unlock(&mutex);
+    while (list) {
+        struct garbage *next = list->next;
+        destroy(list->graphs);
+        free(list);
+        list = next;
+    }
+}
+
+void ag_builder_collect(void)
+{
+    collect();
+}
+
+/* ---- the budget -------------------------------------------------------------------------------
+ */
+
+static uint64_t last_use_of(const struct ag_block *block)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < block->num_chunks; i++) {
+        const struct ag_graphs *g = block->chunks[i].user;
+        if (g && g->last_used_ns > latest)
+            latest = g->last_used_ns;
+    }
+    return latest;
+}
+
+/* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
+ * False where nothing can go. No lock is held. */
+static bool evict_one(void)
+{
+    size_t n;
+    uint64_t oldest = UINT64_MAX, ignored;
+    struct ag_stream *from = NULL;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    bool done = false;
+    for (size_t i = 0; i < n; i++) {
+        ag_lock(&streams[i]->lock);
+        struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
+        uint64_t use = b ? last_use_of(b) : UINT64_MAX;
+        ag_unlock(&streams[i]->lock);
+        if (use < oldest) {
+            oldest = use;
+            from = streams[i];
+        }
+    }
+    if (from) {
+        ag_lock(&from->lock);
+        struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
+        done = b && ag_policy_drop_graphs(&from->policy, b);
+        ag_unlock(&from->lock);
+    }
+    ag_streams_release(streams, n);
+    return done;
+}
+
+static bool make_room(uint64_t bytes)
+{
+    uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
+    while (atomic_load(&memory) + bytes > budget) {
+        if (!evict_one())
+            return false;
+        collect();
+    }
+    return true;
+}
+
+/* ---- building ---------------------------------------------------------------------------------
+ */
+
+static void free_request(struct request *r)
+{
+    free(r->bytes);
+    free(r);
+}
+
+/* Ends a request: the chunk or the graphs learn what became of it. */
+static void answer(struct request *r, struct ag_variant *v, bool again)
+{
+    struct ag_graphs *g = r->graphs;
+    if (v) {
+        atomic_fetch_add(&memory, size_of(g));
+        ag_count(AG_COUNT_BUILT);
+        ag_count_by(AG_COUNT_BUILT_NODES, g->count);
+    }
+    if (r->chunk) {
+        if (v) {
+            g->variants[0] = v;
+            g->num_variants = 1;
+            r->chunk->user = g;
+            ag_policy_built(r->chunk, true);
+        } else {
+            ag_graphs_destroy(g);
+            if (again)
+                ag_policy_not_built(r->chunk);
+            else
+                ag_policy_built(r->chunk, false);
+        }
+        return;
+    }
+    if (v)
+        atomic_store_explicit(&g->incoming, v, memory_order_release);
+    pthread_mutex_lock(&mutex);
+    g->requested = false;
+    bool orphan = g->orphan;
+    pthread_mutex_unlock(&mutex);
+    if (orphan)
+        destroy(g);
+}
+
+/* `evict` is false where a stream's lock is held (inline mode). */
+static void build(struct request *r, bool evict)
+{
+    struct ag_graphs *g = r->graphs;
+    uint64_t began = now_ns();
+    struct ag_variant *v = NULL;
+    bool room = evict ? make_room(size_of(g))
+                      : atomic_load(&memory) + size_of(g) <= (uint64_t)ag_options.memory_mb << 20;
+    if (room) {
+        struct ag_stream in = {.context = g->context};
+        bool entered = ag_context_enter(&in);
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+        v = ag_variant_build(g, r->bytes);
+        AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+        ag_context_leave(entered);
+    } else {
+        ag_count(AG_COUNT_BUILD_OVER_BUDGET);
+    }
+    ag_count_by(AG_COUNT_BUILD_NS, now_ns() - began);
+    ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
+    answer(r, v, !room);
+}
+
+static bool may_build(void)
+{
+    return !paused && !atomic_load(&ag_state.captures);
+}
+
+static void *builder(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&mutex);
+    while (!stopping) {
+        if (garbage) {
+            busy = true;
+            pthread_mutex_unlock(&mutex);
+            collect();
+            pthread_mutex_lock(&mutex);
+            busy = false;
+            pthread_cond_broadcast(&idle);
+        }
+        struct request *r = may_build() ? first : NULL;
+        if (!r) {
+            if (!garbage)
+                pthread_cond_wait(&work, &mutex);
+            continue;
+        }
+        first = r->next;
+        if (!first)
+            last = &first;
+        busy = true;
+        pthread_mutex_unlock(&mutex);
+        build(r, true);
+        free_request(r);
+        pthread_mutex_lock(&mutex);
+        busy = false;
+        pthread_cond_broadcast(&idle);
+    }
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+/* Under the mutex. */
+static bool start(void)
+{
+    sigset_t all, old;
+    if (running || stopping)
+        return running;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    running = pthread_create(&thread, NULL, builder, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (running)
+        pthread_setname_np(thread, "autograph-build");
+    else
+        ag_warn("build", "no builder thread could be started: nothing is replayed");
+    return running;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------
+ */
+
+/* Queues, or builds at once in inline mode. False: declined. */
+static bool submit(struct request *r)
+{
+    bool taken;
+    if (ag_options.build == AG_BUILD_INLINE) {
+        pthread_mutex_lock(&mutex);
+        taken = may_build() && !busy;
+        busy |= taken;
+        pthread_mutex_unlock(&mutex);
+        if (!taken)
+            return false;
+        collect();
+        build(r, false);
+        free_request(r);
+        pthread_mutex_lock(&mutex);
+        busy = false;
+        pthread_cond_broadcast(&idle);
+        pthread_mutex_unlock(&mutex);
+        return true;
+    }
+    pthread_mutex_lock(&mutex);
+    taken = !paused && start();
+    if (taken) {
+        *last = r;
+        last = &r->next;
+        pthread_cond_signal(&work);
+    }
+    pthread_mutex_unlock(&mutex);
+    return taken;
+}
+
+static struct request *make_request(struct ag_graphs *g, struct ag_chunk *chunk,
+                                    const uint8_t *bytes)
+{
+    struct request *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->graphs = g;
+    r->chunk = chunk;
+    r->bytes = malloc(g->num_bytes + 1);
+    if (!r->bytes) {
+        free(r);
+        return NULL;
+    }
+    memcpy(r->bytes, bytes, g->num_bytes);
+    return r;
+}
+
+void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
+{
+    bool wanted = !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
+    struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
+    struct request *r = NULL;
+    if (g) {
+        g->context = s->context;
+        g->priority = s->priority;
+        g->count = s->num_staged;
+        g->num_bytes = s->num_bytes;
+        g->ops = malloc(s->num_staged * sizeof(*g->ops));
+        if (g->ops) {
+            memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
+            r = make_request(g, chunk, s->bytes);
+        }
+    }
+    if (r && submit(r))
+        return;
+    if (r)
+        free_request(r);
+    if (g)
+        ag_graphs_destroy(g);
+    ag_policy_not_built(chunk);
+}
+
+void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    struct request *r = make_request(g, NULL, bytes);
+    (void)s;
+    if (!r)
+        return;
+    pthread_mutex_lock(&mutex);
+    g->requested = true;
+    pthread_mutex_unlock(&mutex);
+    if (submit(r))
+        return;
+    free_request(r);
+    pthread_mutex_lock(&mutex);
+    g->requested = false;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* ---- pausing ----------------------------------------------------------------------------------
+ */
+
+void ag_builder_wake(void)
+{
+    pthread_mutex_lock(&mutex);
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_pause(void)
+{
+    pthread_mutex_lock(&mutex);
+    paused++;
+    while (busy)
+        pthread_cond_wait(&idle, &mutex);
+    struct request *list = first;
+    first = NULL;
+    last = &first;
+    pthread_mutex_unlock(&mutex);
+    while (list) {
+        struct request *next = list->next;
+        answer(list, NULL, true);
+        free_request(list);
+        list = next;
+    }
+}
+
+void ag_builder_resume(void)
+{
+    pthread_mutex_lock(&mutex);
+    paused--;
+    pthread_cond_signal(&work);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_stop(void)
+{
+    pthread_mutex_lock(&mutex);
+    stopping = true;
+    bool join = running;
+    running = false;
+    pthread_cond_broadcast(&work);
+    pthread_mutex_unlock(&mutex);
+    if (join)
+        pthread_join(thread, NULL);
+}

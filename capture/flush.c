@@ -1,0 +1,152 @@
+/* flush.c - deferred ops must go now. */
+#include "capture/flush.h"
+#include "capture/capture.h"
+#include "capture/clock.h"
+#include "capture/graph.h"
+#include "capture/log.h"
+#include "capture/stats.h"
+#include "capture/watchdog.h"
+#include <alloca.h>
+
+void ag_deferring_begins(struct ag_stream *s)
+{
+    if (atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        return;
+    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+    if (s->blocking)
+        atomic_fetch_add(&s->context->blocking_deferring, 1);
+    atomic_store(&s->deferring,
+                 1); /* sequentially consistent: the watchdog may be going to sleep */
+    ag_watchdog_arm();
+}
+
+void ag_deferring_ends(struct ag_stream *s)
+{
+    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        return;
+    if (s->blocking)
+        atomic_fetch_sub(&s->context->blocking_deferring, 1);
+    atomic_store_explicit(&s->deferring, 0, memory_order_release);
+}
+
+static void fail(struct ag_stream *s, CUresult r)
+{
+    if (r != CUDA_SUCCESS && s->pending == CUDA_SUCCESS)
+        s->pending = r;
+}
+
+/* A shorter chunk's graph for the ops from `at` on; returns how many it submitted. */
+static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
+{
+    ag_key *keys = alloca((n - at) * sizeof(*keys));
+    for (uint32_t i = at; i < n; i++)
+        keys[i - at] = ag_shape_key(s->staged[i].shape);
+    struct ag_chunk *chunk = ag_policy_cover(&s->policy, keys, n - at);
+    if (!chunk || !chunk->user)
+        return 0;
+    if (!ag_graphs_launch(s, chunk->user, s->bytes + s->staged[at].offset))
+        return 0;
+    return chunk->count;
+}
+
+void ag_flush(struct ag_stream *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n;) {
+        uint32_t covered = n - i > 1 && !s->pending ? submit_by_graph(s, i, n) : 0;
+        if (covered) {
+            s->covered_ops += covered;
+            i += covered;
+            continue;
+        }
+        CUresult r = ag_submit_staged(s, s->staged[i].shape, s->bytes + s->staged[i].offset);
+        if (r != CUDA_SUCCESS)
+            ag_info("flush", "a deferred launch failed with error %d", (int)r);
+        fail(s, r);
+        s->flushed_ops++;
+        i++;
+    }
+    s->num_deferred = 0;
+    ag_deferring_ends(s);
+}
+
+static void unstage(struct ag_stream *s)
+{
+    s->num_staged = 0;
+    s->num_bytes = 0;
+}
+
+void ag_stream_end_segment(struct ag_stream *s)
+{
+    if (atomic_load_explicit(&s->nap, memory_order_relaxed))
+        return; /* the policy is not looking, and nothing was recorded since it stopped */
+    uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
+    if (n)
+        ag_flush(s, n);
+    unstage(s);
+    if (s->open) {
+        s->open = false;
+        atomic_fetch_sub(&ag_open_streams, 1);
+    }
+}
+
+void ag_stream_break(struct ag_stream *s)
+{
+    uint32_t n = ag_policy_break(&s->policy);
+    if (n) {
+        ag_flush(s, n);
+        unstage(s);
+    }
+}
+
+void ag_stream_submit_deferred(struct ag_stream *s, bool boundary)
+{
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    if (!s->dead) {
+        if (boundary)
+            ag_stream_end_segment(s);
+        else
+            ag_stream_break(s);
+    }
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
+}
+
+/* The calling thread's own streams meet a planned boundary; those of others only lose their
+ * deferral, so that one thread's calls do not tear the sequences of another. */
+static void submit_for_order(struct ag_stream *s)
+{
+    ag_count(AG_COUNT_ORDER);
+    ag_stream_submit_deferred(s, atomic_load_explicit(&s->owner, memory_order_relaxed) ==
+                                     ag_this_thread());
+}
+
+static void flush_blocking_streams(struct ag_context *context)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->context == context && streams[i]->blocking &&
+            atomic_load(&streams[i]->deferring))
+            submit_for_order(streams[i]);
+    ag_streams_release(streams, n);
+}
+
+void ag_flush_for_order(const struct ag_stream *s)
+{
+    if (!s) {
+        struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
+        if (legacy && atomic_load(&legacy->deferring))
+            submit_for_order(legacy);
+        return;
+    }
+    struct ag_context *context = s->context;
+    if (s->legacy) {
+        if (atomic_load(&context->blocking_deferring))
+            flush_blocking_streams(context);
+    } else if (s->blocking) {
+        struct ag_stream *legacy = context->legacy;
+        if (legacy && atomic_load(&legacy->deferring))
+            submit_for_order(legacy);
+    }
+}

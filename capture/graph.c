@@ -1,0 +1,195 @@
+/*
+ * graph.c - launching a chunk: choosing among its variants, updating arguments, submitting.
+ *
+ * On the hot path once per chunk. Rules: no allocation but for the first miss of a chunk, one
+ * driver call where the arguments are known, one more per changed node.
+ */
+#include "capture/graph.h"
+#include "capture/log.h"
+#include "capture/stats.h"
+#include <alloca.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ag_staged_params(const struct ag_shape *shape, const uint8_t *bytes, void **params)
+{
+    const struct ag_function *f = shape->function;
+    for (uint32_t i = 0; i < f->num_params; i++)
+        params[i] = (void *)(bytes + f->params[i].staged);
+}
+
+CUresult ag_submit_staged(const struct ag_stream *s, const struct ag_shape *shape,
+                          const uint8_t *bytes)
+{
+    const unsigned int *d = shape->dims;
+    void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
+    ag_staged_params(shape, bytes, params);
+    if (!shape->num_attrs)
+        return AG_REAL(cuLaunchKernel)(shape->func, d[0], d[1], d[2], d[3], d[4], d[5], d[6],
+                                       s->handle, params, NULL);
+    CUlaunchConfig config = {.gridDimX = d[0],
+                             .gridDimY = d[1],
+                             .gridDimZ = d[2],
+                             .blockDimX = d[3],
+                             .blockDimY = d[4],
+                             .blockDimZ = d[5],
+                             .sharedMemBytes = d[6],
+                             .hStream = s->handle,
+                             .attrs = shape->attrs,
+                             .numAttrs = shape->num_attrs};
+    return AG_REAL(cuLaunchKernelEx)(&config, shape->func, params, NULL);
+}
+
+/* ---- updates ----------------------------------------------------------------------------------
+ */
+
+static bool update_node(struct ag_variant *v, uint32_t i, const struct ag_staged *op,
+                        const uint8_t *bytes)
+{
+    const struct ag_shape *shape = op->shape;
+    const struct ag_node *n = &v->nodes[i];
+    void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
+    ag_staged_params(shape, bytes + op->offset, params);
+    CUDA_KERNEL_NODE_PARAMS p = {.func = n->func,
+                                 .kern = n->kern,
+                                 .ctx = n->ctx,
+                                 .gridDimX = shape->dims[0],
+                                 .gridDimY = shape->dims[1],
+                                 .gridDimZ = shape->dims[2],
+                                 .blockDimX = shape->dims[3],
+                                 .blockDimY = shape->dims[4],
+                                 .blockDimZ = shape->dims[5],
+                                 .sharedMemBytes = shape->dims[6],
+                                 .kernelParams = params};
+    CUresult r = AG_REAL(cuGraphExecKernelNodeSetParams_v2)(v->exec, n->node, &p);
+    if (r != CUDA_SUCCESS) {
+        ag_info("build", "node update failed with error %d", (int)r);
+        return false;
+    }
+    memcpy(v->bytes + op->offset, bytes + op->offset, shape->staged_bytes);
+    return true;
+}
+
+static bool op_differs(const struct ag_staged *op, const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a + op->offset, b + op->offset, op->shape->staged_bytes) != 0;
+}
+
+static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, const uint8_t *b,
+                                  uint32_t enough)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->count && n < enough; i++)
+        n += op_differs(&g->ops[i], a, b);
+    return n;
+}
+
+static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *v,
+                   const uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!op_differs(&g->ops[i], bytes, v->bytes))
+            continue;
+        if (!update_node(v, i, &g->ops[i], bytes)) {
+            ag_count(AG_COUNT_UPDATE_FAILED);
+            return false;
+        }
+        s->updates++;
+    }
+    return true;
+}
+
+/* ---- variants ---------------------------------------------------------------------------------
+ */
+
+static uint64_t digest(const uint8_t *bytes, uint32_t n)
+{
+    uint64_t hash = n;
+    for (uint32_t i = 0; i + 8 <= n; i += 8) {
+        uint64_t word;
+        memcpy(&word, bytes + i, 8);
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static void take_in(struct ag_graphs *g)
+{
+    struct ag_variant *v = atomic_exchange_explicit(&g->incoming, NULL, memory_order_acquire);
+    if (v) {
+        g->variants[g->num_variants] = v;
+        g->successor[g->num_variants] = (uint8_t)g->num_variants;
+        g->num_variants++;
+        g->repeats = 0;
+    }
+}
+
+/* Would one more graph save updates? Yes where these very arguments were here before, or where they
+ * are much nearer to those of a few launches ago than to any graph's: a ping-pong, be it with a
+ * counter among the arguments. `changes` is what the nearest variant needs. */
+static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t changes)
+{
+    uint64_t hash = digest(bytes, g->num_bytes);
+    bool again = false;
+    for (uint32_t i = 0; i < AG_DIGESTS && i < g->num_digests; i++)
+        again |= g->digests[i] == hash;
+    g->digests[g->num_digests++ % AG_DIGESTS] = hash;
+    if (!g->history)
+        g->history = malloc((size_t)AG_HISTORY * g->num_bytes);
+    if (!g->history)
+        return again;
+    for (uint32_t k = 0; !again && changes > 1 && k < AG_HISTORY && k < g->num_history; k++)
+        again = count_differences(g, g->history + (size_t)k * g->num_bytes, bytes, changes) * 2 <
+                changes;
+    memcpy(g->history + (size_t)(g->num_history++ % AG_HISTORY) * g->num_bytes, bytes,
+           g->num_bytes);
+    g->repeats = again ? g->repeats + 1 : 0;
+    return g->repeats >= 2;
+}
+
+/* The variant with the fewest nodes to change; `changes` says how many. */
+static uint32_t nearest(struct ag_graphs *g, const uint8_t *bytes, uint32_t *changes)
+{
+    uint32_t best = g->successor[g->last];
+    *changes = count_differences(g, bytes, g->variants[best]->bytes, UINT32_MAX);
+    for (uint32_t i = 0; i < g->num_variants && *changes; i++) {
+        if (i == best)
+            continue;
+        uint32_t n = count_differences(g, bytes, g->variants[i]->bytes, *changes + 1);
+        if (n < *changes || (n == *changes && g->variants[i]->used < g->variants[best]->used)) {
+            best = i;
+            *changes = n;
+        }
+    }
+    return best;
+}
+
+bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    uint32_t chosen = g->successor[g->last], changes = 0;
+    if (__builtin_expect(atomic_load_explicit(&g->incoming, memory_order_relaxed) != NULL, 0))
+        take_in(g);
+    if (memcmp(g->variants[chosen]->bytes, bytes, g->num_bytes)) {
+        chosen = nearest(g, bytes, &changes);
+        if (changes) {
+            if (g->num_variants < AG_MAX_VARIANTS && !g->requested &&
+                worth_a_variant(g, bytes, changes))
+                ag_builder_request_variant(s, g, bytes);
+            if (!update(s, g, g->variants[chosen], bytes))
+                return false;
+        }
+    }
+    struct ag_variant *v = g->variants[chosen];
+    CUresult r = AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    if (r != CUDA_SUCCESS) {
+        ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);
+        ag_count(AG_COUNT_LAUNCH_FAILED);
+        return false;
+    }
+    g->successor[g->last] = (uint8_t)chosen;
+    g->last = chosen;
+    v->used = ++g->launches;
+    s->launches++;
+    return true;
+}

@@ -1,0 +1,91 @@
+/*
+ * graph.h - the executable graphs of a chunk.
+ *
+ * A chunk has up to AG_MAX_VARIANTS graphs of the same ops with different arguments (ping-pong
+ * buffers, layers of equal shape). A launch takes the one whose arguments are all right, else the
+ * one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager launch 2.5-3.9
+ * us: measured, docs/performance.md.)
+ */
+#ifndef AG_GRAPH_H
+#define AG_GRAPH_H
+
+#include "capture/stream.h"
+
+enum { AG_MAX_VARIANTS = 16, AG_HISTORY = 4, AG_DIGESTS = 16 };
+
+/* Host and device memory of one node of an executable graph (measured: 2.8 KB device, 7.7 KB host).
+ */
+enum { AG_NODE_BYTES = 10752 };
+
+struct ag_node {
+    CUgraphNode node;
+    CUfunction func; /* as the driver recorded it: one of func and kern */
+    CUkernel kern;
+    CUcontext ctx;
+};
+
+struct ag_variant {
+    CUgraph graph; /* names the nodes of exec: lives as long */
+    CUgraphExec exec;
+    struct ag_node *nodes;
+    uint8_t *bytes; /* the arguments that exec holds */
+    uint64_t used;  /* launch number of the last use */
+};
+
+struct ag_graphs {
+    /* constant after the build */
+    struct ag_context *context;
+    int priority;
+    uint32_t count, num_bytes;
+    struct ag_staged *ops;
+
+    /* under the stream's lock */
+    struct ag_variant *variants[AG_MAX_VARIANTS];
+    uint32_t num_variants, last;
+    uint8_t successor[AG_MAX_VARIANTS]; /* variant that came after this one last time */
+    uint64_t launches;
+    uint64_t digests[AG_DIGESTS]; /* of argument sets that needed updates */
+    uint32_t num_digests;
+    uint8_t *history; /* the last AG_HISTORY argument sets that needed updates */
+    uint32_t num_history, repeats;
+    uint64_t last_used_ns;
+
+    /* shared with the builder, under its lock */
+    bool requested;                        /* a variant is being built */
+    bool orphan;                           /* the chunk is gone: the builder frees this */
+    _Atomic(struct ag_variant *) incoming; /* built, not taken in yet */
+};
+
+/* Launches the chunk's graph with the staged arguments of `s`. Returns false where that cannot be
+ * done for a reason of ours: nothing was submitted then. Under the stream's lock. */
+bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+
+/* Submits one staged op eagerly. Under the stream's lock, in the stream's context. */
+CUresult ag_submit_staged(const struct ag_stream *s, const struct ag_shape *shape,
+                          const uint8_t *bytes);
+/* The arguments of a staged launch as cuLaunchKernel takes them; `params` has room for all. */
+void ag_staged_params(const struct ag_shape *shape, const uint8_t *bytes, void **params);
+
+/* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
+ */
+struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
+void ag_variant_destroy(struct ag_variant *v);
+void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
+/* Destroys the private streams of a context that is about to die (NULL: of all). */
+void ag_build_forget_context(CUcontext ctx);
+
+/* builder.c */
+/* Hands the staged ops of `s` to be built as `chunk`'s graphs. Under the stream's lock. */
+void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk);
+/* Asks for one more variant with these arguments. Under the stream's lock. */
+void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+/* Nothing is built or requested until the matching resume; waits for what is being built. Without
+ * any stream's lock. */
+void ag_builder_pause(void);
+void ag_builder_resume(void);
+/* Frees what was dropped. While paused, or in inline mode. */
+void ag_builder_collect(void);
+void ag_builder_stop(void);
+uint64_t ag_builder_memory(void); /* bytes of graphs at present */
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * invalidate.c - calls after which what was recorded no longer holds: handles die, functions
+ * change.
+ *
+ * These are rare, so they are simple: the builder is paused, every stream submits what it has
+ * deferred and forgets what it must, then the tables go.
+ */
+#include "capture/capture.h"
+#include "capture/flush.h"
+#include "capture/graph.h"
+#include "capture/log.h"
+#include "capture/state.h"
+#include "capture/stats.h"
+
+static bool passing(void)
+{
+    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) & ~AG_BYPASS_CAPTURE;
+}
+
+/* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
+static void forget_sequences(struct ag_stream *s)
+{
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    if (!s->dead) {
+        ag_stream_end_segment(s);
+        atomic_store(&s->nap, 0);
+        ag_policy_forget(&s->policy);
+        memset(&s->shapes, 0, sizeof(s->shapes));
+    }
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
+}
+
+static void forget_everything(void)
+{
+    size_t n;
+    ag_builder_pause();
+    struct ag_shape_tables *old = ag_shapes_detach();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        forget_sequences(streams[i]);
+    ag_streams_release(streams, n);
+    ag_builder_collect();
+    ag_shapes_destroy(old);
+    ag_builder_resume();
+}
+
+void ag_capture_functions_die(enum ag_sym sym)
+{
+    if (passing())
+        return;
+    ag_count_boundary(sym);
+    ag_count(AG_COUNT_FUNCTIONS_DIED);
+    ag_debug("capture", "%s: all sequences are forgotten", ag_sym_name(sym));
+    forget_everything();
+}
+
+static void drop_graphs_of(void *policy, struct ag_block *block)
+{
+    ag_policy_drop_graphs(policy, block);
+}
+
+void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
+{
+    if (passing() || !ag_function_setting_changes(func, attribute, value))
+        return;
+    size_t n;
+    ag_count_boundary(sym);
+    ag_count(AG_COUNT_FUNCTION_CHANGED);
+    ag_builder_pause();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        bool entered = ag_context_enter(s);
+        ag_lock(&s->lock);
+        if (!s->dead) {
+            ag_stream_end_segment(s);
+            ag_policy_each(&s->policy, drop_graphs_of, &s->policy);
+        }
+        ag_unlock(&s->lock);
+        ag_context_leave(entered);
+    }
+    ag_streams_release(streams, n);
+    ag_builder_resume();
+}
+
+static CUresult stream_goes(struct ag_stream *s)
+{
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    ag_stream_end_segment(s);
+    CUresult r = s->pending;
+    s->pending = CUDA_SUCCESS;
+    s->dead = true;
+    ag_policy_forget(&s->policy);
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
+    ag_stats_retire_stream(s);
+    ag_stream_forget(s);
+    return r;
+}
+
+CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+{
+    if (passing())
+        return CUDA_SUCCESS;
+    struct ag_stream *s = ag_stream_find(stream, false);
+    if (!s || s->legacy)
+        return CUDA_SUCCESS; /* the default streams cannot be destroyed: the driver refuses */
+    ag_count_boundary(sym);
+    ag_flush_for_order(s);
+    ag_builder_pause();
+    CUresult r = stream_goes(s);
+    ag_builder_collect();
+    ag_builder_resume();
+    return r;
+}
+
+void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+{
+    if (passing())
+        return;
+    size_t n;
+    ag_count_boundary(sym);
+    ag_builder_pause();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (!ctx || streams[i]->context->handle == ctx)
+            stream_goes(streams[i]);
+    ag_streams_release(streams, n);
+    ag_builder_collect();
+    ag_build_forget_context(ctx);
+    ag_builder_resume();
+    ag_capture_functions_die(sym);
+}

@@ -1,0 +1,116 @@
+/* lifecycle.c - start, the program's own captures, fork, and the end of the process. */
+#include "capture/builder.h"
+#include "capture/capture.h"
+#include "capture/clock.h"
+#include "capture/flush.h"
+#include "capture/graph.h"
+#include "capture/log.h"
+#include "capture/state.h"
+#include "capture/stats.h"
+#include "capture/watchdog.h"
+
+struct ag_state ag_state = {.bypass = AG_BYPASS_OFF};
+
+static void set_bypass(uint32_t bit)
+{
+    atomic_fetch_or(&ag_state.bypass, bit);
+}
+
+static void clear_bypass(uint32_t bit)
+{
+    atomic_fetch_and(&ag_state.bypass, ~bit);
+}
+
+void ag_capture_start(bool observe_only, const char *why)
+{
+    ag_options_read();
+    ag_clock_start();
+    if (ag_options.mode == AG_MODE_OFF)
+        return;
+    if (ag_options.mode == AG_MODE_OBSERVE)
+        atomic_store(&ag_state.observe_only, 1);
+    if (observe_only)
+        ag_capture_observe_only(why);
+    clear_bypass(AG_BYPASS_OFF);
+    ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
+}
+
+void ag_capture_observe_only(const char *why)
+{
+    if (atomic_exchange(&ag_state.observe_only, 1))
+        return;
+    ag_warn("start", "replaying nothing from here on: %s", why);
+    ag_capture_barrier_quiet(AG_SYM_COUNT);
+    if (!atomic_load(&ag_state.bypass)) { /* no graph is left to be followed */
+        ag_capture_functions_die(AG_SYM_COUNT);
+    }
+}
+
+/* ---- the program's own captures ---------------------------------------------------------------
+ */
+
+void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    (void)stream;
+    (void)ptsz;
+    if (atomic_load(&ag_state.bypass) & ~AG_BYPASS_CAPTURE)
+        return;
+    /* Count first: what other threads launch from now on is not deferred; then submit what is. */
+    atomic_fetch_add(&ag_state.captures, 1);
+    if (atomic_load_explicit(&ag_open_streams, memory_order_acquire)) {
+        uint32_t others = atomic_fetch_and(&ag_state.bypass, ~AG_BYPASS_CAPTURE);
+        ag_capture_barrier_quiet(sym);
+        (void)others;
+    }
+    set_bypass(AG_BYPASS_CAPTURE);
+    ag_builder_pause();  /* waits for a build under way */
+    ag_builder_resume(); /* the capture count keeps it from the next */
+}
+
+static void capture_over(void)
+{
+    if (atomic_fetch_sub(&ag_state.captures, 1) == 1) {
+        clear_bypass(AG_BYPASS_CAPTURE);
+        ag_builder_wake();
+    }
+}
+
+void ag_capture_program_capture_began(bool succeeded)
+{
+    if (!succeeded && atomic_load(&ag_state.captures))
+        capture_over();
+}
+
+void ag_capture_program_capture_ended(void)
+{
+    if (atomic_load(&ag_state.captures))
+        capture_over();
+}
+
+/* ---- process ----------------------------------------------------------------------------------
+ */
+
+void ag_capture_after_fork_in_child(void)
+{
+    set_bypass(AG_BYPASS_FORKED);
+    atomic_store(&ag_open_streams, 0);
+}
+
+bool ag_capture_active(void)
+{
+    return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) & ~AG_BYPASS_CAPTURE);
+}
+
+void ag_capture_finish(void)
+{
+    static _Atomic bool finished;
+    if ((atomic_load(&ag_state.bypass) & (AG_BYPASS_OFF | AG_BYPASS_FORKED)) ||
+        atomic_exchange(&finished, true))
+        return;
+    ag_capture_barrier_quiet(AG_SYM_COUNT);
+    set_bypass(AG_BYPASS_END);
+    ag_watchdog_stop();
+    ag_builder_stop();
+    if (ag_options.stats)
+        ag_stats_print();
+}

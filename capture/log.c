@@ -1,0 +1,79 @@
+/* log.c - a line is one write(2), so that lines of several threads and processes do not mix. */
+#include "capture/log.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void ag_expand_path(const char *pattern, char *path, size_t size)
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n + 1 < size; p++) {
+        char text[256] = {*p, 0};
+        if (*p == '%' && p[1]) {
+            p++;
+            if (*p == 'p')
+                snprintf(text, sizeof(text), "%d", (int)getpid());
+            else if (*p == 'h')
+                gethostname(text, sizeof(text) - 1);
+            else if (*p == 'e')
+                snprintf(text, sizeof(text), "%s", program_invocation_short_name);
+            else
+                snprintf(text, sizeof(text), "%s%c", *p == '%' ? "" : "%", *p);
+        }
+        for (const char *t = text; *t && n + 1 < size; t++)
+            path[n++] = *t;
+    }
+    path[n] = 0;
+}
+
+static int output(void)
+{
+    static int fd = -1;
+    if (fd >= 0)
+        return fd;
+    if (!ag_options.log_file)
+        return STDERR_FILENO;
+    char path[4096];
+    ag_expand_path(ag_options.log_file, path, sizeof(path));
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) {
+        const char *why = strerror(errno);
+        fd = STDERR_FILENO;
+        dprintf(fd, "autograph: cannot open AUTOGRAPH_LOG_FILE %s: %s\n", path, why);
+    }
+    return fd;
+}
+
+static void line(const char *domain, const char *format, va_list args)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof(text) - 1, "autograph: %s%s", domain ? domain : "",
+                     domain ? ": " : "");
+    int m = vsnprintf(text + n, sizeof(text) - 1 - (size_t)n, format, args);
+    n += m < (int)sizeof(text) - 2 - n ? m : (int)sizeof(text) - 2 - n;
+    text[n++] = '\n';
+    int saved = errno;
+    if (write(output(), text, (size_t)n) < 0) {
+        /* nobody to tell */
+    }
+    errno = saved;
+}
+
+void ag_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line(NULL, format, args);
+    va_end(args);
+}
+
+void ag_log_line(const char *domain, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line(domain, format, args);
+    va_end(args);
+}

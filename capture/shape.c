@@ -1,0 +1,401 @@
+/* shape.c - the tables of functions and shapes. */
+#include "capture/shape.h"
+#include "capture/lock.h"
+#include "capture/log.h"
+#include <stdlib.h>
+#include <uthash.h>
+
+struct ag_function_setting {
+    int attribute, value;
+    struct ag_function_setting *next;
+};
+
+struct function_entry {
+    struct ag_function function;
+    UT_hash_handle handle;
+};
+
+struct ag_shape_tables {
+    struct function_entry *functions;
+    struct ag_shape *buckets[4096];
+};
+
+static struct ag_lock lock;
+static struct ag_shape_tables *tables;
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
+{
+    const unsigned char *bytes = data;
+    for (; n >= 8; n -= 8, bytes += 8) {
+        uint64_t word;
+        memcpy(&word, bytes, 8);
+        hash = mix(hash, word);
+    }
+    for (; n; n--, bytes++)
+        hash = mix(hash, *bytes);
+    return hash;
+}
+
+/* ---- functions --------------------------------------------------------------------------------
+ */
+
+typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
+
+static param_info_fn param_info_of(const struct ag_function *f)
+{
+    return (param_info_fn)
+        ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
+}
+
+/* cudart 13 passes a CUkernel where a CUfunction is declared; each getter answers
+ * CUDA_ERROR_INVALID_HANDLE for the other kind. */
+static void read_layout(struct ag_function *f)
+{
+    size_t offset, size;
+    if (!AG_HAVE(cuFuncGetParamInfo))
+        return;
+    CUresult r = AG_REAL(cuFuncGetParamInfo)(f->func, 0, &offset, &size);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetParamInfo)) {
+        f->is_kernel = true;
+        r = AG_REAL(cuKernelGetParamInfo)((CUkernel)f->func, 0, &offset, &size);
+    }
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
+        return; /* INVALID_VALUE: no such parameter, that is, none at all */
+    param_info_fn info = param_info_of(f);
+    uint32_t capacity = 0, staged = 0;
+    while (info(f->func, f->num_params, &offset, &size) == CUDA_SUCCESS) {
+        if (f->num_params == capacity) {
+            capacity = capacity ? capacity * 2 : 8;
+            struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
+            if (!params)
+                return;
+            f->params = params;
+        }
+        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
+        staged += (uint32_t)size;
+    }
+    f->staged_bytes = (staged + 7) & ~7u;
+    f->usable = true;
+}
+
+static bool waits_for_peers(const struct ag_function *f)
+{
+    const char *name = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (f->is_kernel && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)f->func);
+    else if (!f->is_kernel && AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, f->func);
+    if (r != CUDA_SUCCESS || !name)
+        return false;
+    return strstr(name, "nccl") || strstr(name, "nvshmem");
+}
+
+/* Under the lock. */
+static struct ag_function *function_get(CUfunction func, bool create)
+{
+    struct function_entry *entry = NULL;
+    if (!tables) {
+        if (!create || !(tables = calloc(1, sizeof(*tables))))
+            return NULL;
+    }
+    HASH_FIND(handle, tables->functions, &func, sizeof(func), entry);
+    if (entry || !create)
+        return entry ? &entry->function : NULL;
+    entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+    entry->function.func = func;
+    read_layout(&entry->function);
+    entry->function.immediate = waits_for_peers(&entry->function);
+    HASH_ADD(handle, tables->functions, function.func, sizeof(func), entry);
+    return &entry->function;
+}
+
+bool ag_function_setting_changes(CUfunction func, int attribute, int value)
+{
+    bool changes = false;
+    ag_lock(&lock);
+    struct ag_function *f = function_get(func, false);
+    if (!f)
+        goto out; /* never launched: nothing recorded depends on it */
+    struct ag_function_setting *s = f->settings;
+    while (s && s->attribute != attribute)
+        s = s->next;
+    if (s && s->value == value)
+        goto out;
+    changes = true;
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (!s)
+            goto out;
+        s->attribute = attribute;
+        s->next = f->settings;
+        f->settings = s;
+    }
+    s->value = value;
+out:
+    ag_unlock(&lock);
+    return changes;
+}
+
+/* ---- shapes -----------------------------------------------------------------------------------
+ */
+
+/* Attributes whose meaning a captured launch keeps (cuda.h: "Valid for graph nodes, launches"; the
+ * programmatic serialization becomes an edge of its own kind). Those that name an event, and
+ * whatever is not known, are boundaries. */
+static bool attributes_are_known(const struct ag_launch *launch)
+{
+    for (unsigned int i = 0; i < launch->num_attrs; i++)
+        switch ((int)launch->attrs[i].id) {
+        case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        case 14: /* PREFERRED_SHARED_MEMORY_CARVEOUT, from 12.5 */
+            break;
+        default:
+            return false;
+        }
+    return true;
+}
+
+static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *, const void *),
+                             const void *what)
+{
+    for (struct ag_shape *s = tables ? tables->buckets[hash & 4095] : NULL; s; s = s->next)
+        if (s->hash == hash && same(s, what))
+            return s;
+    return NULL;
+}
+
+static struct ag_shape *insert(uint64_t hash)
+{
+    struct ag_shape *shape;
+    if (!tables && !(tables = calloc(1, sizeof(*tables))))
+        return NULL;
+    shape = calloc(1, sizeof(*shape));
+    if (!shape)
+        return NULL;
+    shape->hash = hash;
+    shape->next = tables->buckets[hash & 4095];
+    tables->buckets[hash & 4095] = shape;
+    return shape;
+}
+
+/* As ag_shape_is_launch, bad ones included. */
+static bool same_launch(const struct ag_shape *s, const void *what)
+{
+    const struct ag_launch *l = what;
+    return s->kind == AG_OP_LAUNCH && s->func == l->func &&
+           !memcmp(s->dims, l->grid, sizeof(s->dims)) && s->num_attrs == l->num_attrs &&
+           (!s->num_attrs || !memcmp(s->attrs, l->attrs, s->num_attrs * sizeof(*s->attrs)));
+}
+
+static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
+{
+    struct ag_function *f = function_get(l->func, true);
+    if (!f || !f->usable) {
+        *why = "kernel of unknown parameters";
+        return NULL;
+    }
+    if (f->immediate) {
+        *why = "collective kernel";
+        return NULL;
+    }
+    if (!ag_launch_has_arguments(l, f)) {
+        *why = "launch without arguments";
+        return NULL;
+    }
+    if (!attributes_are_known(l)) {
+        *why = "launch attribute";
+        return NULL;
+    }
+    CUlaunchAttribute *attrs = NULL;
+    if (l->num_attrs) {
+        attrs = malloc(l->num_attrs * sizeof(*attrs));
+        if (!attrs)
+            return NULL;
+        memcpy(attrs, l->attrs, l->num_attrs * sizeof(*attrs));
+    }
+    struct ag_shape *s = insert(hash);
+    if (!s) {
+        free(attrs);
+        return NULL;
+    }
+    s->kind = AG_OP_LAUNCH;
+    s->func = l->func;
+    memcpy(s->dims, l->grid, sizeof(s->dims));
+    s->num_attrs = l->num_attrs;
+    s->attrs = attrs;
+    s->function = f;
+    s->staged_bytes = f->staged_bytes;
+    return s;
+}
+
+struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct ag_launch *l,
+                                    const char **why)
+{
+    uint64_t hash = mix(0, (uint64_t)(uintptr_t)l->func);
+    hash = hash_bytes(hash, l->grid, sizeof(((struct ag_shape *)0)->dims));
+    if (l->num_attrs)
+        hash = hash_bytes(hash, l->attrs, l->num_attrs * sizeof(*l->attrs));
+    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
+    if (*slot && (*slot)->hash == hash && same_launch(*slot, l))
+        return *slot;
+    *why = "no memory";
+    ag_lock(&lock);
+    struct ag_shape *shape = find(hash, same_launch, l);
+    if (!shape)
+        shape = make_launch(hash, l, why);
+    ag_unlock(&lock);
+    if (shape)
+        *slot = shape;
+    return shape;
+}
+
+static bool same_sizes(const struct ag_shape *s, const void *what)
+{
+    const struct ag_shape *o = what;
+    return s->kind == o->kind && s->elem_size == o->elem_size && s->width == o->width &&
+           s->height == o->height && s->pitch == o->pitch;
+}
+
+static struct ag_shape *of_sizes(struct ag_shape_cache *cache, const struct ag_shape *wanted)
+{
+    uint64_t hash = mix(wanted->kind, wanted->elem_size);
+    hash = mix(mix(mix(hash, wanted->width), wanted->height), wanted->pitch);
+    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
+    if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
+        return *slot;
+    ag_lock(&lock);
+    struct ag_shape *shape = find(hash, same_sizes, wanted);
+    if (!shape && (shape = insert(hash))) {
+        shape->kind = wanted->kind;
+        shape->elem_size = wanted->elem_size;
+        shape->width = wanted->width;
+        shape->height = wanted->height;
+        shape->pitch = wanted->pitch;
+        shape->staged_bytes = 2 * sizeof(uint64_t);
+    }
+    ag_unlock(&lock);
+    if (shape)
+        *slot = shape;
+    return shape;
+}
+
+struct ag_shape *ag_shape_of_memset(struct ag_shape_cache *cache, const struct ag_memset *fill)
+{
+    struct ag_shape wanted = {.kind = AG_OP_MEMSET,
+                              .elem_size = (uint8_t)fill->elem_size,
+                              .width = fill->width,
+                              .height = fill->height,
+                              .pitch = fill->height > 1 ? fill->pitch : 0};
+    return of_sizes(cache, &wanted);
+}
+
+struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_copy *copy)
+{
+    struct ag_shape wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
+    return of_sizes(cache, &wanted);
+}
+
+/* ---- arguments --------------------------------------------------------------------------------
+ */
+
+/* The launch's packed parameter buffer (cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER), or NULL.
+ */
+static const uint8_t *packed_buffer(void **extra, size_t *size)
+{
+    const uint8_t *buffer = NULL;
+    *size = 0;
+    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *size = extra[1] ? *(const size_t *)extra[1] : 0;
+        else
+            return NULL;
+    }
+    return buffer;
+}
+
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *f)
+{
+    if (launch->params)
+        return !launch->extra;
+    if (!f->num_params)
+        return !launch->extra;
+    const struct ag_param *last = &f->params[f->num_params - 1];
+    size_t size;
+    return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
+}
+
+void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch)
+{
+    const struct ag_function *f = shape->function;
+    if (!f->num_params)
+        return;
+    memset(staged + shape->staged_bytes - 8, 0, 8); /* the padding is compared too */
+    size_t size;
+    const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
+    for (uint32_t i = 0; i < f->num_params; i++) {
+        const struct ag_param *p = &f->params[i];
+        const void *from = packed ? packed + p->offset : launch->params[i];
+        uint8_t *to = staged + p->staged;
+        if (p->size == 8)
+            memcpy(to, from, 8);
+        else if (p->size == 4)
+            memcpy(to, from, 4);
+        else
+            memcpy(to, from, p->size);
+    }
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+struct ag_shape_tables *ag_shapes_detach(void)
+{
+    ag_lock(&lock);
+    struct ag_shape_tables *old = tables;
+    tables = NULL;
+    ag_unlock(&lock);
+    return old;
+}
+
+void ag_shapes_destroy(struct ag_shape_tables *old)
+{
+    if (!old)
+        return;
+    for (size_t i = 0; i < sizeof(old->buckets) / sizeof(old->buckets[0]); i++)
+        for (struct ag_shape *s = old->buckets[i], *next; s; s = next) {
+            next = s->next;
+            free(s->attrs);
+            free(s);
+        }
+    struct function_entry *entry, *following;
+    HASH_ITER(handle, old->functions, entry, following)
+    {
+        HASH_DELETE(handle, old->functions, entry);
+        for (struct ag_function_setting *s = entry->function.settings, *next; s; s = next) {
+            next = s->next;
+            free(s);
+        }
+        free(entry->function.params);
+        free(entry);
+    }
+    free(old);
+}

@@ -1,0 +1,98 @@
+/*
+ * shape.h - the shape of an op: everything of a launch, fill or copy that is not an argument value.
+ *
+ * Shapes are interned: equal shapes are one object, and its address is the op's key in the policy.
+ * A function's parameter layout is asked of the driver once per handle.
+ */
+#ifndef AG_SHAPE_H
+#define AG_SHAPE_H
+
+#include "capture/capture.h"
+#include "policy/policy.h"
+#include <string.h>
+
+/* One kernel parameter: where it lies in the kernel's parameter buffer, and where among the staged
+ * bytes, which have no holes so that they can be compared as a block. */
+struct ag_param {
+    uint32_t offset, size, staged;
+};
+
+struct ag_function {
+    CUfunction func;
+    bool is_kernel; /* the handle is a CUkernel */
+    bool usable;    /* its layout is known */
+    bool immediate; /* waits for peers (NCCL, NVSHMEM): never held back */
+    uint32_t num_params;
+    uint32_t staged_bytes; /* multiple of 8 */
+    struct ag_param *params;
+    struct ag_function_setting *settings; /* last values set by cuFuncSetAttribute and the like */
+};
+
+enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
+
+struct ag_shape {
+    CUfunction func;
+    unsigned int dims[7]; /* grid, block, dynamic shared memory, as in struct ag_launch */
+    unsigned int num_attrs;
+    _Atomic bool bad; /* a launch of this shape has failed: never deferred again */
+    uint8_t kind;
+    uint8_t elem_size; /* memset */
+    uint32_t staged_bytes;
+    const struct ag_function *function;
+    CUlaunchAttribute *attrs;
+    size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes */
+    uint64_t hash;
+    struct ag_shape *next; /* of the same bucket */
+};
+
+enum { AG_SHAPE_CACHE = 256 };
+
+/* A stream's own view of the table: no lock. Cleared when functions die. */
+struct ag_shape_cache {
+    struct ag_shape *entries[AG_SHAPE_CACHE];
+};
+
+static inline bool ag_shape_is_launch(const struct ag_shape *shape, const struct ag_launch *launch)
+{
+    return shape->func == launch->func && shape->kind == AG_OP_LAUNCH &&
+           !memcmp(shape->dims, launch->grid, sizeof(shape->dims)) &&
+           shape->num_attrs == launch->num_attrs &&
+           (!shape->num_attrs ||
+            !memcmp(shape->attrs, launch->attrs, shape->num_attrs * sizeof(CUlaunchAttribute))) &&
+           !atomic_load_explicit(&shape->bad, memory_order_relaxed);
+}
+
+/* The shape of a launch; NULL where it must not be recorded (unknown layout or attributes, a
+ * collective, no memory): the caller treats it as a boundary. */
+struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct ag_launch *launch,
+                                    const char **why);
+struct ag_shape *ag_shape_of_memset(struct ag_shape_cache *cache, const struct ag_memset *fill);
+struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_copy *copy);
+
+static inline ag_key ag_shape_key(const struct ag_shape *shape)
+{
+    return (ag_key)(uintptr_t)shape;
+}
+static inline const struct ag_shape *ag_key_shape(ag_key key)
+{
+    return (const struct ag_shape *)(uintptr_t)key;
+}
+
+/* Whether the launch brings its arguments in a form that can be staged. A launch without any, of a
+ * kernel that has parameters, is the driver's to refuse. */
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
+
+/* Copies the arguments of a launch to `staged` (shape->staged_bytes of room). */
+void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch);
+
+/* Remembers a function attribute; true where the value is new or the function has been recorded and
+ * the value differs from the last one. False: nothing changes. */
+bool ag_function_setting_changes(CUfunction func, int attribute, int value);
+
+/* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
+ * the tables empty and returns what was in them, destroy frees it. */
+struct ag_shape_tables;
+struct ag_shape_tables *ag_shapes_detach(void);
+void ag_shapes_destroy(struct ag_shape_tables *tables);
+
+#endif

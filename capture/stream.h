@@ -1,0 +1,92 @@
+/*
+ * stream.h - what is kept per stream, and how a stream is found.
+ *
+ * Every stream of every context that is launched to gets a struct ag_stream. The legacy default
+ * stream has one per context. The per-thread default stream has none: its handle means another
+ * stream in another thread, so that nobody else could flush it; work for it is submitted at once.
+ *
+ * Staged ops: arguments of the ops of the chunk that is being followed, in order. The first
+ * `num_deferred` of them have not been submitted. Both counts are 0 between chunks.
+ *
+ * Locking: `lock` covers everything below it. It is held across driver calls that submit this
+ * stream's deferred work (whoever comes next must come behind that work), never across eager
+ * launches, and no second stream's lock is ever taken under it.
+ */
+#ifndef AG_STREAM_H
+#define AG_STREAM_H
+
+#include "capture/lock.h"
+#include "capture/shape.h"
+
+struct ag_context {
+    CUcontext handle;
+    struct ag_stream *legacy;            /* of this context, NULL if never used */
+    _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
+    struct ag_context *next;
+};
+
+struct ag_staged {
+    const struct ag_shape *shape;
+    uint32_t offset; /* of its arguments in the staged bytes */
+};
+
+struct ag_stream {
+    /* constant */
+    CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
+    struct ag_context *context;
+    uint64_t serial;
+    int priority;
+    bool legacy;
+    bool blocking; /* implicitly ordered with the legacy stream */
+
+    _Atomic uint32_t references;
+    _Atomic uint32_t nap;       /* ops to pass without taking the lock */
+    _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
+    _Atomic uint64_t deferrals; /* times that deferring began */
+    _Atomic uintptr_t owner;    /* thread that launched last */
+
+    struct ag_lock lock;
+    bool dead;
+    bool open;        /* counted in ag_open_streams */
+    CUresult pending; /* error of deferred work, not reported yet */
+    struct ag_policy policy;
+    struct ag_staged *staged;
+    uint32_t num_staged, num_deferred, max_staged;
+    uint8_t *bytes; /* staged arguments */
+    uint32_t num_bytes, max_bytes;
+    struct ag_shape_cache shapes;
+    uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
+
+    struct ag_stream *next, *prev;
+};
+
+/* An identity of the calling thread that costs no call. */
+extern __thread char ag_thread_mark;
+static inline uintptr_t ag_this_thread(void)
+{
+    return (uintptr_t)&ag_thread_mark;
+}
+
+/* The stream's state, made if it is new; NULL for the per-thread default stream, for a handle that
+ * the driver does not know, and where there is no memory. No reference is taken: a program does not
+ * destroy a stream while it launches to it. */
+struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
+/* The same, but never made. */
+struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
+/* Whether the handle names the calling thread's own default stream. */
+bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
+
+/* All streams, each with a reference; valid until the calling thread's next snapshot. */
+struct ag_stream **ag_streams_snapshot(size_t *n);
+void ag_streams_release(struct ag_stream **streams, size_t n);
+
+/* Takes the stream out of the table; it is freed with its last reference. `ctx` NULL: any. */
+void ag_stream_forget(struct ag_stream *stream);
+
+/* Makes the stream's context current where it is not; undo with ag_context_leave(entered). */
+bool ag_context_enter(const struct ag_stream *stream);
+void ag_context_leave(bool entered);
+
+extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in builder.c */
+
+#endif

@@ -1,0 +1,30 @@
+/*
+ * watchdog.h - the thread that submits what has been held back for too long.
+ *
+ * Bounded deferral (DESIGN: contract 4): the thread looks every AUTOGRAPH_MAX_DEFER_US / 2 and
+ * submits what a stream already held back at the look before. So nothing waits longer than that
+ * time plus the scheduling of one thread, and the launch path keeps no timestamps. When no stream
+ * has deferred anything for a while the thread sleeps until one does.
+ */
+#ifndef AG_WATCHDOG_H
+#define AG_WATCHDOG_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE };
+extern _Atomic uint32_t ag_watchdog_state;
+
+void ag_watchdog_wake(void);
+
+/* A stream has begun to defer. Must come after a sequentially consistent store that the watchdog
+ * reads (ag_stream.deferring). */
+static inline void ag_watchdog_arm(void)
+{
+    if (__builtin_expect(atomic_load(&ag_watchdog_state) != AG_WATCHDOG_AWAKE, 0))
+        ag_watchdog_wake();
+}
+
+void ag_watchdog_stop(void);
+
+#endif
