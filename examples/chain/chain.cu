@@ -67,13 +67,14 @@ static void pass(chain *c)
     CHECK(cudaStreamSynchronize(c->stream));
 }
 
-static void repetition(void *arg)
+static double repetition(void *arg)
 {
     chain *c = static_cast<chain *>(arg);
     for (int i = 0; i < c->passes; i++) {
         pass(c);
     }
     CHECK(cudaGetLastError());
+    return 2.0 * LAYERS * c->passes;
 }
 
 static float *to_device(const std::vector<float> &values)
@@ -158,7 +159,7 @@ int main(int argc, char **argv)
     CHECK_BLAS(cublasCreate(&c.blas));
     CHECK_BLAS(cublasSetStream(c.blas, c.stream));
 
-    double us = ex_measure(&pace, repetition, &c, 2.0 * LAYERS * c.passes);
+    double us = ex_measure(&pace, repetition, &c);
     int status = ex_result("chain", BINDING, "cublas", us,
                            ex_checksum(c.output.data(), c.output.size() * sizeof(float)),
                            correct(weights, bias, input, c.output));

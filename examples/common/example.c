@@ -41,8 +41,7 @@ static void wait_for_turn(void)
     }
 }
 
-double ex_measure(const struct ex_pace *pace, void (*repetition)(void *), void *arg,
-                  double launches_per_repetition)
+double ex_measure(const struct ex_pace *pace, double (*repetition)(void *), void *arg)
 {
     double *times = calloc((size_t)pace->repetitions, sizeof *times);
     if (!times) {
@@ -55,8 +54,8 @@ double ex_measure(const struct ex_pace *pace, void (*repetition)(void *), void *
             wait_for_turn();
         }
         double start = ex_now_us();
-        repetition(arg);
-        times[i] = (ex_now_us() - start) / launches_per_repetition;
+        double launches = repetition(arg);
+        times[i] = (ex_now_us() - start) / launches;
         if (pace->paced) {
             printf("TIME %.4f\n", times[i]);
             fflush(stdout);

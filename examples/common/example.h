@@ -27,11 +27,9 @@ struct ex_pace {
 /* Wall-clock time in microseconds from an arbitrary start. */
 double ex_now_us(void);
 
-/* Runs `repetition(arg)` once to warm up and then pace->repetitions times. Returns the median of
- * the wall-clock times in microseconds, divided by launches_per_repetition. `repetition` must leave
- * the GPU idle when it returns. */
-double ex_measure(const struct ex_pace *pace, void (*repetition)(void *), void *arg,
-                  double launches_per_repetition);
+/* Runs `repetition(arg)` once to warm up and then pace->repetitions times. It returns how many
+ * launches it made, with the GPU idle again. Returns the median of the microseconds a launch. */
+double ex_measure(const struct ex_pace *pace, double (*repetition)(void *), void *arg);
 
 /* FNV-1a over bytes. */
 uint64_t ex_checksum(const void *data, size_t bytes);

@@ -72,7 +72,7 @@ bool heat_goes_on(const struct heat_options *options, int steps, float residual)
 double heat_launches(const struct heat_options *options, int steps);
 
 /* Solves on the CPU, compares, prints the result line and returns the exit status. */
-int heat_result(const struct heat_options *options, const char *binding, double us_per_solution,
+int heat_result(const struct heat_options *options, const char *binding, double us_per_launch,
                 const struct heat_solution *solution);
 
 #ifdef __cplusplus

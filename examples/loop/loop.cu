@@ -23,7 +23,7 @@ static void launch_step(loop *l)
     }
 }
 
-static void repetition(void *arg)
+static double repetition(void *arg)
 {
     loop *l = static_cast<loop *>(arg);
     for (int step = 0; step < l->options.steps; step++) {
@@ -39,6 +39,7 @@ static void repetition(void *arg)
     }
     CHECK(cudaGetLastError());
     CHECK(cudaStreamSynchronize(l->stream));
+    return static_cast<double>(l->options.steps) * l->options.kernels;
 }
 
 static void capture_step(loop *l)
@@ -68,8 +69,7 @@ int main(int argc, char **argv)
     if (l.options.graph) {
         capture_step(&l);
     }
-    double us = ex_measure(&l.options.pace, repetition, &l,
-                           static_cast<double>(l.options.steps) * l.options.kernels);
+    double us = ex_measure(&l.options.pace, repetition, &l);
     CHECK(cudaMemcpy(host, l.data, bytes, cudaMemcpyDeviceToHost));
     int status = loop_result(&l.options, BINDING, us, l.steps_done, host);
 

@@ -26,7 +26,7 @@ static void launch_step(struct loop *l)
     }
 }
 
-static void repetition(void *arg)
+static double repetition(void *arg)
 {
     struct loop *l = arg;
     for (int step = 0; step < l->options.steps; step++) {
@@ -41,6 +41,7 @@ static void repetition(void *arg)
         l->steps_done++;
     }
     CHECK(cuStreamSynchronize(l->stream));
+    return (double)l->options.steps * (double)l->options.kernels;
 }
 
 static void capture_step(struct loop *l)
@@ -72,8 +73,7 @@ int main(int argc, char **argv)
     if (l.options.graph) {
         capture_step(&l);
     }
-    double us = ex_measure(&l.options.pace, repetition, &l,
-                           (double)l.options.steps * (double)l.options.kernels);
+    double us = ex_measure(&l.options.pace, repetition, &l);
     CHECK(cuMemcpyDtoH(host, l.data, bytes));
     int status = loop_result(&l.options, "driver", us, l.steps_done, host);
 

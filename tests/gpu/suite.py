@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -33,6 +34,10 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="fewer rows, under two minutes")
     parser.add_argument("--strict", action="store_true", help="a missed speed goal fails the run")
     parser.add_argument("--out", type=Path, help="folder for table.txt, results.jsonl and all.log")
+    parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
+                        help="added to the environment of runs with the library")
+    parser.add_argument("--alone", action="store_true",
+                        help="variants of a program one after the other instead of in turns")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
     parser.add_argument("--simulated", action="store_true",
                         help="try the suite itself on the simulated driver; its times mean nothing")
@@ -62,7 +67,8 @@ class Suite:
             self.gpus = gpu_count()
 
     def preload_env(self, more=()):
-        return {**self.base_env, "LD_PRELOAD": str(self.args.library), **dict(more)}
+        return {**self.base_env, "LD_PRELOAD": str(self.args.library),
+                **dict(item.split("=", 1) for item in self.args.env), **dict(more)}
 
     def command(self, row, extra=()):
         places = {"{bin}": str(self.args.build / "examples"), "{programs}": str(HERE / "programs"),
@@ -96,11 +102,14 @@ class Suite:
                  ("autograph", self.command(row, pace), self.preload_env(row.env))]
         if row.graph_args:
             specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
-        variants, failure = run_in_turns(specs, row.repetitions, row.timeout)
+        variants, failure = run_in_turns(specs, row.repetitions, row.timeout, self.args.alone)
         self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
         for variant in variants:
             entry[variant.name] = {"median": variant.median() if variant.times else None,
                                    "times": variant.times, "result": variant.result}
+        if failure and failure.startswith("eager: ") and row.needs:
+            return {**entry, "verdict": "skipped",
+                    "why": f"does not run here without the library either, {failure}"}
         if failure:
             return {**entry, "verdict": "FAIL", "why": failure}
         entry = judge(entry, row)
@@ -157,7 +166,8 @@ class Suite:
         if self.args.quick:
             chosen = [row for row in chosen if row.quick]
         if self.args.simulated:
-            chosen = [row for row in chosen if row.simulated]
+            chosen = [replace(row, eager_goal=None, graph_goal=None) for row in chosen
+                      if row.simulated]
         return chosen
 
     def run(self):

@@ -95,7 +95,10 @@ class Variant:
             code = self.process.wait(timeout=max(0.5, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return "does not end (hang)"
-        return f"exit status {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        status = f"exit status {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        self.errors.seek(0)
+        said = [line.strip() for line in self.errors if line.strip()]
+        return status + (f" ({said[-1][:100]})" if said else "")
 
     def median(self):
         return statistics.median(self.times)
@@ -114,9 +117,16 @@ class Variant:
                 f"--- stderr\n{self.errors.read()}\n")
 
 
-def run_in_turns(specs, repetitions, timeout):
+def run_in_turns(specs, repetitions, timeout, alone=False):
     """specs: (name, command, env) of each variant. Returns the variants (those that could be
-    started) and the failure, None where all went well."""
+    started) and the failure, None where all went well. `alone`: one after the other, no turns."""
+    if alone and len(specs) > 1:
+        variants, failures = [], []
+        for spec in specs:
+            more, failure = run_in_turns([spec], repetitions, timeout)
+            variants += more
+            failures += [failure] if failure else []
+        return variants, failures[0] if failures else None
     variants = []
     failure = None
     try:
