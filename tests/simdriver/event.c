@@ -1,0 +1,176 @@
+/* event.c - events: record, wait, query, time. */
+#include "sim.h"
+#include <stdlib.h>
+
+SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out || flags > 7)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_event *e = sim_object_new(SIM_EVENT, sizeof *e);
+    if (!e)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_init(&e->lock, NULL);
+    e->ctx = ctx;
+    e->flags = flags;
+    *out = (CUevent)e;
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy(CUevent handle)
+{
+    struct sim_event *e = (struct sim_event *)handle;
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    /* Work that names the event may still be on its way: it finds the object, which stays. */
+    sim_tips_set(&e->tips, &e->tip_count, NULL, 0);
+    sim_object_destroy(e, SIM_EVENT);
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuEventDestroy_v2, (CUevent handle), (handle))
+{
+    return destroy(handle);
+}
+
+SIM_API(cuEventDestroy, (CUevent handle), (handle))
+{
+    return destroy(handle);
+}
+
+static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int flags)
+{
+    struct sim_event *e = (struct sim_event *)handle;
+    struct sim_stream *s;
+    CUresult r = sim_stream_find(stream, ptsz, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > CU_EVENT_RECORD_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (e->ctx != s->ctx)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (atomic_load(&s->capture) && flags != CU_EVENT_RECORD_EXTERNAL)
+        return sim_capture_record(s, e);
+    struct sim_op op = {.kind = SIM_OP_RECORD, .record = {.event = e}};
+    return sim_submit(s, &op, NULL);
+}
+
+SIM_API2(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), (event, stream))
+{
+    return record(event, stream, ptsz, 0);
+}
+
+SIM_API2(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz,
+         (CUevent event, CUstream stream, unsigned int flags), (event, stream, flags))
+{
+    return record(event, stream, ptsz, flags);
+}
+
+SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
+         (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags))
+{
+    struct sim_event *e = (struct sim_event *)event;
+    struct sim_stream *s;
+    CUresult r = sim_stream_find(stream, ptsz, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (flags > CU_EVENT_WAIT_EXTERNAL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (atomic_load(&sim_captures) && flags != CU_EVENT_WAIT_EXTERNAL) {
+        pthread_mutex_lock(&e->lock);
+        bool captured = e->capture != NULL;
+        pthread_mutex_unlock(&e->lock);
+        if (captured || atomic_load(&s->capture))
+            return sim_capture_wait(s, e);
+    }
+    struct sim_op op = {.kind = SIM_OP_WAIT, .record = {.event = e}};
+    return sim_submit(s, &op, NULL);
+}
+
+/* What the event stands for now. */
+static void last_record(struct sim_event *e, struct sim_stream **s, uint64_t *seq, bool *captured)
+{
+    pthread_mutex_lock(&e->lock);
+    *s = e->stream;
+    *seq = e->seq;
+    *captured = e->capture != NULL;
+    pthread_mutex_unlock(&e->lock);
+}
+
+SIM_API(cuEventQuery, (CUevent handle), (handle))
+{
+    struct sim_event *e = (struct sim_event *)handle;
+    struct sim_stream *s;
+    uint64_t seq;
+    bool captured;
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    last_record(e, &s, &seq, &captured);
+    if (captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
+    if (atomic_load(&sim_captures)) {
+        CUresult r = sim_capture_unsafe();
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    CUresult error = (CUresult)atomic_load(&e->ctx->error);
+    if (error != CUDA_SUCCESS)
+        return error;
+    return !s || atomic_load(&s->completed) >= seq ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+SIM_API(cuEventSynchronize, (CUevent handle), (handle))
+{
+    struct sim_event *e = (struct sim_event *)handle;
+    struct sim_stream *s;
+    uint64_t seq;
+    bool captured;
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    last_record(e, &s, &seq, &captured);
+    if (captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
+    if (s)
+        sim_stream_wait(s, seq);
+    return (CUresult)atomic_load(&e->ctx->error);
+}
+
+static CUresult elapsed(float *ms, CUevent start, CUevent end)
+{
+    struct sim_event *e[2] = {(struct sim_event *)start, (struct sim_event *)end};
+    uint64_t time[2];
+    if (!ms)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (int i = 0; i < 2; i++) {
+        if (!sim_object_is(e[i], SIM_EVENT) || (e[i]->flags & CU_EVENT_DISABLE_TIMING))
+            return CUDA_ERROR_INVALID_HANDLE;
+        pthread_mutex_lock(&e[i]->lock);
+        struct sim_stream *s = e[i]->stream;
+        bool done = s && atomic_load(&s->completed) >= e[i]->seq;
+        time[i] = e[i]->time_ns;
+        pthread_mutex_unlock(&e[i]->lock);
+        if (!s)
+            return CUDA_ERROR_INVALID_HANDLE;
+        if (!done)
+            return CUDA_ERROR_NOT_READY;
+    }
+    *ms = (float)((double)((int64_t)(time[1] - time[0])) / 1e6);
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
+{
+    return elapsed(ms, start, end);
+}
+
+SIM_API(cuEventElapsedTime_v2, (float *ms, CUevent start, CUevent end), (ms, start, end))
+{
+    return elapsed(ms, start, end);
+}

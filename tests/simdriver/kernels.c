@@ -1,0 +1,253 @@
+/*
+ * kernels.c - the registry of kernels and the built-in ones.
+ *
+ * A built-in kernel computes what its CUDA twin would, all threads of the grid one after the other,
+ * in an order that does not depend on how it was submitted: results can be compared bit for bit.
+ */
+#include "sim.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sim_code *codes;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+const struct sim_code *sim_code_find(const char *name)
+{
+    pthread_mutex_lock(&lock);
+    struct sim_code *c = codes;
+    while (c && strcmp(c->name, name))
+        c = c->next;
+    pthread_mutex_unlock(&lock);
+    return c;
+}
+
+SIM_EXPORT int cuSimRegisterKernel(const char *name, cuSimKernelFn fn, unsigned int nparams,
+                                   const size_t *offsets, const size_t *sizes, unsigned int flags)
+{
+    struct sim_code *c = calloc(1, sizeof *c);
+    if (!c || strlen(name) >= sizeof c->name)
+        return free(c), -1;
+    strcpy(c->name, name);
+    c->fn = fn;
+    c->flags = flags;
+    c->nparams = nparams;
+    c->offsets = calloc(nparams + 1, sizeof *c->offsets);
+    c->sizes = calloc(nparams + 1, sizeof *c->sizes);
+    if (!c->offsets || !c->sizes)
+        return -1;
+    for (unsigned int i = 0; i < nparams; i++) {
+        size_t align = sizes[i] >= 8 ? 8 : sizes[i] >= 4 ? 4 : sizes[i] >= 2 ? 2 : 1;
+        c->sizes[i] = sizes[i];
+        c->offsets[i] = offsets ? offsets[i] : (c->bytes + align - 1) / align * align;
+        if (c->offsets[i] + sizes[i] > c->bytes)
+            c->bytes = c->offsets[i] + sizes[i];
+    }
+    /* In front: it hides an older one of that name, whose handles stay valid. */
+    pthread_mutex_lock(&lock);
+    c->next = codes;
+    codes = c;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+#define ARG(type, i) (*(type const *)l->params[i])
+
+/* The number of elements that the launched threads reach, as in `i < n` guards of CUDA kernels. */
+static size_t reached(const struct cuSimLaunch *l, int n)
+{
+    uint64_t threads = (uint64_t)l->grid[0] * l->block[0];
+    return n < 0 ? 0 : (uint64_t)n < threads ? (size_t)n : (size_t)threads;
+}
+
+static void k_empty(const struct cuSimLaunch *l)
+{
+    (void)l;
+}
+
+/* fill(float *x, float value, int n) */
+static void k_fill(const struct cuSimLaunch *l)
+{
+    float *x = ARG(float *, 0), value = ARG(float, 1);
+    size_t n = reached(l, ARG(int, 2));
+    if (cuSimCheck(x, n * sizeof *x))
+        for (size_t i = 0; i < n; i++)
+            x[i] = value;
+}
+
+/* scale(float *x, float factor, int n) */
+static void k_scale(const struct cuSimLaunch *l)
+{
+    float *x = ARG(float *, 0), factor = ARG(float, 1);
+    size_t n = reached(l, ARG(int, 2));
+    if (cuSimCheck(x, n * sizeof *x))
+        for (size_t i = 0; i < n; i++)
+            x[i] *= factor;
+}
+
+/* axpy(float *y, const float *x, float a, int n) */
+static void k_axpy(const struct cuSimLaunch *l)
+{
+    float *y = ARG(float *, 0), *x = ARG(float *, 1), a = ARG(float, 2);
+    size_t n = reached(l, ARG(int, 3));
+    if (cuSimCheck(y, n * sizeof *y) && cuSimCheck(x, n * sizeof *x))
+        for (size_t i = 0; i < n; i++)
+            y[i] += a * x[i];
+}
+
+/* add(float *out, const float *a, const float *b, int n) */
+static void k_add(const struct cuSimLaunch *l)
+{
+    float *out = ARG(float *, 0), *a = ARG(float *, 1), *b = ARG(float *, 2);
+    size_t n = reached(l, ARG(int, 3));
+    if (cuSimCheck(out, n * sizeof *out) && cuSimCheck(a, n * sizeof *a) &&
+        cuSimCheck(b, n * sizeof *b))
+        for (size_t i = 0; i < n; i++)
+            out[i] = a[i] + b[i];
+}
+
+/* hash(uint64_t *x, uint64_t k): the result tells the order in which launches ran */
+static void k_hash(const struct cuSimLaunch *l)
+{
+    uint64_t *x = ARG(uint64_t *, 0), k = ARG(uint64_t, 1);
+    if (cuSimCheck(x, sizeof *x))
+        *x = *x * 31 + k;
+}
+
+/* heat2d(float *out, const float *in, int nx, int ny, float c) */
+static void k_heat2d(const struct cuSimLaunch *l)
+{
+    float *out = ARG(float *, 0), *in = ARG(float *, 1), c = ARG(float, 4);
+    int nx = ARG(int, 2), ny = ARG(int, 3);
+    size_t bytes = (size_t)nx * (size_t)ny * sizeof(float);
+    if (!cuSimCheck(out, bytes) || !cuSimCheck(in, bytes))
+        return;
+    for (int y = 0; y < ny; y++)
+        for (int x = 0; x < nx; x++) {
+            int i = y * nx + x;
+            if (x == 0 || y == 0 || x == nx - 1 || y == ny - 1)
+                out[i] = in[i];
+            else
+                out[i] = in[i] + c * (in[i - 1] + in[i + 1] + in[i - nx] + in[i + nx] - 4 * in[i]);
+        }
+}
+
+/* dot(float *out, const float *x, const float *y, int n) */
+static void k_dot(const struct cuSimLaunch *l)
+{
+    float *out = ARG(float *, 0), *x = ARG(float *, 1), *y = ARG(float *, 2), sum = 0;
+    size_t n = (size_t)ARG(int, 3);
+    if (!cuSimCheck(out, sizeof *out) || !cuSimCheck(x, n * sizeof *x) ||
+        !cuSimCheck(y, n * sizeof *y))
+        return;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * y[i];
+    *out = sum;
+}
+
+/* residual(float *out, const float *a, const float *b, int n): the sum of squared differences */
+static void k_residual(const struct cuSimLaunch *l)
+{
+    float *out = ARG(float *, 0), *a = ARG(float *, 1), *b = ARG(float *, 2), sum = 0;
+    size_t n = (size_t)ARG(int, 3);
+    if (!cuSimCheck(out, sizeof *out) || !cuSimCheck(a, n * sizeof *a) ||
+        !cuSimCheck(b, n * sizeof *b))
+        return;
+    for (size_t i = 0; i < n; i++)
+        sum += (a[i] - b[i]) * (a[i] - b[i]);
+    *out = sum;
+}
+
+/* copy_bytes(void *dst, const void *src, size_t n) */
+static void k_copy_bytes(const struct cuSimLaunch *l)
+{
+    void *dst = ARG(void *, 0), *src = ARG(void *, 1);
+    size_t n = ARG(size_t, 2);
+    if (cuSimCheck(dst, n) && cuSimCheck(src, n))
+        memmove(dst, src, n);
+}
+
+/* spin_us(unsigned int us) */
+static void k_spin_us(const struct cuSimLaunch *l)
+{
+    uint64_t end = sim_now_ns() + (uint64_t)ARG(unsigned int, 0) * 1000;
+    while (sim_now_ns() < end)
+        sched_yield();
+}
+
+/* trap(int error): the context is lost with that error (719 launch failed, 700 illegal address) */
+static void k_trap(const struct cuSimLaunch *l)
+{
+    cuSimRaise(ARG(int, 0));
+}
+
+/* poll(const unsigned int *flag, unsigned int value, unsigned int *out): waits for the host */
+static void k_poll(const struct cuSimLaunch *l)
+{
+    unsigned int *flag = ARG(unsigned int *, 0), *out = ARG(unsigned int *, 2);
+    if (!cuSimCheck(flag, sizeof *flag))
+        return;
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != ARG(unsigned int, 1))
+        sched_yield();
+    if (out && cuSimCheck(out, sizeof *out))
+        __atomic_store_n(out, ARG(unsigned int, 1), __ATOMIC_RELEASE);
+}
+
+/* publish(unsigned int *flag, unsigned int value): what a host that polls mapped memory sees */
+static void k_publish(const struct cuSimLaunch *l)
+{
+    unsigned int *flag = ARG(unsigned int *, 0);
+    if (cuSimCheck(flag, sizeof *flag))
+        __atomic_store_n(flag, ARG(unsigned int, 1), __ATOMIC_RELEASE);
+}
+
+/* big_struct(uint64_t *out, struct { uint64_t word[512]; } s): hashes all 4 KB into *out */
+static void k_big_struct(const struct cuSimLaunch *l)
+{
+    uint64_t *out = ARG(uint64_t *, 0), word, sum;
+    if (!cuSimCheck(out, sizeof *out))
+        return;
+    sum = *out;
+    for (size_t i = 0; i < 512; i++) {
+        memcpy(&word, (const char *)l->params[1] + i * 8, 8);
+        sum = sum * 31 + word;
+    }
+    *out = sum;
+}
+
+void sim_code_builtin(void)
+{
+    enum { P = sizeof(void *), F = sizeof(float), I = sizeof(int) };
+    static const struct {
+        const char *name;
+        cuSimKernelFn fn;
+        unsigned int nparams;
+        size_t sizes[6];
+        unsigned int flags;
+    } builtin[] = {
+        {"empty", k_empty, 0, {0}, 0},
+        {"fill", k_fill, 3, {P, F, I}, 0},
+        {"scale", k_scale, 3, {P, F, I}, 0},
+        {"axpy", k_axpy, 4, {P, P, F, I}, 0},
+        {"add", k_add, 4, {P, P, P, I}, 0},
+        {"hash", k_hash, 2, {P, 8}, 0},
+        {"heat2d", k_heat2d, 5, {P, P, I, I, F}, 0},
+        {"dot", k_dot, 4, {P, P, P, I}, 0},
+        {"residual", k_residual, 4, {P, P, P, I}, 0},
+        {"copy_bytes", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},
+        {"spin_us", k_spin_us, 1, {I}, 0},
+        {"trap", k_trap, 1, {I}, 0},
+        {"poll", k_poll, 3, {P, I, P}, CUSIM_MAY_BLOCK},
+        {"publish", k_publish, 2, {P, I}, 0},
+        {"big_struct", k_big_struct, 2, {P, 4096}, 0},
+        {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", k_add, 4, {P, P, P, I}, 0},
+        {"ncclDevKernel_SendRecv", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},
+    };
+    static _Atomic bool done;
+    if (atomic_exchange(&done, true))
+        return;
+    for (size_t i = 0; i < sizeof builtin / sizeof *builtin; i++)
+        if (!sim_code_find(builtin[i].name)) /* the program's own of that name stays */
+            cuSimRegisterKernel(builtin[i].name, builtin[i].fn, builtin[i].nparams, NULL,
+                                builtin[i].sizes, builtin[i].flags);
+}

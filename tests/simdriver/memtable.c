@@ -1,0 +1,197 @@
+/*
+ * memtable.c - what memory exists: one sorted table of ranges.
+ *
+ * Memory comes from an address range of its own at a fixed place, first fit, so that two runs of a
+ * program see the same addresses and their argument digests can be compared. Device, pinned and
+ * managed memory are all plain host memory; the table tells them apart.
+ */
+#include "sim.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Inside the application's range of every sanitizer, and far from where the kernel puts libraries.
+ */
+#define ARENA_BASE 0x7eb000000000u
+#define ARENA_SIZE ((size_t)64 << 30)
+#define ALIGNMENT  512u
+
+const size_t sim_mem_total = (size_t)16 << 30;
+
+static struct sim_allocation *table;
+static size_t count, capacity;
+static size_t used;
+static uint64_t next_id = 1;
+static uintptr_t arena;
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static size_t first_after(uintptr_t address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (table[middle].base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool insert(struct sim_allocation entry)
+{
+    if (count == capacity) {
+        size_t more = capacity ? capacity * 2 : 256;
+        struct sim_allocation *grown = realloc(table, more * sizeof *table);
+        if (!grown)
+            return false;
+        table = grown;
+        capacity = more;
+    }
+    size_t at = first_after(entry.base);
+    memmove(&table[at + 1], &table[at], (count - at) * sizeof *table);
+    entry.id = next_id++;
+    table[at] = entry;
+    count++;
+    used += entry.memory == SIM_MEM_REGISTERED ? 0 : entry.size;
+    sim_object_count(SIM_ALLOCATION, 1);
+    return true;
+}
+
+static bool reserve(void)
+{
+    if (arena)
+        return true;
+    void *p = mmap((void *)ARENA_BASE, ARENA_SIZE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == MAP_FAILED)
+        p = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    arena = (uintptr_t)p;
+    return true;
+}
+
+CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t size,
+                     unsigned int flags, uintptr_t *out)
+{
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    size_t room = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
+    pthread_rwlock_wrlock(&lock);
+    if (size <= sim_mem_total - used && reserve()) {
+        uintptr_t at = arena;
+        for (size_t i = 0; i < count; i++) {
+            if (table[i].base < arena || table[i].base >= arena + ARENA_SIZE)
+                continue;
+            if (table[i].base - at >= room)
+                break;
+            at = (table[i].base + table[i].size + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+        }
+        struct sim_allocation entry = {
+            .base = at, .size = size, .memory = memory, .flags = flags, .ctx = ctx};
+        if (at + room <= arena + ARENA_SIZE && insert(entry)) {
+            *out = at;
+            r = CUDA_SUCCESS;
+        }
+    }
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
+CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, unsigned int flags)
+{
+    CUresult r = CUDA_SUCCESS;
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base + size - 1);
+    if (at > 0 && table[at - 1].base + table[at - 1].size > base)
+        r = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    else if (!insert((struct sim_allocation){.base = base,
+                                             .size = size,
+                                             .memory = SIM_MEM_REGISTERED,
+                                             .flags = flags,
+                                             .ctx = ctx}))
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
+static void remove_at(size_t i)
+{
+    if (table[i].memory != SIM_MEM_REGISTERED) {
+        used -= table[i].size;
+        /* Big blocks give their pages back; all blocks lose what they held. */
+        uintptr_t from = (table[i].base + 4095) & ~(uintptr_t)4095;
+        uintptr_t to = (table[i].base + table[i].size) & ~(uintptr_t)4095;
+        if (to > from && to - from >= 1u << 20)
+            madvise((void *)from, to - from, MADV_DONTNEED);
+    }
+    memmove(&table[i], &table[i + 1], (count - i - 1) * sizeof *table);
+    count--;
+    sim_object_count(SIM_ALLOCATION, -1);
+}
+
+CUresult sim_mem_release(uintptr_t base, enum sim_memory memory)
+{
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base) {
+        enum sim_memory is = table[at - 1].memory;
+        if (is == memory || (memory == SIM_MEM_DEVICE && is == SIM_MEM_MANAGED)) {
+            remove_at(at - 1);
+            r = CUDA_SUCCESS;
+        }
+    }
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
+void sim_mem_release_context(struct sim_context *ctx)
+{
+    pthread_rwlock_wrlock(&lock);
+    for (size_t i = count; i-- > 0;)
+        if (table[i].ctx == ctx)
+            remove_at(i);
+    pthread_rwlock_unlock(&lock);
+}
+
+bool sim_mem_find(uintptr_t address, struct sim_allocation *out)
+{
+    bool found = false;
+    pthread_rwlock_rdlock(&lock);
+    size_t at = first_after(address);
+    if (at > 0 && address - table[at - 1].base < table[at - 1].size) {
+        *out = table[at - 1];
+        found = true;
+    }
+    pthread_rwlock_unlock(&lock);
+    return found;
+}
+
+bool sim_mem_covers(uintptr_t address, size_t bytes)
+{
+    struct sim_allocation a;
+    return bytes == 0 || (sim_mem_find(address, &a) && bytes <= a.base + a.size - address);
+}
+
+bool sim_mem_mark_dying(uintptr_t base)
+{
+    bool done = false;
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base && !table[at - 1].dying) {
+        table[at - 1].dying = true;
+        done = true;
+    }
+    pthread_rwlock_unlock(&lock);
+    return done;
+}
+
+size_t sim_mem_used(void)
+{
+    pthread_rwlock_rdlock(&lock);
+    size_t n = used;
+    pthread_rwlock_unlock(&lock);
+    return n;
+}

@@ -1,0 +1,74 @@
+/*
+ * object.c - handles. An object is never given back to the allocator; a destroyed one goes on its
+ * kind's list, and comes back only under SIMCUDA_HANDLES=reuse, last destroyed first.
+ */
+#include "sim.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const kind_names[SIM_KIND_COUNT] = {
+    [SIM_CONTEXT] = "context", [SIM_STREAM] = "stream",    [SIM_EVENT] = "event",
+    [SIM_MODULE] = "module",   [SIM_LIBRARY] = "library",  [SIM_FUNCTION] = "function",
+    [SIM_KERNEL] = "kernel",   [SIM_GRAPH] = "graph",      [SIM_NODE] = "node",
+    [SIM_EXEC] = "exec",       [SIM_POOL] = "memory pool", [SIM_ALLOCATION] = "allocation",
+};
+static struct sim_object *destroyed[SIM_KIND_COUNT];
+static _Atomic int64_t alive[SIM_KIND_COUNT];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void sim_object_count(enum sim_kind kind, int delta)
+{
+    atomic_fetch_add(&alive[kind], delta);
+}
+
+void *sim_object_new(enum sim_kind kind, size_t size)
+{
+    struct sim_object *object = NULL;
+    pthread_mutex_lock(&lock);
+    if (sim_settings.reuse_handles && kind != SIM_STREAM && kind != SIM_CONTEXT &&
+        destroyed[kind]) {
+        object = destroyed[kind];
+        destroyed[kind] = object->next;
+        memset((char *)object + sizeof *object, 0, size - sizeof *object);
+    }
+    pthread_mutex_unlock(&lock);
+    if (!object)
+        object = calloc(1, size);
+    if (!object)
+        return NULL;
+    object->next = NULL;
+    atomic_store(&object->state, SIM_LIVE | (uint32_t)kind);
+    sim_object_count(kind, 1);
+    return object;
+}
+
+void sim_object_destroy(void *handle, enum sim_kind kind)
+{
+    struct sim_object *object = handle;
+    atomic_store(&object->state, (uint32_t)kind);
+    sim_object_count(kind, -1);
+    pthread_mutex_lock(&lock);
+    object->next = destroyed[kind];
+    destroyed[kind] = object;
+    pthread_mutex_unlock(&lock);
+}
+
+bool sim_object_is(const void *handle, enum sim_kind kind)
+{
+    if ((uintptr_t)handle < 4096)
+        return false;
+    uint32_t state = atomic_load(&((struct sim_object *)(uintptr_t)handle)->state);
+    if (state == (SIM_LIVE | (uint32_t)kind))
+        return true;
+    if (state == (uint32_t)kind)
+        sim_misuse("a %s is used after it was destroyed", kind_names[kind]);
+    return false;
+}
+
+SIM_EXPORT int64_t cuSimAlive(const char *kind)
+{
+    for (int i = 1; i < SIM_KIND_COUNT; i++)
+        if (!strcmp(kind, kind_names[i]))
+            return atomic_load(&alive[i]);
+    return -1;
+}

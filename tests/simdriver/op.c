@@ -1,0 +1,303 @@
+/* op.c - what an operation holds, and its execution: for eager work and graph nodes alike. */
+#include "sim.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t executed[SIM_OP_IMAGE + 1];
+static const char *const kind_names[SIM_OP_IMAGE + 1] = {
+    [SIM_OP_EMPTY] = "empty",   [SIM_OP_KERNEL] = "kernel", [SIM_OP_COPY] = "copy",
+    [SIM_OP_MEMSET] = "memset", [SIM_OP_HOST] = "host",     [SIM_OP_RECORD] = "record",
+    [SIM_OP_WAIT] = "wait",     [SIM_OP_MEMOP] = "memop",   [SIM_OP_FREE] = "free",
+    [SIM_OP_ALLOC] = "alloc",   [SIM_OP_CHILD] = "child",   [SIM_OP_IMAGE] = "graph",
+};
+
+SIM_EXPORT uint64_t cuSimExecuted(const char *kind)
+{
+    for (int i = 0; i <= SIM_OP_IMAGE; i++)
+        if (!strcmp(kind, kind_names[i]))
+            return atomic_load(&executed[i]);
+    return 0;
+}
+
+struct sim_args *sim_args_new(size_t size)
+{
+    struct sim_args *args = malloc(sizeof *args + size);
+    if (args) {
+        atomic_init(&args->refs, 1);
+        args->size = size;
+    }
+    return args;
+}
+
+static void args_drop(struct sim_args *args)
+{
+    if (args && atomic_fetch_sub(&args->refs, 1) == 1)
+        free(args);
+}
+
+static void args_hold(struct sim_args *args)
+{
+    if (args)
+        atomic_fetch_add_explicit(&args->refs, 1, memory_order_relaxed);
+}
+
+void sim_image_drop(struct sim_image *image)
+{
+    if (atomic_fetch_sub(&image->refs, 1) != 1)
+        return;
+    for (unsigned int i = 0; i < image->count; i++)
+        sim_op_drop(&image->steps[i].op);
+    free(image);
+}
+
+void sim_op_hold(struct sim_op *op)
+{
+    if (op->kind == SIM_OP_KERNEL)
+        args_hold(op->launch.args);
+    else if (op->kind == SIM_OP_COPY)
+        args_hold(op->copy.staged);
+    else if (op->kind == SIM_OP_IMAGE)
+        atomic_fetch_add(&op->image->refs, 1);
+}
+
+void sim_op_drop(struct sim_op *op)
+{
+    if (op->kind == SIM_OP_KERNEL)
+        args_drop(op->launch.args);
+    else if (op->kind == SIM_OP_COPY)
+        args_drop(op->copy.staged);
+    else if (op->kind == SIM_OP_IMAGE)
+        sim_image_drop(op->image);
+}
+
+bool sim_op_may_block(const struct sim_op *op)
+{
+    switch (op->kind) {
+    case SIM_OP_KERNEL:
+        return op->launch.code->flags & CUSIM_MAY_BLOCK;
+    case SIM_OP_HOST:
+        return true; /* the program's code: it must not meet the locks of the submitting thread */
+    case SIM_OP_MEMOP:
+        return op->memop.wait;
+    case SIM_OP_IMAGE:
+        for (unsigned int i = 0; i < op->image->count; i++)
+            if (sim_op_may_block(&op->image->steps[i].op))
+                return true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+/* ---- execution
+ * ------------------------------------------------------------------------------------ */
+
+static uint64_t digest(const struct sim_launch *l)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (unsigned int p = 0; p < l->code->nparams; p++) {
+        const unsigned char *bytes = l->args->bytes + l->code->offsets[p];
+        for (size_t i = 0; i < l->code->sizes[p]; i++)
+            h = (h ^ bytes[i]) * 0x100000001b3u;
+    }
+    return h;
+}
+
+static void log_op(const struct sim_op *op, struct sim_stream *s)
+{
+    char text[256];
+    const struct sim_launch *l = &op->launch;
+    switch (op->kind) {
+    case SIM_OP_KERNEL:
+        snprintf(text, sizeof text, "%s %u,%u,%u %u,%u,%u %u %016llx", l->code->name, l->grid[0],
+                 l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared_bytes,
+                 (unsigned long long)digest(l));
+        break;
+    case SIM_OP_COPY:
+        snprintf(text, sizeof text, "%zux%zux%zu", op->copy.width, op->copy.height, op->copy.depth);
+        break;
+    case SIM_OP_MEMSET:
+        snprintf(text, sizeof text, "%#lx %u of %u bytes %zux%zu", (unsigned long)op->fill.dst,
+                 op->fill.value, op->fill.elem_size, op->fill.width, op->fill.height);
+        break;
+    case SIM_OP_HOST:
+        text[0] = '-';
+        text[1] = '\0';
+        break;
+    case SIM_OP_MEMOP:
+        snprintf(text, sizeof text, "%s %#lx %llu", op->memop.wait ? "wait" : "write",
+                 (unsigned long)op->memop.address, (unsigned long long)op->memop.value);
+        break;
+    default:
+        return; /* markers are not work that the device does */
+    }
+    sim_log_exec(s->id, kind_names[op->kind], text);
+}
+
+static void run_kernel(const struct sim_launch *l)
+{
+    void *few[16];
+    unsigned int n = l->code->nparams;
+    void **params = n <= 16 ? few : malloc(n * sizeof *params);
+    for (unsigned int i = 0; i < n; i++)
+        params[i] = l->args->bytes + l->code->offsets[i];
+    struct cuSimLaunch launch = {.name = l->code->name,
+                                 .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                                 .block = {l->block[0], l->block[1], l->block[2]},
+                                 .shared_bytes = l->shared_bytes,
+                                 .params = params};
+    l->code->fn(&launch);
+    if (params != few)
+        free(params);
+}
+
+/* Whether all rows of one side may still be touched; the call itself checked it, a free may have
+ * come since. Host memory that the table does not know is the program's own. */
+static bool side_alive(uintptr_t base, size_t extent)
+{
+    struct sim_allocation a;
+    if (!sim_mem_find(base, &a))
+        return false;
+    return extent <= a.base + a.size - base;
+}
+
+static void run_copy(const struct sim_copy *c)
+{
+    uintptr_t src = c->staged ? (uintptr_t)c->staged->bytes : c->src;
+    if (!c->host && (!side_alive(c->dst, 1) || !side_alive(src, 1))) {
+        sim_misuse("a copy runs on memory that was freed");
+        cuSimRaise(CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    for (size_t z = 0; z < c->depth; z++)
+        for (size_t y = 0; y < c->height; y++)
+            memmove((void *)(c->dst + z * c->dst_slice + y * c->dst_pitch),
+                    (void *)(src + z * c->src_slice + y * c->src_pitch), c->width);
+}
+
+static void run_memset(const struct sim_memset *m)
+{
+    if (!side_alive(m->dst, 1)) {
+        sim_misuse("a memset runs on memory that was freed");
+        cuSimRaise(CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    for (size_t y = 0; y < m->height; y++) {
+        unsigned char *row = (unsigned char *)(m->dst + y * m->pitch);
+        if (m->elem_size == 1)
+            memset(row, (int)m->value, m->width);
+        else
+            for (size_t x = 0; x < m->width; x++)
+                memcpy(row + x * m->elem_size, &m->value, m->elem_size);
+    }
+}
+
+static bool condition_holds(const struct sim_memop *m)
+{
+    uint64_t now = m->wide ? __atomic_load_n((uint64_t *)m->address, __ATOMIC_SEQ_CST)
+                           : __atomic_load_n((uint32_t *)m->address, __ATOMIC_SEQ_CST);
+    switch (m->flags & 3) {
+    case CU_STREAM_WAIT_VALUE_EQ:
+        return now == m->value;
+    case CU_STREAM_WAIT_VALUE_AND:
+        return (now & m->value) != 0;
+    case CU_STREAM_WAIT_VALUE_NOR:
+        return ~(now | m->value) << (m->wide ? 0 : 32) != 0;
+    default:
+        return m->wide ? (int64_t)(now - m->value) >= 0
+                       : (int32_t)((uint32_t)now - (uint32_t)m->value) >= 0;
+    }
+}
+
+static void run_memop(const struct sim_memop *m)
+{
+    if (!sim_mem_covers(m->address, m->wide ? 8 : 4)) {
+        sim_misuse("a stream memory operation runs on memory that was freed");
+        cuSimRaise(CUDA_ERROR_ILLEGAL_ADDRESS);
+        return;
+    }
+    if (m->wait)
+        while (!condition_holds(m))
+            sched_yield();
+    else if (m->wide)
+        __atomic_store_n((uint64_t *)m->address, m->value, __ATOMIC_SEQ_CST);
+    else
+        __atomic_store_n((uint32_t *)m->address, (uint32_t)m->value, __ATOMIC_SEQ_CST);
+}
+
+static void run_record(const struct sim_op *op)
+{
+    struct sim_event *e = op->record.event;
+    pthread_mutex_lock(&e->lock);
+    /* A later record has taken the event over: its time is the one to keep. */
+    if (!op->record.ticket || e->ticket == op->record.ticket)
+        e->time_ns = sim_now_ns();
+    pthread_mutex_unlock(&e->lock);
+}
+
+void sim_op_run(const struct sim_op *op, struct sim_stream *s)
+{
+    CUresult error = (CUresult)atomic_load(&s->ctx->error);
+    if (error != CUDA_SUCCESS) {
+        /* After a sticky error nothing runs any more; a stream callback learns of it. */
+        if (op->kind == SIM_OP_HOST && op->host.callback)
+            op->host.callback(op->host.stream, error, op->host.data);
+        return;
+    }
+    if (op->kind == SIM_OP_IMAGE) {
+        for (unsigned int i = 0; i < op->image->count; i++)
+            /* Memory that a graph allocates stays with the context: launched again, it is the same.
+             */
+            if (op->image->steps[i].enabled && op->image->steps[i].op.kind != SIM_OP_FREE)
+                sim_op_run(&op->image->steps[i].op, s);
+        return;
+    }
+    atomic_fetch_add_explicit(&executed[op->kind], 1, memory_order_relaxed);
+    if (sim_log_on())
+        log_op(op, s);
+    switch (op->kind) {
+    case SIM_OP_KERNEL:
+        run_kernel(&op->launch);
+        break;
+    case SIM_OP_COPY:
+        run_copy(&op->copy);
+        break;
+    case SIM_OP_MEMSET:
+        run_memset(&op->fill);
+        break;
+    case SIM_OP_HOST:
+        if (op->host.callback)
+            op->host.callback(op->host.stream, CUDA_SUCCESS, op->host.data);
+        else
+            op->host.fn(op->host.data);
+        break;
+    case SIM_OP_RECORD:
+        run_record(op);
+        break;
+    case SIM_OP_MEMOP:
+        run_memop(&op->memop);
+        break;
+    case SIM_OP_FREE:
+        sim_mem_release(op->memory.address, SIM_MEM_DEVICE);
+        break;
+    default:
+        break;
+    }
+}
+
+SIM_EXPORT void cuSimRaise(int error)
+{
+    if (sim_running)
+        sim_context_raise(sim_running->ctx, (CUresult)error);
+}
+
+SIM_EXPORT int cuSimCheck(const void *address, size_t bytes)
+{
+    if (sim_mem_covers((uintptr_t)address, bytes))
+        return 1;
+    sim_misuse("a kernel touches %zu bytes at %p, which is not allocated", bytes, address);
+    cuSimRaise(CUDA_ERROR_ILLEGAL_ADDRESS);
+    return 0;
+}

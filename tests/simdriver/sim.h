@@ -1,0 +1,449 @@
+/*
+ * sim.h - the simulated driver's own data and the functions its files share.
+ *
+ * Locks, outermost first: sim_lock (captures, graphs, context lists, modules), then a stream's lock
+ * (its queue), then the leaf locks (memory table, log, event). Work runs with no lock held, except
+ * in inline mode, where the stream's lock is held while the submitting thread executes.
+ *
+ * Objects behind handles are never given back to the allocator: a destroyed one keeps its header,
+ * so that a stale handle is recognised and not dereferenced into somebody else's memory.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#ifndef __CUDA_API_VERSION_INTERNAL
+#define __CUDA_API_VERSION_INTERNAL
+#endif
+#include <cuda.h>
+#include <cudaProfiler.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "simcuda.h"
+#include "sim_symbols.h"
+
+#define SIM_EXPORT       __attribute__((visibility("default")))
+#define SIM_UNPAREN(...) __VA_ARGS__
+
+/* An entry point: counts, faults and log around a body. `args` are the names of `params`. */
+#define SIM_API(name, params, args)                                                                \
+    static CUresult impl_##name params;                                                            \
+    SIM_EXPORT CUresult CUDAAPI name params                                                        \
+    {                                                                                              \
+        CUresult sim_result = sim_enter(SIM_##name);                                               \
+        if (sim_result == CUDA_SUCCESS)                                                            \
+            sim_result = impl_##name args;                                                         \
+        return sim_leave(SIM_##name, sim_result);                                                  \
+    }                                                                                              \
+    static CUresult impl_##name params
+
+/* An entry point with its _ptsz or _ptds twin: the body learns which by `ptsz`. */
+#define SIM_API2(name, twin, params, args)                                                         \
+    static CUresult impl_##name(bool ptsz, SIM_UNPAREN params);                                    \
+    SIM_EXPORT CUresult CUDAAPI name params                                                        \
+    {                                                                                              \
+        CUresult sim_result = sim_enter(SIM_##name);                                               \
+        if (sim_result == CUDA_SUCCESS)                                                            \
+            sim_result = impl_##name(false, SIM_UNPAREN args);                                     \
+        return sim_leave(SIM_##name, sim_result);                                                  \
+    }                                                                                              \
+    SIM_EXPORT CUresult CUDAAPI twin params                                                        \
+    {                                                                                              \
+        CUresult sim_result = sim_enter(SIM_##twin);                                               \
+        if (sim_result == CUDA_SUCCESS)                                                            \
+            sim_result = impl_##name(true, SIM_UNPAREN args);                                      \
+        return sim_leave(SIM_##twin, sim_result);                                                  \
+    }                                                                                              \
+    static CUresult impl_##name(bool ptsz, SIM_UNPAREN params)
+
+/* ---- process (process.c, fault.c, log.c) --------------------------------------------------------
+ */
+
+enum sim_mode { SIM_ASYNC, SIM_INLINE, SIM_NULL };
+struct sim_settings {
+    enum sim_mode mode;
+    int version;
+    int devices;
+    bool reuse_handles;
+    bool report_leaks;
+    const char *log_path;
+    const char *tables;
+};
+extern struct sim_settings sim_settings;
+extern pthread_mutex_t sim_lock;
+
+/* Why sim_enter may not take its short way. */
+enum {
+    SIM_ATTEND_UNINITIALISED = 1,
+    SIM_ATTEND_FORKED = 2,
+    SIM_ATTEND_FAULTS = 4,
+    SIM_ATTEND_LOG = 8
+};
+extern _Atomic unsigned int sim_attention;
+extern _Atomic uint64_t sim_calls[SIM_SYMBOL_COUNT];
+
+CUresult sim_enter_slow(enum sim_symbol symbol);
+CUresult sim_leave_slow(enum sim_symbol symbol, CUresult result);
+static inline CUresult sim_enter(enum sim_symbol symbol)
+{
+    atomic_fetch_add_explicit(&sim_calls[symbol], 1, memory_order_relaxed);
+    if (atomic_load_explicit(&sim_attention, memory_order_acquire))
+        return sim_enter_slow(symbol);
+    return CUDA_SUCCESS;
+}
+static inline CUresult sim_leave(enum sim_symbol symbol, CUresult result)
+{
+    if (atomic_load_explicit(&sim_attention, memory_order_relaxed) & SIM_ATTEND_LOG)
+        return sim_leave_slow(symbol, result);
+    return result;
+}
+CUresult sim_fault(enum sim_symbol symbol);
+void sim_fault_read_environment(void);
+void sim_log_call(enum sim_symbol symbol, CUresult result);
+void sim_log_exec(uint64_t stream, const char *kind, const char *details);
+bool sim_log_on(void);
+void sim_log_write_file(void);
+__attribute__((format(printf, 1, 2))) void sim_misuse(const char *format, ...);
+uint64_t sim_now_ns(void);
+int sim_symbol_find(const char *name);
+
+/* ---- objects (object.c) -------------------------------------------------------------------------
+ */
+
+enum sim_kind {
+    SIM_CONTEXT = 1,
+    SIM_STREAM,
+    SIM_EVENT,
+    SIM_MODULE,
+    SIM_LIBRARY,
+    SIM_FUNCTION,
+    SIM_KERNEL,
+    SIM_GRAPH,
+    SIM_NODE,
+    SIM_EXEC,
+    SIM_POOL,
+    SIM_ALLOCATION,
+    SIM_KIND_COUNT
+};
+struct sim_object {
+    _Atomic uint32_t state;  /* kind | SIM_LIVE, or kind alone once destroyed */
+    struct sim_object *next; /* destroyed objects of one kind */
+};
+#define SIM_LIVE 0x51a00000u
+void *sim_object_new(enum sim_kind kind, size_t size);
+void sim_object_destroy(void *object, enum sim_kind kind);
+/* Whether a handle names a live object of that kind. A destroyed one is reported as misuse. */
+bool sim_object_is(const void *handle, enum sim_kind kind);
+void sim_object_count(enum sim_kind kind, int delta);
+
+/* ---- memory (memtable.c) ------------------------------------------------------------------------
+ */
+
+enum sim_memory { SIM_MEM_DEVICE = 1, SIM_MEM_HOST, SIM_MEM_MANAGED, SIM_MEM_REGISTERED };
+struct sim_context;
+struct sim_allocation {
+    uintptr_t base;
+    size_t size;
+    enum sim_memory memory;
+    unsigned int flags;
+    uint64_t id;
+    struct sim_context *ctx;
+    bool dying; /* an asynchronous free is on its way */
+};
+CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t size,
+                     unsigned int flags, uintptr_t *out);
+CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, unsigned int flags);
+CUresult sim_mem_release(uintptr_t base, enum sim_memory memory);
+void sim_mem_release_context(struct sim_context *ctx);
+bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
+bool sim_mem_covers(uintptr_t address, size_t bytes);
+bool sim_mem_mark_dying(uintptr_t base);
+size_t sim_mem_used(void);
+extern const size_t sim_mem_total;
+
+/* ---- operations
+ * ----------------------------------------------------------------------------------- */
+
+struct sim_stream;
+struct sim_context;
+struct sim_event;
+struct sim_image;
+struct sim_graph;
+struct sim_code { /* a registered kernel */
+    struct sim_code *next;
+    char name[96];
+    cuSimKernelFn fn;
+    unsigned int flags;
+    unsigned int nparams;
+    size_t bytes; /* of the packed arguments */
+    size_t *offsets;
+    size_t *sizes;
+};
+struct sim_args {
+    _Atomic unsigned int refs;
+    size_t size;
+    unsigned char bytes[] __attribute__((aligned(16)));
+};
+enum sim_op_kind {
+    SIM_OP_EMPTY,
+    SIM_OP_KERNEL,
+    SIM_OP_COPY,
+    SIM_OP_MEMSET,
+    SIM_OP_HOST,
+    SIM_OP_RECORD,
+    SIM_OP_WAIT,
+    SIM_OP_MEMOP,
+    SIM_OP_FREE,
+    SIM_OP_ALLOC,
+    SIM_OP_CHILD,
+    SIM_OP_IMAGE
+};
+struct sim_launch {
+    void *handle; /* the CUfunction or CUkernel that was launched */
+    const struct sim_code *code;
+    unsigned int grid[3];
+    unsigned int block[3];
+    unsigned int shared_bytes;
+    struct sim_args *args;
+    int cooperative;
+    int priority;
+};
+struct sim_copy {
+    uintptr_t dst;
+    uintptr_t src;
+    size_t width;
+    size_t height;
+    size_t depth;
+    size_t dst_pitch, dst_slice;
+    size_t src_pitch, src_slice;
+    struct sim_args *staged; /* copied pageable source, where there is one */
+    bool host;               /* one side is plain host memory */
+};
+struct sim_memset {
+    uintptr_t dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elem_size;
+    size_t width;
+    size_t height;
+};
+struct sim_memop {
+    uintptr_t address;
+    uint64_t value;
+    unsigned int flags;
+    bool wide;
+    bool wait;
+};
+struct sim_op {
+    enum sim_op_kind kind;
+    union {
+        struct sim_launch launch;
+        struct sim_copy copy;
+        struct sim_memset fill;
+        struct {
+            CUhostFn fn;
+            void *data;
+            CUstreamCallback callback; /* set for cuStreamAddCallback, fn otherwise */
+            CUstream stream;
+        } host;
+        struct {
+            struct sim_event *event;
+            uint64_t ticket;
+        } record;
+        struct sim_memop memop;
+        struct {
+            uintptr_t address;
+            size_t bytes;
+        } memory;
+        struct sim_graph *child;
+        struct sim_image *image;
+    };
+};
+/* Owned references inside an op: take another set, give them up. */
+void sim_op_hold(struct sim_op *op);
+void sim_op_drop(struct sim_op *op);
+bool sim_op_may_block(const struct sim_op *op);
+void sim_op_run(const struct sim_op *op, struct sim_stream *stream);
+struct sim_args *sim_args_new(size_t size);
+
+struct sim_exec;
+/* ---- contexts, streams, events
+ * -------------------------------------------------------------------- */
+
+struct sim_context {
+    struct sim_object object;
+    int device;
+    unsigned int flags;
+    unsigned int api_version;
+    uint64_t id;
+    bool primary;
+    _Atomic int error; /* sticky */
+    struct sim_stream *legacy;
+    pthread_mutex_t lock; /* the list of streams */
+    struct sim_stream *streams;
+    _Atomic int blocking_captures;
+    size_t limits[CU_LIMIT_MAX];
+    unsigned int peers; /* devices enabled, bit set */
+};
+struct sim_stream {
+    struct sim_object object;
+    struct sim_context *ctx;
+    uint64_t id;
+    unsigned int flags; /* CU_STREAM_NON_BLOCKING */
+    int priority;
+    bool legacy;
+    struct sim_stream *next; /* in the context */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct sim_work *head, *tail;
+    _Atomic uint64_t submitted;
+    _Atomic uint64_t completed;
+    _Atomic int waiters;
+    _Atomic bool asleep; /* the worker waits for `changed` */
+    bool worker;
+    bool stopping;
+    _Atomic(struct sim_capture *) capture;
+    struct sim_node **tips; /* nodes that the next captured op depends on */
+    unsigned int tip_count;
+};
+struct sim_event {
+    struct sim_object object;
+    struct sim_context *ctx;
+    unsigned int flags;
+    pthread_mutex_t lock;
+    struct sim_stream *stream; /* of the last record; NULL: never recorded */
+    uint64_t seq;
+    uint64_t ticket;
+    uint64_t time_ns;
+    struct sim_capture *capture; /* last recorded inside this capture */
+    uint64_t capture_id;
+    struct sim_node **tips;
+    unsigned int tip_count;
+};
+
+int sim_device_count(void);
+CUresult sim_current(struct sim_context **out); /* with the sticky error */
+struct sim_context *sim_current_quiet(void);
+CUresult sim_context_new(int device, unsigned int flags, bool primary, struct sim_context **out);
+void sim_context_destroy(struct sim_context *ctx);
+bool sim_context_push(struct sim_context *ctx);
+CUresult sim_context_wait(struct sim_context *ctx);
+void sim_context_raise(struct sim_context *ctx, CUresult error);
+
+struct sim_stream *sim_stream_new(struct sim_context *ctx, unsigned int flags, int priority,
+                                  bool legacy);
+CUresult sim_stream_find(CUstream handle, bool ptsz, struct sim_stream **out);
+void sim_stream_stop(struct sim_stream *stream);
+/* Puts an op (moved, also on failure) behind everything the stream has; a capturing stream gets a
+ * node. `seq` (may be NULL) is what to wait for. */
+CUresult sim_submit(struct sim_stream *stream, struct sim_op *op, uint64_t *seq);
+CUresult sim_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
+/* The launch of an executable graph, behind its earlier launches. Called under sim_lock. */
+CUresult sim_submit_exec(struct sim_stream *stream, struct sim_op *op, struct sim_exec *exec);
+void sim_stream_wait(struct sim_stream *stream, uint64_t seq);
+bool sim_stream_done(struct sim_stream *stream);
+/* The context and stream of the work that this thread executes. */
+extern _Thread_local struct sim_stream *sim_running;
+
+/* ---- functions
+ * -------------------------------------------------------------------------------------- */
+
+struct sim_function { /* a CUfunction, or a CUkernel: the object's kind tells */
+    struct sim_object object;
+    const struct sim_code *code;
+    struct sim_module *module;
+    struct sim_function *next;
+    struct sim_function *twin; /* the CUfunction of a CUkernel */
+    int max_dynamic_shared;
+    int attributes[CU_FUNC_ATTRIBUTE_MAX];
+};
+const struct sim_code *sim_code_find(const char *name);
+void sim_code_builtin(void);
+/* A handle as launches take it: either kind. */
+struct sim_function *sim_function_of(const void *handle);
+CUresult sim_launch_prepare(struct sim_launch *out, const void *handle, const unsigned int grid[3],
+                            const unsigned int block[3], unsigned int shared_bytes, void **params,
+                            void **extra);
+
+/* ---- captures and graphs ------------------------------------------------------------------------
+ */
+
+struct sim_capture {
+    struct sim_capture *next; /* every capture that is not ended */
+    uint64_t id;
+    CUstreamCaptureMode mode;
+    pthread_t thread;
+    bool invalid;
+    bool into_given_graph;
+    struct sim_graph *graph;
+    struct sim_stream *origin;
+    struct sim_stream **streams; /* all that take part, the origin first */
+    unsigned int stream_count;
+};
+struct sim_node {
+    struct sim_object object;
+    struct sim_graph *graph;
+    unsigned int index; /* in graph->nodes */
+    struct sim_op op;
+    struct sim_node **from;
+    unsigned int from_count;
+    struct sim_node *original; /* of a clone */
+    void **shown;              /* what GetParams answers as kernelParams */
+};
+struct sim_graph {
+    struct sim_object object;
+    uint64_t id;
+    struct sim_node **nodes;
+    unsigned int count;
+    bool child; /* owned by a child-graph node */
+};
+struct sim_step {
+    struct sim_op op;
+    bool enabled;
+};
+struct sim_image { /* what one launch of an executable graph runs; copied when changed while in use
+                    */
+    _Atomic unsigned int refs;
+    unsigned int count;
+    struct sim_step steps[];
+};
+struct sim_exec {
+    struct sim_object object;
+    struct sim_context *ctx;
+    cuuint64_t flags;
+    struct sim_image *image;
+    struct sim_node **nodes; /* of each step, in launch order */
+    struct sim_stream *last_stream;
+    uint64_t last_seq;
+};
+
+CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
+CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
+CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
+/* A call that captures forbid on this stream: invalidates its capture. */
+CUresult sim_capture_refuse(struct sim_stream *stream);
+/* A call that is unsafe while a capture is going on (cuThreadExchangeStreamCaptureMode). */
+CUresult sim_capture_unsafe(void);
+/* Use of the legacy stream while a blocking stream of the context captures. */
+CUresult sim_capture_implicit(struct sim_context *ctx);
+extern _Atomic int sim_captures;
+void sim_capture_drop(struct sim_stream *stream);
+
+struct sim_graph *sim_graph_new(void);
+CUresult sim_graph_add(struct sim_graph *graph, CUgraphNode const *from, size_t count,
+                       struct sim_op *op, struct sim_node **out);
+CUresult sim_graph_clone(struct sim_graph *graph, struct sim_graph **out);
+void sim_graph_free(struct sim_graph *graph);
+void sim_tips_set(struct sim_node ***tips, unsigned int *count, struct sim_node *const *nodes,
+                  unsigned int n);
+void sim_image_drop(struct sim_image *image);
+/* Order of execution: out[i] is a node, each after those it depends on. False where there is a
+ * cycle. */
+bool sim_graph_sort(struct sim_graph *graph, struct sim_node **out);
+CUresult sim_op_from_kernel_params(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS *params);
+CUresult sim_op_from_memset_params(struct sim_op *op, const CUDA_MEMSET_NODE_PARAMS *params);
+CUresult sim_op_from_copy_params(struct sim_op *op, const CUDA_MEMCPY3D *params);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * simcuda.h - what the simulated driver offers beyond the driver API, for tests.
+ *
+ * The simulated driver is a libcuda.so.1 that executes work on the CPU. Programs reach it the way
+ * they reach the real one (plain binding, dlopen + dlsym, cuGetProcAddress). The extras below are
+ * exported functions as well; a program that must also run on a real driver finds them by dlsym.
+ *
+ * Module images: a text that starts with SIMCUDA_IMAGE_MAGIC, then one line each:
+ *     kernel NAME            makes a registered or built-in kernel visible in the module
+ *     global NAME BYTES      a module-level variable
+ * An image without a `kernel` line shows every kernel that is registered when it is looked up.
+ * PTX text is accepted too: its .entry names are bound to the kernels registered by that name.
+ *
+ * Environment, read once:
+ *     SIMCUDA_MODE      async (default: a worker thread per stream), inline (work that is ready and
+ *                       cannot block runs in the submitting call), null (work is dropped: only the
+ *                       cost of a call is left)
+ *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
+ *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
+ *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call (or every one: *) of an entry point
+ *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
+ *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file
+ *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
+ *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-'), comma
+ * separated SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out
+ * again, so a later use is reported) or reuse (addresses come back at once, as on the real driver)
+ */
+#ifndef SIMCUDA_H
+#define SIMCUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SIMCUDA_IMAGE_MAGIC "SIMCUDA\n"
+
+/* One launch as a kernel sees it. `params[i]` points at the copied bytes of parameter i. A kernel
+ * does the work of the whole grid. */
+struct cuSimLaunch {
+    const char *name;
+    unsigned int grid[3];
+    unsigned int block[3];
+    unsigned int shared_bytes;
+    void *const *params;
+};
+typedef void (*cuSimKernelFn)(const struct cuSimLaunch *launch);
+
+/* The kernel may wait for the host or another stream: inline mode gives it to a worker. */
+#define CUSIM_MAY_BLOCK 1u
+
+/* Register a kernel under a name; a later registration of a name replaces the earlier one for
+ * modules loaded from then on. `offsets` NULL: natural alignment of each size (at most 8). */
+int cuSimRegisterKernel(const char *name, cuSimKernelFn fn, unsigned int nparams,
+                        const size_t *offsets, const size_t *sizes, unsigned int flags);
+
+/* For kernels: whether [addr, addr + bytes) is memory a kernel may touch now. If it is not, says so
+ * on stderr, raises CUDA_ERROR_ILLEGAL_ADDRESS on the context and returns 0. */
+int cuSimCheck(const void *addr, size_t bytes);
+/* For kernels: raise a sticky error on the context of the running launch. */
+void cuSimRaise(int error);
+
+/* Fail the n-th call from now (1 is the next; 0 is every call) of an exported symbol. error 0
+ * disarms. Returns 0, or -1 where the symbol is not known. */
+int cuSimFail(const char *symbol, uint64_t nth, int error);
+/* Calls of an exported symbol since the start (faults included). */
+uint64_t cuSimCallCount(const char *symbol);
+/* Calls that found a symbol that is not simulated (CUDA_ERROR_NOT_SUPPORTED). */
+uint64_t cuSimUnsupportedCount(void);
+/* Misuse seen: destroyed handles used, freed memory touched. Each is also told on stderr. */
+uint64_t cuSimMisuseCount(void);
+
+/* The log. Executed work and calls have one global order. Text, one line an entry:
+ *     ORDER call THREAD NAME RESULT
+ *     ORDER exec STREAM KIND DETAILS          (what ran on a stream, eagerly or inside a graph)
+ * Streams have small numbers: 1 is the first context's legacy stream, the others follow in creation
+ * order. cuSimLogText returns a malloc'd string with the lines whose second word is `kind` ("call",
+ * "exec", or NULL for both); `stream` 0 means all. With `order` 0 the ORDER column is left out, so
+ * that two runs can be compared. */
+void cuSimLogStart(void);
+void cuSimLogStop(void);
+void cuSimLogClear(void);
+char *cuSimLogText(const char *kind, uint64_t stream, int order);
+/* Number of executed work items of a kind ("kernel", "copy", "memset", "host"), graph nodes
+ * included. */
+uint64_t cuSimExecuted(const char *kind);
+
+/* Live objects of a kind: "context", "module", "library", "stream", "event", "graph", "exec",
+ * "allocation". */
+int64_t cuSimAlive(const char *kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
