@@ -18,7 +18,7 @@ class Row:
     needs: list = field(default_factory=list)  # Python modules
     gpus: int = 1
     repetitions: int = 7
-    timeout: float = 60.0
+    timeout: float = 40.0
     quick: bool = True          # part of --quick
     simulated: bool = False     # runs on the simulated driver as well
 
@@ -65,7 +65,7 @@ def example_rows():
 
 
 def script(name, what, *args, modules=(), **more):
-    more = {"timeout": 150.0, "eager_goal": 0.99, "quick": False, **more}
+    more = {"timeout": 100.0, "eager_goal": 0.99, "quick": False, **more}
     return Row(what, ["{python}", "{programs}/" + name + ".py", *args], needs=list(modules), **more)
 
 

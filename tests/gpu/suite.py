@@ -38,6 +38,8 @@ def parse_arguments():
                         help="added to the environment of runs with the library")
     parser.add_argument("--alone", action="store_true",
                         help="variants of a program one after the other instead of in turns")
+    parser.add_argument("--budget", metavar="SECONDS", type=float, default=480.0,
+                        help="rows that would start later than this are skipped (480)")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
     parser.add_argument("--simulated", action="store_true",
                         help="try the suite itself on the simulated driver; its times mean nothing")
@@ -55,7 +57,7 @@ class Suite:
         self.args = args
         self.results = []
         self.logs = []
-        self.gpus = 0
+        self.stop_at = float("inf")
         self.base_env = dict(os.environ)
         for name in list(self.base_env):
             if name == "LD_PRELOAD" or name.startswith("AUTOGRAPH"):
@@ -82,6 +84,8 @@ class Suite:
 
     def why_not(self, row):
         """Why a row cannot run here; None where it can."""
+        if time.monotonic() > self.stop_at:
+            return "out of time"
         if row.gpus > self.gpus:
             return f"{row.gpus} GPUs needed"
         for module in row.needs:
@@ -129,7 +133,11 @@ class Suite:
         """Faults, and programs without CUDA: compared by what they say."""
         places = {"faults": str(self.args.build / "gpu")}
         for name, command, timeout, errors_too in checks.all_checks(places, self.args.simulated):
-            if self.wanted(name):
+            if not self.wanted(name):
+                continue
+            if time.monotonic() > self.stop_at:
+                yield {"row": name, "verdict": "skipped", "why": "out of time"}
+            else:
                 entry, log = checks.compare(name, command, self.base_env, self.preload_env(), timeout,
                                             errors_too)
                 self.logs.append(log)
@@ -137,6 +145,8 @@ class Suite:
 
     def coverage(self, row):
         """One more short run that has the library report what it replayed."""
+        if time.monotonic() > self.stop_at:
+            return row.name, None, ""
         env = self.preload_env({**row.env, "AUTOGRAPH_STATS": "1"})
         command = self.command(row, ["--reps=1"])
         try:
@@ -177,8 +187,10 @@ class Suite:
             print("\n".join([row.name for row in chosen] + [n for n in names if self.wanted(n)]))
             return 0
         start = time.monotonic()
+        self.stop_at = start + self.args.budget
         for entry in chain(map(self.measure, chosen), self.check_behaviour()):
             self.results.append(entry)
+            self.write_out(table(self.results))
             print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {entry['row']}"
                   + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
         ran = {entry["row"] for entry in self.results if entry["verdict"] != "skipped"}

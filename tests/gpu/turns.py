@@ -38,12 +38,14 @@ class Variant:
         self.times = []
         self.result = None
         self.output = []
+        self.error_text = ""
         self.errors = tempfile.TemporaryFile(mode="w+", errors="replace")
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
             command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             text=True, errors="replace", start_new_session=True)
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
         for line in self.process.stdout:
@@ -104,17 +106,25 @@ class Variant:
         return statistics.median(self.times)
 
     def kill(self):
-        """Ends the process and everything that it started."""
+        """Ends the process and everything that it started, and keeps what it said."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.process.wait()
+        self.reader.join(timeout=5.0)
+        for stream in (self.process.stdin, self.process.stdout):
+            try:
+                stream.close()
+            except OSError:
+                pass
+        self.errors.seek(0)
+        self.error_text = self.errors.read()
+        self.errors.close()
 
     def log(self):
-        self.errors.seek(0)
         return (f"--- {self.name}: {' '.join(self.command)}\n{''.join(self.output)}"
-                f"--- stderr\n{self.errors.read()}\n")
+                f"--- stderr\n{self.error_text}\n")
 
 
 def run_in_turns(specs, repetitions, timeout, alone=False):
