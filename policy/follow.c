@@ -330,18 +330,24 @@ static bool adopt_period(struct ag_policy *p, uint64_t now)
     struct ag_block *block = repeat(p, began, period, times);
     if (!block)
         return false;
-    if (s->block)
-        depart(p);
+    if (s->block) { /* it has just ended, and is in the segment already */
+        s->block->streak = 0;
+        follow_nothing(p);
+    }
     /* what came before the loop is a part of its own */
     if (!s->part.overflow && s->part.count) {
         uint64_t inside = f->end - began;
         if (inside < s->part.count) {
             uint32_t before = s->part.count - (uint32_t)inside;
+            struct ag_ref kept = ag_block_ref(block);
             struct ag_block *head = ag_block_add(p, s->part.data, before);
             if (head) {
                 visited(p, head);
                 ag_chain_learn(s, AG_CHAIN_PART, head, head->id);
             }
+            block = ag_block_get(s, kept);
+            if (!block)
+                return false; /* there was room for one of the two only */
         }
     }
     /* the ops since the loop began count for the segment, though not as a part */

@@ -1,6 +1,6 @@
 /*
- * replay_ops - drives recorded op streams (tests/policy/README.md says the format) through the policy
- * alone, as capture/ would drive it, and prints what the policy made of them.
+ * replay_ops - drives recorded op streams (tests/policy/README.md says the format) through the
+ * policy alone, as capture/ would drive it, and prints what the policy made of them.
  *
  *     xz -dc stream.ops.xz | replay_ops [NAME]
  */
@@ -123,8 +123,9 @@ int main(int argc, char **argv)
         if (sscanf(line, "%d %199s", &number, name) == 2) {
             is_copy[number & 65535] = !!strstr(name, "DtoD");
             is_pass[number & 65535] = !strcmp(name, "cuEventQuery");
-            is_all[number & 65535] = !!strstr(name, "cuMemcpyDtoH_v2") || !!strstr(name, "CtxSync") ||
-                                     !!strstr(name, "cuMemFree_v2") || !!strstr(name, "EventSync");
+            is_all[number & 65535] = !!strstr(name, "cuMemcpyDtoH_v2") ||
+                                     !!strstr(name, "CtxSync") || !!strstr(name, "cuMemFree_v2") ||
+                                     !!strstr(name, "EventSync");
         }
     }
     struct timespec t0, t1;
@@ -163,14 +164,16 @@ int main(int argc, char **argv)
         if (streams[k]->first_replay < first)
             first = streams[k]->first_replay;
     }
-    printf("%-20s ops %llu replayed %.2f%% covered %.2f%% flushed %.2f%% first %llu mismatches %llu "
-           "switches %llu resyncs %llu periods %llu blocks %llu evicted %llu graphs %llu nodes %llu "
-           "ns/op %.1f\n",
-           argc > 1 ? argv[1] : "stream", (unsigned long long)c.ops, 100.0 * c.replayed / c.ops,
-           100.0 * c.covered / c.ops, 100.0 * c.flushed / c.ops, (unsigned long long)first,
-           (unsigned long long)c.mismatches, (unsigned long long)c.switches,
-           (unsigned long long)c.resyncs, (unsigned long long)c.periods, (unsigned long long)c.blocks,
-           (unsigned long long)c.evicted, (unsigned long long)built, (unsigned long long)nodes, ns / n);
+    printf(
+        "%-20s ops %llu replayed %.2f%% covered %.2f%% flushed %.2f%% first %llu mismatches %llu "
+        "switches %llu resyncs %llu periods %llu blocks %llu evicted %llu graphs %llu nodes %llu "
+        "ns/op %.1f\n",
+        argc > 1 ? argv[1] : "stream", (unsigned long long)c.ops, 100.0 * c.replayed / c.ops,
+        100.0 * c.covered / c.ops, 100.0 * c.flushed / c.ops, (unsigned long long)first,
+        (unsigned long long)c.mismatches, (unsigned long long)c.switches,
+        (unsigned long long)c.resyncs, (unsigned long long)c.periods, (unsigned long long)c.blocks,
+        (unsigned long long)c.evicted, (unsigned long long)built, (unsigned long long)nodes,
+        ns / n);
     for (int k = 0; k < num_streams; k++) {
         ag_policy_close(&streams[k]->policy);
         free(streams[k]);

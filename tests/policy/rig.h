@@ -1,0 +1,92 @@
+/*
+ * rig.h - plays capture's part over one struct ag_policy and checks the contract in every call.
+ *
+ * What must hold, whatever the stream: ops are submitted in program order, each exactly once; what
+ * the policy counts as deferred is what is deferred, and it is the beginning of the followed chunk;
+ * a chunk that is done holds exactly the ops that were deferred or staged for it; a graph is
+ * launched only for the keys that it was built from; graphs are dropped exactly once, and never
+ * while they are being built; the content of the running segment as the policy keeps it (hash and
+ * length) is that of the ops it was given.
+ */
+#ifndef AG_TESTS_RIG_H
+#define AG_TESTS_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "policy/policy.h"
+
+enum { RIG_BUILDS = 4096 };
+
+struct rig {
+    struct ag_policy policy;
+    uint64_t now, gap; /* ns; each op takes `gap` */
+
+    /* what the builder does */
+    uint32_t build_delay; /* ops until a build is answered; 0: at once */
+    uint32_t fail_percent, decline_percent;
+
+    /* deferred and staged ops */
+    ag_key deferred[AG_MAX_BLOCK_OPS], staged[AG_MAX_BLOCK_OPS];
+    uint32_t num_deferred, num_staged;
+    bool staging; /* staged[] holds the beginning of a chunk */
+    struct {
+        struct ag_chunk *chunk;
+        uint64_t due;
+    } builds[RIG_BUILDS];
+    uint32_t num_builds;
+
+    /* totals */
+    uint64_t ops, submitted;
+    uint64_t covered, flushed; /* deferred ops, by shorter graphs and one by one */
+    uint64_t replayed;         /* ops that their own chunk submitted */
+    uint64_t graphs_built, graphs_live, graphs_peak, launches;
+    uint64_t first_replay; /* op number, 0: none yet */
+
+    /* the true content since the last boundary */
+    uint64_t segment_hash, segment_len;
+    bool segment_known;
+
+    /* the window since rig_mark() */
+    uint64_t mark_ops, mark_good, mark_flushed, mark_built, mark_launches;
+    uint64_t seed;
+};
+
+struct rig *rig_open(const struct ag_policy_config *config); /* NULL: the defaults */
+void rig_close(struct rig *r);
+void rig_op(struct rig *r, ag_key key);
+void rig_sync(struct rig *r);
+void rig_break(struct rig *r);
+void rig_forget(struct rig *r);
+void rig_drain(struct rig *r); /* answers every build */
+void rig_run(struct rig *r, const ag_key *keys, uint32_t n);
+
+void rig_mark(struct rig *r);
+double rig_replayed(const struct rig *r); /* of the window's ops, by graphs, in percent */
+double rig_flushed(const struct rig *r);
+uint64_t rig_built(const struct rig *r);
+double rig_ops_per_launch(const struct rig *r);
+
+uint64_t rig_random(uint64_t *seed);
+ag_key rig_key(uint64_t seed, uint64_t n); /* the n-th key of a family */
+void rig_keys(ag_key *keys, uint32_t n, uint64_t seed);
+
+/* One-line assertions that say what was seen. */
+#define rig_at_least(value, bound)                                                                 \
+    do {                                                                                           \
+        double rig_v = (value), rig_b = (bound);                                                   \
+        if (rig_v < rig_b)                                                                         \
+            fail_msg("%s is %.2f, must be at least %.2f", #value, rig_v, rig_b);                   \
+    } while (0)
+#define rig_at_most(value, bound)                                                                  \
+    do {                                                                                           \
+        double rig_v = (value), rig_b = (bound);                                                   \
+        if (rig_v > rig_b)                                                                         \
+            fail_msg("%s is %.2f, must be at most %.2f", #value, rig_v, rig_b);                    \
+    } while (0)
+
+#endif

@@ -1,0 +1,229 @@
+/* test_builds.c - builds that fail, are declined or late; breaks; forgetting; graphs dropped. */
+#include "rig.h"
+
+static void steps(struct rig *r, uint32_t n, uint32_t len)
+{
+    for (uint32_t step = 0; step < n; step++) {
+        for (uint32_t i = 0; i < len; i++)
+            rig_op(r, rig_key(len, i));
+        rig_sync(r);
+    }
+}
+
+static void loop(struct rig *r, uint32_t n, uint32_t len)
+{
+    for (uint32_t i = 0; i < n * len; i++)
+        rig_op(r, rig_key(len, i % len));
+}
+
+/* Failed builds are tried again, ever more rarely, and succeed in the end. */
+static void test_failed_builds(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    r->fail_percent = 100;
+    steps(r, 3000, 20);
+    assert_int_equal(r->graphs_built, 0);
+    assert_int_equal(r->replayed, 0);
+    r->fail_percent = 0;
+    steps(r, 5000, 20);
+    assert_true(r->graphs_built > 0);
+    rig_mark(r);
+    steps(r, 100, 20);
+    rig_at_least(rig_replayed(r), 99);
+    rig_close(r);
+}
+
+static void test_some_builds_fail(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    r->fail_percent = 30;
+    r->decline_percent = 30;
+    r->build_delay = 7;
+    steps(r, 1000, 200);
+    loop(r, 2000, 15);
+    rig_mark(r);
+    steps(r, 100, 200);
+    rig_at_least(rig_replayed(r), 90);
+    rig_close(r);
+}
+
+/* The watchdog strikes now and then. */
+static void test_breaks(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = 8;
+        for (uint32_t step = 0; step < 3000; step++) {
+            if (step == 100)
+                rig_mark(r);
+            for (uint32_t i = 0; i < 100; i++) {
+                rig_op(r, rig_key(1, i));
+                if (rig_random(&seed) % 500 == 0)
+                    rig_break(r);
+            }
+            if (sync)
+                rig_sync(r);
+        }
+        rig_at_least(rig_replayed(r), 90);
+        rig_close(r);
+    }
+}
+
+/* A break in every chunk: the block cools down, deferral is not insisted on. */
+static void test_constant_breaks(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    steps(r, 10, 40);
+    rig_mark(r);
+    for (uint32_t step = 0; step < 3000; step++) {
+        for (uint32_t i = 0; i < 40; i++) {
+            rig_op(r, rig_key(40, i));
+            if (i % 3 == 1)
+                rig_break(r);
+        }
+        rig_sync(r);
+    }
+    rig_at_most(rig_flushed(r), 30);
+    rig_mark(r);
+    steps(r, 200, 40);
+    rig_mark(r);
+    steps(r, 200, 40);
+    rig_at_least(rig_replayed(r), 99); /* and taken up again */
+    rig_close(r);
+}
+
+/* Keys change their meaning. */
+static void test_forget(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (int i = 0; i < 5; i++) {
+        steps(r, 20, 30);
+        loop(r, 100, 12);
+        rig_mark(r);
+        loop(r, 50, 12);
+        rig_at_least(rig_replayed(r), 95);
+        rig_forget(r);
+        uint64_t replayed = r->replayed;
+        for (int k = 0; k < 12; k++)
+            rig_op(r, rig_key(12, k));
+        rig_sync(r);
+        assert_int_equal(r->replayed, replayed);
+    }
+    rig_close(r);
+}
+
+/* The caller takes graphs back under memory pressure, at any moment. */
+static void test_drop_graphs(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = 11, dropped = 0, refused = 0;
+        r->build_delay = 5;
+        for (uint32_t step = 0; step < 3000; step++) {
+            uint32_t shape = kind ? 0 : rig_random(&seed) % 4;
+            for (uint32_t i = 0; i < 30 + shape; i++) {
+                rig_op(r, rig_key(shape, i));
+                if (rig_random(&seed) % 100 == 0) {
+                    uint64_t last_use = 0;
+                    struct ag_block *b = ag_policy_victim(&r->policy, &last_use);
+                    if (b && ag_policy_drop_graphs(&r->policy, b)) {
+                        assert_true(last_use > 0);
+                        assert_int_equal(b->num_chunks, 0);
+                        dropped++;
+                    } else {
+                        refused++;
+                    }
+                }
+            }
+            if (!kind)
+                rig_sync(r);
+        }
+        assert_true(kind || dropped > 100);
+        assert_true(kind == 0 || refused > 0);
+        rig_mark(r);
+        for (uint32_t step = 0; step < 100; step++) {
+            for (uint32_t i = 0; i < 30; i++)
+                rig_op(r, rig_key(0, i));
+            if (!kind)
+                rig_sync(r);
+        }
+        rig_at_least(rig_replayed(r), 80);
+        rig_close(r);
+    }
+}
+
+static uint32_t counted;
+static void count_block(void *context, struct ag_block *block)
+{
+    assert_ptr_equal(context, &counted);
+    assert_true(block->len > 0);
+    counted++;
+}
+
+static void test_each(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    steps(r, 3, 5);
+    steps(r, 3, 6);
+    counted = 0;
+    ag_policy_each(&r->policy, count_block, &counted);
+    assert_int_equal(counted, 2);
+    rig_close(r);
+}
+
+/* Chunks of a fixed length, as asked for. */
+static void test_fixed_chunk(void **state)
+{
+    (void)state;
+    static const uint32_t lengths[] = {1, 4, 16, 64};
+    for (int i = 0; i < 4; i++) {
+        struct ag_policy_config config;
+        ag_policy_defaults(&config);
+        config.fixed_chunk = lengths[i];
+        struct rig *r = rig_open(&config);
+        steps(r, 5, 128);
+        rig_mark(r);
+        steps(r, 50, 128);
+        rig_at_least(rig_replayed(r), 99);
+        assert_int_equal((int)rig_ops_per_launch(r), (int)lengths[i]);
+        rig_close(r);
+    }
+}
+
+/* The thresholds of the configuration. */
+static void test_thresholds(void **state)
+{
+    (void)state;
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.min_repeats = 10;
+    config.min_ops = 5;
+    struct rig *r = rig_open(&config);
+    steps(r, 9, 20);
+    assert_int_equal(r->graphs_built, 0);
+    steps(r, 2, 20);
+    assert_true(r->graphs_built > 0);
+    rig_mark(r);
+    steps(r, 100, 4);
+    assert_int_equal(rig_built(r), 0);
+    rig_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_failed_builds), cmocka_unit_test(test_some_builds_fail),
+        cmocka_unit_test(test_breaks),        cmocka_unit_test(test_constant_breaks),
+        cmocka_unit_test(test_forget),        cmocka_unit_test(test_drop_graphs),
+        cmocka_unit_test(test_each),          cmocka_unit_test(test_fixed_chunk),
+        cmocka_unit_test(test_thresholds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,91 @@
+/* test_nested.c - loops in loops: an inner loop some times, then a tail, with and without a sync.
+ */
+#include "rig.h"
+
+struct shape {
+    uint32_t inner, tail, least, most; /* the inner loop runs least to most times */
+    bool sync;
+};
+
+static void nested(struct shape n, double least)
+{
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = n.inner * 100 + n.most;
+    uint32_t steps = 60000 / (n.inner * (n.least + n.most) / 2 + n.tail) + 20;
+    for (uint32_t step = 0; step < steps; step++) {
+        if (step == steps / 5)
+            rig_mark(r);
+        uint32_t times = n.least + rig_random(&seed) % (n.most - n.least + 1);
+        for (uint32_t i = 0; i < times * n.inner; i++)
+            rig_op(r, rig_key(1, i % n.inner));
+        for (uint32_t i = 0; i < n.tail; i++)
+            rig_op(r, rig_key(2, i));
+        if (n.sync)
+            rig_sync(r);
+    }
+    double replayed = rig_replayed(r), flushed = rig_flushed(r);
+    if (replayed < least || flushed > 3)
+        fail_msg("inner %u x %u..%u, tail %u, sync %d: replayed %.2f, flushed %.2f", n.inner,
+                 n.least, n.most, n.tail, n.sync, replayed, flushed);
+    rig_close(r);
+}
+
+static void test_fixed_count(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++)
+        for (uint32_t inner = 1; inner <= 40; inner = inner * 2 + 1)
+            for (uint32_t times = 2; times <= 50; times = times * 2 + 1)
+                for (uint32_t tail = 1; tail <= 30; tail = tail * 3 + 1)
+                    nested((struct shape){inner, tail, times, times, sync}, 95);
+}
+
+static void test_random_count(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        nested((struct shape){3, 5, 5, 40, sync}, 90);
+        nested((struct shape){2, 4, 3, 12, sync}, 90);
+        nested((struct shape){12, 7, 2, 9, sync}, 90);
+        nested((struct shape){5, 20, 10, 60, sync}, 90);
+        nested((struct shape){30, 3, 1, 5, sync}, 90);
+        nested((struct shape){109, 40, 2, 6, sync}, 90);
+        nested((struct shape){20, 10, 5, 200, sync}, 90);
+    }
+}
+
+/* Three levels. */
+static void test_deep(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        struct rig *r = rig_open(NULL);
+        for (int step = 0; step < 150; step++) {
+            if (step == 20)
+                rig_mark(r);
+            for (int i = 0; i < 6; i++) {
+                for (int k = 0; k < 9 * 4; k++)
+                    rig_op(r, rig_key(1, k % 4));
+                rig_op(r, rig_key(2, 0));
+                rig_op(r, rig_key(2, 1));
+            }
+            for (int k = 0; k < 11; k++)
+                rig_op(r, rig_key(3, k));
+            if (sync)
+                rig_sync(r);
+        }
+        rig_at_least(rig_replayed(r), 95);
+        rig_at_most(rig_flushed(r), 1);
+        rig_close(r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fixed_count),
+        cmocka_unit_test(test_random_count),
+        cmocka_unit_test(test_deep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

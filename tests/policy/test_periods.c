@@ -1,0 +1,112 @@
+/* test_periods.c - loops without any boundary: the period is found, at any phase, and merged. */
+#include "rig.h"
+
+static const uint32_t periods[] = {1, 2, 3, 7, 20, 109, 500, 4096};
+enum { PERIODS = sizeof(periods) / sizeof(*periods) };
+
+/* A stream of this period that starts at `phase` behind `prefix` ops that never come again. */
+static struct rig *looping(uint32_t period, uint32_t phase, uint32_t prefix)
+{
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = period + phase;
+    for (uint32_t i = 0; i < prefix; i++)
+        rig_op(r, rig_random(&seed) | 1);
+    uint32_t warm = 4 * period < 64 ? 64 : 4 * period;
+    uint32_t total = warm + (period > 1000 ? 10 * period : 20000);
+    for (uint32_t i = 0; i < total; i++) {
+        if (i == warm)
+            rig_mark(r);
+        rig_op(r, rig_key(period, (i + phase) % period));
+    }
+    return r;
+}
+
+static void expect_replayed(struct rig *r)
+{
+    rig_at_least(rig_replayed(r), 99);
+    rig_at_most(rig_flushed(r), 0.1);
+    rig_close(r);
+}
+
+static void test_periods(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PERIODS; i++)
+        expect_replayed(looping(periods[i], 0, 0));
+}
+
+static void test_phases(void **state)
+{
+    (void)state;
+    for (int i = 1; i < PERIODS; i++)
+        for (uint32_t k = 1; k < 5; k++)
+            expect_replayed(looping(periods[i], periods[i] * k / 5, 0));
+}
+
+static void test_prefix(void **state)
+{
+    static const uint32_t prefixes[] = {1, 5, 37, 1000, 5000};
+    (void)state;
+    for (int i = 0; i < PERIODS; i++)
+        for (int k = 0; k < 5; k++)
+            expect_replayed(looping(periods[i], 1, prefixes[k]));
+}
+
+/* Short periods: several in one chunk. */
+static void test_merging(void **state)
+{
+    (void)state;
+    for (uint32_t period = 1; period <= 20; period++) {
+        struct rig *r = looping(period, 0, 3);
+        rig_mark(r);
+        for (uint32_t i = 0; i < 1200 * period; i++)
+            rig_op(r, rig_key(period, (r->ops - 3) % period));
+        rig_at_least(rig_ops_per_launch(r), 20);
+        rig_close(r);
+    }
+}
+
+/* A loop that is left and entered again, with other work between. */
+static void test_loop_resumes(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 3;
+    for (int turn = 0; turn < 200; turn++) {
+        if (turn == 5)
+            rig_mark(r);
+        for (int i = 0; i < 30; i++)
+            rig_op(r, rig_random(&seed) | 1);
+        for (int i = 0; i < 50 * 40; i++)
+            rig_op(r, rig_key(1, i % 40));
+    }
+    rig_at_least(rig_replayed(r), 93); /* of at most 98.5 */
+    rig_at_most(rig_built(r), 60);
+    rig_close(r);
+}
+
+/* Every loop count, with a sync behind the loop: epochs of sync-free iterations. */
+static void test_epochs(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (int epoch = 0; epoch < 20; epoch++) {
+        if (epoch == 2)
+            rig_mark(r);
+        for (int i = 0; i < 300 * 33; i++)
+            rig_op(r, rig_key(1, i % 33));
+        rig_sync(r);
+    }
+    rig_at_least(rig_replayed(r), 98);
+    rig_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_periods),      cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_prefix),       cmocka_unit_test(test_merging),
+        cmocka_unit_test(test_loop_resumes), cmocka_unit_test(test_epochs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

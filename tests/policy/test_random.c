@@ -1,0 +1,158 @@
+/*
+ * test_random.c - random programs of nested loops, branches and disturbances: nothing is asserted
+ * but what must always hold (rig.h). AG_SEEDS sets how many programs, AG_SEED where they start.
+ */
+#include "rig.h"
+#include <stdio.h>
+
+enum { NODES = 24, OPS = 2500 };
+
+enum kind { OPS_RUN, SEQUENCE, LOOP, LOOP_RANDOM, BRANCH, SYNC, NOISE };
+
+struct node {
+    enum kind kind;
+    uint32_t first, count; /* keys, or times */
+    uint32_t child[3];
+};
+
+struct program {
+    struct node nodes[NODES];
+    uint64_t seed;
+    uint32_t trouble; /* one op in so many is disturbed; 0: never */
+    struct rig *rig;
+};
+
+static uint32_t below(struct program *g, uint32_t n)
+{
+    return (uint32_t)(rig_random(&g->seed) % n);
+}
+
+static void trouble(struct program *g)
+{
+    struct rig *r = g->rig;
+    uint64_t last_use;
+    switch (below(g, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        rig_break(r);
+        break;
+    case 3:
+        rig_sync(r);
+        break;
+    case 4:
+        if (below(g, 20) == 0)
+            rig_forget(r);
+        break;
+    case 5:
+        rig_drain(r);
+        break;
+    default: {
+        struct ag_block *b = ag_policy_victim(&r->policy, &last_use);
+        if (b)
+            ag_policy_drop_graphs(&r->policy, b);
+    }
+    }
+}
+
+static void emit(struct program *g, ag_key key)
+{
+    rig_op(g->rig, key);
+    if (g->trouble && below(g, g->trouble) == 0)
+        trouble(g);
+}
+
+static void walk(struct program *g, uint32_t at, uint32_t depth)
+{
+    const struct node *n = &g->nodes[at];
+    if (g->rig->ops > OPS || depth > 8)
+        return;
+    switch (n->kind) {
+    case OPS_RUN:
+        for (uint32_t i = 0; i < n->count; i++)
+            emit(g, 1 + n->first + i);
+        break;
+    case SEQUENCE:
+        for (int i = 0; i < 3; i++)
+            walk(g, n->child[i], depth + 1);
+        break;
+    case LOOP:
+        for (uint32_t i = 0; i < n->count; i++)
+            walk(g, n->child[0], depth + 1);
+        break;
+    case LOOP_RANDOM:
+        for (uint32_t i = below(g, n->count + 1); i; i--)
+            walk(g, n->child[0], depth + 1);
+        break;
+    case BRANCH:
+        walk(g, n->child[below(g, 2)], depth + 1);
+        break;
+    case SYNC:
+        rig_sync(g->rig);
+        break;
+    case NOISE:
+        emit(g, rig_random(&g->seed) | 1);
+        break;
+    }
+}
+
+static void run_program(uint64_t seed)
+{
+    struct program g = {.seed = seed * 77 + 5};
+    struct ag_policy_config config;
+    uint32_t alphabet = 1 + below(&g, 30);
+    ag_policy_defaults(&config);
+    if (below(&g, 2))
+        config.max_blocks = 16;
+    if (below(&g, 6) == 0)
+        config.fixed_chunk = 1 + below(&g, 9);
+    if (below(&g, 6) == 0)
+        config.min_repeats = 2 + below(&g, 5);
+    for (uint32_t i = 0; i < NODES; i++) {
+        struct node *n = &g.nodes[i];
+        uint32_t dice = below(&g, 20);
+        n->kind = dice < 7    ? OPS_RUN
+                  : dice < 11 ? SEQUENCE
+                  : dice < 14 ? LOOP
+                  : dice < 16 ? LOOP_RANDOM
+                  : dice < 17 ? BRANCH
+                  : dice < 19 ? SYNC
+                              : NOISE;
+        n->first = below(&g, alphabet);
+        n->count = 1 + below(&g, 12);
+        for (int k = 0; k < 3; k++)
+            n->child[k] = below(&g, NODES);
+    }
+    g.rig = rig_open(&config);
+    g.rig->seed = seed;
+    g.rig->gap = 50 + below(&g, 4000);
+    if (below(&g, 3))
+        g.rig->build_delay = below(&g, 60);
+    if (below(&g, 4) == 0)
+        g.rig->fail_percent = below(&g, 100);
+    if (below(&g, 4) == 0)
+        g.rig->decline_percent = below(&g, 100 - g.rig->fail_percent);
+    g.trouble = below(&g, 2) ? 0 : 10 + below(&g, 300);
+    for (uint32_t i = 0; g.rig->ops < OPS && i < OPS; i++)
+        walk(&g, i % 3, 0);
+    rig_close(g.rig);
+}
+
+static void test_random_programs(void **state)
+{
+    (void)state;
+    const char *text = getenv("AG_SEEDS"), *start = getenv("AG_SEED");
+    uint64_t seeds = text ? strtoull(text, NULL, 10) : 3000;
+    uint64_t first = start ? strtoull(start, NULL, 10) : 1;
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        if (start && seeds == 1)
+            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+        run_program(seed);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
