@@ -10,6 +10,7 @@
 
 #include "capture/capture.h"
 #include "capture/options.h"
+#include "preload/attached.h"
 #include "preload/dlsym.h"
 #include "preload/object.h"
 #include "preload/process.h"
@@ -83,7 +84,7 @@ static const char *reason_to_observe(void)
         return "the driver has no cuFuncGetParamInfo";
     if (!getter_answers_exports(version))
         return "the driver's getter answers something else than its exports";
-    return NULL;
+    return ag_options.force ? NULL : ag_attached_tool();
 }
 
 static bool resolve_locked(const char *path)
@@ -101,6 +102,7 @@ static bool resolve_locked(const char *path)
     }
     ag_substitute_learn();
     ag_process_watch();
+    ag_options_read();
     const char *why = reason_to_observe();
     ag_capture_start(why != NULL, why);
     /* Nothing that ran here may be heard of by the program's dlerror(). */

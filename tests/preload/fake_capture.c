@@ -41,6 +41,12 @@ uint32_t ag_options_mode(void)
     return mode && strcmp(mode, "0") == 0 ? AG_MODE_OFF : AG_MODE_ON;
 }
 
+void ag_options_read(void)
+{
+    const char *force = getenv("AUTOGRAPH_FORCE");
+    ag_options.force = force ? (uint32_t)atoi(force) : 0;
+}
+
 void ag_log_line(const char *domain, const char *format, ...)
 {
     char text[200];

@@ -102,6 +102,18 @@ finish" ]
   grep -q "^start the driver's getter answers something else" "$told"
 }
 
+@test "under a profiler or checker the program is only observed, unless forced" {
+  CUDA_INJECTION64_PATH=/nowhere run under "$bin/preload_bound" hook
+  [ "$(head -1 "$told")" = "start CUDA_INJECTION64_PATH is set: a tool watches the driver" ]
+  cp "$bin/libpreload_other.so" "$BATS_TEST_TMPDIR/libToolsInjection64.so"
+  : > "$told"
+  AG_TEST_FD=9 LD_PRELOAD="$library:$BATS_TEST_TMPDIR/libToolsInjection64.so" "$bin/preload_bound" hook 9>"$told"
+  [ "$(head -1 "$told")" = "start a profiler or checker is loaded" ]
+  : > "$told"
+  AUTOGRAPH_FORCE=1 CUDA_INJECTION64_PATH=/nowhere run under "$bin/preload_bound" hook
+  [ "$(head -1 "$told")" = "start replay" ]
+}
+
 @test "processes without CUDA: no output, no thread, no libcuda" {
   source="$BATS_TEST_TMPDIR/x.c"
   echo 'int main(void) { return 0; }' > "$source"
