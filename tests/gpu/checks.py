@@ -1,12 +1,16 @@
-"""Checks that compare what programs say, not how fast they are: faults, and programs without CUDA."""
+"""Checks that compare what programs say, not how fast they are: faults, order,
+and programs without CUDA."""
 
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 
-FAULTS = ("trap", "bad-launch", "spin", "fork", "exit", "exit-at-once", "unload", "free",
-          "destroy-stream", "destroy-context")
-CUDART_FAULTS = ("trap", "bad-launch")
+# Exit status that each case has where the driver does what it should.
+FAULTS = {"trap": 5, "bad-launch": 0, "spin": 0, "fork": 0, "exit": 3, "exit-at-once": 4, "unload": 0,
+          "free": 0, "destroy-stream": 0, "destroy-context": 0}
+ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thread-streams")
+CUDART_FAULTS = {"trap": 5, "bad-launch": 0}
 
 # Longest mean wait from a launch to its effect, in a program that makes no call after it.
 SPIN_LIMIT_US = 2000.0
@@ -22,7 +26,6 @@ NO_CUDA = {
                 "print(threading.active_count(), sum(range(1000)))\n"
                 "subprocess.run(['bash', '-c', '" + LOOK_AROUND.replace("'", "\\'").format(
                     pid="'+str(os.getpid())+'") + "'], check=True)"],
-    "failing program": ["bash", "-c", "exit 7"],
 }
 
 
@@ -39,12 +42,13 @@ def outcome(command, env, timeout):
             "measured": "\n".join(line for line in lines if line.startswith("MEASURED"))}
 
 
-def compare(name, command, plain_env, preload_env, timeout, errors_too=False):
+def compare(check, plain_env, preload_env):
     """The row's entry and its log. Standard error counts only where asked for: addresses, paths and
     the library's own log may stand there."""
-    plain = outcome(command, plain_env, timeout)
-    preloaded = outcome(command, preload_env, timeout)
-    parts = ("status", "output", "errors") if errors_too else ("status", "output")
+    name, command = check.name, check.command
+    plain = outcome(command, plain_env, check.timeout)
+    preloaded = outcome(command, preload_env, check.timeout)
+    parts = ("status", "output", "errors") if check.errors_too else ("status", "output")
     differ = [part for part in parts if plain[part] != preloaded[part]]
     log = f"===== {name}\n" + "".join(
         f"--- {who}: {' '.join(command)}\nexit status {run['status']}\n{run['output']}\n"
@@ -56,6 +60,9 @@ def compare(name, command, plain_env, preload_env, timeout, errors_too=False):
     elif differ:
         entry.update(verdict="FAIL", why=f"{' and '.join(differ)} differ: "
                      f"exit status {plain['status']} and {preloaded['status']}")
+    elif plain["status"] != check.status:
+        entry.update(verdict="FAIL", why=f"exit status {plain['status']} and not {check.status}, "
+                     "without the library as well")
     judge_measured(entry, plain["measured"], preloaded["measured"])
     return entry, log
 
@@ -71,13 +78,26 @@ def judge_measured(entry, plain, preloaded):
         entry["verdict"] = "slow"
 
 
-def all_checks(places, simulated):
-    """(name, command, timeout, whether standard error is compared) of each check."""
-    for case in FAULTS:
-        yield f"fault: {case}", [places["faults"] + "/faults", case], 60.0, False
+@dataclass
+class Check:
+    name: str
+    command: list
+    errors_too: bool = False    # standard error is compared as well
+    status: int = 0             # what it has to be, with and without the library
+    timeout: float = 40.0
+
+
+def all_checks(folder, simulated):
+    """Every check; `folder` is where the suite's own programs were built."""
+    for case, status in FAULTS.items():
+        yield Check(f"fault: {case}", [f"{folder}/faults", case], status=status)
+    for case in ORDERS:
+        yield Check(f"order: {case}", [f"{folder}/order", case])
     if simulated:
         return
-    for case in CUDART_FAULTS:
-        yield f"fault on cudart: {case}", [places["faults"] + "/faults_cudart", case], 60.0, False
+    for case, status in CUDART_FAULTS.items():
+        yield Check(f"fault on cudart: {case}", [f"{folder}/faults_cudart", case], status=status)
     for name, command in NO_CUDA.items():
-        yield f"without CUDA: {name}", command, 30.0, True
+        yield Check(f"without CUDA: {name}", command, errors_too=True)
+    yield Check("without CUDA: failing program", ["bash", "-c", "echo no >&2; exit 7"],
+                errors_too=True, status=7)

@@ -130,16 +130,14 @@ class Suite:
         return not failure and len({v.result.get("checksum") for v in variants}) == 1
 
     def check_behaviour(self):
-        """Faults, and programs without CUDA: compared by what they say."""
-        places = {"faults": str(self.args.build / "gpu")}
-        for name, command, timeout, errors_too in checks.all_checks(places, self.args.simulated):
-            if not self.wanted(name):
+        """Faults, order, and programs without CUDA: compared by what they say."""
+        for check in checks.all_checks(self.args.build / "gpu", self.args.simulated):
+            if not self.wanted(check.name):
                 continue
             if time.monotonic() > self.stop_at:
-                yield {"row": name, "verdict": "skipped", "why": "out of time"}
+                yield {"row": check.name, "verdict": "skipped", "why": "out of time"}
             else:
-                entry, log = checks.compare(name, command, self.base_env, self.preload_env(), timeout,
-                                            errors_too)
+                entry, log = checks.compare(check, self.base_env, self.preload_env())
                 self.logs.append(log)
                 yield entry
 
@@ -183,8 +181,8 @@ class Suite:
     def run(self):
         chosen = self.select()
         if self.args.list:
-            names = [check[0] for check in checks.all_checks({"faults": ""}, self.args.simulated)]
-            print("\n".join([row.name for row in chosen] + [n for n in names if self.wanted(n)]))
+            names = [check.name for check in checks.all_checks("", self.args.simulated)]
+            print("\n".join([row.name for row in chosen] + list(filter(self.wanted, names))))
             return 0
         start = time.monotonic()
         self.stop_at = start + self.args.budget

@@ -80,8 +80,8 @@ class Judgement(unittest.TestCase):
 
 class Checks(unittest.TestCase):
     def compare(self, command, **more):
-        return checks.compare("c", ["bash", "-c", command], dict(os.environ),
-                              dict(os.environ, ONLY_WITH="1"), 5.0, **more)[0]
+        check = checks.Check("c", ["bash", "-c", command], timeout=5.0, **more)
+        return checks.compare(check, dict(os.environ), dict(os.environ, ONLY_WITH="1"))[0]
 
     def test_same(self):
         self.assertEqual(self.compare("echo a; echo MEASURED $RANDOM")["verdict"], "ok")
@@ -91,6 +91,10 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.compare("exit $((ONLY_WITH + 0))")["verdict"], "FAIL")
         self.assertEqual(self.compare("echo a$ONLY_WITH >&2", errors_too=True)["verdict"], "FAIL")
         self.assertEqual(self.compare("[ -z \"$ONLY_WITH\" ] || sleep 60")["why"], "hang")
+
+    def test_wrong_with_and_without(self):
+        self.assertEqual(self.compare("exit 1", status=1)["verdict"], "ok")
+        self.assertEqual(self.compare("exit 1")["verdict"], "FAIL")
 
     def test_late_flush_is_slow(self):
         self.assertEqual(self.compare("echo MEASURED mean ${ONLY_WITH:-0}5000.0 us")["verdict"], "slow")

@@ -20,6 +20,7 @@
 #define STEPS   60
 #define KERNELS 20
 #define SIZE    512
+#define INITIAL 7 /* every element before the first launch */
 
 enum fault_action { FAULT_NONE, FAULT_TRAP, FAULT_RAISE_FLAG };
 
@@ -36,6 +37,9 @@ extern const struct driver_cpu_kernel faults_on_cpu[];
 
 /* Module, stream, memory on the current context. */
 void fault_loop_start(struct fault_loop *loop);
+
+/* What launch number k of a step makes of an element. */
+uint32_t fault_value(int k, uint32_t element);
 
 /* Launch number k of a step; `block` threads. */
 CUresult fault_launch(const struct fault_loop *loop, int k, enum fault_action action,

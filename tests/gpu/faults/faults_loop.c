@@ -10,7 +10,7 @@ void fault_loop_start(struct fault_loop *loop)
     loop->kernel = driver_kernel(loop->module, "fault_kernel");
     CHECK(cuStreamCreate(&loop->stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemAlloc(&loop->data, SIZE * sizeof(uint32_t)));
-    CHECK(cuMemsetD32(loop->data, 7, SIZE));
+    CHECK(cuMemsetD32(loop->data, INITIAL, SIZE));
     CHECK(cuMemHostAlloc(&flag, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP));
     CHECK(cuMemHostGetDevicePointer(&loop->flag_on_device, flag, 0));
     loop->flag = flag;
@@ -18,11 +18,26 @@ void fault_loop_start(struct fault_loop *loop)
     CHECK(cuCtxSynchronize());
 }
 
+static uint32_t mul_of(int k)
+{
+    return 1664525u + 8 * (uint32_t)k;
+}
+
+static uint32_t add_of(int k)
+{
+    return 1013904223u + 97 * (uint32_t)k;
+}
+
+uint32_t fault_value(int k, uint32_t element)
+{
+    return mul_of(k) * element + add_of(k);
+}
+
 CUresult fault_launch(const struct fault_loop *loop, int k, enum fault_action action,
                       unsigned int block)
 {
     CUdeviceptr data = loop->data, flag = loop->flag_on_device;
-    uint32_t mul = 1664525u + 8 * (uint32_t)k, add = 1013904223u + 97 * (uint32_t)k;
+    uint32_t mul = mul_of(k), add = add_of(k);
     int size = SIZE, what = action;
     void *params[] = {&data, &mul, &add, &size, &what, &flag};
     return cuLaunchKernel(loop->kernel, 1, 1, 1, block, 1, 1, 0, loop->stream, params, NULL);
