@@ -59,8 +59,8 @@ static bool getter_answers_exports(int version)
         return false;
     for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
         const char *name = ag_entries[sym].name;
-        if (strstr(name, "_v") || strstr(name, "_pt"))
-            continue; /* the getter is asked for base names */
+        if (ag_entries[sym].cls == AG_CLASS_PASS || strstr(name, "_v") || strstr(name, "_pt"))
+            continue; /* base names, and of those the ones that matter */
         for (cuuint64_t flags = 0; flags <= 2; flags += 2) {
             void *answer = NULL;
             if (AG_REAL(cuGetProcAddress_v2)(name, &answer, version, flags, NULL) != CUDA_SUCCESS)

@@ -91,3 +91,19 @@ generate() {
   stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/preload/generated/stubs.inc")
   [ "$(aarch64-linux-gnu-nm "$BATS_TEST_TMPDIR/stubs.o" | grep -c ' T cu')" -eq "$stubs" ]
 }
+
+@test "the library links for aarch64" {
+  compiler=aarch64-linux-gnu-gcc
+  command -v $compiler || skip "$compiler is not installed (Debian: gcc-aarch64-linux-gnu)"
+  echo '#include <dlfcn.h>' | $compiler -E - > /dev/null || skip "no C library for aarch64 (Debian: libc6-dev-arm64-cross)"
+  library="$BATS_TEST_TMPDIR/libautograph.so"
+  $compiler -shared -fPIC -O1 -fvisibility=hidden -ftls-model=initial-exec -Wall -Wextra -Werror \
+    -I "$AG_SOURCE" -isystem "$AG_CUDA_INCLUDE_DIR" -o "$library" \
+    "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/preload/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
+    "$AG_SOURCE/tests/preload/fake_capture.c" -Wl,-z,defs -Wl,-Bsymbolic \
+    -Wl,--version-script="$AG_SOURCE/preload/generated/exports.map"
+  exported=$(aarch64-linux-gnu-nm -D --defined-only "$library" | grep -c ' T ')
+  [ "$exported" -eq "$(grep -c '^    [a-z].*;$' "$AG_SOURCE/preload/generated/exports.map")" ]
+  # Tables of addresses are relocated relative to the library: nothing can be put in their place.
+  [ "$(aarch64-linux-gnu-readelf -rW "$library" | grep -c 'R_AARCH64_ABS64')" -eq 0 ]
+}
