@@ -568,11 +568,13 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     if (running) {
         struct ag_chunk *fits = other->num_chunks ? &other->chunks[s->chunk] : NULL;
         enum ag_do wanted = fits && fits->first == began ? treatment(s, fits) : AG_DO_EAGER;
-        if (wanted == doing || wanted == AG_DO_STAGE) {
+        bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_STAGE);
+        if (goes_on) {
             p->doing = wanted;
             s->stretch_began = stretch_began;
         }
-        if (deferred && p->doing != AG_DO_DEFER) {
+        /* p->doing may be that of a chunk which begins here: what is deferred is not part of it */
+        if (deferred && !(goes_on && wanted == AG_DO_DEFER)) {
             v->flush = deferred;
             failed(b);
             p->counts.mismatches++;

@@ -18,6 +18,7 @@ struct node {
 struct program {
     struct node nodes[NODES];
     uint64_t seed;
+    uint32_t visits;  /* of nodes */
     uint32_t trouble; /* one op in so many is disturbed; 0: never */
     struct rig *rig;
 };
@@ -65,7 +66,7 @@ static void emit(struct program *g, ag_key key)
 static void walk(struct program *g, uint32_t at, uint32_t depth)
 {
     const struct node *n = &g->nodes[at];
-    if (g->rig->ops > OPS || depth > 8)
+    if (g->rig->ops > OPS || depth > 8 || g->visits++ > 4 * OPS)
         return;
     switch (n->kind) {
     case OPS_RUN:
@@ -133,7 +134,7 @@ static void run_program(uint64_t seed)
     if (below(&g, 4) == 0)
         g.rig->decline_percent = below(&g, 100 - g.rig->fail_percent);
     g.trouble = below(&g, 2) ? 0 : 10 + below(&g, 300);
-    for (uint32_t i = 0; g.rig->ops < OPS && i < OPS; i++)
+    for (uint32_t i = 0; g.rig->ops < OPS && g.visits < 4 * OPS; i++)
         walk(&g, i % 3, 0);
     rig_close(g.rig);
 }
