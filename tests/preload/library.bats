@@ -2,7 +2,7 @@
 # What libautograph.so is as a file.
 
 setup() {
-  : "${AG_BUILD:?the build folder}" "${AG_SOURCE:?the source folder}"
+  : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_BUILD:=$BATS_TEST_DIRNAME/../../build}"
   library="${AG_LIBRARY:-$AG_BUILD/preload/libautograph.so}"
 }
 

@@ -2,7 +2,7 @@
 # What preload/ does in processes: with the library loaded, against a libcuda that records its calls.
 
 setup() {
-  : "${AG_BUILD:?the build folder}"
+  : "${AG_BUILD:=$BATS_TEST_DIRNAME/../../build}"
   bin="$AG_BUILD/tests/preload"
   told="$BATS_TEST_TMPDIR/told"
   export LD_LIBRARY_PATH="$bin/fake"

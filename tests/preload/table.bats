@@ -2,7 +2,7 @@
 # The table of entry points: the generator, its output, and the other architecture's assembly.
 
 setup() {
-  : "${AG_SOURCE:?the source folder}" "${AG_CUDA_INCLUDE_DIR:?where cuda.h is}"
+  : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_CUDA_INCLUDE_DIR:=/usr/local/cuda/include}"
   cuda="${AG_CUDA_INCLUDE_DIR%/include}"
   copy="$BATS_TEST_TMPDIR/preload"
 }
