@@ -85,12 +85,14 @@ class Check:
     errors_too: bool = False    # standard error is compared as well
     status: int = 0             # what it has to be, with and without the library
     timeout: float = 40.0
+    measures: bool = False      # must run alone
 
 
 def all_checks(folder, simulated):
     """Every check; `folder` is where the suite's own programs were built."""
     for case, status in FAULTS.items():
-        yield Check(f"fault: {case}", [f"{folder}/faults", case], status=status)
+        yield Check(f"fault: {case}", [f"{folder}/faults", case], status=status,
+                    measures=case == "spin")
     for case in ORDERS:
         yield Check(f"order: {case}", [f"{folder}/order", case])
     if simulated:

@@ -38,16 +38,18 @@ def loop_rows():
             eager_goal=2.3, graph_goal=0.85, graph_args=["--graph"])
         add("tiny, no sync", ["--sync=none"],
             eager_goal=3.0, graph_goal=0.95, graph_args=["--graph"])
-        add("tiny, no sync, changing arguments", ["--sync=none", "--changing"], eager_goal=1.9)
+        add("tiny, no sync, changing arguments", ["--sync=none", "--changing"], eager_goal=1.9,
+            quick=binding != "shared")
         add("20 tiny, sync per step, changing arguments", ["--sync=step", "--changing"],
-            eager_goal=1.9)
+            eager_goal=1.9, quick=False)
         add("500,000 elements, 20 + sync", ["--sync=step", "--size=500000"],
             eager_goal=1.6, graph_args=["--graph"])
         add("tiny, sync per kernel", ["--sync=kernel", "--steps=300"],
             eager_goal=0.99, repetitions=15, quick=False)
         add("legacy stream, 20 tiny, sync per step", ["--sync=step", "--stream=legacy"],
             quick=False)
-        add("never repeats", ["--sync=step", "--never-repeat"], eager_goal=0.99, repetitions=15)
+        add("never repeats", ["--sync=step", "--never-repeat"], eager_goal=0.99, repetitions=15,
+            quick=binding != "static")
         add("never repeats, no sync", ["--sync=none", "--never-repeat"],
             eager_goal=0.99, repetitions=15, quick=False)
         add("AUTOGRAPH=0", ["--sync=step"], eager_goal=0.99, repetitions=15,

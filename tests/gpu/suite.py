@@ -58,6 +58,7 @@ class Suite:
         self.results = []
         self.logs = []
         self.stop_at = float("inf")
+        self.workers = max(1, min(4, (os.cpu_count() or 1) // 2))
         self.base_env = dict(os.environ)
         for name in list(self.base_env):
             if name == "LD_PRELOAD" or name.startswith("AUTOGRAPH"):
@@ -129,15 +130,20 @@ class Suite:
         self.logs.append(f"===== {row.name}, eager again\n" + "".join(v.log() for v in variants))
         return not failure and len({v.result.get("checksum") for v in variants}) == 1
 
+    def compare(self, check):
+        if time.monotonic() > self.stop_at:
+            return {"row": check.name, "verdict": "skipped", "why": "out of time"}, ""
+        return checks.compare(check, self.base_env, self.preload_env())
+
     def check_behaviour(self):
-        """Faults, order, and programs without CUDA: compared by what they say."""
-        for check in checks.all_checks(self.args.build / "gpu", self.args.simulated):
-            if not self.wanted(check.name):
-                continue
-            if time.monotonic() > self.stop_at:
-                yield {"row": check.name, "verdict": "skipped", "why": "out of time"}
-            else:
-                entry, log = checks.compare(check, self.base_env, self.preload_env())
+        """Faults, order, and programs without CUDA: compared by what they say. Those that measure
+        something run alone, the others side by side."""
+        chosen = [check for check in checks.all_checks(self.args.build / "gpu", self.args.simulated)
+                  if self.wanted(check.name)]
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
+            alone = map(self.compare, (check for check in chosen if check.measures))
+            beside = (check for check in chosen if not check.measures)
+            for entry, log in chain(list(alone), pool.map(self.compare, beside)):
                 self.logs.append(log)
                 yield entry
 
@@ -158,7 +164,7 @@ class Suite:
         return row.name, covered, f"===== {row.name}, statistics\n{text}\n"
 
     def add_coverage(self, measured):
-        with ThreadPoolExecutor(max_workers=max(1, min(4, (os.cpu_count() or 1) // 2))) as pool:
+        with ThreadPoolExecutor(max_workers=self.workers) as pool:
             for name, covered, log in pool.map(self.coverage, measured):
                 self.logs.append(log)
                 for entry in self.results:
