@@ -57,9 +57,10 @@ static int spin(struct fault_loop *loop)
     for (int round = 0; round < ROUNDS; round++) {
         fault_steps(loop, round ? 3 : STEPS);
         uint32_t before = *loop->flag;
-        fault_begin_step(loop, 3);
+        int place = round % KERNELS; /* wherever a sequence may be cut */
+        fault_begin_step(loop, place);
         double start = ex_now_us();
-        CHECK(fault_launch(loop, 3, FAULT_RAISE_FLAG, SIZE));
+        CHECK(fault_launch(loop, place, FAULT_RAISE_FLAG, SIZE));
         while (*loop->flag == before) {
             if (ex_now_us() - start > 5e6) {
                 printf("round %d: nothing within 5 s of the launch\n", round);
