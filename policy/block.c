@@ -4,6 +4,8 @@
 #include <string.h>
 #include <errno.h>
 
+enum { SEEN_AGAIN_BONUS = 8 }; /* uses of other blocks, per block that is remembered */
+
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
     uint64_t power = 1, base = AG_MULTIPLIER;
@@ -221,20 +223,25 @@ void ag_block_drop_all(struct ag_policy *p)
     }
 }
 
-/* Oldest block that may go; those seen once go before those seen again. */
+/* A block seen again outlives blocks seen once, but not for ever: when the program has turned to
+ * other things it makes room for them. */
+static uint64_t worth(const struct ag_policy_state *s, const struct ag_block *block)
+{
+    uint64_t bonus = (uint64_t)s->config.max_blocks * SEEN_AGAIN_BONUS;
+    return block->last_use + (block->visits > 1 ? bonus : 0);
+}
+
+/* The block that may go and is worth least. */
 static struct ag_block *oldest(struct ag_policy_state *s, bool with_graphs)
 {
     struct ag_block *best = NULL;
     for (struct ag_entry *entry = s->by_id; entry; entry = entry->hh.next) {
         struct ag_block *block = &entry->block;
-        if (block == s->block || block_is_building(block))
+        if (block == s->block || block == s->keep || block_is_building(block))
             continue;
         if (with_graphs && !block->num_chunks)
             continue;
-        bool fresher = best && (with_graphs || (block->visits > 1) == (best->visits > 1)
-                                    ? block->last_use >= best->last_use
-                                    : block->visits > 1);
-        if (!fresher)
+        if (!best || worth(s, block) < worth(s, best))
             best = block;
     }
     return best;

@@ -339,15 +339,13 @@ static bool adopt_period(struct ag_policy *p, uint64_t now)
         uint64_t inside = f->end - began;
         if (inside < s->part.count) {
             uint32_t before = s->part.count - (uint32_t)inside;
-            struct ag_ref kept = ag_block_ref(block);
+            s->keep = block;
             struct ag_block *head = ag_block_add(p, s->part.data, before);
             if (head) {
                 visited(p, head);
                 ag_chain_learn(s, AG_CHAIN_PART, head, head->id);
             }
-            block = ag_block_get(s, kept);
-            if (!block)
-                return false; /* there was room for one of the two only */
+            s->keep = NULL;
         }
     }
     /* the ops since the loop began count for the segment, though not as a part */
@@ -509,11 +507,10 @@ static bool recognise(struct ag_policy *p, uint64_t now)
         for (uint32_t i = 0; i < s->part.count; i++)
             hash = ag_hash_add(hash, s->part.data[i]);
         s->part.hash = hash;
+        s->keep = b;
         end_part(p, NULL);
+        s->keep = NULL;
         s->cuts++;
-        b = ag_block_get(s, ref);
-        if (!b)
-            return false; /* evicted by the part */
     }
     p->counts.resyncs++;
     follow(p, b, at, now);

@@ -115,6 +115,7 @@ struct ag_policy_state {
 
     /* where we are */
     struct ag_block *block; /* followed, or NULL: observing */
+    struct ag_block *keep;  /* about to be followed: not evicted either */
     uint32_t chunk;         /* index of the chunk that the current stretch lies in */
     uint32_t from;          /* content before it in this part came through `part` */
     uint32_t pushed;        /* ops of the block before this index are in the history */

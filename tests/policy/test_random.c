@@ -139,6 +139,15 @@ static void run_program(uint64_t seed)
     rig_close(g.rig);
 }
 
+static uint64_t running;
+static int say_seed(void **state)
+{
+    (void)state;
+    if (running)
+        fprintf(stderr, "AG_SEED=%llu failed\n", (unsigned long long)running);
+    return 0;
+}
+
 static void test_random_programs(void **state)
 {
     (void)state;
@@ -146,14 +155,14 @@ static void test_random_programs(void **state)
     uint64_t seeds = text ? strtoull(text, NULL, 10) : 3000;
     uint64_t first = start ? strtoull(start, NULL, 10) : 1;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
-        if (start && seeds == 1)
-            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+        running = seed;
         run_program(seed);
     }
+    running = 0;
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_programs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_programs, say_seed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
