@@ -363,3 +363,13 @@ void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_
         visit(context, &entry->block);
     }
 }
+
+size_t ag_policy_memory(const struct ag_policy *p)
+{
+    const struct ag_policy_state *s = p->state;
+    size_t bytes = sizeof(*s) + s->part.capacity * sizeof(ag_key);
+    for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
+        bytes += sizeof(*e) + (e->block.len * 2 + 1) * sizeof(ag_key) +
+                 e->block.num_chunks * sizeof(struct ag_chunk);
+    return bytes;
+}

@@ -166,7 +166,11 @@ struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use);
 /* Forgets a block's graphs (hooks.drop on each chunk); the block stays known. Fails (false) while
  * one is being built or the block is being followed with ops deferred. */
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block);
-/* Forgets everything: keys have changed their meaning. Nothing may be deferred. */
+/* Bytes of host memory that the policy holds for this stream, graphs not counted. */
+size_t ag_policy_memory(const struct ag_policy *p);
+
+/* Forgets everything: keys have changed their meaning. Nothing may be deferred, and no chunk may
+ * be with the builder (the same holds for ag_policy_close()). */
 void ag_policy_forget(struct ag_policy *p);
 /* Calls `visit` for every known block. */
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_block *block),

@@ -16,6 +16,9 @@ struct record {
     uint16_t kind, arg_bytes;
 };
 
+/* measured: 2.8 KB on the device and 7.7 KB on the host for each node of a graph */
+enum { NODE_BYTES = 10500 };
+
 enum { KIND_LAUNCH = 1, KIND_LAUNCH_EX = 2, KIND_MEMSET = 3, KIND_CALLS = 100, MAX_STREAMS = 64 };
 
 struct stream {
@@ -24,18 +27,27 @@ struct stream {
     uint64_t first_replay; /* ops before it */
     ag_key deferred[AG_MAX_BLOCK_OPS];
     uint32_t num_deferred;
-    uint64_t built, graph_nodes;
+    uint64_t built, nodes_built;
 };
 
 static struct stream *streams[MAX_STREAMS];
 static int num_streams;
-static uint64_t dropped;
+static uint64_t live_nodes, peak_bytes;
 
 static void drop(void *context, struct ag_chunk *chunk)
 {
     (void)context;
     chunk->user = NULL;
-    dropped++;
+    live_nodes -= chunk->count;
+}
+
+static void measure_memory(void)
+{
+    uint64_t bytes = live_nodes * NODE_BYTES;
+    for (int i = 0; i < num_streams; i++)
+        bytes += ag_policy_memory(&streams[i]->policy);
+    if (bytes > peak_bytes)
+        peak_bytes = bytes;
 }
 
 static struct stream *stream_get(uint32_t id)
@@ -96,9 +108,11 @@ static void op(struct stream *s, const struct record *r)
             s->first_replay = s->policy.counts.ops;
     } else if (v.done) {
         s->built++;
-        s->graph_nodes += v.done->count;
+        s->nodes_built += v.done->count;
+        live_nodes += v.done->count;
         v.done->user = s;
         ag_policy_built(v.done, true);
+        measure_memory();
     }
 }
 
@@ -107,77 +121,136 @@ static void boundary(struct stream *s, uint64_t now)
     flush(s, ag_policy_boundary(&s->policy, now));
 }
 
-int main(int argc, char **argv)
+/* What becomes of a call: by its name, the way the library classes it. */
+enum call { CALL_BOUNDARY, CALL_OP, CALL_PASS, CALL_BARRIER };
+static unsigned char calls[65536];
+
+static struct record *load(FILE *in, int64_t *n)
 {
-    int64_t n;
-    if (fread(&n, sizeof(n), 1, stdin) != 1 || n <= 0 || n > (1 << 28))
-        return 2;
-    struct record *records = malloc((size_t)n * sizeof(*records));
-    if (!records || fread(records, sizeof(*records), (size_t)n, stdin) != (size_t)n)
-        return 2;
-    char line[256];
-    static unsigned char is_copy[65536], is_pass[65536], is_all[65536];
-    while (fgets(line, sizeof(line), stdin)) {
-        int number;
-        char name[200];
-        if (sscanf(line, "%d %199s", &number, name) == 2) {
-            is_copy[number & 65535] = !!strstr(name, "DtoD");
-            is_pass[number & 65535] = !strcmp(name, "cuEventQuery");
-            is_all[number & 65535] = !!strstr(name, "cuMemcpyDtoH_v2") ||
-                                     !!strstr(name, "CtxSync") || !!strstr(name, "cuMemFree_v2") ||
-                                     !!strstr(name, "EventSync");
-        }
+    char line[256], name[200];
+    int number;
+    if (fread(n, sizeof(*n), 1, in) != 1 || *n <= 0 || *n > (1 << 28))
+        return NULL;
+    struct record *records = malloc((size_t)*n * sizeof(*records));
+    if (!records || fread(records, sizeof(*records), (size_t)*n, in) != (size_t)*n) {
+        free(records);
+        return NULL;
     }
-    struct timespec t0, t1;
-    clock_gettime(CLOCK_MONOTONIC, &t0);
+    for (number = 0; number <= KIND_MEMSET; number++)
+        calls[number] = CALL_OP;
+    while (fgets(line, sizeof(line), in)) {
+        if (sscanf(line, "%d %199s", &number, name) != 2 || number < KIND_CALLS || number > 65535)
+            continue;
+        if (strstr(name, "DtoD"))
+            calls[number] = CALL_OP;
+        else if (!strcmp(name, "cuEventQuery"))
+            calls[number] = CALL_PASS;
+        else if (strstr(name, "cuMemcpyDtoH_v2") || strstr(name, "CtxSync") ||
+                 strstr(name, "cuMemFree_v2") || strstr(name, "EventSync"))
+            calls[number] = CALL_BARRIER;
+    }
+    return records;
+}
+
+static void play(const struct record *records, int64_t n)
+{
     for (int64_t i = 0; i < n; i++) {
         const struct record *r = &records[i];
         struct stream *s = stream_get(r->stream);
-        if (is_pass[r->kind])
-            continue;
-        if (r->kind <= KIND_MEMSET || is_copy[r->kind])
+        enum call call = calls[r->kind];
+        if (call == CALL_OP)
             op(s, r);
-        else if (is_all[r->kind] || r->stream == 0)
+        else if (call == CALL_BARRIER || (call == CALL_BOUNDARY && r->stream == 0))
             for (int k = 0; k < num_streams; k++)
                 boundary(streams[k], r->time_ns);
-        else
+        else if (call == CALL_BOUNDARY)
             boundary(s, r->time_ns);
     }
-    clock_gettime(CLOCK_MONOTONIC, &t1);
-    double ns = (t1.tv_sec - t0.tv_sec) * 1e9 + (t1.tv_nsec - t0.tv_nsec);
-    struct ag_policy_counts c = {0};
-    uint64_t first = UINT64_MAX, built = 0, nodes = 0;
+}
+
+struct totals {
+    struct ag_policy_counts c;
+    uint64_t first, built, nodes;
+};
+
+static struct totals add_up(void)
+{
+    struct totals t = {.first = UINT64_MAX};
     for (int k = 0; k < num_streams; k++) {
-        const struct ag_policy_counts *x = &streams[k]->policy.counts;
-        c.ops += x->ops;
-        c.replayed += x->replayed;
-        c.covered += x->covered;
-        c.flushed += x->flushed;
-        c.mismatches += x->mismatches;
-        c.switches += x->switches;
-        c.resyncs += x->resyncs;
-        c.periods += x->periods;
-        c.blocks += x->blocks;
-        c.evicted += x->evicted;
-        built += streams[k]->built;
-        nodes += streams[k]->graph_nodes;
-        if (streams[k]->first_replay < first)
-            first = streams[k]->first_replay;
+        const struct stream *s = streams[k];
+        const uint64_t *from = (const uint64_t *)&s->policy.counts;
+        uint64_t *to = (uint64_t *)&t.c;
+        for (size_t i = 0; i < sizeof(t.c) / sizeof(*to); i++)
+            to[i] += from[i];
+        t.built += s->built;
+        t.nodes += s->nodes_built;
+        if (s->first_replay < t.first)
+            t.first = s->first_replay;
     }
+    return t;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = "stream";
+    double at_least = 0, at_most = 100;
+    bool json = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--json"))
+            json = true;
+        else if (!strcmp(argv[i], "--at-least") && i + 1 < argc)
+            at_least = atof(argv[++i]);
+        else if (!strcmp(argv[i], "--at-most") && i + 1 < argc)
+            at_most = atof(argv[++i]);
+        else
+            name = argv[i];
+    }
+    int64_t n;
+    struct record *records = load(stdin, &n);
+    if (!records) {
+        fprintf(stderr, "replay_ops: standard input is not a recorded stream\n");
+        return 2;
+    }
+    struct timespec t0, t1;
+    clock_gettime(CLOCK_MONOTONIC, &t0);
+    play(records, n);
+    clock_gettime(CLOCK_MONOTONIC, &t1);
+    measure_memory();
+    struct totals t = add_up();
+    double ns = (double)(t1.tv_sec - t0.tv_sec) * 1e9 + (double)(t1.tv_nsec - t0.tv_nsec);
+    double ops = t.c.ops ? (double)t.c.ops : 1;
+    double replayed = 100 * (double)t.c.replayed / ops, covered = 100 * (double)t.c.covered / ops;
+    double flushed = 100 * (double)t.c.flushed / ops;
     printf(
-        "%-20s ops %llu replayed %.2f%% covered %.2f%% flushed %.2f%% first %llu mismatches %llu "
-        "switches %llu resyncs %llu periods %llu blocks %llu evicted %llu graphs %llu nodes %llu "
-        "ns/op %.1f\n",
-        argc > 1 ? argv[1] : "stream", (unsigned long long)c.ops, 100.0 * c.replayed / c.ops,
-        100.0 * c.covered / c.ops, 100.0 * c.flushed / c.ops, (unsigned long long)first,
-        (unsigned long long)c.mismatches, (unsigned long long)c.switches,
-        (unsigned long long)c.resyncs, (unsigned long long)c.periods, (unsigned long long)c.blocks,
-        (unsigned long long)c.evicted, (unsigned long long)built, (unsigned long long)nodes,
-        ns / n);
+        json
+            ? "{\"stream\": \"%s\", \"ops\": %llu, \"replayed_percent\": %.2f, "
+              "\"covered_percent\": %.2f, \"flushed_percent\": %.3f, \"first_replay\": %lld, "
+              "\"mismatches\": %llu, \"switches\": %llu, \"resyncs\": %llu, \"periods\": "
+              "%llu, \"blocks\": %llu, \"evicted\": %llu, \"graphs_built\": %llu, "
+              "\"nodes_built\": %llu, \"peak_memory_kb\": %llu, \"ns_per_op\": %.1f}\n"
+            : "%-20s ops %llu  replayed %.2f %%  covered %.2f %%  flushed %.3f %%  first replay at "
+              "%lld  mismatches %llu  switches %llu  resyncs %llu  periods %llu  blocks %llu  "
+              "evicted %llu  graphs %llu  nodes %llu  peak KB %llu  ns/op %.1f\n",
+        name, (unsigned long long)t.c.ops, replayed, covered, flushed, (long long)t.first,
+        (unsigned long long)t.c.mismatches, (unsigned long long)t.c.switches,
+        (unsigned long long)t.c.resyncs, (unsigned long long)t.c.periods,
+        (unsigned long long)t.c.blocks, (unsigned long long)t.c.evicted,
+        (unsigned long long)t.built, (unsigned long long)t.nodes,
+        (unsigned long long)peak_bytes / 1024, ns / (double)n);
     for (int k = 0; k < num_streams; k++) {
         ag_policy_close(&streams[k]->policy);
         free(streams[k]);
     }
     free(records);
+    if (replayed + covered < at_least) {
+        fprintf(stderr, "%s: %.2f %% of ops by graphs, at least %.2f %% wanted\n", name,
+                replayed + covered, at_least);
+        return 1;
+    }
+    if (flushed > at_most) {
+        fprintf(stderr, "%s: %.3f %% of ops flushed, at most %.2f %% wanted\n", name, flushed,
+                at_most);
+        return 1;
+    }
     return 0;
 }
