@@ -10,7 +10,7 @@ static struct {
     int references;
     unsigned int flags;
 } primary[MAX_DEVICES];
-static struct sim_context *all[256]; /* live contexts, for device-wide questions */
+static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sim_context *stack[STACK_DEPTH];
 static _Thread_local int depth;
 static _Atomic uint64_t next_id = 1;
@@ -30,13 +30,6 @@ CUresult sim_context_new(int device, unsigned int flags, bool is_primary, struct
     ctx->limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
     pthread_mutex_init(&ctx->lock, NULL);
     ctx->legacy = sim_stream_new(ctx, 0, 0, true);
-    pthread_mutex_lock(&sim_lock);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!all[i]) {
-            all[i] = ctx;
-            break;
-        }
-    pthread_mutex_unlock(&sim_lock);
     *out = ctx;
     return CUDA_SUCCESS;
 }
@@ -44,11 +37,6 @@ CUresult sim_context_new(int device, unsigned int flags, bool is_primary, struct
 void sim_context_destroy(struct sim_context *ctx)
 {
     sim_context_wait(ctx);
-    pthread_mutex_lock(&sim_lock);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] == ctx)
-            all[i] = NULL;
-    pthread_mutex_unlock(&sim_lock);
     pthread_mutex_lock(&ctx->lock);
     struct sim_stream *s = ctx->streams;
     ctx->streams = NULL;
@@ -56,8 +44,10 @@ void sim_context_destroy(struct sim_context *ctx)
     for (struct sim_stream *next; s; s = next) {
         next = s->next;
         sim_stream_stop(s);
-        sim_object_destroy(s, SIM_STREAM);
+        if (!s->ghost)
+            sim_object_destroy(s, SIM_STREAM);
     }
+    sim_module_release_context(ctx);
     sim_mem_release_context(ctx);
     sim_object_destroy(ctx, SIM_CONTEXT);
     if (depth && stack[depth - 1] == ctx)
@@ -132,16 +122,15 @@ SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, devi
         return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     CUresult r = CUDA_SUCCESS;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&primary_lock);
     if (!primary[device].ctx)
         r = sim_context_new(device, primary[device].flags, true, &primary[device].ctx);
     if (r == CUDA_SUCCESS) {
         primary[device].references++;
         *out = (CUcontext)primary[device].ctx;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&primary_lock);
     return r;
 }
 
@@ -156,20 +145,25 @@ SIM_API(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
+    CUresult r = CUDA_SUCCESS;
+    pthread_mutex_lock(&primary_lock);
     if (!primary[device].references)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (--primary[device].references == 0)
+        r = CUDA_ERROR_INVALID_CONTEXT;
+    else if (--primary[device].references == 0)
         drop_primary(device);
-    return CUDA_SUCCESS;
+    pthread_mutex_unlock(&primary_lock);
+    return r;
 }
 
 SIM_API(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&primary_lock);
     if (primary[device].ctx)
         drop_primary(device);
     primary[device].references = 0;
+    pthread_mutex_unlock(&primary_lock);
     return CUDA_SUCCESS;
 }
 
@@ -178,10 +172,12 @@ SIM_API(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&primary_lock);
     if (flags)
         *flags = primary[device].flags;
     if (active)
         *active = primary[device].ctx != NULL;
+    pthread_mutex_unlock(&primary_lock);
     return CUDA_SUCCESS;
 }
 
@@ -189,7 +185,9 @@ SIM_API(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned int flags), (d
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&primary_lock);
     primary[device].flags = flags;
+    pthread_mutex_unlock(&primary_lock);
     return CUDA_SUCCESS;
 }
 

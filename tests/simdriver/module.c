@@ -18,6 +18,7 @@ struct global {
 };
 struct sim_module { /* a CUmodule, or a CUlibrary */
     struct sim_object object;
+    struct sim_module *next; /* of all modules */
     struct sim_context *ctx; /* NULL for a library */
     char (*names)[96];       /* of the kernels; none: whatever is registered */
     unsigned int name_count;
@@ -25,6 +26,8 @@ struct sim_module { /* a CUmodule, or a CUlibrary */
     struct global *globals;
     struct sim_module *twin; /* the module of a library */
 };
+
+static struct sim_module *modules;
 
 static bool add_name(struct sim_module *m, const char *name, size_t length)
 {
@@ -45,7 +48,7 @@ static bool parse_text(struct sim_module *m, struct sim_context *ctx, const char
         if (sscanf(line, "kernel %95s", word) == 1) {
             if (!sim_code_find(word) || !add_name(m, word, strlen(word)))
                 return false;
-        } else if (sscanf(line, "global %95s %zu", word, &bytes) == 2) {
+        } else if (ctx && sscanf(line, "global %95s %zu", word, &bytes) == 2) {
             struct global *g = calloc(1, sizeof *g);
             if (!g)
                 return false;
@@ -119,8 +122,40 @@ static CUresult load(enum sim_kind kind, struct sim_context *ctx, const char *im
         module_free(m, kind);
         return text ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_INVALID_PTX;
     }
+    if (kind == SIM_MODULE) {
+        pthread_mutex_lock(&sim_lock);
+        m->next = modules;
+        modules = m;
+        pthread_mutex_unlock(&sim_lock);
+    }
     *out = m;
     return CUDA_SUCCESS;
+}
+
+static void unlist(struct sim_module *m)
+{
+    pthread_mutex_lock(&sim_lock);
+    for (struct sim_module **p = &modules; *p; p = &(*p)->next)
+        if (*p == m) {
+            *p = m->next;
+            break;
+        }
+    pthread_mutex_unlock(&sim_lock);
+}
+
+void sim_module_release_context(struct sim_context *ctx)
+{
+    for (;;) {
+        pthread_mutex_lock(&sim_lock);
+        struct sim_module *m = modules;
+        while (m && m->ctx != ctx)
+            m = m->next;
+        pthread_mutex_unlock(&sim_lock);
+        if (!m)
+            return;
+        unlist(m);
+        module_free(m, SIM_MODULE);
+    }
 }
 
 static CUresult load_file(enum sim_kind kind, struct sim_context *ctx, const char *path, void **out)
@@ -195,6 +230,7 @@ SIM_API(cuModuleUnload, (CUmodule handle), (handle))
     if (!sim_object_is(handle, SIM_MODULE))
         return CUDA_ERROR_INVALID_HANDLE;
     sim_context_wait(ctx);
+    unlist((struct sim_module *)handle);
     module_free((struct sim_module *)handle, SIM_MODULE);
     return CUDA_SUCCESS;
 }
@@ -402,4 +438,47 @@ SIM_API(cuModuleGetGlobal_v2,
             return CUDA_SUCCESS;
         }
     return CUDA_ERROR_NOT_FOUND;
+}
+
+SIM_API(cuLibraryGetGlobal,
+        (CUdeviceptr * address, size_t *bytes, CUlibrary handle, const char *name),
+        (address, bytes, handle, name))
+{
+    (void)address;
+    (void)bytes;
+    /* Globals are the modules' here: an image with `global` lines does not load as a library. */
+    if (!name)
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_object_is(handle, SIM_LIBRARY) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Handles of the names that the image lists. */
+static CUresult enumerate(struct sim_module *m, enum sim_kind kind, void **out, unsigned int room)
+{
+    for (unsigned int i = 0; i < room && i < m->name_count; i++) {
+        CUresult r = get(m, kind, m->names[i], &out[i]);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuModuleEnumerateFunctions, (CUfunction * out, unsigned int room, CUmodule handle),
+        (out, room, handle))
+{
+    if (room && !out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_object_is(handle, SIM_MODULE))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return enumerate((struct sim_module *)handle, SIM_FUNCTION, (void **)out, room);
+}
+
+SIM_API(cuLibraryEnumerateKernels, (CUkernel * out, unsigned int room, CUlibrary handle),
+        (out, room, handle))
+{
+    if (room && !out)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_object_is(handle, SIM_LIBRARY))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return enumerate((struct sim_module *)handle, SIM_KERNEL, (void **)out, room);
 }

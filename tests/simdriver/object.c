@@ -12,6 +12,7 @@ static const char *const kind_names[SIM_KIND_COUNT] = {
     [SIM_KERNEL] = "kernel",   [SIM_GRAPH] = "graph",      [SIM_NODE] = "node",
     [SIM_EXEC] = "exec",       [SIM_POOL] = "memory pool", [SIM_ALLOCATION] = "allocation",
 };
+static struct sim_object *all;
 static struct sim_object *destroyed[SIM_KIND_COUNT];
 static _Atomic int64_t alive[SIM_KIND_COUNT];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,22 +22,39 @@ void sim_object_count(enum sim_kind kind, int delta)
     atomic_fetch_add(&alive[kind], delta);
 }
 
-void *sim_object_new(enum sim_kind kind, size_t size)
+void *sim_object_take(enum sim_kind kind)
 {
     struct sim_object *object = NULL;
+    if (!sim_settings.reuse_handles)
+        return NULL;
     pthread_mutex_lock(&lock);
-    if (sim_settings.reuse_handles && kind != SIM_STREAM && kind != SIM_CONTEXT &&
-        destroyed[kind]) {
+    if (destroyed[kind]) {
         object = destroyed[kind];
         destroyed[kind] = object->next;
-        memset((char *)object + sizeof *object, 0, size - sizeof *object);
+        object->next = NULL;
+        atomic_store(&object->state, SIM_LIVE | (uint32_t)kind);
+        sim_object_count(kind, 1);
     }
     pthread_mutex_unlock(&lock);
-    if (!object)
-        object = calloc(1, size);
+    return object;
+}
+
+void *sim_object_new(enum sim_kind kind, size_t size)
+{
+    /* Streams and contexts have threads and locks in them: what they were must be kept. */
+    struct sim_object *object =
+        kind == SIM_STREAM || kind == SIM_CONTEXT ? NULL : sim_object_take(kind);
+    if (object) {
+        memset((char *)object + sizeof *object, 0, size - sizeof *object);
+        return object;
+    }
+    object = calloc(1, size);
     if (!object)
         return NULL;
-    object->next = NULL;
+    pthread_mutex_lock(&lock);
+    object->all = all;
+    all = object;
+    pthread_mutex_unlock(&lock);
     atomic_store(&object->state, SIM_LIVE | (uint32_t)kind);
     sim_object_count(kind, 1);
     return object;

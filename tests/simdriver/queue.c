@@ -121,9 +121,12 @@ static bool start_worker(struct sim_stream *s)
     return s->worker;
 }
 
-/* The worker ends when it has run what there is; the stream object stays. */
+/* The worker ends when it has run what there is; the stream object stays. One whose handle may be
+ * given out again keeps its worker. */
 void sim_stream_stop(struct sim_stream *s)
 {
+    if (sim_settings.reuse_handles)
+        return;
     pthread_mutex_lock(&s->lock);
     s->stopping = true;
     pthread_cond_broadcast(&s->changed);

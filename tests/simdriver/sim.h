@@ -130,9 +130,13 @@ enum sim_kind {
 struct sim_object {
     _Atomic uint32_t state;  /* kind | SIM_LIVE, or kind alone once destroyed */
     struct sim_object *next; /* destroyed objects of one kind */
+    struct sim_object *all;  /* every object, so that leak checkers see them as reachable */
 };
 #define SIM_LIVE 0x51a00000u
 void *sim_object_new(enum sim_kind kind, size_t size);
+/* Under SIMCUDA_HANDLES=reuse: the object destroyed last, live again with its contents; else NULL.
+ */
+void *sim_object_take(enum sim_kind kind);
 void sim_object_destroy(void *object, enum sim_kind kind);
 /* Whether a handle names a live object of that kind. A destroyed one is reported as misuse. */
 bool sim_object_is(const void *handle, enum sim_kind kind);
@@ -294,6 +298,7 @@ struct sim_stream {
     unsigned int flags; /* CU_STREAM_NON_BLOCKING */
     int priority;
     bool legacy;
+    bool ghost;              /* destroyed, in the context's list until its work is done */
     struct sim_stream *next; /* in the context */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -357,8 +362,10 @@ struct sim_function { /* a CUfunction, or a CUkernel: the object's kind tells */
     struct sim_function *next;
     struct sim_function *twin; /* the CUfunction of a CUkernel */
     int max_dynamic_shared;
-    int attributes[CU_FUNC_ATTRIBUTE_MAX];
+    _Atomic int attributes[CU_FUNC_ATTRIBUTE_MAX];
 };
+/* Modules that are still loaded go with their context. */
+void sim_module_release_context(struct sim_context *ctx);
 const struct sim_code *sim_code_find(const char *name);
 void sim_code_builtin(void);
 /* A handle as launches take it: either kind. */

@@ -5,20 +5,42 @@
 
 static _Atomic uint64_t next_id = 1;
 
+static void unlist(struct sim_stream *s)
+{
+    pthread_mutex_lock(&s->ctx->lock);
+    for (struct sim_stream **p = &s->ctx->streams; *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            break;
+        }
+    pthread_mutex_unlock(&s->ctx->lock);
+}
+
 struct sim_stream *sim_stream_new(struct sim_context *ctx, unsigned int flags, int priority,
                                   bool legacy)
 {
-    struct sim_stream *s = sim_object_new(SIM_STREAM, sizeof *s);
-    if (!s)
-        abort();
+    struct sim_stream *s = sim_object_take(SIM_STREAM);
+    if (s) { /* it comes with its worker, and with what it may still have to run */
+        unlist(s);
+    } else {
+        s = sim_object_new(SIM_STREAM, sizeof *s);
+        if (!s)
+            abort();
+        pthread_mutex_init(&s->lock, NULL);
+        pthread_cond_init(&s->changed, NULL);
+    }
     s->ctx = ctx;
     s->flags = flags;
     s->priority = priority;
     s->legacy = legacy;
+    s->ghost = false;
     s->id = atomic_fetch_add(&next_id, 1);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
     pthread_mutex_lock(&ctx->lock);
+    for (struct sim_stream **p = &ctx->streams; *p;)
+        if ((*p)->ghost && sim_stream_done(*p))
+            *p = (*p)->next;
+        else
+            p = &(*p)->next;
     s->next = ctx->streams;
     ctx->streams = s;
     pthread_mutex_unlock(&ctx->lock);
@@ -95,21 +117,9 @@ static CUresult destroy(CUstream handle)
         return CUDA_ERROR_INVALID_HANDLE;
     if (atomic_load(&s->capture))
         sim_capture_drop(s);
-    struct sim_context *ctx = s->ctx;
-    uint64_t seq = atomic_load(&s->submitted);
-    struct sim_op marker = {.kind = SIM_OP_EMPTY};
-    if (seq && !(s->flags & CU_STREAM_NON_BLOCKING) && !sim_stream_done(s) &&
-        !atomic_load(&sim_captures)) {
-        /* The legacy stream must still be ordered behind it once it has left the list. */
-        sim_submit(ctx->legacy, &marker, NULL);
-    }
-    pthread_mutex_lock(&ctx->lock);
-    for (struct sim_stream **p = &ctx->streams; *p; p = &(*p)->next)
-        if (*p == s) {
-            *p = s->next;
-            break;
-        }
-    pthread_mutex_unlock(&ctx->lock);
+    pthread_mutex_lock(&s->ctx->lock);
+    s->ghost = true; /* what waits for the context, or for blocking streams, waits for it too */
+    pthread_mutex_unlock(&s->ctx->lock);
     sim_stream_stop(s);
     sim_object_destroy(s, SIM_STREAM);
     return CUDA_SUCCESS;
