@@ -20,7 +20,11 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, unsigned int flags, i
                                   bool legacy)
 {
     struct sim_stream *s = sim_object_take(SIM_STREAM);
-    if (s) { /* it comes with its worker, and with what it may still have to run */
+    if (s && !sim_stream_done(s)) { /* its work still reads it */
+        sim_object_destroy(s, SIM_STREAM);
+        s = NULL;
+    }
+    if (s) { /* with its worker */
         unlist(s);
     } else {
         s = sim_object_new(SIM_STREAM, sizeof *s);

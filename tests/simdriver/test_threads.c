@@ -126,10 +126,9 @@ static void handles_come_back_when_asked(void **state)
     CHECK(ag_prog_launch(ag_prog_function(module, "spin_us"), s, (void *[]){&(int){2000}}));
     CHECK(ag_prog_hash(hash, s, x, 1));
     CHECK(cuStreamDestroy_v2(s));
+    CHECK(cuCtxSynchronize()); /* waits for a destroyed stream's work too */
     CHECK(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
     assert_true((s == t) == reuse);
-    if (!reuse)
-        CHECK(cuCtxSynchronize()); /* waits for a destroyed stream's work too */
     CHECK(ag_prog_hash(hash, t, x, 2));
     CHECK(cuCtxSynchronize());
     CHECK(cuStreamDestroy_v2(t));
