@@ -1,5 +1,6 @@
 /* graph.c - the structure of graphs: creation, nodes, edges, clones. */
 #include "sim.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -369,4 +370,24 @@ SIM_API(cuGraphDestroyNode, (CUgraphNode handle), (handle))
     node_free(n);
     pthread_mutex_unlock(&sim_lock);
     return CUDA_SUCCESS;
+}
+
+SIM_API(cuGraphDebugDotPrint, (CUgraph graph, const char *path, unsigned int flags),
+        (graph, path, flags))
+{
+    (void)flags;
+    FILE *out = path && sim_object_is(graph, SIM_GRAPH) ? fopen(path, "w") : NULL;
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_graph *g = (struct sim_graph *)graph;
+    fprintf(out, "digraph dot {\n");
+    for (unsigned int i = 0; i < g->count; i++) {
+        const struct sim_op *op = &g->nodes[i]->op;
+        fprintf(out, "\"%u\" [label=\"%s\"];\n", i,
+                op->kind == SIM_OP_KERNEL ? op->launch.code->name : "");
+        for (unsigned int k = 0; k < g->nodes[i]->from_count; k++)
+            fprintf(out, "\"%u\" -> \"%u\";\n", g->nodes[i]->from[k]->index, i);
+    }
+    fprintf(out, "}\n");
+    return fclose(out) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }

@@ -398,3 +398,19 @@ SIM_API(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdat
     info->errorFromNode = NULL;
     return update(exec, graph, &info->errorNode, &info->result);
 }
+
+SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p),
+        (exec, node, p))
+{
+    struct sim_op op = {0};
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (!p)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (p->type == CU_GRAPH_NODE_TYPE_KERNEL) /* _v3 has the layout of _v2 */
+        return replace_kernel(exec, node, (const CUDA_KERNEL_NODE_PARAMS *)&p->kernel);
+    if (p->type == CU_GRAPH_NODE_TYPE_MEMSET)
+        r = sim_op_from_memset_params(&op, (const CUDA_MEMSET_NODE_PARAMS *)&p->memset);
+    else if (p->type == CU_GRAPH_NODE_TYPE_MEMCPY)
+        r = sim_op_from_copy_params(&op, &p->memcpy.copyParams);
+    return r == CUDA_SUCCESS ? replace(exec, node, &op) : r;
+}
