@@ -13,8 +13,18 @@ static uint64_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t la
 static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *block)
 {
     unsigned int i = context & (AG_CHAIN - 1);
-    s->chain.entries[i].context = context;
-    s->chain.entries[i].next = ag_block_ref(block);
+    struct ag_ref ref = ag_block_ref(block);
+    struct ag_link *link = &s->chain.entries[i];
+    if (link->context == context && ag_block_get(s, link->next) && link->next.slot != ref.slot) {
+        if (link->sure) { /* once is not enough to change a habit */
+            link->sure = false;
+            return;
+        }
+    } else {
+        link->sure = link->context == context;
+    }
+    link->context = context;
+    link->next = ref;
 }
 
 static struct ag_block *get(struct ag_policy_state *s, uint64_t context)

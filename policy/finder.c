@@ -8,6 +8,8 @@
 #include "policy/internal.h"
 #include <string.h>
 
+enum { ODD_IN_A_ROW = 16, OPS_PER_ODD = 64 };
+
 static uint64_t gram_power(void)
 {
     uint64_t power = 1;
@@ -37,7 +39,15 @@ static void guess_again(struct ag_finder *f)
         held(f, f->index[i].position - 1) && f->index[i].position < f->end) {
         f->guess = f->index[i].position;
         f->guessing = true;
+        f->odd = f->odd_in_a_row = 0;
     }
+}
+
+/* An op that differs in every turn of a long loop is no reason to lose the loop. */
+static bool tolerated(const struct ag_finder *f)
+{
+    return held(f, f->guess) && f->odd_in_a_row < ODD_IN_A_ROW &&
+           f->run >= (uint64_t)(f->odd + 1) * OPS_PER_ODD;
 }
 
 /* One key, without touching the index. */
@@ -47,6 +57,12 @@ static void append(struct ag_finder *f, ag_key key, uint64_t power)
         if (held(f, f->guess) && at(f, f->guess) == key) {
             f->guess++;
             f->run++;
+            f->odd_in_a_row = 0;
+        } else if (tolerated(f)) {
+            f->guess++;
+            f->run++;
+            f->odd++;
+            f->odd_in_a_row++;
         } else {
             f->guessing = false;
             f->run = 0;
@@ -93,19 +109,23 @@ void ag_finder_boundary(struct ag_finder *f)
     f->run = 0;
 }
 
-uint32_t ag_finder_period(const struct ag_finder *f, uint64_t *began)
+uint32_t ag_finder_period(const struct ag_finder *f)
 {
-    if (!f->guessing)
+    if (!f->guessing || f->odd_in_a_row)
         return 0;
     uint64_t period = f->end - f->guess;
     if (period == 0 || period > AG_MAX_BLOCK_OPS / 2 || f->run < period || f->run < 8)
         return 0;
-    /* where did it begin to repeat? */
-    uint64_t first = f->end - period;
+    return (uint32_t)period;
+}
+
+uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period)
+{
+    uint64_t run = f->run < AG_RING - period ? f->run : AG_RING - period;
+    uint64_t first = f->end - period - run;
     while (first > f->floor && held(f, first - 1) && at(f, first - 1) == at(f, first - 1 + period))
         first--;
-    *began = first;
-    return (uint32_t)period;
+    return first;
 }
 
 void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block)

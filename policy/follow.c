@@ -22,11 +22,13 @@ enum {
     MERGE_STREAK = 8, /* repetitions in a row before several are merged in one block */
     MERGE_OPS = 64,   /* ops that a merged block may have */
     SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
-    MIN_TRIES = 16,   /* before a block that fails often is let cool down */
-    COOL_VISITS = 64, /* for so many visits */
-    AWAKE_OPS = 8192, /* without a repetition, before the observer naps */
-    FIRST_NAP = 4096, /* ops */
-    LONGEST_NAP = 65536,
+    MIN_FAILS = 4,    /* before a chunk that fails often is let cool down */
+    COOL_VISITS = 64, /* of its block */
+    AWAKE_OPS =
+        40960, /* without a repetition, before the observer naps: two of the longest blocks */
+    FIRST_NAP = 8192, /* ops; every nap is twice as long as the one before ... */
+    LONGEST_NAP = 262144,
+    AWAKE_SHARE = 6, /* ... and the observer then stays awake for one sixth of that */
     LAUNCH_NS =
         2500, /* host time of an eager launch, taken off the observed gap (FACTS: 2.5-3.9 us) */
 };
@@ -53,7 +55,7 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     struct ag_block *b = chunk->block;
     switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
     case AG_CHUNK_READY:
-        return b->visits < b->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
+        return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
         if (b->visits < chunk->retry_at)
             return AG_DO_EAGER;
@@ -64,6 +66,11 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     default:
         return AG_DO_EAGER;
     }
+}
+
+static bool is_ready(struct ag_chunk *chunk)
+{
+    return atomic_load_explicit(&chunk->state, memory_order_acquire) == AG_CHUNK_READY;
 }
 
 /* The stretch that begins at `at` of the followed block. */
@@ -224,14 +231,16 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
 /* ---- backing off ------------------------------------------------------------------------------
  */
 
-static void failed(struct ag_block *b)
+/* What was deferred for the current chunk must be submitted eagerly. A chunk with which that
+ * happens often is let cool down; the other chunks of its block go on. */
+static void failed(struct ag_chunk *chunk)
 {
-    b->fails++;
-    if (b->tries >= MIN_TRIES) {
-        if (b->fails * 3 > b->tries)
-            b->cold_until = b->visits + COOL_VISITS;
-        b->tries /= 2;
-        b->fails /= 2;
+    chunk->block->fails++;
+    chunk->fails++;
+    if (chunk->fails >= MIN_FAILS) {
+        if (chunk->fails * 4 > chunk->hits)
+            chunk->cold_until = chunk->block->visits + COOL_VISITS;
+        chunk->hits = chunk->fails = 0;
     }
 }
 
@@ -246,7 +255,8 @@ static void nap(struct ag_policy *p)
     p->dormant = s->sleep;
     p->counts.dormant += s->sleep;
     s->slept = true;
-    s->unproductive = s->sleep / 4 > AWAKE_OPS ? 0 : AWAKE_OPS - s->sleep / 4;
+    uint32_t awake = s->sleep / AWAKE_SHARE;
+    s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
 static void wake(struct ag_policy *p)
@@ -315,16 +325,25 @@ static bool inside_known_period(const struct ag_policy_state *s, uint32_t period
     return period % unit == 0 && (uint64_t)b->streak * b->len >= period;
 }
 
+/* A loop of this period was left a few ops ago and may go on. */
+static bool finding_back(struct ag_policy_state *s, uint32_t period)
+{
+    struct ag_block *b = ag_block_get(s, s->departed);
+    return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
+}
+
 /* Looks whether the history has just repeated a whole period; if so enters its block. All ops that
  * were seen are in the history. */
 static bool adopt_period(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_finder *f = &s->finder;
-    uint64_t began;
-    uint32_t period = ag_finder_period(f, &began);
-    if (!period || inside_known_period(s, period))
+    uint32_t period = ag_finder_period(f);
+    if (s->block && s->finder.run < 2 * (uint64_t)period)
+        return false; /* what is followed already needs better evidence */
+    if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
+    uint64_t began = ag_finder_began(f, period);
     uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
     uint32_t at = (uint32_t)((f->end - began) % ((uint64_t)period * times));
     struct ag_block *block = repeat(p, began, period, times);
@@ -430,6 +449,7 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
             ag_chunk_publish(s, chunk);
             p->counts.replayed += chunk->count;
             b->tries++;
+            chunk->hits++;
             if (now > s->stretch_began)
                 learn_gap(s, (now - s->stretch_began) / chunk->count);
         } else {
@@ -529,10 +549,10 @@ static void observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_ver
     s->unproductive++;
     ag_keys_push(&s->part, key);
     ag_finder_push(&s->finder, key);
-    if (now > s->last_op && now - s->last_op > LAUNCH_NS)
-        learn_gap(s, now - s->last_op - LAUNCH_NS);
-    else if (now > s->last_op)
-        learn_gap(s, 100);
+    if (now > s->last_op) {
+        uint64_t apart = now - s->last_op, launch = p->launch_ns ? p->launch_ns : LAUNCH_NS;
+        learn_gap(s, apart > launch + 100 ? apart - launch : 100);
+    }
     s->last_op = now;
     if (realign(p, key, now) || adopt_period(p, now) || recognise(p, now))
         return;
@@ -555,6 +575,7 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     bool running = b && doing != AG_DO_EAGER && at > b->chunks[s->chunk].first;
     uint32_t began = running ? b->chunks[s->chunk].first : at;
     uint64_t stretch_began = s->stretch_began;
+    struct ag_chunk *left = running ? &b->chunks[s->chunk] : NULL;
     if (b) {
         into_history(s, at);
         b->streak = 0;
@@ -564,7 +585,11 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     s->pure = true;
     if (running) {
         struct ag_chunk *fits = other->num_chunks ? &other->chunks[s->chunk] : NULL;
-        enum ag_do wanted = fits && fits->first == began ? treatment(s, fits) : AG_DO_EAGER;
+        bool alike = fits && fits->first == began;
+        enum ag_do wanted = alike ? treatment(s, fits) : AG_DO_EAGER;
+        /* a chunk that cools down is not entered, but what is deferred already may go on in it */
+        if (alike && doing == AG_DO_DEFER && is_ready(fits))
+            wanted = AG_DO_DEFER;
         bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_STAGE);
         if (goes_on) {
             p->doing = wanted;
@@ -573,12 +598,55 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
         /* p->doing may be that of a chunk which begins here: what is deferred is not part of it */
         if (deferred && !(goes_on && wanted == AG_DO_DEFER)) {
             v->flush = deferred;
-            failed(b);
+            if (!alike) /* else there will be a graph for it soon */
+                failed(left);
             p->counts.mismatches++;
         }
     }
     if (at)
         p->counts.switches++;
+    return true;
+}
+
+/* Between two boundaries, work that is known follows on work that has just ended: a loop that was
+ * left behind a whole turn, or a part that came to its end. The part ends here, and the block that
+ * begins with this op is followed from its first op. */
+static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_block *b = s->block, *after, *predicted;
+    uint32_t at = b ? position(p) : 0, deferred = ag_policy_deferred(p);
+    if (!at || !s->pure)
+        return false;
+    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    bool turn = b->periodic && at % unit == 0;
+    bool ended = at == b->len && s->cuts;
+    struct ag_block *part = turn ? NULL : ended ? b : ag_block_find(s, b->prefix[at], at);
+    if (!turn && (!part || !(s->cuts || b->periodic)))
+        return false;
+    after = ag_block_candidate(s, key, 0, 0, key);
+    if (!after)
+        return false;
+    if (deferred) {
+        v->flush = deferred;
+        failed(&s->block->chunks[s->chunk]);
+        p->counts.mismatches++;
+    }
+    into_history(s, at);
+    s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
+    s->segment_len += at;
+    if (turn) {
+        s->looped += at;
+        ag_chain_learn(s, AG_CHAIN_PART, NULL, ag_content_id(b->prefix[unit], unit));
+    } else {
+        visited(p, part);
+        ag_chain_learn(s, AG_CHAIN_PART, part, part->id);
+    }
+    b->streak = 0;
+    s->cuts++;
+    s->departed.serial = 0;
+    predicted = ag_chain_predict(s, AG_CHAIN_PART);
+    follow(p, predicted && predicted->keys[0] == key ? predicted : after, 0, now);
     return true;
 }
 
@@ -601,7 +669,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
-    if (switch_block(p, key, now, v)) {
+    if (switch_block(p, key, now, v) || next_part(p, key, now, v)) {
         s->idle = false;
         advance(p, now, v);
         return;
@@ -611,7 +679,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         uint32_t deferred = ag_policy_deferred(p), at = position(p);
         if (deferred) {
             v->flush = deferred;
-            failed(s->block);
+            failed(&s->block->chunks[s->chunk]);
             p->counts.mismatches++;
         }
         if (at && at < s->block->len) {
@@ -629,7 +697,7 @@ uint32_t ag_policy_break(struct ag_policy *p)
 {
     uint32_t deferred = ag_policy_deferred(p);
     if (deferred) {
-        failed(p->state->block);
+        failed(&p->state->block->chunks[p->state->chunk]);
         p->doing = AG_DO_EAGER;
     }
     return deferred;
@@ -649,7 +717,7 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
     if (s->idle && !(s->block && position(p)))
         return 0;
     if (deferred) {
-        failed(s->block);
+        failed(&s->block->chunks[s->chunk]);
         p->counts.mismatches++;
     }
     struct ag_ref stayed = ag_block_ref(s->block);

@@ -82,7 +82,9 @@ struct ag_finder {
     uint64_t gram;  /* hash of the last AG_GRAM keys */
     uint64_t floor; /* nothing before this position counts (last real boundary) */
     uint64_t guess; /* position that predicts the next op */
-    uint64_t run;   /* ops that the guess has predicted in a row */
+    uint64_t run;   /* ops that the guess has predicted, but for ... */
+    uint32_t odd;   /* ... so many that were others in the same place, */
+    uint32_t odd_in_a_row;
     bool guessing;
     struct {
         uint32_t tag;
@@ -95,11 +97,14 @@ struct ag_finder {
     } anchors[AG_INDEX];
 };
 
+struct ag_link {
+    uint64_t context;
+    struct ag_ref next;
+    bool sure; /* it was right the last time */
+};
+
 struct ag_chain {
-    struct {
-        uint64_t context;
-        struct ag_ref next;
-    } entries[AG_CHAIN];
+    struct ag_link entries[AG_CHAIN];
 };
 
 struct ag_policy_state {
@@ -179,8 +184,9 @@ struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind 
 void ag_finder_push(struct ag_finder *f, ag_key key);
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
 void ag_finder_boundary(struct ag_finder *f);
-/* Period in ops that the history has just repeated, and where the loop began; 0 if none. */
-uint32_t ag_finder_period(const struct ag_finder *f, uint64_t *began);
+/* Period in ops that the history has just repeated, 0 if none; and where that loop began. */
+uint32_t ag_finder_period(const struct ag_finder *f);
+uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period);
 void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block);
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position);
 

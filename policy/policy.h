@@ -45,10 +45,13 @@ struct ag_chunk {
     uint32_t first; /* index of its first op in the block */
     uint32_t count; /* number of ops, at least 1 */
     _Atomic uint8_t state;
-    uint8_t retries;   /* failed builds so far */
-    uint32_t retry_at; /* visit count of the block at which a failed build is tried again */
-    void *user;        /* the caller's graphs; freed by ag_policy_hooks.drop */
-    bool published;    /* private: known to ag_policy_cover() */
+    uint8_t retries;     /* failed builds so far */
+    uint32_t retry_at;   /* visit count of the block at which a failed build is tried again */
+    uint32_t hits;       /* times launched ... */
+    uint32_t fails;      /* ... and times flushed instead, since last judged */
+    uint32_t cold_until; /* no deferral before this many visits of the block */
+    void *user;          /* the caller's graphs; freed by ag_policy_hooks.drop */
+    bool published;      /* private: known to ag_policy_cover() */
     struct ag_chunk *next_same_head; /* ready chunks with the same first key */
 };
 
@@ -62,7 +65,6 @@ struct ag_block {
     uint32_t streak;           /* times in a row, for periodic blocks */
     uint32_t tries;            /* times followed with deferral */
     uint32_t fails;            /* of these, ended by a flush of deferred ops */
-    uint32_t cold_until;       /* no deferral before this many visits */
     uint64_t last_use;         /* policy clock */
     bool periodic;             /* ends in an artificial boundary and is expected to repeat */
     struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
@@ -125,6 +127,7 @@ struct ag_policy {
     const ag_key *stop; /* end of the current stretch */
     enum ag_do doing;   /* what is done with the ops of this stretch */
     uint32_t dormant;   /* ops to pass unseen before looking again; 0: awake */
+    uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
     struct ag_policy_counts counts;
     struct ag_policy_state *state;
 };

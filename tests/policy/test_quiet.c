@@ -9,7 +9,7 @@ static void test_no_repetition(void **state)
     for (int sync = 0; sync < 2; sync++) {
         struct rig *r = rig_open(NULL);
         uint64_t seed = 1;
-        for (int i = 0; i < 1500000; i++) {
+        for (int i = 0; i < 3000000; i++) {
             rig_op(r, rig_random(&seed) | 1);
             if (sync && i % 17 == 16)
                 rig_sync(r);
@@ -29,14 +29,14 @@ static void wakes(uint32_t len, bool sync)
     for (int i = 0; i < 600000; i++)
         rig_op(r, rig_random(&seed) | 1);
     uint64_t slept = r->ops;
-    for (uint32_t i = 0; i < 250000; i++) {
+    for (uint32_t i = 0; i < 500000; i++) {
         rig_op(r, rig_key(1, i % len));
         if (sync && i % len == len - 1)
             rig_sync(r);
     }
     rig_at_least((double)r->first_replay, (double)slept);
     rig_mark(r);
-    for (uint32_t i = 250000 % len; i < 50000; i++) {
+    for (uint32_t i = 500000 % len; i < 50000; i++) {
         rig_op(r, rig_key(1, i % len));
         if (sync && i % len == len - 1)
             rig_sync(r);
