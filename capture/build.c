@@ -1,117 +1,77 @@
 /*
  * build.c - makes an executable graph of recorded ops.
  *
- * The ops are launched into a private non-blocking stream that is being captured in relaxed mode:
- * so the driver itself translates launch attributes and programmatic edges (cuda.h, "Graph
- * Management"), and nothing of the program's own streams is touched. Runs in the builder's thread,
- * or in the launching one in inline mode; the stream's context is current.
+ * Nodes are added one by one. Recording a private stream instead would be less code, but while any
+ * stream of a context captures, cuCtxSynchronize and the like fail in every thread of the program
+ * (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). Runs in the builder's
+ * thread, or in the launching one in inline mode; the stream's context is current.
  */
-#include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/stats.h"
-#include <alloca.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Private streams, one per context and priority: a captured kernel node takes its stream's
- * priority. */
-struct workbench {
+/* Streams that graphs are uploaded in, one per context. */
+struct upload_stream {
     CUcontext ctx;
-    int priority;
     CUstream stream;
-    struct workbench *next;
+    struct upload_stream *next;
 };
-static struct workbench *workbenches; /* used by one builder at a time */
+static struct upload_stream *upload_streams; /* used by one builder at a time */
 
-static CUstream workbench_get(CUcontext ctx, int priority)
+static CUstream upload_stream_get(CUcontext ctx)
 {
-    struct workbench *w;
-    for (w = workbenches; w; w = w->next)
-        if (w->ctx == ctx && w->priority == priority)
-            return w->stream;
-    w = calloc(1, sizeof(*w));
-    if (!w || AG_REAL(cuStreamCreateWithPriority)(&w->stream, CU_STREAM_NON_BLOCKING, priority) !=
+    struct upload_stream *u;
+    for (u = upload_streams; u; u = u->next)
+        if (u->ctx == ctx)
+            return u->stream;
+    u = calloc(1, sizeof(*u));
+    if (!u || AG_REAL(cuStreamCreateWithPriority)(&u->stream, CU_STREAM_NON_BLOCKING, 0) !=
                   CUDA_SUCCESS) {
-        free(w);
+        free(u);
         return NULL;
     }
-    w->ctx = ctx;
-    w->priority = priority;
-    w->next = workbenches;
-    workbenches = w;
-    return w->stream;
+    u->ctx = ctx;
+    u->next = upload_streams;
+    upload_streams = u;
+    return u->stream;
 }
 
 void ag_build_forget_context(CUcontext ctx)
 {
-    for (struct workbench **link = &workbenches; *link;) {
-        struct workbench *w = *link;
-        if (ctx && w->ctx != ctx) {
-            link = &w->next;
+    for (struct upload_stream **link = &upload_streams; *link;) {
+        struct upload_stream *u = *link;
+        if (ctx && u->ctx != ctx) {
+            link = &u->next;
             continue;
         }
-        AG_REAL(cuStreamDestroy_v2)(w->stream);
-        *link = w->next;
-        free(w);
+        AG_REAL(cuStreamDestroy_v2)(u->stream);
+        *link = u->next;
+        free(u);
     }
+    ag_fill_kernel_forget(ctx, true);
 }
 
-static CUresult record_op(CUstream stream, const struct ag_shape *shape, const uint8_t *bytes)
+static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v)
 {
-    struct ag_stream target = {.handle = stream};
-    return ag_submit_staged(&target, shape, bytes);
-}
-
-/* The node that the last captured op became: what the stream would depend on next. */
-static CUgraphNode last_node(CUstream stream)
-{
-    CUstreamCaptureStatus status;
-    cuuint64_t id;
-    CUgraph graph;
-    const CUgraphNode *dependencies;
-    size_t n = 0;
-    if (AG_REAL(cuStreamGetCaptureInfo_v2)(stream, &status, &id, &graph, &dependencies, &n) !=
-            CUDA_SUCCESS ||
-        status != CU_STREAM_CAPTURE_STATUS_ACTIVE || n != 1)
-        return NULL;
-    return dependencies[0];
-}
-
-static bool record(const struct ag_graphs *g, const uint8_t *bytes, CUstream stream,
-                   struct ag_variant *v)
-{
-    bool good = true;
-    if (AG_REAL(cuStreamBeginCapture_v2)(stream, CU_STREAM_CAPTURE_MODE_RELAXED) != CUDA_SUCCESS)
+    if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)
         return false;
-    for (uint32_t i = 0; i < g->count && good; i++) {
-        const struct ag_staged *op = &g->ops[i];
-        CUresult r = record_op(stream, op->shape, bytes + op->offset);
-        v->nodes[i].node = r == CUDA_SUCCESS ? last_node(stream) : NULL;
-        good = v->nodes[i].node && (i == 0 || v->nodes[i].node != v->nodes[i - 1].node);
-        if (!good)
-            ag_info("build", "op %u of %u could not be recorded, error %d", i, g->count, (int)r);
-    }
-    CUresult r = AG_REAL(cuStreamEndCapture)(stream, &v->graph);
-    return good && r == CUDA_SUCCESS && v->graph;
-}
-
-static bool read_nodes(const struct ag_graphs *g, struct ag_variant *v)
-{
     for (uint32_t i = 0; i < g->count; i++) {
-        CUDA_KERNEL_NODE_PARAMS p;
-        memset(&p, 0, sizeof(p));
-        if (AG_REAL(cuGraphKernelNodeGetParams_v2)(v->nodes[i].node, &p) != CUDA_SUCCESS)
+        const struct ag_staged *op = &g->ops[i];
+        CUresult r = ag_op_add_node(v->graph, g, op->shape, bytes + op->offset,
+                                    i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
+        if (r != CUDA_SUCCESS) {
+            ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;
-        v->nodes[i].func = p.func;
-        v->nodes[i].kern = p.kern;
-        v->nodes[i].ctx = p.ctx;
+        }
     }
     return true;
 }
 
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
 {
-    CUstream stream = workbench_get(g->context->handle, g->priority);
+    CUstream stream = upload_stream_get(g->context->handle);
     struct ag_variant *v = calloc(1, sizeof(*v));
     if (!stream || !v)
         goto fail;
@@ -120,7 +80,7 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
     if (!v->nodes || !v->bytes)
         goto fail;
     memcpy(v->bytes, bytes, g->num_bytes);
-    if (!record(g, bytes, stream, v) || !read_nodes(g, v))
+    if (!add_nodes(g, bytes, v))
         goto fail;
     CUresult r = AG_REAL(cuGraphInstantiateWithFlags)(&v->exec, v->graph, 0);
     if (r != CUDA_SUCCESS) {

@@ -54,8 +54,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- destruction ------------------------------------------------------------------------------
- */
+/* ---- destruction ------------------------------------------------------------------------ */
 
 static void destroy(struct ag_graphs *g)
 {
@@ -110,8 +109,7 @@ void ag_builder_collect(void)
     collect();
 }
 
-/* ---- the budget -------------------------------------------------------------------------------
- */
+/* ---- the budget ------------------------------------------------------------------------- */
 
 static uint64_t last_use_of(const struct ag_block *block)
 {
@@ -164,8 +162,7 @@ static bool make_room(uint64_t bytes)
     return true;
 }
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building --------------------------------------------------------------------------- */
 
 static void free_request(struct request *r)
 {
@@ -251,7 +248,7 @@ static void *builder(void *unused)
         }
         struct request *r = may_build() ? first : NULL;
         if (!r) {
-            if (!garbage)
+            if (!garbage && !stopping)
                 pthread_cond_wait(&work, &mutex);
             continue;
         }
@@ -287,8 +284,7 @@ static bool start(void)
     return running;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests --------------------------------------------------------------------------- */
 
 /* Queues, or builds at once in inline mode. False: declined. */
 static bool submit(struct request *r)
@@ -380,8 +376,7 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
     pthread_mutex_unlock(&mutex);
 }
 
-/* ---- pausing ----------------------------------------------------------------------------------
- */
+/* ---- pausing ---------------------------------------------------------------------------- */
 
 void ag_builder_wake(void)
 {

@@ -39,8 +39,7 @@ void ag_capture_start(bool observe_only, const char *why);
  * ...). Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
 void ag_capture_observe_only(const char *why);
 
-/* ---- ops: recordable stream operations --------------------------------------------------------
- */
+/* ---- ops: recordable stream operations -------------------------------------------------- */
 
 /* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
  * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
@@ -88,8 +87,7 @@ struct ag_copy {
 };
 CUresult ag_capture_copy(const struct ag_copy *copy);
 
-/* ---- boundaries -------------------------------------------------------------------------------
- */
+/* ---- boundaries ------------------------------------------------------------------------- */
 
 /* A call on one stream that is not an op (event record, host copy, callback, sync of a stream ...).
  * Submits what that stream has deferred, and what must be ordered before it on other streams
@@ -105,8 +103,7 @@ CUresult ag_capture_barrier(enum ag_sym sym);
 void ag_capture_barrier_quiet(enum ag_sym sym);
 void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
-/* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself --------
- */
+/* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself - */
 
 /* Before cuModuleUnload, cuLibraryUnload, cuLinkDestroy and the like: every function handle may
  * die. */
@@ -121,8 +118,16 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
  * -1 and -2 as attribute). Setting the value that was set last is no change and flushes nothing. */
 void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym);
 
-/* ---- the program's own captures (class CAPTURE) ------------------------------------------------
- */
+/* Before memory that ops may name goes or changes its kind: cuMemFree, cuMemUnmap, cuMemPoolTrimTo
+ * and the like, whether or not anything is open. */
+void ag_capture_memory_goes(void);
+
+/* A real call has returned this error. Where it is one that ends the context (cuda.h: "the process
+ * must be terminated and relaunched", "leaves the process in an inconsistent state"), nothing is
+ * deferred any more, so that every later call answers as it would have. Any value may be passed. */
+void ag_capture_driver_error(CUresult error);
+
+/* ---- the program's own captures (class CAPTURE) ----------------------------------------- */
 
 /* Before cuStreamBeginCapture*: flushes everything; while any capture is active nothing is deferred
  * or built. `began` afterwards tells whether the real call succeeded. */
@@ -131,8 +136,7 @@ void ag_capture_program_capture_began(bool succeeded);
 /* After a cuStreamEndCapture that ended a capture (whether it returned a graph or an error). */
 void ag_capture_program_capture_ended(void);
 
-/* ---- process ----------------------------------------------------------------------------------
- */
+/* ---- process ---------------------------------------------------------------------------- */
 
 /* In the child of fork: pass everything through from now on, take no lock, forget all state. */
 void ag_capture_after_fork_in_child(void);

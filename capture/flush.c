@@ -2,7 +2,7 @@
 #include "capture/flush.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
-#include "capture/graph.h"
+#include "capture/op.h"
 #include "capture/log.h"
 #include "capture/stats.h"
 #include "capture/watchdog.h"
@@ -58,7 +58,7 @@ void ag_flush(struct ag_stream *s, uint32_t n)
             i += covered;
             continue;
         }
-        CUresult r = ag_submit_staged(s, s->staged[i].shape, s->bytes + s->staged[i].offset);
+        CUresult r = ag_op_submit(s, s->staged[i].shape, s->bytes + s->staged[i].offset);
         if (r != CUDA_SUCCESS)
             ag_info("flush", "a deferred launch failed with error %d", (int)r);
         fail(s, r);

@@ -6,67 +6,22 @@
  */
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/stats.h"
-#include <alloca.h>
 #include <stdlib.h>
 #include <string.h>
 
-void ag_staged_params(const struct ag_shape *shape, const uint8_t *bytes, void **params)
-{
-    const struct ag_function *f = shape->function;
-    for (uint32_t i = 0; i < f->num_params; i++)
-        params[i] = (void *)(bytes + f->params[i].staged);
-}
+/* ---- updates ---------------------------------------------------------------------------- */
 
-CUresult ag_submit_staged(const struct ag_stream *s, const struct ag_shape *shape,
-                          const uint8_t *bytes)
+static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
+                        const struct ag_staged *op, const uint8_t *bytes)
 {
-    const unsigned int *d = shape->dims;
-    void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
-    ag_staged_params(shape, bytes, params);
-    if (!shape->num_attrs)
-        return AG_REAL(cuLaunchKernel)(shape->func, d[0], d[1], d[2], d[3], d[4], d[5], d[6],
-                                       s->handle, params, NULL);
-    CUlaunchConfig config = {.gridDimX = d[0],
-                             .gridDimY = d[1],
-                             .gridDimZ = d[2],
-                             .blockDimX = d[3],
-                             .blockDimY = d[4],
-                             .blockDimZ = d[5],
-                             .sharedMemBytes = d[6],
-                             .hStream = s->handle,
-                             .attrs = shape->attrs,
-                             .numAttrs = shape->num_attrs};
-    return AG_REAL(cuLaunchKernelEx)(&config, shape->func, params, NULL);
-}
-
-/* ---- updates ----------------------------------------------------------------------------------
- */
-
-static bool update_node(struct ag_variant *v, uint32_t i, const struct ag_staged *op,
-                        const uint8_t *bytes)
-{
-    const struct ag_shape *shape = op->shape;
-    const struct ag_node *n = &v->nodes[i];
-    void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
-    ag_staged_params(shape, bytes + op->offset, params);
-    CUDA_KERNEL_NODE_PARAMS p = {.func = n->func,
-                                 .kern = n->kern,
-                                 .ctx = n->ctx,
-                                 .gridDimX = shape->dims[0],
-                                 .gridDimY = shape->dims[1],
-                                 .gridDimZ = shape->dims[2],
-                                 .blockDimX = shape->dims[3],
-                                 .blockDimY = shape->dims[4],
-                                 .blockDimZ = shape->dims[5],
-                                 .sharedMemBytes = shape->dims[6],
-                                 .kernelParams = params};
-    CUresult r = AG_REAL(cuGraphExecKernelNodeSetParams_v2)(v->exec, n->node, &p);
+    CUresult r = ag_op_update_node(v->exec, g, &v->nodes[i], op->shape, bytes + op->offset);
     if (r != CUDA_SUCCESS) {
         ag_info("build", "node update failed with error %d", (int)r);
         return false;
     }
-    memcpy(v->bytes + op->offset, bytes + op->offset, shape->staged_bytes);
+    memcpy(v->bytes + op->offset, bytes + op->offset, op->shape->staged_bytes);
     return true;
 }
 
@@ -90,7 +45,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
     for (uint32_t i = 0; i < g->count; i++) {
         if (!op_differs(&g->ops[i], bytes, v->bytes))
             continue;
-        if (!update_node(v, i, &g->ops[i], bytes)) {
+        if (!update_node(g, v, i, &g->ops[i], bytes)) {
             ag_count(AG_COUNT_UPDATE_FAILED);
             return false;
         }
@@ -99,8 +54,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
     return true;
 }
 
-/* ---- variants ---------------------------------------------------------------------------------
- */
+/* ---- variants --------------------------------------------------------------------------- */
 
 static uint64_t digest(const uint8_t *bytes, uint32_t n)
 {

@@ -19,9 +19,8 @@ enum { AG_NODE_BYTES = 10752 };
 
 struct ag_node {
     CUgraphNode node;
-    CUfunction func; /* as the driver recorded it: one of func and kern */
-    CUkernel kern;
-    CUcontext ctx;
+    CUfunction fill; /* a memset that became a launch of this */
+    bool is_kernel;
 };
 
 struct ag_variant {
@@ -59,12 +58,6 @@ struct ag_graphs {
 /* Launches the chunk's graph with the staged arguments of `s`. Returns false where that cannot be
  * done for a reason of ours: nothing was submitted then. Under the stream's lock. */
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
-
-/* Submits one staged op eagerly. Under the stream's lock, in the stream's context. */
-CUresult ag_submit_staged(const struct ag_stream *s, const struct ag_shape *shape,
-                          const uint8_t *bytes);
-/* The arguments of a staged launch as cuLaunchKernel takes them; `params` has room for all. */
-void ag_staged_params(const struct ag_shape *shape, const uint8_t *bytes, void **params);
 
 /* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
  */

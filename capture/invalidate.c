@@ -14,7 +14,8 @@
 
 static bool passing(void)
 {
-    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) & ~AG_BYPASS_CAPTURE;
+    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
+           ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD);
 }
 
 /* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
@@ -133,4 +134,5 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
     ag_build_forget_context(ctx);
     ag_builder_resume();
     ag_capture_functions_die(sym);
+    ag_state_context_destroyed();
 }

@@ -13,33 +13,13 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/flush.h"
-#include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include <stdlib.h>
 
 _Atomic uint32_t ag_open_streams;
-
-static CUresult launch_now(const struct ag_launch *l)
-{
-    if (l->sym == AG_SYM_cuLaunchKernel || l->sym == AG_SYM_cuLaunchKernel_ptsz) {
-        AG_PFN_cuLaunchKernel real = (AG_PFN_cuLaunchKernel)ag_real[l->sym];
-        return real(l->func, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-                    l->block[2], l->shared_bytes, l->stream, l->params, l->extra);
-    }
-    CUlaunchConfig config = {.gridDimX = l->grid[0],
-                             .gridDimY = l->grid[1],
-                             .gridDimZ = l->grid[2],
-                             .blockDimX = l->block[0],
-                             .blockDimY = l->block[1],
-                             .blockDimZ = l->block[2],
-                             .sharedMemBytes = l->shared_bytes,
-                             .hStream = l->stream,
-                             .attrs = (CUlaunchAttribute *)l->attrs,
-                             .numAttrs = l->num_attrs};
-    return ((AG_PFN_cuLaunchKernelEx)ag_real[l->sym])(&config, l->func, l->params, l->extra);
-}
 
 static CUresult take_pending(struct ag_stream *s, CUresult r)
 {
@@ -73,14 +53,14 @@ static bool grow(struct ag_stream *s, uint32_t bytes)
 }
 
 static inline bool stage(struct ag_stream *s, const struct ag_shape *shape,
-                         const struct ag_launch *l)
+                         const struct ag_incoming *in)
 {
     if (__builtin_expect(s->num_staged == s->max_staged ||
                              s->num_bytes + shape->staged_bytes > s->max_bytes,
                          0) &&
         !grow(s, shape->staged_bytes))
         return false;
-    ag_stage_launch(s->bytes + s->num_bytes, shape, l);
+    ag_op_stage(s->bytes + s->num_bytes, shape, in);
     s->staged[s->num_staged++] = (struct ag_staged){shape, s->num_bytes};
     s->num_bytes += shape->staged_bytes;
     return true;
@@ -102,7 +82,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
 
 /* Acts on a verdict about an op of this shape. Returns whether the op is still to be launched by
  * the caller, after the lock is released. Under the lock. */
-static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct ag_launch *l,
+static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct ag_incoming *in,
                 const struct ag_verdict *v, uint64_t now)
 {
     bool eager = v->what != AG_DO_DEFER;
@@ -112,7 +92,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
         s->num_staged = 0;
         s->num_bytes = 0;
     }
-    if (v->what != AG_DO_EAGER && !stage(s, shape, l)) {
+    if (v->what != AG_DO_EAGER && !stage(s, shape, in)) {
         /* out of memory: everything deferred goes, and this op after it */
         ag_flush(s, s->num_deferred);
         ag_policy_break(&s->policy);
@@ -138,27 +118,24 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
     return eager;
 }
 
-/* A launch that is not recordable: a boundary. */
-static CUresult pass_through(struct ag_stream *s, const struct ag_launch *l, const char *why)
+/* An op that is not recordable: a boundary. */
+static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
-    ag_count(!strcmp(why, "collective kernel") ? AG_COUNT_COLLECTIVE : AG_COUNT_UNKNOWN_LAYOUT);
-    ag_debug("flush", "launch submitted at once: %s", why);
+    bool entered = ag_context_enter(s);
     ag_lock(&s->lock);
     ag_stream_end_segment(s);
     CUresult pending = take_pending(s, CUDA_SUCCESS);
     ag_unlock(&s->lock);
-    CUresult r = launch_now(l);
+    ag_context_leave(entered);
+    CUresult r = ag_op_call(in);
     return r == CUDA_SUCCESS ? pending : r;
 }
 
-static CUresult refused(struct ag_stream *s, const struct ag_launch *l, struct ag_shape *shape,
-                        CUresult r)
+static CUresult refused(struct ag_shape *shape, CUresult r)
 {
-    (void)s;
-    (void)l;
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    if (shape)
-        atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
+    atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
+    ag_capture_driver_error(r);
     return r;
 }
 
@@ -174,32 +151,93 @@ static void update_nap(struct ag_stream *s)
     }
 }
 
-/* Not the expected op, or no op expected. */
-static CUresult unexpected(struct ag_stream *s, const struct ag_launch *l)
+static inline void open_segment(struct ag_stream *s)
 {
-    const char *why = "";
-    struct ag_verdict v;
-    uint64_t now = ag_clock_ns();
-    ag_lock(&s->lock);
-    struct ag_shape *shape = ag_shape_of_launch(&s->shapes, l, &why);
-    if (!shape || !ag_launch_has_arguments(l, shape->function) ||
-        atomic_load_explicit(&shape->bad, memory_order_relaxed)) {
-        ag_unlock(&s->lock);
-        return pass_through(s, l, why);
-    }
-    ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
-    if (!s->open) {
+    if (__builtin_expect(!s->open, 0)) {
         s->open = true;
         atomic_fetch_add(&ag_open_streams, 1);
     }
-    bool eager = act(s, shape, l, &v, now);
+}
+
+/* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
+enum { TIMED_LAUNCHES = 8 }; /* one in so many is timed */
+static CUresult call_timed(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (s->eager_ops % TIMED_LAUNCHES)
+        return ag_op_call(in);
+    uint64_t began = ag_clock_ns();
+    CUresult r = ag_op_call(in);
+    uint64_t ns = ag_clock_ns() - began;
+    if (ns < 50000) {
+        uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+        mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
+        atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
+    }
+    return r;
+}
+
+/* Not the expected op, or no op expected, or not a launch. */
+static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
+{
+    const char *why = "";
+    struct ag_shape *shape;
+    struct ag_verdict v;
+    uint64_t now = ag_clock_ns();
+    ag_lock(&s->lock);
+    if (in->kind == AG_OP_LAUNCH)
+        shape = ag_shape_of_launch(&s->shapes, in->launch, &why);
+    else if (in->kind == AG_OP_MEMSET)
+        shape = ag_shape_of_memset(&s->shapes, in->fill);
+    else
+        shape = ag_shape_of_copy(&s->shapes, in->copy);
+    if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
+        shape = NULL;
+    if (!shape || atomic_load_explicit(&shape->bad, memory_order_relaxed)) {
+        ag_unlock(&s->lock);
+        ag_count(!strcmp(why, "collective kernel") ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+        ag_debug("flush", "op submitted at once: %s", why);
+        return pass_through(s, in);
+    }
+    s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
+    open_segment(s);
+    bool eager = act(s, shape, in, &v, now);
     update_nap(s);
     CUresult pending = take_pending(s, CUDA_SUCCESS);
     ag_unlock(&s->lock);
-    CUresult r = eager ? launch_now(l) : CUDA_SUCCESS;
+    CUresult r = eager ? call_timed(s, in) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(s, l, shape, r);
+        return refused(shape, r);
     return pending;
+}
+
+/* Whether this op is to be passed unseen. */
+static inline bool napping(struct ag_stream *s)
+{
+    uint32_t nap = atomic_load_explicit(&s->nap, memory_order_relaxed);
+    if (__builtin_expect(nap == 0, 1))
+        return false;
+    atomic_store_explicit(&s->nap, nap - 1, memory_order_relaxed);
+    return true;
+}
+
+static inline void set_owner(struct ag_stream *s)
+{
+    if (__builtin_expect(atomic_load_explicit(&s->owner, memory_order_relaxed) != ag_this_thread(),
+                         0))
+        atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+}
+
+static inline bool passing(void)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed), 0);
+}
+
+static CUresult call_now(const struct ag_incoming *in)
+{
+    if (atomic_load(&ag_state.captures))
+        ag_count(AG_COUNT_IN_CAPTURE);
+    return ag_op_call(in);
 }
 
 static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
@@ -213,50 +251,96 @@ static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
 
 CUresult ag_capture_launch(const struct ag_launch *l)
 {
-    if (__builtin_expect(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed), 0)) {
-        if (atomic_load(&ag_state.captures))
-            ag_count(AG_COUNT_IN_CAPTURE);
-        return launch_now(l);
-    }
+    struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
+    if (passing())
+        return call_now(&in);
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
     ag_flush_for_order(s);
     if (!s) {
         ag_count(AG_COUNT_PER_THREAD);
-        return launch_now(l);
+        return ag_op_call(&in);
     }
-    uint32_t nap = atomic_load_explicit(&s->nap, memory_order_relaxed);
-    if (nap) {
-        atomic_store_explicit(&s->nap, nap - 1, memory_order_relaxed);
-        return launch_now(l);
-    }
-    if (atomic_load_explicit(&s->owner, memory_order_relaxed) != ag_this_thread())
-        atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+    if (napping(s))
+        return ag_op_call(&in);
+    set_owner(s);
 
     ag_lock(&s->lock);
     struct ag_policy *p = &s->policy;
     if (!is_expected(p, l)) {
         ag_unlock(&s->lock);
-        return unexpected(s, l);
+        return arrive(s, &in);
     }
     struct ag_shape *shape = (struct ag_shape *)(uintptr_t)*p->next;
-    struct ag_verdict v = {0, p->doing, false, NULL};
+    struct ag_verdict v = {.what = p->doing};
     uint64_t now = 0;
     p->counts.ops++;
-    if (!s->open) {
-        s->open = true;
-        atomic_fetch_add(&ag_open_streams, 1);
-    }
+    open_segment(s);
     if (++p->next == p->stop) {
         now = ag_clock_ns();
         ag_policy_stretch_end(p, now, &v);
     }
-    bool eager = act(s, shape, l, &v, now);
+    bool eager = act(s, shape, &in, &v, now);
     CUresult r = take_pending(s, CUDA_SUCCESS);
     ag_unlock(&s->lock);
     if (!eager)
         return r;
-    CUresult real = launch_now(l);
+    CUresult real = call_timed(s, &in);
     if (__builtin_expect(real != CUDA_SUCCESS, 0))
-        return refused(s, l, shape, real);
+        return refused(shape, real);
     return r;
+}
+
+/* ---- memsets and copies ----------------------------------------------------------------- */
+
+static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, bool plain,
+                             CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    if (!s || !plain) {
+        ag_count(AG_COUNT_NOT_RECORDABLE);
+        CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
+        CUresult r = ag_op_call(in);
+        return r == CUDA_SUCCESS ? pending : r;
+    }
+    ag_flush_for_order(s);
+    if (napping(s))
+        return ag_op_call(in);
+    set_owner(s);
+    return arrive(s, in);
+}
+
+/* Bytes from the first to the last; 0 where the numbers make no sense. */
+static size_t fill_extent(const struct ag_memset *f)
+{
+    size_t row = f->width * f->elem_size;
+    if (!f->width || !f->height || row / f->elem_size != f->width)
+        return 0;
+    if (f->height == 1)
+        return row;
+    if (f->pitch < row || (f->pitch && (f->height - 1) > (SIZE_MAX - row) / f->pitch))
+        return 0;
+    return f->pitch * (f->height - 1) + row;
+}
+
+CUresult ag_capture_memset(const struct ag_memset *f)
+{
+    struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
+    if (passing())
+        return call_now(&in);
+    struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
+    size_t extent = fill_extent(f);
+    bool aligned = f->dst % f->elem_size == 0 && (f->height == 1 || f->pitch % f->elem_size == 0);
+    bool plain = s && extent && aligned && ag_memory_is_plain(s, f->dst, extent);
+    return on_addresses(s, &in, plain, f->stream, f->ptsz, f->sym);
+}
+
+CUresult ag_capture_copy(const struct ag_copy *c)
+{
+    struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
+    if (passing())
+        return call_now(&in);
+    struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
+    size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
+    bool plain = s && c->bytes && apart >= c->bytes && ag_memory_is_plain(s, c->dst, c->bytes) &&
+                 ag_memory_is_plain(s, c->src, c->bytes);
+    return on_addresses(s, &in, plain, c->stream, c->ptsz, c->sym);
 }

@@ -46,14 +46,13 @@ void ag_capture_observe_only(const char *why)
     }
 }
 
-/* ---- the program's own captures ---------------------------------------------------------------
- */
+/* ---- the program's own captures --------------------------------------------------------- */
 
 void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     (void)stream;
     (void)ptsz;
-    if (atomic_load(&ag_state.bypass) & ~AG_BYPASS_CAPTURE)
+    if (atomic_load(&ag_state.bypass) & ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD))
         return;
     /* Count first: what other threads launch from now on is not deferred; then submit what is. */
     atomic_fetch_add(&ag_state.captures, 1);
@@ -87,8 +86,44 @@ void ag_capture_program_capture_ended(void)
         capture_over();
 }
 
-/* ---- process ----------------------------------------------------------------------------------
- */
+/* ---- errors that end a context ---------------------------------------------------------- */
+
+static bool ends_context(CUresult r)
+{
+    switch ((int)r) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+void ag_capture_driver_error(CUresult error)
+{
+    if (__builtin_expect(!ends_context(error), 1) || atomic_load(&ag_state.bypass))
+        return;
+    ag_capture_barrier_quiet(AG_SYM_COUNT);
+    set_bypass(AG_BYPASS_DEAD);
+    ag_count(AG_COUNT_DEAD_CONTEXT);
+    ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
+}
+
+void ag_state_context_destroyed(void)
+{
+    clear_bypass(AG_BYPASS_DEAD);
+}
+
+/* ---- process ---------------------------------------------------------------------------- */
 
 void ag_capture_after_fork_in_child(void)
 {
@@ -98,7 +133,8 @@ void ag_capture_after_fork_in_child(void)
 
 bool ag_capture_active(void)
 {
-    return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) & ~AG_BYPASS_CAPTURE);
+    return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
+             ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD));
 }
 
 void ag_capture_finish(void)

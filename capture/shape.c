@@ -42,8 +42,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
     return hash;
 }
 
-/* ---- functions --------------------------------------------------------------------------------
- */
+/* ---- functions -------------------------------------------------------------------------- */
 
 typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
 
@@ -145,8 +144,7 @@ out:
     return changes;
 }
 
-/* ---- shapes -----------------------------------------------------------------------------------
- */
+/* ---- shapes ----------------------------------------------------------------------------- */
 
 /* Attributes whose meaning a captured launch keeps (cuda.h: "Valid for graph nodes, launches"; the
  * programmatic serialization becomes an edge of its own kind). Those that name an event, and
@@ -312,8 +310,7 @@ struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_
     return of_sizes(cache, &wanted);
 }
 
-/* ---- arguments --------------------------------------------------------------------------------
- */
+/* ---- arguments -------------------------------------------------------------------------- */
 
 /* The launch's packed parameter buffer (cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER), or NULL.
  */
@@ -364,8 +361,7 @@ void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct
     }
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- */
+/* ---- the end ---------------------------------------------------------------------------- */
 
 struct ag_shape_tables *ag_shapes_detach(void)
 {

@@ -19,8 +19,12 @@ enum {
     AG_BYPASS_FORKED = 2,  /* a fork's child */
     AG_BYPASS_END = 4,     /* the process ends */
     AG_BYPASS_CAPTURE = 8, /* a capture of the program's is active */
+    AG_BYPASS_DEAD = 16,   /* a context is beyond repair, until it is destroyed */
 };
 
 extern struct ag_state ag_state;
+
+/* A context has been destroyed: with it goes what was wrong with it. */
+void ag_state_context_destroyed(void);
 
 #endif

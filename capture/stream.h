@@ -25,6 +25,13 @@ struct ag_context {
     struct ag_context *next;
 };
 
+/* An allocation that was looked up, see memory.c. */
+enum { AG_RANGES = 8 };
+struct ag_range {
+    CUdeviceptr start;
+    size_t size;
+};
+
 struct ag_staged {
     const struct ag_shape *shape;
     uint32_t offset; /* of its arguments in the staged bytes */
@@ -43,6 +50,7 @@ struct ag_stream {
     _Atomic uint32_t nap;       /* ops to pass without taking the lock */
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
+    _Atomic uint32_t call_ns;   /* what an eager call takes on the host, smoothed */
     _Atomic uintptr_t owner;    /* thread that launched last */
 
     struct ag_lock lock;
@@ -55,6 +63,9 @@ struct ag_stream {
     uint8_t *bytes; /* staged arguments */
     uint32_t num_bytes, max_bytes;
     struct ag_shape_cache shapes;
+    struct ag_range ranges[AG_RANGES];
+    uint32_t num_ranges;
+    uint64_t ranges_epoch;
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
     struct ag_stream *next, *prev;

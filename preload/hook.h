@@ -30,10 +30,14 @@ static inline bool ag_hooked(void)
  * says it. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
 
-/* An error that was met for deferred work is returned where the call itself has none. */
+/* An error that was met for deferred work is returned where the call itself has none. An error of
+ * the call's own may mean the end of its context, after which nothing must be deferred. */
 static inline CUresult ag_first_error(CUresult result, CUresult pending)
 {
-    return result == CUDA_SUCCESS ? pending : result;
+    if (AG_LIKELY(result == CUDA_SUCCESS))
+        return pending;
+    ag_capture_driver_error(result);
+    return result;
 }
 
 #define AG_UNWRAP(...) __VA_ARGS__

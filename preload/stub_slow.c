@@ -37,6 +37,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
         ag_capture_context_dies(NULL, sym);
     if (entry->flags & AG_ENTRY_KILLS_REPLAY)
         ag_capture_observe_only(entry->name);
+    if (entry->flags & AG_ENTRY_KILLS_MEMORY)
+        ag_capture_memory_goes();
     if (entry->cls == AG_CLASS_TRACK)
         return;
     if (entry->cls == AG_CLASS_BARRIER || entry->stream_arg < 0) {

@@ -23,7 +23,8 @@ enum ag_entry_flag {
     AG_ENTRY_KILLS_FUNCTIONS = 4, /* function handles may die, or change their meaning */
     AG_ENTRY_KILLS_CONTEXTS = 8,  /* a context may die */
     AG_ENTRY_HOOK = 32,           /* a function in C, not a stub */
-    AG_ENTRY_KILLS_REPLAY = 16    /* replaying is not known to be right from here on */
+    AG_ENTRY_KILLS_REPLAY = 16,   /* replaying is not known to be right from here on */
+    AG_ENTRY_KILLS_MEMORY = 64    /* an address may stop being plain device memory */
 };
 
 struct ag_entry {

@@ -174,6 +174,16 @@ bool ag_capture_active(void)
     return !in_child;
 }
 
+void ag_capture_memory_goes(void)
+{
+    say("memory\n");
+}
+
+void ag_capture_driver_error(CUresult error)
+{
+    say("error %d\n", (int)error);
+}
+
 void ag_capture_finish(void)
 {
     say("finish\n");
