@@ -354,6 +354,18 @@ struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, 
     return seen_once;
 }
 
+/* The most recently used other block with the same beginning that is cut in chunks already. */
+struct ag_block *ag_block_planned_alike(const struct ag_block *block)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)block;
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++)
+        if (e != entry && e->block.num_chunks && !e->block.periodic)
+            return &e->block;
+    return NULL;
+}
+
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_block *block),
                     void *context)
 {

@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum {
+    LONG_OPS = 64,    /* longer segments are recognised by their ops from the second time on */
     LOOP_OPS = 1024,  /* shorter segments are graphed whole even where they are all loop */
     MERGE_STREAK = 8, /* repetitions in a row before several are merged in one block */
     MERGE_OPS = 64,   /* ops that a merged block may have */
@@ -144,12 +145,21 @@ static void visited(struct ag_policy *p, struct ag_block *block)
     struct ag_policy_state *s = p->state;
     block->visits++;
     ag_block_touch(s, block);
-    if (block->visits == 2)
+    if (block->visits == 2 || (block->visits == 1 && block->len >= LONG_OPS))
         ag_finder_anchor(&s->finder, block);
     if (block->visits > 1) {
         s->unproductive = 0;
         s->sleep = 0;
     }
+}
+
+/* Variations of a block are remembered as blocks of their own from the second time on. */
+static bool seen_before(struct ag_policy_state *s, uint64_t id)
+{
+    if (s->seen[id & (AG_SEEN - 1)] == id)
+        return true;
+    s->seen[id & (AG_SEEN - 1)] = id;
+    return false;
 }
 
 /* The part ended here, being `block` or s->part; adds it to the segment. Returns its block. */
@@ -161,7 +171,7 @@ static struct ag_block *end_part(struct ag_policy *p, struct ag_block *block)
     if (!block && s->part.overflow) {
         s->segment_len = UINT32_MAX;
     } else if (len) {
-        if (!block)
+        if (!block && (!s->rejoined || seen_before(s, ag_content_id(hash, len))))
             block = ag_block_add(p, s->part.data, len);
         if (block)
             visited(p, block);
@@ -188,10 +198,8 @@ static struct ag_block *whole_segment(struct ag_policy *p)
     uint64_t id = ag_content_id(s->segment_hash, len);
     struct ag_block *block = ag_block_find(s, s->segment_hash, len);
     if (!block) {
-        if (s->seen[id & (AG_SEEN - 1)] != id) {
-            s->seen[id & (AG_SEEN - 1)] = id;
+        if (!seen_before(s, id))
             return NULL;
-        }
         ag_key *keys = malloc(len * sizeof(*keys));
         if (!keys)
             return NULL;
@@ -238,7 +246,7 @@ static void failed(struct ag_chunk *chunk)
     chunk->block->fails++;
     chunk->fails++;
     if (chunk->fails >= MIN_FAILS) {
-        if (chunk->fails * 4 > chunk->hits)
+        if (chunk->fails > chunk->hits)
             chunk->cold_until = chunk->block->visits + COOL_VISITS;
         chunk->hits = chunk->fails = 0;
     }
@@ -703,6 +711,14 @@ uint32_t ag_policy_break(struct ag_policy *p)
     return deferred;
 }
 
+/* The segment is a long block but for its last ops. */
+static bool departed_late(struct ag_policy_state *s)
+{
+    const struct ag_block *b = ag_block_get(s, s->departed);
+    return b && !b->periodic && s->departed_at >= LONG_OPS &&
+           s->departed_at + AG_REALIGN_WINDOW >= b->len;
+}
+
 uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -721,6 +737,10 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
         p->counts.mismatches++;
     }
     struct ag_ref stayed = ag_block_ref(s->block);
+    if (!s->block && !s->cuts && departed_late(s)) {
+        stayed = s->departed;
+        s->rejoined = true;
+    }
     if (s->block) {
         if (s->pure && position(p) == s->block->len && !s->block->periodic)
             part = s->block;
@@ -739,6 +759,7 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
                       : 1;
     struct ag_block *main = s->rejoined ? ag_block_get(s, stayed) : NULL;
     if (main) { /* a variation of it: what follows it follows this too */
+        visited(p, main);
         segment = main;
         id = main->id;
     }

@@ -163,6 +163,7 @@ struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_
 struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
 struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
                                     uint32_t position, ag_key key);
+struct ag_block *ag_block_planned_alike(const struct ag_block *block);
 void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
 struct ag_ref ag_block_ref(const struct ag_block *block);
 struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);

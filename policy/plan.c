@@ -52,17 +52,40 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
     return count < left ? count : left;
 }
 
+/* Blocks that begin alike are cut alike, so that what is deferred fits when one takes over from the
+ * other. Length of the chunk at `at`, given a planned block with the same beginning. */
+static uint32_t copied_count(const struct ag_block *model, const struct ag_block *block,
+                             uint32_t at)
+{
+    const struct ag_chunk *chunk;
+    if (!model || at >= model->len || model->prefix[at] != block->prefix[at])
+        return 0;
+    chunk = &model->chunks[ag_plan_chunk_at(model, at)];
+    uint32_t end = at + chunk->count;
+    return chunk->first == at && end <= block->len && model->prefix[end] == block->prefix[end]
+               ? chunk->count
+               : 0;
+}
+
+static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block *model,
+                         const struct ag_block *block, uint32_t at, uint32_t previous)
+{
+    uint32_t count = copied_count(model, block, at);
+    return count ? count : next_count(s, block, at, previous);
+}
+
 int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 {
+    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < block->len; at += previous, n++)
-        previous = next_count(s, block, at, previous);
+        previous = count_at(s, model, block, at, previous);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
     previous = 0;
     for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
-        previous = next_count(s, block, at, previous);
+        previous = count_at(s, model, block, at, previous);
         chunks[i].block = block;
         chunks[i].first = at;
         chunks[i].count = previous;
