@@ -8,6 +8,7 @@
  * entries without being asked (cuda.h, "Stream synchronization behavior").
  */
 #include "sim.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +117,12 @@ static bool start_worker(struct sim_stream *s)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, (size_t)1 << 20);
+    /* The program's signals are for the program's threads. */
+    sigset_t every, before;
+    sigfillset(&every);
+    pthread_sigmask(SIG_SETMASK, &every, &before);
     s->worker = pthread_create(&thread, &attributes, worker, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return s->worker;
 }

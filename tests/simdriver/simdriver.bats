@@ -90,6 +90,10 @@ setup() {
         diff - "$here/symbols.def"
 }
 
+@test "an export table nobody knows can be simulated" {
+    SIMCUDA_TABLES=01d5fb6c-5bf4-e74a-8987-d93912fd9df9 "$B/simdriver_test_basic"
+}
+
 @test "null mode drops launches and costs little" {
     SIMCUDA_MODE=null run "$B/simdriver_prog_cost"
     [ "$status" -eq 0 ]

@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -306,6 +307,24 @@ static void log_has_calls_and_work(void **state)
     CHECK(cuMemFree_v2(x));
 }
 
+static void export_tables(void **state)
+{
+    (void)state;
+    const CUuuid known = {{(char)0x6b, (char)0xd5, (char)0xfb, 0x6c, 0x5b, (char)0xf4, (char)0xe7,
+                           0x4a, (char)0x89, (char)0x87, (char)0xd9, 0x39, 0x12, (char)0xfd,
+                           (char)0x9d, (char)0xf9}};
+    CUuuid unknown = known;
+    const void *table, *again;
+    unknown.bytes[0] = 1;
+    CHECK(cuGetExportTable(&table, &known));
+    assert_non_null(table);
+    CHECK(cuGetExportTable(&again, &known));
+    assert_ptr_equal(table, again);
+    bool configured = getenv("SIMCUDA_TABLES") != NULL; /* 01d5fb6c-... */
+    EXPECT(cuGetExportTable(&table, &unknown), configured ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND);
+    assert_true((table != NULL) == configured);
+}
+
 static void a_forked_child_is_refused(void **state)
 {
     (void)state;
@@ -376,6 +395,7 @@ int main(void)
         cmocka_unit_test(unsupported_is_said),
         cmocka_unit_test(faults),
         cmocka_unit_test(log_has_calls_and_work),
+        cmocka_unit_test(export_tables),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(a_trap_is_sticky),
     };

@@ -264,6 +264,19 @@ static void an_exec_does_not_overlap_itself(void **state)
     }
     CHECK(cuCtxSynchronize());
     assert_int_equal(ag_prog_read64(x), expected);
+    unsigned int *flag, one = 1;
+    void *none = NULL;
+    CHECK(cuMemHostAlloc((void **)&flag, 4, 0));
+    *flag = 0;
+    CHECK(ag_prog_launch(poll, s, (void *[]){&flag, &one, &none}));
+    CHECK(cuGraphLaunch(e, s));
+    CHECK(cuGraphLaunch(e, t));
+    struct timespec some = {.tv_nsec = 2000000};
+    nanosleep(&some, NULL);
+    EXPECT(cuStreamQuery(t), CUDA_ERROR_NOT_READY); /* though nothing else is on t */
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuStreamSynchronize(t));
+    CHECK(cuMemFreeHost(flag));
     CHECK(cuGraphExecDestroy(e));
     CHECK(cuGraphDestroy(g));
     CHECK(cuStreamDestroy_v2(t));
