@@ -75,6 +75,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         s->replayed_ops += chunk->count;
         s->num_deferred = 0;
         ag_deferring_ends(s);
+        ag_policy_submitted(&s->policy, ag_clock_ns());
     } else {
         ag_flush(s, s->num_deferred);
     }

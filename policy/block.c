@@ -195,6 +195,33 @@ static void drop_chunks(struct ag_policy *p, struct ag_block *block)
     block->num_chunks = 0;
 }
 
+void ag_block_free_retired(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    for (uint32_t i = 0; i < s->num_retired; i++)
+        if (s->retired[i].user && s->hooks.drop)
+            s->hooks.drop(s->hooks.context, &s->retired[i]);
+    free(s->retired);
+    s->retired = NULL;
+    s->num_retired = 0;
+}
+
+/* Fails while one of them is being built. The chunks live until the next call, for the verdict that
+ * is under way may name one of them. */
+bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->retired || block_is_building(block))
+        return false;
+    for (uint32_t i = 0; i < block->num_chunks; i++)
+        chunk_withdraw(s, &block->chunks[i]);
+    s->retired = block->chunks;
+    s->num_retired = block->num_chunks;
+    block->chunks = NULL;
+    block->num_chunks = 0;
+    return true;
+}
+
 static void block_delete(struct ag_policy *p, struct ag_block *block)
 {
     struct ag_policy_state *s = p->state;
@@ -217,6 +244,7 @@ void ag_block_drop_all(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     struct ag_entry *entry, *following;
+    ag_block_free_retired(p);
     HASH_ITER(hh, s->by_id, entry, following)
     {
         block_delete(p, &entry->block);
@@ -355,13 +383,14 @@ struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, 
 }
 
 /* The most recently used other block with the same beginning that is cut in chunks already. */
-struct ag_block *ag_block_planned_alike(const struct ag_block *block)
+struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
 {
     const struct ag_entry *entry = (const struct ag_entry *)block;
     int looked = 0;
     for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
          e = e->next, looked++)
-        if (e != entry && e->block.num_chunks && !e->block.periodic)
+        if (e != entry && e->block.num_chunks && !e->block.periodic &&
+            e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
             return &e->block;
     return NULL;
 }

@@ -109,6 +109,19 @@ static void follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uin
     begin_stretch(p, at, now);
 }
 
+/* Cuts the block that is about to begin anew where the host's pace has changed. Only when no chunk
+ * is in the caller's hands. */
+static void replan(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_block *block = s->block;
+    if (block && p->next == block->keys && ag_plan_is_stale(s, block) &&
+        ag_block_drop_chunks(p, block)) {
+        block->replans++;
+        begin_stretch(p, 0, now);
+    }
+}
+
 static void follow_nothing(struct ag_policy *p)
 {
     p->state->block = NULL;
@@ -128,6 +141,7 @@ static void into_history(struct ag_policy_state *s, uint32_t upto)
 static void depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
+    s->last_op = 0; /* followed ops left no time */
     uint32_t at = position(p);
     into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)
@@ -234,6 +248,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
         follow(p, next, 0, now);
     else
         follow_nothing(p);
+    replan(p, now);
 }
 
 /* ---- backing off ------------------------------------------------------------------------------
@@ -444,11 +459,19 @@ static void end_period(struct ag_policy *p, uint64_t now)
 /* ---- ops --------------------------------------------------------------------------------------
  */
 
+void ag_policy_submitted(struct ag_policy *p, uint64_t now)
+{
+    p->state->stretch_began = now;
+    replan(p, now);
+}
+
 void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     struct ag_block *b = s->block;
     uint32_t at = position(p);
+    if (s->retired)
+        ag_block_free_retired(p);
     s->idle = false;
     if (p->doing != AG_DO_EAGER) {
         struct ag_chunk *chunk = &b->chunks[s->chunk];
@@ -458,7 +481,8 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
             p->counts.replayed += chunk->count;
             b->tries++;
             chunk->hits++;
-            if (now > s->stretch_began)
+            /* the first stretch of a segment began before the wait that precedes it */
+            if (now > s->stretch_began && (chunk->first || b->periodic))
                 learn_gap(s, (now - s->stretch_began) / chunk->count);
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
@@ -557,7 +581,7 @@ static void observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_ver
     s->unproductive++;
     ag_keys_push(&s->part, key);
     ag_finder_push(&s->finder, key);
-    if (now > s->last_op) {
+    if (s->last_op && now > s->last_op) {
         uint64_t apart = now - s->last_op, launch = p->launch_ns ? p->launch_ns : LAUNCH_NS;
         learn_gap(s, apart > launch + 100 ? apart - launch : 100);
     }
@@ -725,7 +749,9 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
     uint32_t deferred = ag_policy_deferred(p);
     struct ag_block *part = NULL;
     p->counts.boundaries++;
-    s->last_op = now;
+    if (s->retired)
+        ag_block_free_retired(p);
+    s->last_op = 0; /* the program may wait now */
     if (p->dormant)
         return 0;
     if (s->slept)

@@ -116,6 +116,8 @@ struct ag_policy_state {
     struct ag_head *by_head;
     struct ag_block *slots[AG_SLOTS];
     uint32_t num_blocks, serial;
+    struct ag_chunk *retired; /* of a block that is cut anew; freed in the next call */
+    uint32_t num_retired;
     uint64_t clock;
 
     /* where we are */
@@ -147,8 +149,8 @@ struct ag_policy_state {
 
     /* timing, in ns */
     uint64_t stretch_began;
-    uint64_t last_op;
-    uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
+    uint64_t last_op; /* when the last op came, if it was observed; else 0 */
+    uint32_t gap;     /* estimate of the host's time between ops, without the launch itself */
 
     /* backing off */
     uint64_t unproductive; /* ops since something repeated */
@@ -163,15 +165,19 @@ struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_
 struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
 struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
                                     uint32_t position, ag_key key);
-struct ag_block *ag_block_planned_alike(const struct ag_block *block);
+struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit);
 void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
 struct ag_ref ag_block_ref(const struct ag_block *block);
 struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
 void ag_block_drop_all(struct ag_policy *p);
+void ag_block_free_retired(struct ag_policy *p);
+bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
 /* plan.c */
 int ag_plan(struct ag_policy_state *s, struct ag_block *block);
+/* Whether the block would be cut differently now, and it is time to do so. */
+bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
 uint32_t ag_plan_limit(const struct ag_policy_state *s);
 

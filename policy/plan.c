@@ -11,6 +11,8 @@
 #include <stdlib.h>
 
 enum {
+    REPLAN_VISITS = 8, /* before the first new plan; twice as many before each further one */
+    MOST_REPLANS = 6,
     HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
     FIRST_CHUNK = 4, /* of a segment: the GPU is likely to be idle */
 };
@@ -61,10 +63,9 @@ static uint32_t copied_count(const struct ag_block *model, const struct ag_block
     if (!model || at >= model->len || model->prefix[at] != block->prefix[at])
         return 0;
     chunk = &model->chunks[ag_plan_chunk_at(model, at)];
-    uint32_t end = at + chunk->count;
-    return chunk->first == at && end <= block->len && model->prefix[end] == block->prefix[end]
-               ? chunk->count
-               : 0;
+    if (chunk->first != at)
+        return 0;
+    return chunk->count < block->len - at ? chunk->count : block->len - at;
 }
 
 static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block *model,
@@ -76,7 +77,8 @@ static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block 
 
 int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 {
-    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block);
+    uint32_t limit = ag_plan_limit(s);
+    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < block->len; at += previous, n++)
         previous = count_at(s, model, block, at, previous);
@@ -92,7 +94,26 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block)
     }
     block->chunks = chunks;
     block->num_chunks = n;
+    block->planned_limit = limit;
+    block->planned_at = block->visits;
     return 0;
+}
+
+bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
+{
+    uint32_t limit = ag_plan_limit(s), previous = 0;
+    if (!block->num_chunks || block->replans == MOST_REPLANS ||
+        block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
+        (limit < block->planned_limit * 2 && block->planned_limit < limit * 2))
+        return false;
+    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
+    for (uint32_t i = 0, at = 0; i < block->num_chunks; i++, at += previous) {
+        previous = count_at(s, model, block, at, previous);
+        if (previous != block->chunks[i].count)
+            return true;
+    }
+    block->planned_limit = limit; /* it comes to the same cut */
+    return false;
 }
 
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position)

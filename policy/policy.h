@@ -71,7 +71,10 @@ struct ag_block {
     ag_key *keys;
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
     struct ag_chunk *chunks;
-    uint32_t num_chunks;      /* 0 until planned */
+    uint32_t num_chunks;    /* 0 until planned */
+    uint32_t planned_limit; /* most ops in a chunk at the pace it was planned for */
+    uint32_t planned_at;    /* visits then */
+    uint32_t replans;
     uint32_t shortest_period; /* of a merged block: its repeating unit, else 0 */
 };
 
@@ -144,6 +147,9 @@ void ag_policy_close(struct ag_policy *p);
  */
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
 void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
+
+/* The chunk that was handed out has been submitted: what it took is not the host's own time. */
+void ag_policy_submitted(struct ag_policy *p, uint64_t now);
 
 /* A boundary: returns how many deferred ops must be submitted before it. */
 uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now);
