@@ -88,13 +88,15 @@ static void stubs_pass_arguments(void **state)
         const struct ag_entry *entry = &ag_entries[sym];
         void *handed_out = dlsym(libcuda, entry->name);
         bool track = entry->cls == AG_CLASS_TRACK;
+        /* told of whether or not anything is open, and before the barrier */
+        const char *memory = entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n" : "";
         if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
             strcmp(entry->name, "cuTexRefSetMipmapLevelBias") == 0) /* has a test of its own */
             continue;
         stubs++;
         assert_int_equal(call(entry->name, first), 0);
         assert_reached(entry->name, first);
-        if (!open_streams && !track)
+        if (!open_streams && !track && !*memory)
             assert_told("%s", "");
         else if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
             assert_told("functions_die %s\n", entry->name);
@@ -103,9 +105,9 @@ static void stubs_pass_arguments(void **state)
         else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
             assert_told("observe %s\n", entry->name);
         else if (entry->cls == AG_CLASS_BARRIER)
-            assert_told("barrier %s\n", entry->name);
+            assert_told("%sbarrier %s\n", memory, entry->name);
         else
-            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n", entry->name,
+            assert_told("%sboundary %s ptsz=%d blocks=%d stream=0x%x\n", memory, entry->name,
                         strstr(entry->name, "_pts") || strstr(entry->name, "_ptd") ? 1 : 0,
                         entry->flags & AG_ENTRY_BLOCKS ? 1 : 0, 0x1000 + entry->stream_arg);
     }
@@ -139,6 +141,21 @@ static void streams_are_found(void **state)
         const char *line = told();
         assert_non_null(strstr(line, expected));
         assert_non_null(strstr(line, known[i].ptsz ? "ptsz=1" : "ptsz=0"));
+    }
+}
+
+/* Freed or remapped addresses are told of whether or not anything is open; a second list of the
+ * ones that every program calls. */
+static void memory_that_goes_is_told(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cuMemFree_v2",    "cuMemFreeAsync", "cuMemFreeAsync_ptsz",
+                                        "cuMemFreeHost",   "cuMemUnmap",     "cuMemPoolTrimTo",
+                                        "cuMemPoolDestroy"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        call(names[i], 0x600);
+        assert_reached(names[i], 0x600);
+        assert_memory_equal(told(), "memory\n", strlen("memory\n"));
     }
 }
 
@@ -400,6 +417,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(queries_are_not_touched),
         cmocka_unit_test(stubs_pass_arguments),
         cmocka_unit_test(streams_are_found),
+        cmocka_unit_test(memory_that_goes_is_told),
         cmocka_unit_test(floating_arguments_survive),
         cmocka_unit_test(launches_are_decoded),
         cmocka_unit_test(bad_configurations_reach_the_driver),
