@@ -2,6 +2,8 @@
 #include "rig.h"
 #include "policy/internal.h"
 
+enum { LAUNCH_NS = 2500 }; /* host time of a submission */
+
 struct graph {
     uint32_t count;
     ag_key keys[];
@@ -145,6 +147,8 @@ static void launch(struct rig *r, const struct ag_chunk *chunk, const ag_key *ke
     assert_memory_equal(g->keys, keys, g->count * sizeof(ag_key));
     r->submitted += g->count;
     r->launches++;
+    r->now += LAUNCH_NS;
+    ag_policy_submitted(&r->policy, r->now);
 }
 
 static void flush(struct rig *r, uint32_t n)
@@ -214,6 +218,7 @@ void rig_op(struct rig *r, ag_key key)
     if (v.what != AG_DO_DEFER) {
         assert_int_equal(r->num_deferred, 0);
         r->submitted++;
+        r->now += LAUNCH_NS;
     } else {
         r->deferred[r->num_deferred++] = key;
     }

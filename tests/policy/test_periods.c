@@ -61,7 +61,7 @@ static void test_merging(void **state)
         rig_mark(r);
         for (uint32_t i = 0; i < 1200 * period; i++)
             rig_op(r, rig_key(period, (r->ops - 3) % period));
-        rig_at_least(rig_ops_per_launch(r), 20);
+        rig_at_least(rig_ops_per_launch(r), 12);
         rig_close(r);
     }
 }

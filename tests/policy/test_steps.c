@@ -20,7 +20,7 @@ static void steps_of(uint32_t len, uint32_t delay)
         rig_at_most((double)r->first_replay, 4.0 * len);
     rig_at_least(rig_replayed(r), 99);
     rig_at_most(rig_flushed(r), 0);
-    rig_at_most(rig_built(r), 0);
+    rig_at_most(rig_built(r), len / 4.0 + 8); /* cut anew at most once */
     free(keys);
     rig_close(r);
 }
