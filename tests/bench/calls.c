@@ -1,0 +1,250 @@
+/*
+ * calls.c - what a call costs the calling thread, in nanoseconds of its own processor time, over a
+ * driver that does nothing (the simulated one with SIMCUDA_MODE=null).
+ *
+ *     bench_calls [-b BATCHES] [CASE[/THREADS]]...
+ *
+ * Prints a line `CASE THREADS NANOSECONDS` for each case: the median over batches, of several
+ * threads the median thread. It is the same program with and without the library: tests/bench/run
+ * compares.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "tests/simdriver/simprog.h"
+
+enum {
+    STEP = 20, /* launches of a step, each of a shape of its own */
+    ARGS = 8,  /* of eight bytes each */
+    SHAPES = 64,
+    MAX_THREADS = 8,
+    MAX_BATCHES = 99
+};
+
+struct worker {
+    const struct bench *bench;
+    pthread_t thread;
+    CUstream stream;
+    uint64_t random;
+    uint64_t fresh; /* a shape that no launch had */
+    uint64_t args[ARGS];
+    void *params[ARGS];
+    double ns[MAX_BATCHES];
+};
+
+/* `calls` of a batch are what its time is divided by. `warm` batches are not measured: in them
+ * sequences are learnt and graphs built; they leave the builder time. */
+struct bench {
+    const char *name;
+    void (*batch)(struct worker *w, int calls);
+    int calls, warm, batches;
+};
+
+static CUcontext context;
+static CUfunction kernel;
+static int max_batches = 15;
+static pthread_barrier_t together;
+
+static void nothing(const struct cuSimLaunch *launch)
+{
+    (void)launch;
+}
+
+/* xorshift64*: the same launches in every run */
+static uint64_t next_random(struct worker *w)
+{
+    w->random ^= w->random >> 12;
+    w->random ^= w->random << 25;
+    w->random ^= w->random >> 27;
+    return w->random * 0x2545F4914F6CDD1Dull >> 32;
+}
+
+static void launch(struct worker *w, unsigned int grid)
+{
+    CHECK(cuLaunchKernel(kernel, grid, 1, 1, 64, 1, 1, 0, w->stream, w->params, NULL));
+}
+
+static void pass(struct worker *w, int calls)
+{
+    CUcontext ctx;
+    (void)w;
+    for (int i = 0; i < calls; i++)
+        CHECK(cuCtxGetCurrent(&ctx));
+}
+
+/* A stub in assembly. */
+static void barrier(struct worker *w, int calls)
+{
+    size_t available;
+    (void)w;
+    for (int i = 0; i < calls; i++)
+        CHECK(cuMemGetInfo_v2(&available, NULL));
+}
+
+/* A hook in C. */
+static void synchronize(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        CHECK(cuStreamSynchronize(w->stream));
+}
+
+static void loop(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i += STEP)
+        for (unsigned int k = 1; k <= STEP; k++)
+            launch(w, k);
+}
+
+static void step(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i += STEP) {
+        for (unsigned int k = 1; k <= STEP; k++)
+            launch(w, k);
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+}
+
+/* One argument of each launch changes with every step. */
+static void step_args(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i += STEP) {
+        w->args[ARGS - 1]++;
+        for (unsigned int k = 1; k <= STEP; k++)
+            launch(w, k);
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+}
+
+static void random_known(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        launch(w, 1 + (unsigned int)(next_random(w) % SHAPES));
+}
+
+static void random_new(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i++)
+        launch(w, (unsigned int)++w->fresh);
+}
+
+static const struct bench benches[] = {
+    {"pass", pass, 20000, 1, 0},
+    {"barrier", barrier, 20000, 1, 0},
+    {"sync", synchronize, 20000, 1, 0},
+    {"loop", loop, 400 * STEP, 12, 0},
+    {"step", step, 400 * STEP, 12, 0},
+    {"step-args", step_args, 400 * STEP, 12, 0},
+    /* while the library still looks for a repetition ... */
+    {"observing", random_known, 2048, 1, 14},
+    {"observing-new", random_new, 2048, 1, 14},
+    /* ... and when it has looked long enough */
+    {"dormant", random_known, 65536, 8, 0},
+};
+
+static double processor_ns(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof(*values), by_value);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static int batches_of(const struct bench *b)
+{
+    return b->batches ? b->batches : max_batches;
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    const struct bench *b = w->bench;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&w->stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < ARGS; i++)
+        w->params[i] = &w->args[i];
+    for (int i = 0; i < b->warm; i++) {
+        b->batch(w, b->calls);
+        usleep(2000);
+    }
+    for (int i = 0; i < batches_of(b); i++) {
+        pthread_barrier_wait(&together);
+        double begin = processor_ns();
+        b->batch(w, b->calls);
+        w->ns[i] = (processor_ns() - begin) / b->calls;
+    }
+    CHECK(cuStreamSynchronize(w->stream));
+    CHECK(cuStreamDestroy_v2(w->stream));
+    return NULL;
+}
+
+static void measure(const struct bench *b, int threads)
+{
+    struct worker *workers = calloc((size_t)threads, sizeof(*workers));
+    double values[MAX_THREADS];
+    REQUIRE(workers);
+    pthread_barrier_init(&together, NULL, (unsigned int)threads);
+    for (int i = 0; i < threads; i++) {
+        workers[i].bench = b;
+        workers[i].random = 88172645463325252ull + (uint64_t)i;
+        workers[i].fresh = 1000 + (uint64_t)i * 10000000;
+        REQUIRE(pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        values[i] = median(workers[i].ns, batches_of(b));
+    }
+    printf("%s %d %.2f\n", b->name, threads, median(values, threads));
+    fflush(stdout);
+    pthread_barrier_destroy(&together);
+    free(workers);
+}
+
+static bool measure_named(const char *text)
+{
+    const char *slash = strchr(text, '/');
+    size_t length = slash ? (size_t)(slash - text) : strlen(text);
+    int threads = slash ? atoi(slash + 1) : 1;
+    for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
+        if (strlen(benches[i].name) == length && !strncmp(benches[i].name, text, length)) {
+            measure(&benches[i], threads < 1 || threads > MAX_THREADS ? 1 : threads);
+            return true;
+        }
+    fprintf(stderr, "bench_calls: no case %s\n", text);
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    int option;
+    while ((option = getopt(argc, argv, "b:")) != -1) {
+        if (option != 'b')
+            return 2;
+        max_batches = atoi(optarg);
+        if (max_batches < 1 || max_batches > MAX_BATCHES)
+            return 2;
+    }
+    const size_t sizes[ARGS] = {8, 8, 8, 8, 8, 8, 8, 8};
+    REQUIRE(cuSimRegisterKernel("bench", nothing, ARGS, NULL, sizes, 0) == 0);
+    context = ag_prog_start();
+    kernel = ag_prog_function(ag_prog_module(), "bench");
+    if (optind == argc)
+        for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
+            measure(&benches[i], 1);
+    for (int i = optind; i < argc; i++)
+        if (!measure_named(argv[i]))
+            return 2;
+    return 0;
+}
