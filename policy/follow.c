@@ -56,6 +56,8 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     struct ag_block *b = chunk->block;
     switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
     case AG_CHUNK_READY:
+        if (s->config.gate && !ag_gate_defers(&b->gate))
+            return AG_DO_EAGER;
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
         if (b->visits < chunk->retry_at)
@@ -135,6 +137,17 @@ static void into_history(struct ag_policy_state *s, uint32_t upto)
         ag_finder_push_run(&s->finder, s->block->keys + s->pushed, upto - s->pushed);
         s->pushed = upto;
     }
+}
+
+/* A whole block (or, NULL, something else) has passed since the last boundary of any kind. */
+static void measure(struct ag_policy *p, struct ag_block *block, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    uint64_t replayed = p->counts.replayed - s->replayed_began;
+    if (s->config.gate && block && now > s->block_began && (!replayed || replayed * 2 > block->len))
+        ag_gate_visit(&block->gate, now - s->block_began, replayed > 0);
+    s->block_began = now;
+    s->replayed_began = p->counts.replayed;
 }
 
 /* Makes the part explicit and stops following. */
@@ -424,6 +437,7 @@ static void end_period(struct ag_policy *p, uint64_t now)
     struct ag_policy_state *s = p->state;
     struct ag_block *b = s->block;
     into_history(s, b->len);
+    measure(p, s->pure ? b : NULL, now);
     s->looped += b->len;
     if (s->pure) {
         end_part(p, b);
@@ -762,6 +776,8 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
         failed(&s->block->chunks[s->chunk]);
         p->counts.mismatches++;
     }
+    bool followed = s->block && s->pure && !s->cuts && position(p) == s->block->len;
+    measure(p, followed ? s->block : NULL, now);
     struct ag_ref stayed = ag_block_ref(s->block);
     if (!s->block && !s->cuts && departed_late(s)) {
         stayed = s->departed;

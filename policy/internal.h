@@ -3,6 +3,7 @@
  *
  *   block.c    the table of known blocks, by content and by first key; chunks ready to launch
  *   plan.c     how a block is cut in chunks
+ *   gate.c     whether replaying a block is faster than submitting it eagerly
  *   chain.c    which block follows which
  *   finder.c   the history ring, the period finder, the anchors that recognise a block by its last
  * ops follow.c   the state machine that ties them together: ag_policy_op() and ag_policy_boundary()
@@ -149,8 +150,10 @@ struct ag_policy_state {
 
     /* timing, in ns */
     uint64_t stretch_began;
-    uint64_t last_op; /* when the last op came, if it was observed; else 0 */
-    uint32_t gap;     /* estimate of the host's time between ops, without the launch itself */
+    uint64_t block_began;    /* last boundary, real or artificial */
+    uint64_t replayed_began; /* ops replayed up to then */
+    uint64_t last_op;        /* when the last op came, if it was observed; else 0 */
+    uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
 
     /* backing off */
     uint64_t unproductive; /* ops since something repeated */
@@ -180,6 +183,10 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block);
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
 uint32_t ag_plan_limit(const struct ag_policy_state *s);
+
+/* gate.c */
+bool ag_gate_defers(const struct ag_gate *gate);
+void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed);
 
 /* chain.c */
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };

@@ -55,6 +55,20 @@ struct ag_chunk {
     struct ag_chunk *next_same_head; /* ready chunks with the same first key */
 };
 
+/* Whether a block gains from its graphs; see gate.c. */
+enum { AG_GATE_SAMPLES = 5 };
+struct ag_gate_samples {
+    uint64_t ns[AG_GATE_SAMPLES];
+    uint32_t at;
+};
+struct ag_gate {
+    struct ag_gate_samples samples[2]; /* replayed, eager */
+    uint32_t interval;                 /* visits between trials; 0: never replayed yet */
+    uint32_t left;                     /* visits until the trial, or of the trial */
+    bool eager;                        /* the mode */
+    bool trial;                        /* the other mode is being tried */
+};
+
 /* A known op sequence. Read-only for callers. */
 struct ag_block {
     uint64_t id;     /* content hash */
@@ -75,6 +89,7 @@ struct ag_block {
     uint32_t planned_limit; /* most ops in a chunk at the pace it was planned for */
     uint32_t planned_at;    /* visits then */
     uint32_t replans;
+    struct ag_gate gate;
     uint32_t shortest_period; /* of a merged block: its repeating unit, else 0 */
 };
 
@@ -114,6 +129,7 @@ struct ag_policy_config {
     uint32_t min_ops;     /* shortest block that is graphed */
     uint32_t max_chunk;   /* most ops in a chunk */
     uint32_t fixed_chunk; /* every chunk this long; 0: the policy chooses */
+    bool gate;            /* compare replay with eager on the live program (gate.c) */
     uint32_t max_blocks;  /* blocks remembered per stream, at most 1024 */
 };
 void ag_policy_defaults(struct ag_policy_config *config);

@@ -105,6 +105,7 @@ static void run_program(uint64_t seed)
     ag_policy_defaults(&config);
     if (below(&g, 2))
         config.max_blocks = 16;
+    config.gate = below(&g, 2);
     if (below(&g, 6) == 0)
         config.fixed_chunk = 1 + below(&g, 9);
     if (below(&g, 6) == 0)
