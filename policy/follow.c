@@ -817,8 +817,12 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
 
 void ag_policy_defaults(struct ag_policy_config *config)
 {
-    *config = (struct ag_policy_config){
-        .min_repeats = 2, .min_ops = 1, .max_chunk = 64, .fixed_chunk = 0, .max_blocks = 512};
+    *config = (struct ag_policy_config){.min_repeats = 2,
+                                        .min_ops = 1,
+                                        .max_chunk = 64,
+                                        .fixed_chunk = 0,
+                                        .gate = false,
+                                        .max_blocks = 512};
 }
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,

@@ -200,6 +200,7 @@ void rig_op(struct rig *r, ag_key key)
     struct ag_policy *p = &r->policy;
     struct ag_verdict v = {0};
     r->now += r->gap;
+    r->asleep += p->dormant > 0;
     /* every third op that is expected takes the caller's own hot path */
     if (!p->dormant && p->next != p->stop && *p->next == key && r->ops % 3 == 0) {
         v.what = p->doing;

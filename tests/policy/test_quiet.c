@@ -16,7 +16,7 @@ static void test_no_repetition(void **state)
         }
         assert_int_equal(r->graphs_built, 0);
         assert_int_equal(r->flushed, 0);
-        rig_at_least(100.0 * (double)r->policy.counts.dormant / (double)r->ops, 75);
+        rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 75);
         rig_close(r);
     }
 }
