@@ -6,6 +6,7 @@ static CUresult launch_kernel(enum ag_sym sym, bool ptsz, CUfunction f, const un
                               const unsigned int *block, unsigned int shared_bytes, CUstream stream,
                               void **params, void **extra)
 {
+    /* Every member is named: clearing the others would take a third of the hook's time. */
     struct ag_launch launch = {
         .sym = sym,
         .ptsz = ptsz,
@@ -16,8 +17,10 @@ static CUresult launch_kernel(enum ag_sym sym, bool ptsz, CUfunction f, const un
         .stream = stream,
         .params = params,
         .extra = extra,
+        .attrs = NULL,
+        .num_attrs = 0,
     };
-    ag_process_first_op();
+    ag_process_op();
     return ag_capture_launch(&launch);
 }
 
@@ -55,7 +58,7 @@ static CUresult launch_config(enum ag_sym sym, bool ptsz, const CUlaunchConfig *
         .attrs = config->attrs,
         .num_attrs = config->numAttrs,
     };
-    ag_process_first_op();
+    ag_process_op();
     return ag_capture_launch(&launch);
 }
 

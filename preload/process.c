@@ -18,8 +18,9 @@
 #include "preload/resolve.h"
 
 static atomic_flag finished = ATOMIC_FLAG_INIT;
-static _Atomic bool first_op_seen;
 static pid_t watched;
+
+_Atomic bool ag_process_has_ops;
 
 /* A child of fork that exits is not this process exiting. */
 static void at_exit(void)
@@ -47,8 +48,6 @@ void ag_process_watch(void)
 
 void ag_process_first_op(void)
 {
-    if (atomic_load_explicit(&first_op_seen, memory_order_relaxed))
-        return;
-    if (!atomic_exchange(&first_op_seen, true))
+    if (!atomic_exchange(&ag_process_has_ops, true))
         atexit(at_exit);
 }
