@@ -20,7 +20,7 @@ enum {
     ARGS = 8,  /* of eight bytes each */
     SHAPES = 64,
     MAX_THREADS = 8,
-    MAX_BATCHES = 99
+    MAX_BATCHES = 9999
 };
 
 struct worker {
