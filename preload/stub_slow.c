@@ -56,7 +56,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
  */
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack)
 {
-    if (number >= AG_SYM_COUNT) {
+    if (number >= AG_SYM_COUNT) { /* nobody knows what it does: it may unmap what an op names */
+        ag_capture_memory_goes();
         ag_capture_barrier_quiet(AG_SYM_COUNT);
         return ag_target[number];
     }

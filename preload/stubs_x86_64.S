@@ -45,12 +45,12 @@
     .size   \name, . - \name
     .endm
 
+    /* What it does is not known: told of always. */
     .macro AG_POOL_STUB slot, index
     .p2align 4
 .Lag_pool_\slot:
     .cfi_startproc
     endbr64
-    AG_FAST \index
     AG_SLOW \index
     .endm
 

@@ -69,7 +69,32 @@ bool ag_is_ours(const void *address)
     return inside(&self, address);
 }
 
-/* An entry point of a driver newer than the table: a barrier, by a stub of its own. */
+/* Graphics interoperability is declared in headers of its own and absent from the toolkit's stub
+ * library; every real driver exports it. Nothing of it is common enough for the table. */
+static bool is_interop(const char *name)
+{
+    static const char *const families[] = {
+        "cuGL", "cuEGL", "cuVDPAU", "cuGraphics", "cuEventCreateFromEGL", "cuD3D", "cuWGL",
+    };
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (strncmp(name, families[i], strlen(families[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Once for the process: cudart asks for all that it knows. */
+static void say_unknown(const char *name)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    ag_debug("start", "%s is not in the table of entry points: it is treated as a barrier", name);
+    if (!is_interop(name) && !atomic_flag_test_and_set(&said))
+        ag_info("start",
+                "this driver has entry points that this library does not know (%s first): "
+                "they are treated as barriers",
+                name);
+}
+
+/* An entry point that is not in the table: a barrier, by a stub of its own. */
 static void *pool_stub(void *address, const char *name)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -91,7 +116,7 @@ static void *pool_stub(void *address, const char *name)
         return address;
     }
     if (fresh)
-        ag_warn("start", "%s is not known to this library: it is treated as a barrier", name);
+        say_unknown(name);
     return stub;
 }
 

@@ -33,7 +33,7 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
         abort();
 }
 
-struct ag_options ag_options = {.log_level = AG_LOG_WARN};
+struct ag_options ag_options = {.log_level = AG_LOG_INFO};
 
 uint32_t ag_options_mode(void)
 {
