@@ -8,6 +8,7 @@
 #include "capture/flush.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 
 static bool passing(void)
 {
@@ -67,6 +68,7 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
         return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     ag_count_boundary(sym);
+    ag_trace_boundary(s, sym);
     if (!s) {
         /* the per-thread default stream, one that was never launched to, or no stream at all: all
          * that can depend on it is the legacy stream's order */
@@ -100,6 +102,7 @@ static CUresult barrier(enum ag_sym sym, bool report)
     if (passing() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
     return every_stream(NULL, NULL, false, report);
 }
 

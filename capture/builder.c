@@ -11,6 +11,7 @@
 #include "capture/log.h"
 #include "capture/stats.h"
 #include "capture/state.h"
+#include "capture/trace.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -63,6 +64,7 @@ static void destroy(struct ag_graphs *g)
     uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
+    ag_trace_drop(g, n);
     ag_graphs_destroy(g);
     ag_context_leave(entered);
 }
@@ -224,6 +226,7 @@ static void build(struct request *r, bool evict)
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
     }
     ag_count_by(AG_COUNT_BUILD_NS, now_ns() - began);
+    ag_trace_build(g, v != NULL, !room, now_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
     answer(r, v, !room);
 }
@@ -347,6 +350,7 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
         g->ops = malloc(s->num_staged * sizeof(*g->ops));
         if (g->ops) {
             memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
+            ag_trace_chunk(s, g, chunk);
             r = make_request(g, chunk, s->bytes);
         }
     }

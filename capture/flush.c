@@ -5,6 +5,7 @@
 #include "capture/op.h"
 #include "capture/log.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 #include "capture/watchdog.h"
 #include <alloca.h>
 
@@ -51,6 +52,7 @@ static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
 
 void ag_flush(struct ag_stream *s, uint32_t n)
 {
+    uint64_t began = ag_trace_clock(), covered_before = s->covered_ops;
     for (uint32_t i = 0; i < n;) {
         uint32_t covered = n - i > 1 && !s->pending ? submit_by_graph(s, i, n) : 0;
         if (covered) {
@@ -67,6 +69,7 @@ void ag_flush(struct ag_stream *s, uint32_t n)
     }
     s->num_deferred = 0;
     ag_deferring_ends(s);
+    ag_trace_flush(s, n, s->covered_ops - covered_before, began);
 }
 
 static void unstage(struct ag_stream *s)
@@ -117,6 +120,7 @@ void ag_stream_submit_deferred(struct ag_stream *s, bool boundary)
 static void submit_for_order(struct ag_stream *s)
 {
     ag_count(AG_COUNT_ORDER);
+    ag_trace_cause(AG_CAUSE_ORDER);
     ag_stream_submit_deferred(s, atomic_load_explicit(&s->owner, memory_order_relaxed) ==
                                      ag_this_thread());
 }

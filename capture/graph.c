@@ -8,6 +8,7 @@
 #include "capture/log.h"
 #include "capture/op.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
             return false;
         }
         s->updates++;
+        ag_trace_update(s, g, i);
     }
     return true;
 }
@@ -122,6 +124,7 @@ static uint32_t nearest(struct ag_graphs *g, const uint8_t *bytes, uint32_t *cha
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
     uint32_t chosen = g->successor[g->last], changes = 0;
+    uint64_t began = ag_trace_clock();
     if (__builtin_expect(atomic_load_explicit(&g->incoming, memory_order_relaxed) != NULL, 0))
         take_in(g);
     if (memcmp(g->variants[chosen]->bytes, bytes, g->num_bytes)) {
@@ -136,6 +139,7 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     }
     struct ag_variant *v = g->variants[chosen];
     CUresult r = AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    ag_trace_graph(s, g, chosen, changes, began, r);
     if (r != CUDA_SUCCESS) {
         ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);
         ag_count(AG_COUNT_LAUNCH_FAILED);

@@ -36,6 +36,7 @@ struct ag_graphs {
     struct ag_context *context;
     int priority;
     uint32_t count, num_bytes;
+    uint32_t trace_id; /* in the dump */
     struct ag_staged *ops;
 
     /* under the stream's lock */

@@ -11,6 +11,7 @@
 #include "capture/log.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 
 static bool passing(void)
 {
@@ -52,6 +53,7 @@ void ag_capture_functions_die(enum ag_sym sym)
     if (passing())
         return;
     ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
     ag_count(AG_COUNT_FUNCTIONS_DIED);
     ag_debug("capture", "%s: all sequences are forgotten", ag_sym_name(sym));
     forget_everything();
@@ -68,6 +70,7 @@ void ag_capture_function_changes(CUfunction func, int attribute, int value, enum
         return;
     size_t n;
     ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
     ag_count(AG_COUNT_FUNCTION_CHANGED);
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
@@ -110,6 +113,7 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     if (!s || s->legacy)
         return CUDA_SUCCESS; /* the default streams cannot be destroyed: the driver refuses */
     ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s);
@@ -124,6 +128,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
         return;
     size_t n;
     ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)

@@ -17,6 +17,7 @@
 #include "capture/op.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 #include <stdlib.h>
 
 _Atomic uint32_t ag_open_streams;
@@ -77,6 +78,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         ag_deferring_ends(s);
         ag_policy_submitted(&s->policy, ag_clock_ns());
     } else {
+        ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
         ag_flush(s, s->num_deferred);
     }
 }
@@ -87,8 +89,11 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
                 const struct ag_verdict *v, uint64_t now)
 {
     bool eager = v->what != AG_DO_DEFER;
-    if (v->flush)
+    if (v->flush) {
+        ag_trace_cause(AG_CAUSE_MISMATCH);
         ag_flush(s, v->flush);
+    }
+    ag_trace_op(s, (struct ag_shape *)(uintptr_t)shape, in, v->what);
     if (v->fresh || v->what == AG_DO_EAGER) {
         s->num_staged = 0;
         s->num_bytes = 0;
@@ -164,11 +169,12 @@ static inline void open_segment(struct ag_stream *s)
 enum { TIMED_LAUNCHES = 8 }; /* one in so many is timed */
 static CUresult call_timed(struct ag_stream *s, const struct ag_incoming *in)
 {
-    if (s->eager_ops % TIMED_LAUNCHES)
+    if (s->eager_ops % TIMED_LAUNCHES && !ag_trace_on())
         return ag_op_call(in);
     uint64_t began = ag_clock_ns();
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
+    ag_trace_call(s, in, began, r);
     if (ns < 50000) {
         uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
         mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
@@ -197,6 +203,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_unlock(&s->lock);
         ag_count(!strcmp(why, "collective kernel") ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
         ag_debug("flush", "op submitted at once: %s", why);
+        ag_trace_passed(s, in, shape ? "a launch of this shape has failed" : why);
         return pass_through(s, in);
     }
     s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
@@ -259,10 +266,13 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     ag_flush_for_order(s);
     if (!s) {
         ag_count(AG_COUNT_PER_THREAD);
+        ag_trace_passed(NULL, &in, "per-thread default stream");
         return ag_op_call(&in);
     }
-    if (napping(s))
+    if (napping(s)) {
+        ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
+    }
     set_owner(s);
 
     ag_lock(&s->lock);
@@ -298,13 +308,16 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
 {
     if (!s || !plain) {
         ag_count(AG_COUNT_NOT_RECORDABLE);
+        ag_trace_passed(s, in, "memory that graphs cannot hold");
         CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
         CUresult r = ag_op_call(in);
         return r == CUDA_SUCCESS ? pending : r;
     }
     ag_flush_for_order(s);
-    if (napping(s))
+    if (napping(s)) {
+        ag_trace_passed(s, in, NULL);
         return ag_op_call(in);
+    }
     set_owner(s);
     return arrive(s, in);
 }

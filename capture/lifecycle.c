@@ -7,6 +7,7 @@
 #include "capture/log.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 #include "capture/watchdog.h"
 
 struct ag_state ag_state = {.bypass = AG_BYPASS_OFF};
@@ -27,6 +28,7 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_clock_start();
     if (ag_options.mode == AG_MODE_OFF)
         return;
+    ag_trace_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
         atomic_store(&ag_state.observe_only, 1);
     if (observe_only)
@@ -40,6 +42,7 @@ void ag_capture_observe_only(const char *why)
     if (atomic_exchange(&ag_state.observe_only, 1))
         return;
     ag_warn("start", "replaying nothing from here on: %s", why);
+    ag_trace_note(why);
     ag_capture_barrier_quiet(AG_SYM_COUNT);
     if (!atomic_load(&ag_state.bypass)) { /* no graph is left to be followed */
         ag_capture_functions_die(AG_SYM_COUNT);
@@ -128,6 +131,7 @@ void ag_state_context_destroyed(void)
 void ag_capture_after_fork_in_child(void)
 {
     set_bypass(AG_BYPASS_FORKED);
+    ag_trace_after_fork();
     atomic_store(&ag_open_streams, 0);
 }
 
@@ -149,4 +153,5 @@ void ag_capture_finish(void)
     ag_builder_stop();
     if (ag_options.stats)
         ag_stats_print();
+    ag_trace_stop();
 }

@@ -67,16 +67,22 @@ static void print_boundaries(void)
                ull(atomic_load(&ag_boundary_counts[order[i]])));
 }
 
-void ag_stats_print(void)
+void ag_stats_collect(struct ag_totals *t)
 {
     size_t n;
     ag_lock(&lock);
-    struct ag_totals t = retired;
+    *t = retired;
     ag_unlock(&lock);
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        ag_stats_add_stream(&t, streams[i]);
+        ag_stats_add_stream(t, streams[i]);
     ag_streams_release(streams, n);
+}
+
+void ag_stats_print(void)
+{
+    struct ag_totals t;
+    ag_stats_collect(&t);
     double share = t.ops ? 100.0 * (double)(t.replayed + t.covered) / (double)t.ops : 0.0;
     ag_say("replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
            ull(t.replayed + t.covered), ull(t.ops), share, ull(t.graph_launches), ull(t.updates));

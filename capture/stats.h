@@ -35,6 +35,8 @@ struct ag_totals {
     uint64_t mismatches, switches, resyncs, periods, blocks, evicted;
 };
 void ag_stats_add_stream(struct ag_totals *totals, const struct ag_stream *s);
+/* Of all streams, those that are gone included. */
+void ag_stats_collect(struct ag_totals *totals);
 /* The stream is about to be freed: its figures stay in the totals. */
 void ag_stats_retire_stream(const struct ag_stream *s);
 void ag_stats_print(void);

@@ -1,6 +1,7 @@
 /* stream.c - the table of streams. */
 #include "capture/stream.h"
 #include "capture/log.h"
+#include "capture/trace.h"
 #include <stdlib.h>
 
 __thread char ag_thread_mark __attribute__((tls_model("initial-exec")));
@@ -110,6 +111,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         free(s);
         return other;
     }
+    ag_trace_stream(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"
              : s->blocking ? "blocking"

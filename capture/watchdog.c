@@ -5,6 +5,7 @@
 #include "capture/log.h"
 #include "capture/options.h"
 #include "capture/stats.h"
+#include "capture/trace.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -75,6 +76,7 @@ static bool look(const struct looks *old, struct looks *now)
         uint64_t deferrals = atomic_load(&s->deferrals);
         if (deferrals_before(old, s) == deferrals || now->count == now->capacity) {
             ag_count(AG_COUNT_WATCHDOG);
+            ag_trace_cause(AG_CAUSE_WATCHDOG);
             ag_stream_submit_deferred(s, false);
         } else {
             now->list[now->count++] = (struct look){s, s->serial, deferrals};

@@ -1,0 +1,191 @@
+/*
+ * trace_format.h - the layout of a dump (AUTOGRAPH_TRACE), shared by the writer in capture/ and the
+ * readers in tools/. docs/format.md describes it for everybody else; the two change together.
+ *
+ * A dump is a header and then chunks. All numbers are little-endian. A reader skips chunks and
+ * event kinds that it does not know; a change that an old reader would misread raises the version.
+ */
+#ifndef AG_TRACE_FORMAT_H
+#define AG_TRACE_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "dumps are written and read as they lie in memory, which must be little-endian"
+#endif
+
+#define AG_DUMP_MAGIC                                                                              \
+    "\x89"                                                                                         \
+    "AGDUMP\n"
+enum { AG_DUMP_MAGIC_SIZE = 8, AG_DUMP_VERSION = 1 };
+
+struct ag_dump_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t header_size; /* chunks begin here */
+    uint64_t wall_ns;     /* CLOCK_REALTIME when the dump began ... */
+    uint64_t clock_ns;    /* ... and the clock of the events at that moment */
+    uint32_t pid;
+    uint32_t reserved[3];
+};
+
+/* `crc` is the CRC-32 (IEEE 802.3, as zlib computes it) of type, length and payload. The payload is
+ * followed by zero bytes up to a multiple of 8, which neither length nor crc count. */
+struct ag_dump_chunk {
+    uint32_t mark;
+    uint32_t type;
+    uint32_t length;
+    uint32_t crc;
+};
+
+#define AG_DUMP_TAG(a, b, c, d)                                                                    \
+    ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
+
+enum {
+    AG_DUMP_MARK = AG_DUMP_TAG('A', 'G', 'c', 'k'),
+    AG_DUMP_MAX_CHUNK = 16 << 20,
+
+    AG_DUMP_PROCESS = AG_DUMP_TAG('P', 'R', 'O', 'C'),  /* name=value\0 name=value\0 ... */
+    AG_DUMP_STRING = AG_DUMP_TAG('S', 'T', 'R', 'G'),   /* struct ag_dump_string, text */
+    AG_DUMP_SHAPE = AG_DUMP_TAG('S', 'H', 'A', 'P'),    /* struct ag_dump_shape */
+    AG_DUMP_STREAM = AG_DUMP_TAG('S', 'T', 'R', 'M'),   /* struct ag_dump_stream */
+    AG_DUMP_GRAPH = AG_DUMP_TAG('G', 'R', 'P', 'H'),    /* struct ag_dump_graph, shape ids */
+    AG_DUMP_SITE = AG_DUMP_TAG('S', 'I', 'T', 'E'),     /* struct ag_dump_site, frames */
+    AG_DUMP_EVENTS = AG_DUMP_TAG('E', 'V', 'T', 'S'),   /* struct ag_dump_events, events */
+    AG_DUMP_COUNTERS = AG_DUMP_TAG('C', 'N', 'T', 'S'), /* name=number\0 ..., at the end */
+    AG_DUMP_END = AG_DUMP_TAG('E', 'N', 'D', ' '),      /* why: exit | full */
+};
+
+/* Ids of each kind count from 1 up without gaps; 0 means none. What an event names has been defined
+ * before that event's chunk. */
+struct ag_dump_string {
+    uint32_t id;
+    uint32_t size; /* bytes of text that follow, no final zero */
+};
+
+enum { AG_DUMP_KERNEL, AG_DUMP_MEMSET, AG_DUMP_COPY };
+
+struct ag_dump_shape {
+    uint32_t id;
+    uint32_t kind;
+    uint32_t name;       /* string: the kernel's name as linked (mangled) */
+    uint32_t dims[7];    /* kernel: grid, block, bytes of dynamic shared memory */
+    uint32_t num_params; /* kernel */
+    uint32_t arg_bytes;
+    uint32_t elem_size; /* memset */
+    uint32_t num_attrs; /* kernel */
+    uint64_t width;     /* memset: elements a row; copy: bytes */
+    uint64_t height;    /* memset: rows */
+    uint64_t pitch;
+};
+
+enum { AG_DUMP_STREAM_LEGACY = 1, AG_DUMP_STREAM_BLOCKING = 2 };
+
+struct ag_dump_stream {
+    uint32_t id;
+    uint32_t flags;
+    int32_t priority;
+    uint32_t reserved;
+    uint64_t handle;
+    uint64_t context;
+};
+
+/* A graph: `count` ops of a sequence of `sequence_length` ops on one stream, from op `first` on.
+ * `sequence` names the sequence, on this stream. Several executable variants of a graph differ in
+ * arguments only. */
+struct ag_dump_graph {
+    uint32_t id;
+    uint32_t stream;
+    uint64_t sequence;
+    uint32_t sequence_length;
+    uint32_t first;
+    uint32_t count; /* of shape ids that follow */
+    uint32_t reserved;
+};
+
+/* A place in the program, innermost frame first; frames of the library itself are left out. */
+struct ag_dump_site {
+    uint32_t id;
+    uint32_t count; /* of frames */
+};
+struct ag_dump_frame {
+    uint32_t object; /* string: path of the file */
+    uint32_t reserved;
+    uint64_t offset; /* of the return address, from the object's load address */
+};
+
+/* Events of one thread in the order in which they happened. */
+struct ag_dump_events {
+    uint32_t thread; /* kernel's thread id */
+    uint32_t count;
+};
+
+enum ag_dump_kind {
+    AG_EVENT_OP = 1,   /* what: enum ag_dump_done; a: shape; b: string, why; value: digest */
+    AG_EVENT_CALL,     /* an op's own driver call returned: a: shape; b: host ns; value: result */
+    AG_EVENT_GRAPH,    /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
+    AG_EVENT_UPDATE,   /* arguments of a node changed: a: graph; b: op of the graph, from 0 */
+    AG_EVENT_BUILD,    /* what: enum ag_dump_built; a: graph; b: ops; value: host ns */
+    AG_EVENT_FLUSH,    /* a: string, why; b: ops; value: ops by shorter graphs | host ns << 32 */
+    AG_EVENT_BOUNDARY, /* stream: 0 for all; a: string, entry point; b: site */
+    AG_EVENT_DROP,     /* graphs destroyed: a: graph; b: variants */
+    AG_EVENT_LOST,     /* value: events of this thread that found no room, before this one */
+    AG_EVENT_NOTE,     /* a: string */
+};
+
+/* What was done with an op when it arrived. */
+enum ag_dump_done {
+    AG_DONE_EAGER,     /* submitted at once */
+    AG_DONE_STAGED,    /* submitted at once, its arguments kept for a graph that is to be built */
+    AG_DONE_DEFERRED,  /* held back for a graph */
+    AG_DONE_PASSED,    /* submitted at once without a look: nothing repeated here for long */
+    AG_DONE_IMMEDIATE, /* cannot be recorded, see `b` */
+};
+
+enum ag_dump_built { AG_BUILT_FAILED, AG_BUILT, AG_BUILT_PUT_OFF };
+
+struct ag_dump_event {
+    uint64_t time; /* ns, of the header's clock */
+    uint8_t kind;
+    uint8_t what;
+    uint16_t reserved;
+    uint32_t stream;
+    uint32_t a;
+    uint32_t b;
+    uint64_t value;
+};
+
+_Static_assert(sizeof(struct ag_dump_header) == 48, "layout");
+_Static_assert(sizeof(struct ag_dump_chunk) == 16, "layout");
+_Static_assert(sizeof(struct ag_dump_shape) == 80, "layout");
+_Static_assert(sizeof(struct ag_dump_stream) == 32, "layout");
+_Static_assert(sizeof(struct ag_dump_graph) == 32, "layout");
+_Static_assert(sizeof(struct ag_dump_frame) == 16, "layout");
+_Static_assert(sizeof(struct ag_dump_event) == 32, "layout");
+
+/* ---- the live page ---------------------------------------------------------------------- */
+
+/*
+ * A process under the library keeps one page of figures, a memfd of this name among its open files
+ * (/proc/PID/fd). A reader sets `wanted`; the library answers at its next boundary or look of the
+ * watchdog with new figures, and adds 1 to `updates` before and after.
+ */
+#define AG_LIVE_NAME  "autograph-live"
+#define AG_LIVE_MAGIC "AGLIVE1\n"
+enum { AG_LIVE_SIZE = 4096 };
+
+struct ag_live_page {
+    char magic[8];
+    uint32_t wanted;
+    uint32_t updates; /* odd while the figures are being written */
+    uint64_t start_ns, now_ns;
+    uint64_t ops, replayed, covered, flushed, eager, dormant, graph_launches, node_updates;
+    uint64_t mismatches, sequences, graphs_built, build_ns, memory, memory_budget, streams;
+    uint64_t boundaries, watchdog;
+    uint32_t observe_only, pid;
+    char program[64];
+};
+_Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
+
+#endif
