@@ -1,0 +1,203 @@
+/*
+ * cases.c - programs for the tests of the library as a user sees it; `cases NAME [N]`.
+ *
+ * Each prints what a program can see of its own work, so that a run with the library can be
+ * compared with one without. None of them knows of the library, but for `hooks` and `threads`,
+ * which tell what is there.
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum { STEP = 20 };
+
+static CUmodule module;
+static CUfunction hash;
+static CUstream stream;
+static CUdeviceptr data;
+
+static void start(void)
+{
+    ag_prog_start();
+    module = ag_prog_module();
+    hash = ag_prog_function(module, "hash");
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    data = ag_prog_alloc(4096);
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's, which orders nothing here */
+}
+
+/* Launches that look unlike each other, so that a step has no period of its own. */
+static void step(unsigned int grid)
+{
+    for (uint64_t k = 1; k <= STEP; k++)
+        CHECK(cuLaunchKernel(hash, grid + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                             (void *[]){&data, &k}, NULL));
+}
+
+static void steps(int n)
+{
+    for (int i = 0; i < n; i++) {
+        step(0);
+        CHECK(cuStreamSynchronize(stream));
+    }
+}
+
+static int print_value(void)
+{
+    CHECK(cuStreamSynchronize(stream));
+    printf("value %llu\n", (unsigned long long)ag_prog_read64(data));
+    return 0;
+}
+
+/* N steps, a sync after each. */
+static int repeat(int n)
+{
+    start();
+    steps(n);
+    return print_value();
+}
+
+/* N phases of steps that look unlike each other, one after the other. */
+static int phases(int n)
+{
+    start();
+    for (int phase = 1; phase <= n; phase++)
+        for (int i = 0; i < 8; i++) {
+            step((unsigned int)phase * STEP);
+            CHECK(cuStreamSynchronize(stream));
+        }
+    return print_value();
+}
+
+/* The program asks for an export table in the middle of a step. */
+static int table(int n)
+{
+    static const CUuuid unknown = {
+        .bytes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+    const void *answer = NULL;
+    start();
+    steps(n);
+    step(0);
+    CUresult r = cuGetExportTable(&answer, &unknown);
+    printf("table: %d, %s\n", (int)r, answer ? "there" : "not there");
+    steps(n);
+    return print_value();
+}
+
+/* Copies from and to memory that can move under a graph's feet. */
+static int memory(int n)
+{
+    CUdeviceptr managed;
+    start();
+    CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    for (int i = 0; i < n; i++) {
+        CHECK(cuMemcpyDtoDAsync_v2(managed, data, 4096, stream));
+        step(0);
+        CHECK(cuMemcpyDtoDAsync_v2(data, managed, 4096, stream));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    step(0);
+    return print_value();
+}
+
+/* Kernels that wait for their peers, by their names. */
+static int collective(int n)
+{
+    start();
+    CUfunction peers = ag_prog_function(module, "ncclDevKernel_SendRecv");
+    CUdeviceptr other = ag_prog_alloc(4096);
+    size_t bytes = 8;
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < n; i++) {
+        step(0);
+        CHECK(ag_prog_launch(peers, stream, (void *[]){&other, &data, &bytes}));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("other %llu\n", (unsigned long long)ag_prog_read64(other));
+    return print_value();
+}
+
+/* Launches to the per-thread default stream. */
+static int per_thread(int n)
+{
+    start();
+    stream = CU_STREAM_PER_THREAD;
+    steps(n);
+    return print_value();
+}
+
+/* Launches that the driver refuses in the call itself. */
+static int refused(int n)
+{
+    start();
+    steps(n);
+    for (int i = 0; i < 3; i++) {
+        step(0);
+        printf("no arguments: %d\n",
+               (int)cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
+        printf("no grid: %d\n", (int)cuLaunchKernel(hash, 0, 1, 1, 1, 1, 1, 0, stream,
+                                                    (void *[]){&data, &data}, NULL));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
+static const char *file_of(void *address)
+{
+    Dl_info info;
+    const char *slash = dladdr(address, &info) ? strrchr(info.dli_fname, '/') : NULL;
+    return slash ? slash + 1 : "nowhere";
+}
+
+/* Which library answers a look-up, by dlsym and by the driver's getter. */
+static int hooks(int n)
+{
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW), *got = NULL;
+    void *found = handle ? dlsym(handle, "cuLaunchKernel") : NULL;
+    __typeof__(&cuGetProcAddress_v2) getter =
+        handle ? (__typeof__(getter))dlsym(handle, "cuGetProcAddress_v2") : NULL;
+    (void)n;
+    if (!found || !getter || getter("cuLaunchKernel", &got, 12000, 0, NULL) != CUDA_SUCCESS)
+        return 1;
+    printf("dlsym %s, getter %s, getter's answer %s\n", file_of(found), file_of(*(void **)&getter),
+           file_of(got));
+    return 0;
+}
+
+/* After N steps, the names of the threads that are not the program's. */
+static int threads(int n)
+{
+    start();
+    steps(n);
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *comm = fopen(path, "r");
+        if (comm && fgets(name, sizeof name, comm) && !strncmp(name, "autograph", 9))
+            printf("%s", name);
+        if (comm)
+            fclose(comm);
+    }
+    if (tasks)
+        closedir(tasks);
+    return print_value();
+}
+
+static const struct {
+    const char *name;
+    int (*run)(int n);
+} cases[] = {{"repeat", repeat},         {"phases", phases},   {"table", table},
+             {"memory", memory},         {"hooks", hooks},     {"threads", threads},
+             {"collective", collective}, {"refused", refused}, {"per-thread", per_thread}};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(argv[1], cases[i].name))
+            return cases[i].run(argc > 2 ? atoi(argv[2]) : 10);
+    fprintf(stderr, "usage: cases NAME [N]\n");
+    return 2;
+}

@@ -1,0 +1,64 @@
+# What the suites of this folder share. AG_BUILD is the build folder (build).
+
+common_setup() {
+    : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_BUILD:=$AG_SOURCE/build}"
+    library=$AG_BUILD/preload/libautograph.so
+    [ -e "$library" ] || { echo "$library is not built" >&2; return 1; }
+    export LD_LIBRARY_PATH=$AG_BUILD/tests/simdriver
+    loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
+    cases=$AG_BUILD/tests/command/command_cases
+    faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
+    preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
+    cd "$BATS_TEST_TMPDIR" || return 1
+    local variable
+    for variable in "${!AUTOGRAPH@}"; do unset "$variable"; done
+}
+
+# under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.
+under() {
+    timeout 120 env LD_PRELOAD="$preload" "$@"
+}
+
+# What differs from run to run: times.
+timeless() {
+    sed -e 's/us_per_launch=[0-9.]*//' -e '/^MEASURED/d'
+}
+
+# same COMMAND...: eagerly and with the library (AUTOGRAPH_* as the caller has set them): output, errors and
+# status must be equal. The summary of the run with the library is then in the file `summary`.
+same() {
+    local eager=0 with=0
+    rm -f summary
+    timeout 120 "$@" >eager.out 2>eager.err || eager=$?
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$@" >with.out 2>with.err || with=$?
+    [ -s eager.out ] || [ $eager -ne 0 ]
+    [ $eager -ne 124 ]
+    diff <(timeless <eager.out; timeless <eager.err; echo "status $eager") \
+        <(timeless <with.out; timeless <with.err; echo "status $with")
+}
+
+# A figure of the summary: the first number behind the text.
+figure() {
+    grep -o "$1:\{0,1\} [0-9]*" summary | head -n 1 | grep -o '[0-9]*$' || echo 0
+}
+
+# at_least WHAT MOST|LEAST...: comparison of whole numbers that shows them when it fails.
+at_least() {
+    echo "$1: $2, at least $3 is wanted"
+    [ "$2" -ge "$3" ]
+}
+
+# The share of ops that went by graphs, in whole per cent.
+replayed_share() {
+    sed -n 's/.*replayed .* of .* ops (\([0-9]*\)\.[0-9]*%).*/\1/p' summary
+}
+
+# A negation that fails the test wherever it stands ("! command" only does as the last line).
+none() {
+    ! "$@"
+}
+
+# Lines of a file, or 0 where it is not there.
+lines_of() {
+    if [ -e "$1" ]; then wc -l <"$1"; else echo 0; fi
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env bats
+# What must fail well: everything that a program can see is as without the library.
+
+load common.bash
+setup() { common_setup; }
+
+@test "no driver: the program hears of it as ever, and the library says nothing" {
+    mkdir empty
+    : >empty/libcuda.so.1 # no library, wherever the machine keeps a real one
+    LD_LIBRARY_PATH=$PWD/empty same "$AG_BUILD/tests/command/command_no_driver"
+    grep -q '^driver: not there' with.out
+    [ ! -e summary ]
+}
+
+@test "no GPU: cuInit says so" {
+    export SIMCUDA_DEVICES=0
+    same "$loop"
+    grep -q 'no device' with.err
+}
+
+@test "a driver older than 12.4: nothing is replayed, and one line says why" {
+    export SIMCUDA_VERSION=12030 AUTOGRAPH_LOG=warn
+    same "$cases" repeat 50
+    cat summary
+    [ "$(grep -c 'older than CUDA 12.4' summary)" -eq 1 ]
+    [ "$(figure 'graphs built')" -eq 0 ]
+    [ "$(figure 'replayed')" -eq 0 ]
+}
+
+@test "an export table that nobody knows: replaying stops, and one line says why" {
+    export SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_LOG=warn AUTOGRAPH_BUILD=inline
+    same "$cases" table 50
+    cat summary
+    grep -q 'table: 0, there' with.out
+    [ "$(grep -c 'export table that nobody knows' summary)" -eq 1 ]
+    replayed=$(figure replayed)
+    at_least "replayed before it" "$replayed" 900
+    [ "$replayed" -le 1020 ] # nothing after it
+}
+
+@test "an export table that the driver does not have changes nothing" {
+    export AUTOGRAPH_BUILD=inline
+    same "$cases" table 50
+    grep -q 'not there' with.out
+    at_least "replayed per cent" "$(replayed_share)" 90
+}
+
+# fails CALL: every call of it, that only the library makes, fails.
+fails() {
+    export AUTOGRAPH_BUILD=inline
+    SIMCUDA_FAIL="$1:*=$2" same "$cases" repeat 50
+    SIMCUDA_FAIL="$1:3=$2" same "$cases" repeat 50
+    cat summary
+}
+
+@test "instantiating fails: eager launches, counted" {
+    fails cuGraphInstantiateWithFlags 2
+    at_least "failed builds" "$(figure 'graph builds failed')" 1
+}
+
+@test "adding a node fails: eager launches" {
+    fails cuGraphAddKernelNode_v2 2
+    at_least "failed builds" "$(figure 'graph builds failed')" 1
+}
+
+@test "updating a node fails: eager launches, counted" {
+    export AUTOGRAPH_BUILD=inline
+    SIMCUDA_FAIL="cuGraphExecKernelNodeSetParams_v2:*=1" same "$loop" --changing --steps=50 --reps=1
+    cat summary
+    at_least "failed updates" "$(figure 'node updates failed')" 1
+    SIMCUDA_FAIL="cuGraphExecKernelNodeSetParams_v2:7=1" same "$loop" --changing --steps=50 --reps=1
+}
+
+@test "launching a graph fails: eager launches, counted" {
+    fails cuGraphLaunch 2
+    at_least "failed graph launches" "$(figure 'graph launches failed')" 1
+}
+
+@test "a launch that the driver refuses in the middle of a known step: the same error at the same call" {
+    AUTOGRAPH_BUILD=inline same "$faults" bad-launch
+    [ "$(figure 'launches that the driver refused')" -eq 2 ]
+    at_least "replayed per cent" "$(replayed_share)" 80
+    same "$cases" refused 50
+    grep -q '^no arguments: [1-9]' with.out
+}
+
+@test "a kernel that traps" {
+    AUTOGRAPH_BUILD=inline same "$faults" trap
+    grep -q 'sync answers 719' with.out
+    at_least "replayed per cent" "$(replayed_share)" 50
+}
+
+@test "a program that looks at mapped memory after a launch, without any call" {
+    same "$faults" spin
+    cat with.out summary
+    at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
+    mean=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
+    echo "mean $mean us"
+    [ "$mean" -lt 20000 ] # a machine that is busy with other things
+}
+
+@test "fork after CUDA has started" {
+    AUTOGRAPH_BUILD=inline same "$faults" fork
+    grep -q 'child ended with 0' with.out
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
+
+@test "the end of the process without a sync" {
+    AUTOGRAPH_BUILD=inline same "$faults" exit
+    at_least "replayed per cent" "$(replayed_share)" 50
+    same "$faults" exit-at-once
+}
+
+@test "work deferred at the end of the process reaches the driver" {
+    # The simulated driver's log tells what ran; it waits for nobody at exit, so only what was submitted counts.
+    for run in "env" "env LD_PRELOAD=$preload"; do
+        rm -f log
+        SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
+        grep -c ' exec .* kernel ' log >>counts
+    done
+    cat counts
+    [ "$(sed -n 1p counts)" -eq 1205 ]
+    [ "$(sed -n 2p counts)" -eq 1205 ]
+}
+
+@test "a module is unloaded with launches of its kernel deferred" {
+    same "$faults" unload
+    grep -q 'unload answers 0' with.out
+    at_least "all sequences forgotten" "$(figure 'module unload)')" 1
+}
+
+@test "a context is destroyed with work deferred" {
+    same "$faults" destroy-context
+    [ "$(grep -c 'destroy answers 0' with.out)" -eq 3 ]
+}
+
+@test "memory is freed with work deferred" { same "$faults" free; }
+@test "a stream is destroyed with work deferred" { same "$faults" destroy-stream; }

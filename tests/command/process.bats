@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# Off, observe and quiet: what the library leaves alone.
+
+load common.bash
+setup() { common_setup; }
+
+@test "by default nothing is said" {
+    under "$loop" --steps=50 --reps=1 >out 2>err
+    [ "$(lines_of out)" -eq 1 ]
+    [ "$(lines_of err)" -eq 0 ]
+}
+
+@test "look-ups answer the library's hooks" {
+    under "$cases" hooks
+    [ "$(under "$cases" hooks)" = "dlsym libautograph.so, getter libautograph.so, getter's answer libautograph.so" ]
+}
+
+@test "AUTOGRAPH=0: look-ups answer the driver's own functions" {
+    [ "$(AUTOGRAPH=0 under "$cases" hooks)" = "$("$cases" hooks)" ]
+    [[ "$("$cases" hooks)" != *autograph* ]]
+}
+
+@test "AUTOGRAPH=0: no summary, no message, no thread, nothing but the program's calls" {
+    export AUTOGRAPH=0 AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=debug
+    SIMCUDA_LOG=$PWD/eager.log "$cases" threads 50 >eager
+    SIMCUDA_LOG=$PWD/with.log under "$cases" threads 50 >out 2>err
+    cmp eager out
+    [ "$(lines_of err)" -eq 0 ]
+    diff <(grep ' call ' eager.log | cut -d' ' -f4-) <(grep ' call ' with.log | cut -d' ' -f4-)
+}
+
+@test "without AUTOGRAPH=0 there are threads and graph launches" {
+    SIMCUDA_LOG=$PWD/log under "$cases" threads 50 >out
+    grep -q '^autograph-build' out
+    grep -q '^autograph-watch' out
+    grep -q ' call .* cuGraphLaunch ' log
+}
+
+@test "AUTOGRAPH=observe: everything is seen, nothing is replayed or built" {
+    export AUTOGRAPH=observe
+    same "$loop" --steps=100 --reps=1
+    cat summary
+    [ "$(sed -n 's/.*replayed .* of \([0-9]*\) ops.*/\1/p' summary)" -eq 4000 ]
+    [ "$(figure replayed)" -eq 0 ]
+    [ "$(figure 'graphs built')" -eq 0 ]
+    SIMCUDA_LOG=$PWD/log under "$loop" --steps=100 --reps=1
+    none grep -q ' call .* cuGraph' log
+}
+
+@test "no thread is started by a program that only looks around" {
+    [[ "$(under "$cases" threads 0)" != *autograph* ]]
+}
+
+@test "programs without CUDA: no output, no library loaded, no thread" {
+    [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into them"
+    export AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=debug
+    run under bash -c 'grep -c libcuda /proc/self/maps; ls /proc/self/task | wc -l'
+    [ "$output" = "0
+1" ]
+    echo 'int main(void) { return 0; }' >x.c
+    run under gcc -c x.c
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+    run under python3 -c 'import threading; print(threading.active_count())'
+    [ "$output" = 1 ]
+}
+
+@test "the library is found in a program that is started by another" {
+    [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into bash"
+    AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
+    grep -q 'replayed [1-9]' err
+}
+
+@test "the library is installed as one file" {
+    [ -z "$AG_RUNTIME" ] || skip "the plain build alone is installed"
+    cmake --install "$AG_BUILD" --prefix "$PWD/root" >/dev/null
+    [ -f root/lib/libautograph.so ]
+    AUTOGRAPH_BUILD=inline preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
+    at_least "replayed per cent" "$(replayed_share)" 80
+}

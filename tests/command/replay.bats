@@ -1,0 +1,85 @@
+#!/usr/bin/env bats
+# Programs that repeat: the same results as without the library, and by graphs.
+
+load common.bash
+setup() { common_setup; }
+
+# replays PER-CENT COMMAND...
+replays() {
+    same "${@:2}"
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" "$1"
+}
+
+# Graphs are built in the launch that needs them, so that the share does not hang on when a thread gets its turn.
+inline_replays() {
+    AUTOGRAPH_BUILD=inline replays "$@"
+}
+
+@test "a sync after every step" { inline_replays 95 "$loop" --steps=100 --reps=2; }
+@test "a sync after every step, on the legacy stream" { inline_replays 95 "$loop" --steps=100 --reps=2 --stream=legacy; }
+@test "a sync after every kernel" { inline_replays 95 "$loop" --sync=kernel --steps=50 --reps=2; }
+@test "no sync" { inline_replays 95 "$loop" --sync=none --steps=500 --reps=2; }
+@test "other arguments in every step" { inline_replays 95 "$loop" --changing --steps=100 --reps=2; }
+@test "no sync, other arguments in every step" { inline_replays 95 "$loop" --changing --sync=none --steps=500 --reps=2; }
+@test "a step of 2 kernels" { inline_replays 95 "$loop" --kernels=2 --steps=500 --reps=2; }
+@test "a step of 700 kernels" { inline_replays 90 "$loop" --kernels=700 --steps=30 --reps=2; }
+@test "a solver that looks at its residual every 10 steps" { inline_replays 95 "$heat" --reps=2; }
+
+@test "graphs built by a thread of their own" {
+    replays 50 "$loop" --steps=2000 --reps=2
+    replays 50 "$loop" --sync=none --steps=4000 --reps=2
+    replays 50 "$loop" --changing --sync=none --steps=4000 --reps=2
+    replays 50 "$heat" --reps=5
+}
+
+@test "graphs are in use by the fourth repetition" {
+    export AUTOGRAPH_BUILD=inline
+    same "$cases" repeat 3
+    before=$(figure replayed)
+    same "$cases" repeat 4
+    cat summary
+    at_least "replayed in the fourth repetition" $(($(figure replayed) - before)) 20
+}
+
+@test "a program that never repeats: nothing is built" {
+    same "$loop" --never-repeat --steps=300 --reps=2
+    cat summary
+    [ "$(replayed_share)" -eq 0 ]
+    [ "$(figure 'graphs built')" -eq 0 ]
+}
+
+@test "a program that captures its own graph is left alone" {
+    same "$loop" --graph --steps=300 --reps=2
+    grep -q "ops during the program's own captures: 20" summary
+    [ "$(figure 'graphs built')" -eq 0 ]
+}
+
+@test "collective kernels are launched at once, what is between them by graphs" {
+    AUTOGRAPH_BUILD=inline same "$cases" collective 50
+    cat summary
+    [ "$(figure 'collective kernels, submitted at once')" -eq 50 ]
+    at_least "replayed per cent" "$(replayed_share)" 85
+}
+
+@test "launches to the per-thread default stream stay eager" {
+    same "$cases" per-thread 50
+    cat summary
+    [ "$(figure 'ops on the per-thread default stream, submitted eagerly')" -eq 1000 ]
+    [ "$(figure 'graphs built')" -eq 0 ]
+}
+
+@test "copies of managed memory stay eager, the kernels between them do not" {
+    AUTOGRAPH_BUILD=inline same "$cases" memory 50
+    cat summary
+    grep -q 'ops that cannot be recorded .*: 100' summary
+    at_least "replayed per cent" "$(replayed_share)" 85
+}
+
+@test "two streams tied by events" { same "$order" events; }
+@test "the legacy stream between blocking streams" { same "$order" legacy; }
+@test "host functions see what came before them" { same "$order" callback; }
+@test "what is said to be done is done" { same "$order" query; }
+@test "copies between launches" { same "$order" copies; }
+@test "threads with a stream each" { same "$order" threads; }
+@test "threads with their default streams" { same "$order" per-thread-streams; }

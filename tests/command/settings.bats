@@ -1,0 +1,207 @@
+#!/usr/bin/env bats
+# The environment variables: good values, bad values, unknown names, and where messages go.
+
+load common.bash
+setup() { common_setup; }
+
+# says LINES COMMAND...: the program under the library says so many lines on stderr.
+says() {
+    under "${@:2}" >out 2>err
+    cat err
+    [ "$(lines_of err)" -eq "$1" ]
+}
+
+# refuses VARIABLE VALUE RANGE DEFAULT: one line, that names all four.
+refuses() {
+    env "$1=$2" timeout 60 env LD_PRELOAD="$preload" "$cases" repeat 2 >out 2>err
+    cat err
+    [ "$(cat err)" = "autograph: $1=$2 is not one of $3; using $4" ]
+}
+
+accepts() {
+    env "$1=$2" timeout 60 env LD_PRELOAD="$preload" "$cases" repeat 2 >out 2>err
+    cat err
+    [ "$(lines_of err)" -eq "${3:-0}" ]
+}
+
+# Every line of the table that takes a choice or a number: VARIABLE LEAST MOST DEFAULT, from the table itself.
+numbers() {
+    tr -d '\n' <"$AG_SOURCE/capture/options.def" |
+        grep -o 'AG_NUMBER([a-z_]*, *"[A-Z_]*", *[0-9]*, *[0-9]*, *[0-9]*' |
+        sed 's/.*"\(AUTOGRAPH[A-Z_]*\)", *\([0-9]*\), *\([0-9]*\), *\([0-9]*\)/\1 \3 \4 \2/'
+}
+
+choices() {
+    tr -d '\n' <"$AG_SOURCE/capture/options.def" |
+        grep -o 'AG_CHOICE([a-z_]*, *"[A-Z_]*", *[0-9]*, *"[^"]*"' |
+        sed 's/.*"\(AUTOGRAPH[A-Z_]*\)", *\([0-9]*\), *"\([^"]*\)"/\1 \2 \3/'
+}
+
+@test "every number: its bounds are accepted, what lies outside gives one line" {
+    at_least "variables" "$(numbers | wc -l)" 9
+    while read -r name least most preset; do
+        [ "$name" = AUTOGRAPH_STATS ] || accepts "$name" "$least"
+        [ "$name" = AUTOGRAPH_STATS ] || accepts "$name" "$most"
+        accepts "$name" ""
+        refuses "$name" $((most + 1)) "$least..$most" "$preset"
+        [ "$least" -eq 0 ] || refuses "$name" $((least - 1)) "$least..$most" "$preset"
+        for bad in -1 +1 1x x 0x10 99999999999999999999 " " 1.5; do
+            refuses "$name" "$bad" "$least..$most" "$preset"
+        done
+    done < <(numbers)
+}
+
+@test "every choice: its words are accepted, others give one line" {
+    at_least "variables" "$(choices | wc -l)" 3
+    while read -r name preset words; do
+        IFS='|' read -ra all <<<"$words"
+        for word in "${all[@]}"; do
+            [ "$name" = AUTOGRAPH_LOG ] || accepts "$name" "$word"
+        done
+        accepts "$name" ""
+        for bad in "${all[0]}x" "x" "${words}" " "; do
+            refuses "$name" "$bad" "$words" "${all[$preset]}"
+        done
+    done < <(choices)
+}
+
+@test "a bad value means the default" {
+    AUTOGRAPH=yes AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 2 2>/dev/null
+    AUTOGRAPH_BUILD=here AUTOGRAPH_STATS=1 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 50 2>err
+    grep -q 'replayed [1-9]' err
+    grep -q 'MiB of 256' err
+}
+
+@test "a very long value is cut in the message" {
+    AUTOGRAPH_CHUNK=$(printf '9%.0s' {1..5000}) says 1 "$cases" repeat 2
+    [ "$(wc -c <err)" -lt 200 ]
+}
+
+@test "an unknown variable gives one warning with the nearest name" {
+    AUTOGRAPH_STAT=1 says 1 "$cases" repeat 2
+    [ "$(cat err)" = "autograph: AUTOGRAPH_STAT is not a variable of this library; did you mean AUTOGRAPH_STATS?" ]
+    AUTOGRAPH_MAX_DEFFER=1 says 1 "$cases" repeat 2
+    grep -q 'mean AUTOGRAPH_MAX_DEFER_US?' err
+    AUTOGRAPHICS=1 says 0 "$cases" repeat 2
+}
+
+@test "AUTOGRAPH_LOG: off and warn say nothing where all is well, info the start, debug the graphs" {
+    AUTOGRAPH_LOG=off says 0 "$cases" repeat 50
+    AUTOGRAPH_LOG=warn says 0 "$cases" repeat 50
+    AUTOGRAPH_LOG=info under "$cases" repeat 50 2>err
+    cat err
+    grep -qx 'autograph: start: replaying' err
+    none grep -q 'build:' err
+    AUTOGRAPH_LOG=debug under "$cases" repeat 50 2>err
+    grep -q '^autograph: build: graph of [0-9]* ops built' err
+    [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
+}
+
+@test "AUTOGRAPH_LOG=warn says why nothing is replayed, off does not" {
+    export SIMCUDA_VERSION=12030
+    AUTOGRAPH_LOG=warn says 1 "$cases" repeat 5
+    AUTOGRAPH_LOG=off says 0 "$cases" repeat 5
+}
+
+@test "AUTOGRAPH_LOG_FILE knows %p, %h, %e and %%" {
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/%e.%h.%p.%%.%x says 0 "$cases" repeat 5
+    file=$(echo command_cases.*)
+    [[ "$file" =~ ^command_cases\.$(uname -n)\.[0-9]+\.%\.%x$ ]]
+    grep -q 'autograph: replayed' "$file"
+}
+
+@test "AUTOGRAPH_LOG_FILE is added to, never emptied" {
+    export AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/log
+    echo "kept" >log
+    says 0 "$cases" repeat 5
+    says 0 "$cases" repeat 5
+    [ "$(head -n 1 log)" = kept ]
+    [ "$(grep -c 'autograph: replayed' log)" -eq 2 ]
+}
+
+@test "a file that cannot be written is one line, and messages go to stderr" {
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/no/such/folder under "$cases" repeat 5 2>err
+    cat err
+    [ "$(grep -c 'cannot open AUTOGRAPH_LOG_FILE .*/no/such/folder: No such file' err)" -eq 1 ]
+    grep -q 'autograph: replayed' err
+}
+
+@test "a symbolic link is not followed" {
+    : >target
+    ln -s target link
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/link under "$cases" repeat 5 2>err
+    grep -q 'cannot open AUTOGRAPH_LOG_FILE' err
+    [ ! -s target ]
+}
+
+@test "AUTOGRAPH_STATS=1 prints the figures, on stderr alone" {
+    AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline under "$cases" repeat 50 >out 2>err
+    cat err
+    "$cases" repeat 50 | cmp out
+    [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
+    for part in 'replayed [0-9]* of 1000 ops' 'eager [0-9]*, flushed [0-9]*' 'graphs built [1-9][0-9]* (' \
+        'memory [0-9.]* MiB of 256' 'boundary cuStreamSynchronize *5[01]$'; do
+        grep -q "$part" err
+    done
+    # every op went one way
+    read -r replayed ops < <(sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p' err)
+    read -r eager flushed covered < <(sed -n 's/.*eager \([0-9]*\), flushed \([0-9]*\), covered by shorter graphs \([0-9]*\).*/\1 \2 \3/p' err)
+    echo "$replayed $ops $eager $flushed $covered"
+    [ $((replayed + eager + flushed)) -eq "$ops" ]
+    AUTOGRAPH_STATS=0 says 0 "$cases" repeat 50
+}
+
+@test "AUTOGRAPH_MEMORY_MB bounds the graphs" {
+    for build in thread inline; do
+        AUTOGRAPH_BUILD=$build AUTOGRAPH_MEMORY_MB=1 same "$cases" phases 120
+        cat summary
+        used=$(sed -n 's/.*memory \([0-9]*\)\.[0-9]* MiB of 1$/\1/p' summary)
+        [ "$used" -le 1 ]
+    done
+    AUTOGRAPH_MEMORY_MB=1 same "$cases" phases 120
+    at_least "replayed per cent, where room is made" "$(replayed_share)" 10
+    AUTOGRAPH_MEMORY_MB=64 same "$cases" phases 120
+    used=$(sed -n 's/.*memory \([0-9]*\)\.[0-9]* MiB of 64$/\1/p' summary)
+    at_least "MiB without the bound" "$used" 2
+}
+
+@test "AUTOGRAPH_CHUNK and AUTOGRAPH_MAX_CHUNK cut the graphs" {
+    export AUTOGRAPH_BUILD=inline AUTOGRAPH_LOG=debug
+    AUTOGRAPH_CHUNK=5 under "$cases" repeat 30 2>err
+    grep 'graph of' err
+    [ "$(grep -o 'graph of [0-9]* ops built' err | sort -u | wc -l)" -eq 1 ]
+    AUTOGRAPH_MAX_CHUNK=8 under "$cases" repeat 30 2>err
+    grep 'graph of' err
+    grep -q 'graph of 8 ops built' err
+    none grep -Eq 'graph of (9|[0-9][0-9]+) ops built' err
+}
+
+@test "AUTOGRAPH_MIN_REPEATS and AUTOGRAPH_MIN_OPS put off and rule out" {
+    export AUTOGRAPH_BUILD=inline
+    AUTOGRAPH_MIN_REPEATS=40 same "$cases" repeat 39
+    [ "$(figure 'graphs built')" -eq 0 ]
+    AUTOGRAPH_MIN_REPEATS=40 same "$cases" repeat 60
+    at_least "graphs built" "$(figure 'graphs built')" 1
+    AUTOGRAPH_MIN_OPS=21 same "$cases" repeat 50
+    cat summary
+    [ "$(figure 'graphs built')" -eq 0 ]
+}
+
+@test "AUTOGRAPH_MAX_DEFER_US is when the watchdog flushes" {
+    export AUTOGRAPH_BUILD=inline
+    AUTOGRAPH_MAX_DEFER_US=20000 same "$faults" spin
+    late=$(sed -n 's/^MEASURED .*worst \([0-9]*\)\..*/\1/p' with.out)
+    AUTOGRAPH_MAX_DEFER_US=100 same "$faults" spin
+    soon=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
+    echo "mean $soon us, and worst $late us"
+    [ "$late" -ge 10000 ]
+    [ "$soon" -lt 10000 ]
+}
+
+@test "AUTOGRAPH_FORCE=1 replays where a profiler is attached" {
+    export CUDA_INJECTION64_PATH=/nowhere AUTOGRAPH_BUILD=inline
+    same "$cases" repeat 50
+    [ "$(figure replayed)" -eq 0 ]
+    AUTOGRAPH_FORCE=1 same "$cases" repeat 50
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
