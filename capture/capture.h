@@ -113,6 +113,9 @@ void ag_capture_functions_die(enum ag_sym sym);
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
 /* Before cuStreamDestroy. */
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
+/* After a call that gives the launches of one stream a property that graphs would not have
+ * (attributes of the stream, a green context): nothing of that stream is deferred any more. */
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym);
 /* Before cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
  * cuKernelSetCacheConfig: `attribute` and `value` as given (cache and shared-memory configs pass
  * -1 and -2 as attribute). Setting the value that was set last is no change and flushes nothing. */

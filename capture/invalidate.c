@@ -122,6 +122,17 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     return r;
 }
 
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    struct ag_stream *s = passing() ? NULL : ag_stream_get(stream, ptsz);
+    if (!s || atomic_exchange(&s->not_understood, true))
+        return;
+    ag_count_boundary(sym);
+    ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
+            (void *)s->handle);
+    ag_stream_submit_deferred(s, true);
+}
+
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
 {
     if (passing())

@@ -257,6 +257,22 @@ static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
                                             ag_launch_has_arguments(l, shape->function));
 }
 
+/* An op of a stream that is not understood. Another thread's op may have been deferred while the
+ * stream became one. */
+static CUresult call_not_understood(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (atomic_load(&s->deferring))
+        ag_stream_submit_deferred(s, true);
+    ag_count(AG_COUNT_NOT_UNDERSTOOD);
+    ag_trace_passed(s, in, "stream with properties that graphs lack");
+    return ag_op_call(in);
+}
+
+static inline bool is_understood(const struct ag_stream *s)
+{
+    return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
+}
+
 CUresult ag_capture_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
@@ -269,6 +285,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
         ag_trace_passed(NULL, &in, "per-thread default stream");
         return ag_op_call(&in);
     }
+    if (!is_understood(s))
+        return call_not_understood(s, &in);
     if (napping(s)) {
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
@@ -314,6 +332,8 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
         return r == CUDA_SUCCESS ? pending : r;
     }
     ag_flush_for_order(s);
+    if (!is_understood(s))
+        return call_not_understood(s, in);
     if (napping(s)) {
         ag_trace_passed(s, in, NULL);
         return ag_op_call(in);

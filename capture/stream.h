@@ -46,6 +46,7 @@ struct ag_stream {
     bool legacy;
     bool blocking; /* implicitly ordered with the legacy stream */
 
+    _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
     _Atomic uint32_t references;
     _Atomic uint32_t nap;       /* ops to pass without taking the lock */
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */

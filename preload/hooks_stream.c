@@ -63,8 +63,8 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
 
 /*
  * Attributes of a stream (access policy window, memory synchronisation domain, priority) are
- * inherited by launches into it, and not by the nodes of a graph. How the host waits for it
- * concerns nobody.
+ * inherited by launches into it, and not by the nodes of a graph: that stream is submitted eagerly
+ * from then on. How the host waits for it concerns nobody.
  */
 #define AG_SET_ATTRIBUTE_HOOK(name, is_ptsz)                                                       \
     AG_HOOK name(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)            \
@@ -76,14 +76,39 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
         CUresult result = AG_CALL(name, hStream, attr, value);                                     \
         if (hooked && result == CUDA_SUCCESS &&                                                    \
             attr != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)                                    \
-            ag_capture_observe_only("a stream has attributes that its launches inherit");          \
+            ag_capture_stream_not_understood(hStream, is_ptsz, AG_SYM_##name);                     \
         return ag_first_error(result, pending);                                                    \
     }
 
 AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, false)
 AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
 
-/* Attributes that were never set copy nothing: that a copy matters shows at the set before it. */
-AG_STREAM_HOOK(cuStreamCopyAttributes, dst, false, false, (CUstream dst, CUstream src), (dst, src))
-AG_STREAM_HOOK(cuStreamCopyAttributes_ptsz, dst, true, false, (CUstream dst, CUstream src),
-               (dst, src))
+/* Whether the source ever had an attribute set is not kept. */
+#define AG_COPY_ATTRIBUTES_HOOK(name, is_ptsz)                                                     \
+    AG_HOOK name(CUstream dst, CUstream src)                                                       \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            pending = ag_capture_stream_boundary(dst, is_ptsz, AG_SYM_##name, false);              \
+        CUresult result = AG_CALL(name, dst, src);                                                 \
+        if (hooked && result == CUDA_SUCCESS)                                                      \
+            ag_capture_stream_not_understood(dst, is_ptsz, AG_SYM_##name);                         \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes, false)
+AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes_ptsz, true)
+
+/* Its launches run on the multiprocessors of the green context only; a graph's would not. A stream
+ * that is made in a context which stands for a green one is met at cuCtxFromGreenCtx. */
+AG_HOOK cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
+                               int priority)
+{
+    bool hooked = ag_hooked();
+    CUresult pending = hooked ? ag_capture_barrier(AG_SYM_cuGreenCtxStreamCreate) : CUDA_SUCCESS;
+    CUresult result = AG_CALL(cuGreenCtxStreamCreate, phStream, greenCtx, flags, priority);
+    if (hooked && result == CUDA_SUCCESS)
+        ag_capture_stream_not_understood(*phStream, false, AG_SYM_cuGreenCtxStreamCreate);
+    return ag_first_error(result, pending);
+}

@@ -67,6 +67,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGraphNodeGetType)(CUgraphNode hNode, CUgraphN
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload)(CUgraphExec hGraph, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload_ptsz)(CUgraphExec hGraphExec, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxStreamCreate)(CUstream* phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetName)(const char **name, CUkernel hfunc);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetParamInfo)(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);

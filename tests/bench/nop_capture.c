@@ -78,6 +78,11 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     return CUDA_SUCCESS;
 }
 
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    ag_capture_stream_boundary(stream, ptsz, sym, false);
+}
+
 void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
 {
     (void)func;

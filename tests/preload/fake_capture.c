@@ -141,6 +141,11 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     return pending();
 }
 
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
+}
+
 void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
 {
     say("function_changes %s func=%p attribute=%d value=%d\n", ag_sym_name(sym), (void *)func,

@@ -249,12 +249,11 @@ static void stream_hooks_flush_their_stream(void **state)
         int position;
         int blocks;
     } hooks[] = {
-        {"cuStreamSynchronize", 0, 1},    {"cuStreamQuery", 0, 0},
-        {"cuStreamWaitEvent", 0, 0},      {"cuEventRecord", 1, 0},
-        {"cuLaunchHostFunc", 0, 0},       {"cuEventRecordWithFlags", 1, 0},
-        {"cuStreamAddCallback", 0, 0},    {"cuGraphLaunch", 1, 0},
-        {"cuMemcpyDtoHAsync_v2", 3, 1},   {"cuMemcpyHtoDAsync_v2", 3, 1},
-        {"cuStreamCopyAttributes", 0, 0},
+        {"cuStreamSynchronize", 0, 1},  {"cuStreamQuery", 0, 0},
+        {"cuStreamWaitEvent", 0, 0},    {"cuEventRecord", 1, 0},
+        {"cuLaunchHostFunc", 0, 0},     {"cuEventRecordWithFlags", 1, 0},
+        {"cuStreamAddCallback", 0, 0},  {"cuGraphLaunch", 1, 0},
+        {"cuMemcpyDtoHAsync_v2", 3, 1}, {"cuMemcpyHtoDAsync_v2", 3, 1},
     };
     for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
         for (int ptsz = 0; ptsz <= 1; ptsz++) {
@@ -357,17 +356,35 @@ static void captures_are_followed(void **state)
     capturing(0, 0);
 }
 
-static void stream_attributes_end_replay(void **state)
+/* Of that stream alone. */
+static void stream_attributes_end_deferral(void **state)
 {
     (void)state;
     generic set = (generic)dlsym(libcuda, "cuStreamSetAttribute");
     set(0x60, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_told("boundary cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n");
     set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_non_null(strstr(told(), "\nobserve "));
+    assert_told("boundary cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n"
+                "not_understood cuStreamSetAttribute ptsz=0 stream=0x60\n");
     next_result(CUDA_ERROR_INVALID_VALUE);
     set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_null(strstr(told(), "observe "));
+    assert_null(strstr(told(), "not_understood "));
+    call("cuStreamCopyAttributes_ptsz", 0x60);
+    assert_told("boundary cuStreamCopyAttributes_ptsz ptsz=1 blocks=0 stream=0x60\n"
+                "not_understood cuStreamCopyAttributes_ptsz ptsz=1 stream=0x60\n");
+}
+
+static void streams_of_green_contexts_are_not_deferred(void **state)
+{
+    (void)state;
+    CUstream stream = (CUstream)0x61; /* the fake driver leaves it as it is */
+    generic create = (generic)dlsym(libcuda, "cuGreenCtxStreamCreate");
+    create((uint64_t)&stream, 0x62, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("barrier cuGreenCtxStreamCreate\n"
+                "not_understood cuGreenCtxStreamCreate ptsz=0 stream=0x61\n");
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    create((uint64_t)&stream, 0x62, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_null(strstr(told(), "not_understood "));
 }
 
 static void unknown_export_tables_end_replay(void **state)
@@ -429,7 +446,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(pending_errors_are_returned),
         cmocka_unit_test(what_dies_is_told),
         cmocka_unit_test(captures_are_followed),
-        cmocka_unit_test(stream_attributes_end_replay),
+        cmocka_unit_test(stream_attributes_end_deferral),
+        cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(unknown_export_tables_end_replay),
         cmocka_unit_test(unknown_symbols_are_barriers),
     };

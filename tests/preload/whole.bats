@@ -1,0 +1,20 @@
+#!/usr/bin/env bats
+# The whole library on the simulated driver: calls after which recorded work is void.
+
+setup() {
+  : "${AG_BUILD:=$BATS_TEST_DIRNAME/../../build}"
+  bin="$AG_BUILD/tests/preload"
+  export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver"
+}
+
+# With graphs built where they are needed, so that a program can count on them.
+under() {
+  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=1 LD_PRELOAD="$AG_BUILD/preload/libautograph.so" "$@"
+}
+
+@test "a stream with attributes of its own is eager, the other is replayed" {
+  run under "$bin/preload_eager_stream"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"ops on streams with properties that graphs lack, submitted at once: 600"* ]]
+}
