@@ -118,8 +118,11 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
 void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym);
 /* Before cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
  * cuKernelSetCacheConfig: `attribute` and `value` as given (cache and shared-memory configs pass
- * -1 and -2 as attribute). Setting the value that was set last is no change and flushes nothing. */
-void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym);
+ * -1 and -2 as attribute). `device` is what cuKernel* were given; a CUfunction's is not asked.
+ * Setting the value that was set last is no change and flushes nothing. */
+enum { AG_ANY_DEVICE = -1 };
+void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                 enum ag_sym sym);
 
 /* Before memory that ops may name goes or changes its kind: cuMemFree, cuMemUnmap, cuMemPoolTrimTo
  * and the like, whether or not anything is open. */

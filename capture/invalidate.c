@@ -64,9 +64,10 @@ static void drop_graphs_of(void *policy, struct ag_block *block)
     ag_policy_drop_graphs(policy, block);
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
+void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                 enum ag_sym sym)
 {
-    if (passing() || !ag_function_setting_changes(func, attribute, value))
+    if (passing() || !ag_function_setting_changes(func, attribute, value, device))
         return;
     size_t n;
     ag_count_boundary(sym);

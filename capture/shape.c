@@ -2,12 +2,23 @@
 #include "capture/shape.h"
 #include "capture/lock.h"
 #include "capture/log.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <uthash.h>
 
 struct ag_function_setting {
-    int attribute, value;
+    int attribute, device, value;
     struct ag_function_setting *next;
+};
+
+/* A kernel under its name. It may have several handles (a CUkernel, the CUfunction of it in each
+ * context, one looked up in the library's module), and what is set through one holds for all.
+ * Kernels of one name in different modules are taken for one: a change too many is noticed, none
+ * too few. */
+struct ag_kernel {
+    struct ag_function_setting *settings; /* last values */
+    UT_hash_handle handle;
+    char name[];
 };
 
 struct function_entry {
@@ -17,6 +28,7 @@ struct function_entry {
 
 struct ag_shape_tables {
     struct function_entry *functions;
+    struct ag_kernel *kernels; /* those that were launched */
     struct ag_shape *buckets[4096];
 };
 
@@ -83,17 +95,46 @@ static void read_layout(struct ag_function *f)
     f->usable = true;
 }
 
-static bool waits_for_peers(const struct ag_function *f)
+/* NULL where the driver does not tell. */
+static const char *name_of(CUfunction func)
 {
     const char *name = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (f->is_kernel && AG_HAVE(cuKernelGetName))
-        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)f->func);
-    else if (!f->is_kernel && AG_HAVE(cuFuncGetName))
-        r = AG_REAL(cuFuncGetName)(&name, f->func);
-    if (r != CUDA_SUCCESS || !name)
-        return false;
-    return strstr(name, "nccl") || strstr(name, "nvshmem");
+    if (AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, func);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)func);
+    return r == CUDA_SUCCESS ? name : NULL;
+}
+
+static bool waits_for_peers(CUfunction func)
+{
+    const char *name = name_of(func);
+    return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
+}
+
+/* Under the lock. A kernel without a name is known by its handle. */
+static struct ag_kernel *kernel_get(CUfunction func, bool create)
+{
+    struct ag_kernel *k = NULL;
+    char by_handle[32];
+    const char *name = tables ? name_of(func) : NULL;
+    if (!tables)
+        return NULL;
+    if (!name) {
+        snprintf(by_handle, sizeof(by_handle), "%p", (void *)func);
+        name = by_handle;
+    }
+    size_t length = strlen(name);
+    HASH_FIND(handle, tables->kernels, name, length, k);
+    if (k || !create)
+        return k;
+    k = calloc(1, sizeof(*k) + length + 1);
+    if (!k)
+        return NULL;
+    memcpy(k->name, name, length + 1);
+    HASH_ADD(handle, tables->kernels, name[0], length, k);
+    return k;
 }
 
 /* Under the lock. */
@@ -112,31 +153,56 @@ static struct ag_function *function_get(CUfunction func, bool create)
         return NULL;
     entry->function.func = func;
     read_layout(&entry->function);
-    entry->function.immediate = waits_for_peers(&entry->function);
+    entry->function.immediate = waits_for_peers(func);
+    entry->function.kernel = kernel_get(func, true);
+    if (!entry->function.kernel) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
     HASH_ADD(handle, tables->functions, function.func, sizeof(func), entry);
     return &entry->function;
 }
 
-bool ag_function_setting_changes(CUfunction func, int attribute, int value)
+/* ---- what is set for a kernel ------------------------------------------------------------ */
+
+/* What was known of the others is void where they may mean the same: a function belongs to a
+ * context, and which device that is on is not asked. */
+static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
+{
+    for (struct ag_function_setting **at = &k->settings, *s; (s = *at);)
+        if (s->attribute == attribute && s->device != device &&
+            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
+            *at = s->next;
+            free(s);
+        } else {
+            at = &s->next;
+        }
+}
+
+bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device)
 {
     bool changes = false;
     ag_lock(&lock);
     struct ag_function *f = function_get(func, false);
-    if (!f)
-        goto out; /* never launched: nothing recorded depends on it */
-    struct ag_function_setting *s = f->settings;
-    while (s && s->attribute != attribute)
+    struct ag_kernel *k = f ? f->kernel : kernel_get(func, false);
+    if (!k)
+        goto out; /* never launched, by no handle: nothing recorded depends on it */
+    struct ag_function_setting *s = k->settings;
+    while (s && (s->attribute != attribute || s->device != device))
         s = s->next;
     if (s && s->value == value)
         goto out;
     changes = true;
+    forget_overlapping(k, attribute, device);
     if (!s) {
         s = calloc(1, sizeof(*s));
         if (!s)
             goto out;
         s->attribute = attribute;
-        s->next = f->settings;
-        f->settings = s;
+        s->device = device;
+        s->next = k->settings;
+        k->settings = s;
     }
     s->value = value;
 out:
@@ -386,12 +452,18 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
     HASH_ITER(handle, old->functions, entry, following)
     {
         HASH_DELETE(handle, old->functions, entry);
-        for (struct ag_function_setting *s = entry->function.settings, *next; s; s = next) {
+        free(entry->function.params);
+        free(entry);
+    }
+    struct ag_kernel *kernel, *other;
+    HASH_ITER(handle, old->kernels, kernel, other)
+    {
+        HASH_DELETE(handle, old->kernels, kernel);
+        for (struct ag_function_setting *s = kernel->settings, *next; s; s = next) {
             next = s->next;
             free(s);
         }
-        free(entry->function.params);
-        free(entry);
+        free(kernel);
     }
     free(old);
 }

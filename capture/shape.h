@@ -25,7 +25,7 @@ struct ag_function {
     uint32_t num_params;
     uint32_t staged_bytes; /* multiple of 8 */
     struct ag_param *params;
-    struct ag_function_setting *settings; /* last values set by cuFuncSetAttribute and the like */
+    struct ag_kernel *kernel; /* whose handle this is */
 };
 
 enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
@@ -86,9 +86,9 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
 /* Copies the arguments of a launch to `staged` (shape->staged_bytes of room). */
 void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch);
 
-/* Remembers a function attribute; true where the value is new or the function has been recorded and
- * the value differs from the last one. False: nothing changes. */
-bool ag_function_setting_changes(CUfunction func, int attribute, int value);
+/* Remembers a function attribute. True where the kernel has been launched, by whatever handle, and
+ * the value is not known to be the one that holds. */
+bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device);
 
 /* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
  * the tables empty and returns what was in them, destroy frees it. */

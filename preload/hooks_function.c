@@ -4,25 +4,25 @@
 /* What ag_capture_function_changes() takes in place of an attribute. */
 enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
 
-#define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, params, args)                       \
+#define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, device, params, args)               \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         if (ag_hooked())                                                                           \
             ag_capture_function_changes((CUfunction)(func), (int)(attribute), (int)(value),        \
-                                        AG_SYM_##name);                                            \
+                                        (int)(device), AG_SYM_##name);                             \
         return AG_CALL(name, AG_UNWRAP args);                                                      \
     }
 
-AG_FUNCTION_CHANGES_HOOK(cuFuncSetAttribute, hfunc, attrib, value,
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetAttribute, hfunc, attrib, value, AG_ANY_DEVICE,
                          (CUfunction hfunc, CUfunction_attribute attrib, int value),
                          (hfunc, attrib, value))
-AG_FUNCTION_CHANGES_HOOK(cuFuncSetCacheConfig, hfunc, CACHE_CONFIG, config,
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetCacheConfig, hfunc, CACHE_CONFIG, config, AG_ANY_DEVICE,
                          (CUfunction hfunc, CUfunc_cache config), (hfunc, config))
-AG_FUNCTION_CHANGES_HOOK(cuFuncSetSharedMemConfig, hfunc, SHARED_MEM_CONFIG, config,
+AG_FUNCTION_CHANGES_HOOK(cuFuncSetSharedMemConfig, hfunc, SHARED_MEM_CONFIG, config, AG_ANY_DEVICE,
                          (CUfunction hfunc, CUsharedconfig config), (hfunc, config))
-AG_FUNCTION_CHANGES_HOOK(cuKernelSetAttribute, kernel, attrib, val,
+AG_FUNCTION_CHANGES_HOOK(cuKernelSetAttribute, kernel, attrib, val, dev,
                          (CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev),
                          (attrib, val, kernel, dev))
-AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config,
+AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config, dev,
                          (CUkernel kernel, CUfunc_cache config, CUdevice dev),
                          (kernel, config, dev))

@@ -83,8 +83,10 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     ag_capture_stream_boundary(stream, ptsz, sym, false);
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
+void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                 enum ag_sym sym)
 {
+    (void)device;
     (void)func;
     (void)attribute;
     (void)value;

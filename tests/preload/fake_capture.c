@@ -146,10 +146,11 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, enum ag_sym sym)
+void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                 enum ag_sym sym)
 {
-    say("function_changes %s func=%p attribute=%d value=%d\n", ag_sym_name(sym), (void *)func,
-        attribute, value);
+    say("function_changes %s func=%p attribute=%d value=%d device=%d\n", ag_sym_name(sym),
+        (void *)func, attribute, value, device);
 }
 
 void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)

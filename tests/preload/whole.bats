@@ -18,3 +18,10 @@ under() {
   [ "$status" -eq 0 ]
   [[ "$output" == *"ops on streams with properties that graphs lack, submitted at once: 600"* ]]
 }
+
+@test "attributes set through either handle of a kernel are noticed" {
+  run under "$bin/preload_two_handles"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"times that all graphs were dropped (function attribute): 5"* ]]
+}

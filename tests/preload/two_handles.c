@@ -1,0 +1,32 @@
+/*
+ * two_handles.c - a kernel that is launched by its CUkernel has its attributes set through that
+ * handle and through the CUfunction of it. Five of the calls change something. Runs under the whole
+ * library on the simulated driver.
+ */
+#include "tests/simdriver/simprog.h"
+
+int main(void)
+{
+    ag_prog_start();
+    CUlibrary library;
+    CUkernel kernel;
+    CUfunction function;
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuLibraryGetKernel(&kernel, library, "hash"));
+    CHECK(cuKernelGetFunction(&function, kernel));
+    CUdeviceptr x = ag_prog_alloc(8);
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    const CUfunction_attribute shared = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    CHECK(cuFuncSetAttribute(function, shared, 512)); /* not launched yet */
+    CHECK(ag_prog_hash((CUfunction)kernel, stream, x, 1));
+    CHECK(cuFuncSetAttribute(function, shared, 1024)); /* a change */
+    CHECK(cuFuncSetAttribute(function, shared, 1024));
+    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0)); /* a change */
+    CHECK(cuFuncSetAttribute(function, shared, 1024));    /* a change */
+    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0)); /* a change */
+    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0));
+    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 1)); /* a change, of the other device */
+    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0));
+    return 0;
+}
