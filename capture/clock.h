@@ -5,6 +5,7 @@
 #ifndef AG_CLOCK_H
 #define AG_CLOCK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -16,12 +17,19 @@ static inline uint64_t ag_clock_monotonic_ns(void)
 }
 
 #if defined(__x86_64__)
-extern uint64_t ag_clock_scale; /* ns per tick, 32.32 fixed point; 0 before ag_clock_start() */
+/* Both clocks at ag_clock_start(), and ns per tick, 32.32 fixed point; 0 until it is known. */
+extern struct ag_clock {
+    uint64_t start_ns, start_ticks;
+    _Atomic uint64_t scale;
+} ag_clock;
+uint64_t ag_clock_scaling_ns(void);
 static inline uint64_t ag_clock_ns(void)
 {
-    if (__builtin_expect(!ag_clock_scale, 0))
-        return ag_clock_monotonic_ns();
-    return (uint64_t)(((unsigned __int128)__builtin_ia32_rdtsc() * ag_clock_scale) >> 32);
+    uint64_t scale = atomic_load_explicit(&ag_clock.scale, memory_order_relaxed);
+    if (__builtin_expect(!scale, 0))
+        return ag_clock_scaling_ns();
+    uint64_t ticks = __builtin_ia32_rdtsc() - ag_clock.start_ticks;
+    return ag_clock.start_ns + (uint64_t)(((unsigned __int128)ticks * scale) >> 32);
 }
 #else
 static inline uint64_t ag_clock_ns(void)
@@ -30,7 +38,8 @@ static inline uint64_t ag_clock_ns(void)
 }
 #endif
 
-/* Measures the counter's rate; takes about a millisecond. */
+/* Starts measuring the counter's rate. Until that has taken a millisecond, and before, the clock is
+ * CLOCK_MONOTONIC; the two meet without a step. Nobody waits for it. */
 void ag_clock_start(void);
 
 #endif

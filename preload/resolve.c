@@ -52,15 +52,19 @@ static bool fill_tables(void *driver)
     return found > 0 && AG_HAVE(cuDriverGetVersion);
 }
 
-/* Substitution by address rests on this: what the getter answers are the library's own exports. */
+/*
+ * Substitution by address rests on this: what the getter answers are the library's own exports. At
+ * start the entry points with a hook are asked for; every answer that is handed out later is looked
+ * at as well (ag_substitute).
+ */
 static bool getter_answers_exports(int version)
 {
     if (!AG_HAVE(cuGetProcAddress_v2))
         return false;
     for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
         const char *name = ag_entries[sym].name;
-        if (ag_entries[sym].cls == AG_CLASS_PASS || strstr(name, "_v") || strstr(name, "_pt"))
-            continue; /* base names, and of those the ones that matter */
+        if (!(ag_entries[sym].flags & AG_ENTRY_HOOK) || strstr(name, "_v") || strstr(name, "_pt"))
+            continue; /* base names */
         for (cuuint64_t flags = 0; flags <= 2; flags += 2) {
             void *answer = NULL;
             if (AG_REAL(cuGetProcAddress_v2)(name, &answer, version, flags, NULL) != CUDA_SUCCESS)

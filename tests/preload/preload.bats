@@ -97,7 +97,7 @@ finish" ]
 }
 
 @test "a getter that answers something else than exports is only observed" {
-  FAKE_OUTSIDE=cuMemAlloc run under "$bin/preload_bound" hook
+  FAKE_OUTSIDE=cuLaunchKernel run under "$bin/preload_bound" hook
   [ "$status" -eq 0 ]
   grep -q "^start the driver's getter answers something else" "$told"
 }
