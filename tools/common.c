@@ -1,0 +1,86 @@
+/* common.c - arguments that several verbs share. */
+#include "tools/tools.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct argp_option options[] = {
+    {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct common *c = state->input;
+    int format;
+    switch (key) {
+    case 'f':
+        format = table_format(arg);
+        if (format < 0)
+            argp_error(state, "%s is not text, csv, json or jsonl", arg);
+        c->format = (enum table_format)format;
+        return 0;
+    case 'o':
+        c->output = strcmp(arg, "-") ? arg : NULL;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (c->num_dumps == c->max_dumps)
+            argp_error(state, "%s: one dump too many", arg);
+        c->dumps[c->num_dumps++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (c->num_dumps < c->min_dumps)
+            argp_error(state, "a dump is missing (AUTOGRAPH_TRACE=FILE makes one)");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+FILE *common_open(const struct common *c)
+{
+    FILE *f = c->output ? fopen(c->output, "we") : stdout;
+    if (!f)
+        fprintf(stderr, "autograph: cannot write %s: %s\n", c->output, strerror(errno));
+    return f;
+}
+
+bool common_close(const struct common *c, FILE *f)
+{
+    bool good = !fflush(f) && !ferror(f);
+    int why = errno;
+    if (f != stdout && fclose(f)) {
+        good = false;
+        why = errno;
+    }
+    if (!good)
+        fprintf(stderr, "autograph: cannot write %s: %s\n", c->output ? c->output : "the output",
+                strerror(why));
+    return good;
+}
+
+const char *find_library(const char *wanted)
+{
+    static char found[PATH_MAX];
+    static const char *const places[] = {
+        "../lib/libautograph.so", "../" AG_LIBDIR "/libautograph.so", "../preload/libautograph.so"};
+    char self[PATH_MAX - 64], candidate[PATH_MAX];
+    if (wanted)
+        return realpath(wanted, found);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return NULL;
+    slash[1] = 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(candidate, sizeof(candidate), "%s%s", self, places[i]);
+        if (!access(candidate, R_OK) && realpath(candidate, found))
+            return found;
+    }
+    return NULL;
+}

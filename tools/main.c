@@ -1,0 +1,59 @@
+/* main.c - the command `autograph`: which verb is meant. */
+#include "tools/tools.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help;
+} verbs[] = {
+    {"run", verb_run, "run a program with libautograph (the default)"},
+    {"report", verb_report, "what a dump says: sequences, reasons, advice"},
+    {"replay", verb_replay, "what another run over a dump's launches would make of them"},
+    {"env", verb_env, "every variable with its value, default, range and meaning"},
+};
+enum { NUM_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+
+static void help(FILE *out)
+{
+    fputs("Usage: autograph [run] [options] program [arguments]\n"
+          "       autograph VERB [options] ...\n\n"
+          "Makes unmodified CUDA programs submit their repeating launches as CUDA Graphs.\n\n",
+          out);
+    for (int i = 0; i < NUM_VERBS; i++)
+        fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
+    fputs(
+        "\n`autograph VERB --help` says more about each. A program whose name is that of a verb is "
+        "run by\n`autograph run NAME`.\n",
+        out);
+}
+
+int main(int argc, char **argv)
+{
+    argp_err_exit_status = 2;
+    if (argc < 2) {
+        help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        help(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("autograph " AG_VERSION);
+        return 0;
+    }
+    for (int i = 0; i < NUM_VERBS; i++)
+        if (!strcmp(argv[1], verbs[i].name)) {
+            char name[64];
+            snprintf(name, sizeof(name), "autograph %s", verbs[i].name);
+            program_invocation_name = name;
+            argv[1] = name;
+            return verbs[i].run(argc - 1, argv + 1);
+        }
+    char name[] = "autograph";
+    argv[0] = name;
+    return verb_run(argc, argv);
+}

@@ -1,0 +1,359 @@
+/* model.c - goes through the events once and adds them up. */
+#include "tools/model.h"
+#include "tools/names.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a dump holds no eager launch to compare with: what one takes on the host, measured
+ * (docs/performance.md: 2.5 to 3.9 us). */
+#define ASSUMED_EAGER_NS 3000.0
+
+static void *need(void *p)
+{
+    if (!p) {
+        fputs("autograph: out of memory\n", stderr);
+        exit(1);
+    }
+    return p;
+}
+
+/* ---- reasons ---------------------------------------------------------------------------- */
+
+static struct model_reason *reason_get(struct model_reasons *r, uint32_t text)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->list[i].text == text)
+            return &r->list[i];
+    if (!(r->count & (r->count - 1)))
+        r->list = need(realloc(r->list, (r->count ? r->count * 2 : 1) * sizeof(*r->list)));
+    memset(&r->list[r->count], 0, sizeof(*r->list));
+    r->list[r->count].text = text;
+    return &r->list[r->count++];
+}
+
+static void count_site(struct model_reason *r, uint32_t site)
+{
+    if (!site)
+        return;
+    r->sites_seen++;
+    for (uint32_t i = 0; i < r->num_sites; i++)
+        if (r->sites[i].site == site) {
+            r->sites[i].times++;
+            return;
+        }
+    if (!(r->num_sites & (r->num_sites - 1)))
+        r->sites =
+            need(realloc(r->sites, (r->num_sites ? r->num_sites * 2 : 1) * sizeof(*r->sites)));
+    r->sites[r->num_sites++] = (struct model_call_site){site, 1};
+}
+
+static int by_site_times(const void *a, const void *b)
+{
+    const struct model_call_site *x = a, *y = b;
+    return x->times < y->times ? 1 : x->times > y->times ? -1 : x->site < y->site ? -1 : 1;
+}
+
+static int by_ops(const void *a, const void *b)
+{
+    const struct model_reason *x = a, *y = b;
+    if (x->ops != y->ops)
+        return x->ops < y->ops ? 1 : -1;
+    return x->times < y->times ? 1 : x->times > y->times ? -1 : 0;
+}
+
+static int by_times(const void *a, const void *b)
+{
+    const struct model_reason *x = a, *y = b;
+    return x->times < y->times ? 1 : x->times > y->times ? -1 : 0;
+}
+
+static void sort_reasons(struct model_reasons *r, int (*order)(const void *, const void *))
+{
+    if (!r->count)
+        return;
+    qsort(r->list, r->count, sizeof(*r->list), order);
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->list[i].num_sites)
+            qsort(r->list[i].sites, r->list[i].num_sites, sizeof(*r->list[i].sites), by_site_times);
+}
+
+static void free_reasons(struct model_reasons *r)
+{
+    for (uint32_t i = 0; i < r->count; i++)
+        free(r->list[i].sites);
+    free(r->list);
+}
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+static struct model_bucket *bucket(struct model *m, uint64_t time)
+{
+    uint64_t span = m->last_ns - m->first_ns + 1;
+    double at = (double)(time - m->first_ns) / (double)span * MODEL_BUCKETS;
+    int i = (int)at;
+    return &m->buckets[i < MODEL_BUCKETS ? i : MODEL_BUCKETS - 1];
+}
+
+static void add_op(struct model *m, const struct ag_dump_event *e)
+{
+    m->ops++;
+    m->done[e->what & 7]++;
+    bucket(m, e->time)->ops++;
+    if (e->a < m->d->num_shapes)
+        m->shape_ops[e->a]++;
+    if (e->stream < m->num_streams) {
+        m->streams[e->stream].ops++;
+        m->streams[e->stream].since_boundary++;
+    }
+    if (e->what == AG_DONE_IMMEDIATE) {
+        struct model_reason *r = reason_get(&m->immediate, e->b);
+        r->times++;
+        r->ops++;
+    }
+}
+
+static void add_graph(struct model *m, const struct ag_dump_event *e)
+{
+    const struct dump_graph *g = dump_graph(m->d, e->a);
+    if (e->a >= m->d->num_graphs || e->value >> 32)
+        return;
+    struct model_graph *mine = &m->graphs[e->a];
+    mine->launches++;
+    mine->updates += e->value & UINT32_MAX;
+    mine->host_ns += e->b;
+    if (e->what >= mine->variants)
+        mine->variants = e->what + 1u;
+    m->launches++;
+    m->updates += e->value & UINT32_MAX;
+    m->graph_ns += e->b;
+    m->replayed += g->d.count;
+    bucket(m, e->time)->carried += g->d.count;
+    if (e->stream < m->num_streams) {
+        m->streams[e->stream].carried += g->d.count;
+        m->streams[e->stream].launches++;
+    }
+}
+
+static void add_update(struct model *m, const struct ag_dump_event *e)
+{
+    const struct dump_graph *g = dump_graph(m->d, e->a);
+    if (e->a >= m->d->num_graphs || e->b >= g->d.count)
+        return;
+    struct model_graph *mine = &m->graphs[e->a];
+    if (!mine->op_updates)
+        mine->op_updates = need(calloc(g->d.count, sizeof(*mine->op_updates)));
+    mine->op_updates[e->b]++;
+}
+
+static void add_build(struct model *m, const struct ag_dump_event *e)
+{
+    m->build_ns += e->value;
+    m->builds += e->what == AG_BUILT;
+    m->builds_failed += e->what == AG_BUILT_FAILED;
+    m->builds_put_off += e->what == AG_BUILT_PUT_OFF;
+    if (e->a < m->d->num_graphs) {
+        m->graphs[e->a].builds += e->what == AG_BUILT;
+        m->graphs[e->a].failed += e->what == AG_BUILT_FAILED;
+        m->graphs[e->a].build_ns += e->value;
+    }
+}
+
+static void add_flush(struct model *m, const struct ag_dump_event *e)
+{
+    struct model_reason *r = reason_get(&m->flushes, e->a);
+    uint64_t covered = e->value & UINT32_MAX, ops = e->b;
+    if (covered > ops)
+        covered = ops;
+    r->times++;
+    r->ops += ops - covered;
+    r->covered += covered;
+    r->ns += e->value >> 32;
+    m->covered += covered;
+    m->flushed += ops - covered;
+    if (e->stream < m->num_streams)
+        m->streams[e->stream].flushed += ops - covered;
+}
+
+static void add_boundary(struct model *m, const struct ag_dump_event *e)
+{
+    struct model_reason *r = reason_get(&m->cuts, e->a);
+    m->boundaries++;
+    r->times++;
+    for (uint32_t i = 0; i < m->num_streams; i++)
+        if (!e->stream || e->stream == i) {
+            r->ops_before += m->streams[i].since_boundary;
+            m->streams[i].since_boundary = 0;
+        }
+    count_site(r, e->b);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The median of the eager calls: a first launch may take milliseconds. */
+static void find_eager_cost(struct model *m)
+{
+    const struct dump *d = m->d;
+    size_t n = 0;
+    for (size_t i = 0; i < d->num_events; i++)
+        n += d->events[i].e.kind == AG_EVENT_CALL;
+    m->eager_is_assumed = !n;
+    m->eager_ns = ASSUMED_EAGER_NS;
+    if (!n)
+        return;
+    uint32_t *ns = need(malloc(n * sizeof(*ns)));
+    n = 0;
+    for (size_t i = 0; i < d->num_events; i++)
+        if (d->events[i].e.kind == AG_EVENT_CALL)
+            ns[n++] = d->events[i].e.b;
+    qsort(ns, n, sizeof(*ns), by_number);
+    m->eager_ns = ns[n / 2];
+    free(ns);
+}
+
+static void add_events(struct model *m)
+{
+    for (size_t i = 0; i < m->d->num_events; i++) {
+        const struct ag_dump_event *e = &m->d->events[i].e;
+        switch (e->kind) {
+        case AG_EVENT_OP:
+            add_op(m, e);
+            break;
+        case AG_EVENT_GRAPH:
+            add_graph(m, e);
+            break;
+        case AG_EVENT_UPDATE:
+            add_update(m, e);
+            break;
+        case AG_EVENT_BUILD:
+            add_build(m, e);
+            break;
+        case AG_EVENT_FLUSH:
+            add_flush(m, e);
+            break;
+        case AG_EVENT_BOUNDARY:
+            add_boundary(m, e);
+            break;
+        case AG_EVENT_DROP:
+            m->dropped += e->b;
+            if (e->a < m->d->num_graphs)
+                m->graphs[e->a].dropped = true;
+            break;
+        default:
+            break;
+        }
+    }
+    m->replayed -= m->covered < m->replayed ? m->covered : m->replayed;
+}
+
+/* ---- sequences -------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b, void *dump)
+{
+    const struct dump_graph *x = dump_graph(dump, *(const uint32_t *)a);
+    const struct dump_graph *y = dump_graph(dump, *(const uint32_t *)b);
+    if (x->d.stream != y->d.stream)
+        return x->d.stream < y->d.stream ? -1 : 1;
+    if (x->d.sequence != y->d.sequence)
+        return x->d.sequence < y->d.sequence ? -1 : 1;
+    if (x->d.first != y->d.first)
+        return x->d.first < y->d.first ? -1 : 1;
+    return x->d.id < y->d.id ? -1 : x->d.id > y->d.id;
+}
+
+static int by_saved(const void *a, const void *b)
+{
+    const struct model_sequence *x = a, *y = b;
+    if (x->saved_ns != y->saved_ns)
+        return x->saved_ns < y->saved_ns ? 1 : -1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static void add_to_sequence(struct model *m, struct model_sequence *s, uint32_t id)
+{
+    const struct dump_graph *g = dump_graph(m->d, id);
+    const struct model_graph *mine = &m->graphs[id];
+    s->graphs[s->num_graphs++] = id;
+    s->launches += mine->launches;
+    s->carried += mine->launches * g->d.count;
+    s->updates += mine->updates;
+    s->host_ns += mine->host_ns;
+    s->build_ns += mine->build_ns;
+    s->builds += mine->builds;
+    s->saved_ns += (double)(mine->launches * g->d.count) * m->eager_ns - (double)mine->host_ns;
+}
+
+static void find_sequences(struct model *m)
+{
+    const struct dump *d = m->d;
+    uint32_t *ids = need(malloc((d->num_graphs + 1) * sizeof(*ids))), n = 0;
+    for (uint32_t i = 1; i < d->num_graphs; i++)
+        if (d->graphs[i].d.id)
+            ids[n++] = i;
+    qsort_r(ids, n, sizeof(*ids), by_place, (void *)(uintptr_t)d);
+    m->sequences = need(calloc(n + 1, sizeof(*m->sequences)));
+    for (uint32_t i = 0; i < n; i++) {
+        const struct dump_graph *g = dump_graph(d, ids[i]);
+        struct model_sequence *s = m->num_sequences ? &m->sequences[m->num_sequences - 1] : NULL;
+        if (!s || s->key != g->d.sequence || s->stream != g->d.stream) {
+            s = &m->sequences[m->num_sequences++];
+            s->key = g->d.sequence;
+            s->stream = g->d.stream;
+            s->length = g->d.sequence_length;
+            s->graphs = need(malloc((n - i) * sizeof(*s->graphs)));
+        }
+        add_to_sequence(m, s, ids[i]);
+    }
+    for (uint32_t i = 0; i < m->num_sequences; i++)
+        m->saved_ns += m->sequences[i].saved_ns;
+    if (m->num_sequences)
+        qsort(m->sequences, m->num_sequences, sizeof(*m->sequences), by_saved);
+    free(ids);
+}
+
+/* ---- all of it -------------------------------------------------------------------------- */
+
+struct model *model_make(const struct dump *d)
+{
+    struct model *m = need(calloc(1, sizeof(*m)));
+    m->d = d;
+    if (d->num_events) {
+        m->first_ns = d->events[0].e.time;
+        m->last_ns = d->events[d->num_events - 1].e.time;
+    }
+    m->graphs = need(calloc(d->num_graphs + 1, sizeof(*m->graphs)));
+    m->num_streams = d->num_streams;
+    m->streams = need(calloc(d->num_streams + 1, sizeof(*m->streams)));
+    m->shape_ops = need(calloc(d->num_shapes + 1, sizeof(*m->shape_ops)));
+    find_eager_cost(m);
+    add_events(m);
+    find_sequences(m);
+    sort_reasons(&m->flushes, by_ops);
+    sort_reasons(&m->immediate, by_ops);
+    sort_reasons(&m->cuts, by_times);
+    return m;
+}
+
+void model_free(struct model *m)
+{
+    for (uint32_t i = 0; i < m->d->num_graphs; i++)
+        free(m->graphs[i].op_updates);
+    for (uint32_t i = 0; i < m->num_sequences; i++)
+        free(m->sequences[i].graphs);
+    free_reasons(&m->flushes);
+    free_reasons(&m->immediate);
+    free_reasons(&m->cuts);
+    free(m->sequences);
+    free(m->graphs);
+    free(m->streams);
+    free(m->shape_ops);
+    free(m);
+}
+
+double model_coverage(const struct model *m)
+{
+    return m->ops ? 100.0 * (double)(m->replayed + m->covered) / (double)m->ops : 0;
+}

@@ -1,0 +1,91 @@
+/*
+ * model.h - what a dump amounts to: totals, sequences, reasons. Everything that a verb prints comes
+ * from here or from the events themselves.
+ *
+ * Words as in docs/how-it-works.md: ops that a complete graph submitted are `replayed`, those of an
+ * incomplete one that shorter graphs submitted are `covered`; both are `carried` by graphs.
+ */
+#ifndef AG_TOOLS_MODEL_H
+#define AG_TOOLS_MODEL_H
+
+#include "tools/dump.h"
+
+struct model_graph {
+    uint64_t launches, updates, host_ns, builds, build_ns, failed;
+    uint32_t variants;    /* used */
+    uint64_t *op_updates; /* per op, NULL where there were none */
+    bool dropped;
+};
+
+/* A sequence on a stream: the graphs that its ops are cut into. */
+struct model_sequence {
+    uint64_t key;
+    uint32_t stream, length, num_graphs;
+    uint32_t *graphs; /* ids, by their place */
+    uint64_t launches, carried, updates, host_ns, build_ns, builds;
+    double saved_ns; /* host time against eager launches */
+};
+
+enum { MODEL_MOST_SITES = 3 };
+
+/* Why something did not go as a graph, or what cut a stream. */
+struct model_reason {
+    uint32_t text; /* string */
+    uint64_t times, ops, covered, ns;
+    uint64_t ops_before; /* boundaries: ops on the stream since the one before */
+    struct model_call_site {
+        uint32_t site;
+        uint64_t times;
+    } * sites;
+    uint32_t num_sites;
+    uint64_t sites_seen;
+};
+
+struct model_reasons {
+    struct model_reason *list;
+    uint32_t count;
+};
+
+struct model_stream {
+    uint64_t ops, carried, flushed, launches, since_boundary;
+};
+
+struct model_kernel {
+    uint64_t ops, carried;
+};
+
+enum { MODEL_BUCKETS = 60 };
+
+struct model {
+    const struct dump *d;
+    uint64_t first_ns, last_ns;
+    uint64_t ops, done[8]; /* by enum ag_dump_done */
+    uint64_t replayed, covered, flushed, launches, updates, graph_ns;
+    uint64_t builds, builds_failed, builds_put_off, build_ns;
+    uint64_t boundaries, dropped;
+    double eager_ns; /* a typical eager call; 0 where none was seen */
+    double saved_ns;
+    bool eager_is_assumed;
+    struct model_graph *graphs;   /* by id, d->num_graphs */
+    struct model_stream *streams; /* by id, num_streams */
+    uint32_t num_streams;
+    uint64_t *shape_ops;              /* by id, d->num_shapes: arrivals */
+    struct model_sequence *sequences; /* by time saved */
+    uint32_t num_sequences;
+    struct model_reasons flushes, immediate, cuts; /* by ops, by ops, by times */
+    struct model_bucket {
+        uint64_t ops, carried;
+    } buckets[MODEL_BUCKETS];
+};
+
+struct model *model_make(const struct dump *d);
+void model_free(struct model *m);
+
+/* Share of the ops that graphs carried, in percent. */
+double model_coverage(const struct model *m);
+
+/* Plain advice, one sentence at a time; returns how many. Each is to be freed. */
+enum { MODEL_MOST_ADVICE = 8 };
+int model_advice(const struct model *m, char **advice);
+
+#endif

@@ -1,0 +1,21 @@
+/* names.h - names that people know: demangled kernels, functions of the program. */
+#ifndef AG_TOOLS_NAMES_H
+#define AG_TOOLS_NAMES_H
+
+#include "tools/dump.h"
+
+/* A mangled C++ name as it was written; others as they are. Lives until the process ends. */
+const char *names_demangle(const char *name);
+/* The same without its argument list, and without what a template was made of where that is long.
+ */
+const char *names_short(const char *name);
+/* "name <<<grid, block>>>", "memset 4096 B", "copy 64 B" */
+void names_of_shape(const struct dump *d, const struct ag_dump_shape *shape, char *text,
+                    size_t size);
+
+/* The function that holds `offset` of the file `object`, or NULL. */
+const char *names_function(const char *object, uint64_t offset);
+/* "step in solver", with the CUDA call that it made; "" for site 0. */
+void names_of_site(const struct dump *d, uint32_t site, char *text, size_t size);
+
+#endif

@@ -1,0 +1,305 @@
+/* report.c - `autograph report`: what happened, why not more, and what to do about it. */
+#include "tools/tools.h"
+#include "tools/names.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct settings {
+    struct common common;
+    unsigned int top;
+};
+
+static const struct argp_option options[] = {
+    {"top", 'n', "N", 0, "at most N rows in each table (20; 0: all)", 0}, {0}};
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct settings *s = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &s->common;
+        return 0;
+    case 'n':
+        s->top = (unsigned int)strtoul(arg, &end, 10);
+        if (*end || end == arg)
+            argp_error(state, "%s is not a number", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "DUMP",
+    "What a dump says: sequences by the time they saved, the reasons why "
+    "launches did not go as graphs, and advice.",
+    children,
+    NULL,
+    NULL};
+
+/* ---- names of a sequence ---------------------------------------------------------------- */
+
+void sequence_names(const struct model *m, const struct model_sequence *s, char *text, size_t size)
+{
+    char last[1024] = "", name[1024];
+    size_t used = 0;
+    unsigned int run = 0;
+    *text = 0;
+    for (uint32_t i = 0; i <= s->num_graphs; i++) {
+        const struct dump_graph *g = i < s->num_graphs ? dump_graph(m->d, s->graphs[i]) : NULL;
+        if (g && i &&
+            g->d.first < dump_graph(m->d, s->graphs[i - 1])->d.first +
+                             dump_graph(m->d, s->graphs[i - 1])->d.count)
+            continue; /* the same ops, cut in another way */
+        for (uint32_t k = 0; k < (g ? g->d.count : 1); k++) {
+            const struct ag_dump_shape *shape = g ? dump_shape(m->d, g->shapes[k]) : NULL;
+            snprintf(name, sizeof(name), "%s",
+                     shape ? names_short(dump_string(m->d, shape->name)) : "");
+            if (shape && !strcmp(name, last)) {
+                run++;
+                continue;
+            }
+            if (run && used < size) {
+                int n = snprintf(text + used, size - used, run > 1 ? "%s%s x%u" : "%s%s",
+                                 used ? ", " : "", last, run);
+                used += n > 0 ? (size_t)n : 0;
+            }
+            strcpy(last, name);
+            run = 1;
+        }
+    }
+    if (used >= size)
+        strcpy(text + size - 4, "...");
+}
+
+/* ---- tables ----------------------------------------------------------------------------- */
+
+static double share(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void row(struct table_output *o, const char *what, uint64_t ops, uint64_t of)
+{
+    table_text(o, what);
+    table_number(o, ops);
+    table_real(o, share(ops, of), 1);
+}
+
+static void summary(const struct model *m, struct table_output *o)
+{
+    table_begin(o, "launches", "What became of the launches", "<Launches|Count|Share (%)");
+    row(o, "all", m->ops, m->ops);
+    row(o, "replayed by graphs", m->replayed, m->ops);
+    row(o, "by shorter graphs, where a sequence was cut short", m->covered, m->ops);
+    row(o, "held back, then submitted one by one", m->flushed, m->ops);
+    row(o, "submitted at once", m->done[AG_DONE_EAGER], m->ops);
+    row(o, "submitted at once, recorded for a graph", m->done[AG_DONE_STAGED], m->ops);
+    row(o, "let through without a look", m->done[AG_DONE_PASSED], m->ops);
+    row(o, "cannot be recorded", m->done[AG_DONE_IMMEDIATE], m->ops);
+    table_end(o);
+
+    table_begin(o, "work", "What the library did", "<Work|Count|Host time (us)|Each (us)");
+    table_text(o, "graph launches");
+    table_number(o, m->launches);
+    table_real(o, (double)m->graph_ns / 1e3, 1);
+    table_real(o, m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0, 2);
+    table_text(o, "graphs built");
+    table_number(o, m->builds);
+    table_real(o, (double)m->build_ns / 1e3, 1);
+    table_real(o, m->builds ? (double)m->build_ns / 1e3 / (double)m->builds : 0, 2);
+    table_text(o, m->eager_is_assumed ? "eager launch (assumed)" : "eager launch (median)");
+    table_number(o, m->done[AG_DONE_EAGER] + m->done[AG_DONE_STAGED]);
+    table_real(o, 0, 1);
+    table_real(o, m->eager_ns / 1e3, 2);
+    table_text(o, "saved on the host");
+    table_number(o, m->replayed + m->covered);
+    table_real(o, m->saved_ns / 1e3, 1);
+    table_real(
+        o, m->replayed + m->covered ? m->saved_ns / 1e3 / (double)(m->replayed + m->covered) : 0,
+        2);
+    table_end(o);
+}
+
+static void sequences(const struct model *m, struct table_output *o, unsigned int top)
+{
+    char names[2048];
+    table_begin(o, "sequences", "Sequences, by the host time they saved",
+                "Saved (%)|Saved (us)|Launches carried|Length|Graphs|Graph launches|Launches a "
+                "graph|Updates a graph launch|Builds|Stream|<Kernels");
+    for (uint32_t i = 0; i < m->num_sequences && i < top; i++) {
+        const struct model_sequence *s = &m->sequences[i];
+        double launches = s->launches ? (double)s->launches : 1;
+        sequence_names(m, s, names, sizeof(names));
+        table_real(o, m->saved_ns > 0 ? 100 * s->saved_ns / m->saved_ns : 0, 1);
+        table_real(o, s->saved_ns / 1e3, 1);
+        table_number(o, s->carried);
+        table_number(o, s->length);
+        table_number(o, s->num_graphs);
+        table_number(o, s->launches);
+        table_real(o, (double)s->carried / launches, 1);
+        table_real(o, (double)s->updates / launches, 2);
+        table_number(o, s->builds);
+        table_number(o, s->stream);
+        table_text(o, names);
+    }
+    table_end(o);
+}
+
+static void reasons(const struct model *m, struct table_output *o, unsigned int top)
+{
+    table_begin(o, "flushes", "Why launches that were held back went one by one",
+                "Launches|Share (%)|Times|By shorter graphs|Host time (us)|<Reason");
+    for (uint32_t i = 0; i < m->flushes.count && i < top; i++) {
+        const struct model_reason *r = &m->flushes.list[i];
+        table_number(o, r->ops);
+        table_real(o, share(r->ops, m->ops), 2);
+        table_number(o, r->times);
+        table_number(o, r->covered);
+        table_real(o, (double)r->ns / 1e3, 1);
+        table_text(o, dump_string(m->d, r->text));
+    }
+    table_end(o);
+    if (m->immediate.count) {
+        table_begin(o, "unrecordable", "Why launches could not be recorded",
+                    "Launches|Share (%)|<Reason");
+        for (uint32_t i = 0; i < m->immediate.count && i < top; i++) {
+            const struct model_reason *r = &m->immediate.list[i];
+            table_number(o, r->ops);
+            table_real(o, share(r->ops, m->ops), 2);
+            table_text(o, dump_string(m->d, r->text));
+        }
+        table_end(o);
+    }
+}
+
+/* Several calls in one function are one place here. */
+struct place {
+    char text[512];
+    uint64_t times;
+};
+enum { MOST_PLACES = 16 };
+
+static int by_place_times(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->times < y->times ? 1 : x->times > y->times ? -1 : strcmp(x->text, y->text);
+}
+
+static int places_of(const struct model *m, const struct model_reason *r, struct place *places)
+{
+    int n = 0, k;
+    for (uint32_t i = 0; i < r->num_sites; i++) {
+        struct place p = {.times = r->sites[i].times};
+        names_of_site(m->d, r->sites[i].site, p.text, sizeof(p.text));
+        for (k = 0; k < n && strcmp(places[k].text, p.text); k++) {
+        }
+        if (k < n)
+            places[k].times += p.times;
+        else if (n < MOST_PLACES)
+            places[n++] = p;
+    }
+    qsort(places, (size_t)n, sizeof(*places), by_place_times);
+    return n;
+}
+
+static void boundaries(const struct model *m, struct table_output *o, unsigned int top)
+{
+    static struct place places[MOST_PLACES];
+    table_begin(o, "boundaries", "Calls that end sequences, and who makes them",
+                "Times|Launches between|Of the call (%)|<Call|<Made by");
+    for (uint32_t i = 0, rows = 0; i < m->cuts.count && rows < top; i++) {
+        const struct model_reason *r = &m->cuts.list[i];
+        int n = places_of(m, r, places);
+        for (int k = 0; k < MODEL_MOST_SITES && (k < n || !k); k++, rows++) {
+            table_number(o, r->times);
+            table_real(o, r->times ? (double)r->ops_before / (double)r->times : 0, 1);
+            table_real(o, n ? share(places[k].times, r->sites_seen) : 0, 1);
+            table_text(o, dump_string(m->d, r->text));
+            table_text(o, n ? places[k].text : "");
+        }
+    }
+    table_end(o);
+}
+
+static void streams(const struct model *m, struct table_output *o)
+{
+    table_begin(o, "streams", "Streams",
+                "Stream|<Kind|Priority|Launches|By graphs (%)|Flushed (%)|Graph launches");
+    for (uint32_t i = 1; i < m->num_streams; i++) {
+        const struct ag_dump_stream *s = &m->d->streams[i];
+        if (!s->id)
+            continue;
+        table_number(o, i);
+        table_text(o, s->flags & AG_DUMP_STREAM_LEGACY     ? "legacy default"
+                      : s->flags & AG_DUMP_STREAM_BLOCKING ? "blocking"
+                                                           : "non-blocking");
+        table_real(o, s->priority, 0);
+        table_number(o, m->streams[i].ops);
+        table_real(o, share(m->streams[i].carried, m->streams[i].ops), 1);
+        table_real(o, share(m->streams[i].flushed, m->streams[i].ops), 1);
+        table_number(o, m->streams[i].launches);
+    }
+    table_end(o);
+}
+
+static void advise(const struct model *m, struct table_output *o)
+{
+    char *list[MODEL_MOST_ADVICE];
+    int n = model_advice(m, list);
+    table_begin(o, "advice", "Advice", "<Advice");
+    for (int i = 0; i < n; i++)
+        table_text(o, list[i]);
+    table_end(o);
+    for (int i = 0; i < n; i++)
+        free(list[i]);
+}
+
+static void about(const struct model *m, struct table_output *o)
+{
+    static const char *const names[] = {"program", "command", "pid", "host", "driver", "AUTOGRAPH"};
+    table_begin(o, "process", "Process", "<Name|<Value");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        table_text(o, names[i]);
+        table_text(o, dump_process(m->d, names[i]));
+    }
+    table_text(o, "seconds");
+    table_real(o, (double)(m->last_ns - m->first_ns) / 1e9, 3);
+    table_end(o);
+}
+
+int verb_report(int argc, char **argv)
+{
+    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .top = 20};
+    argp_parse(&argp, argc, argv, 0, NULL, &s);
+    unsigned int top = s.top ? s.top : UINT32_MAX;
+    struct dump *d = dump_load(s.common.dumps[0]);
+    FILE *out = d ? common_open(&s.common) : NULL;
+    if (!out) {
+        dump_free(d);
+        return 1;
+    }
+    dump_complain(d);
+    struct model *m = model_make(d);
+    struct table_output *o = table_open(out, s.common.format);
+    table_say(o,
+              " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
+              "saved.\n\n",
+              model_coverage(m), (unsigned long long)m->ops, (unsigned long long)m->launches,
+              m->saved_ns / 1e6);
+    about(m, o);
+    summary(m, o);
+    sequences(m, o, top);
+    reasons(m, o, top);
+    boundaries(m, o, top);
+    streams(m, o);
+    advise(m, o);
+    table_close(o);
+    model_free(m);
+    dump_free(d);
+    return common_close(&s.common, out) ? 0 : 1;
+}

@@ -1,0 +1,226 @@
+/* run.c - `autograph [run]`: the program, under the library. */
+#include "tools/tools.h"
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct settings {
+    bool observe, quiet;
+    const char *trace, *library;
+    char **program;
+};
+
+enum { KEY_LIBRARY = 256 };
+
+static const struct argp_option options[] = {
+    {"observe", 'n', NULL, 0, "submit nothing differently; say what would be gained", 0},
+    {"trace", 't', "FILE", 0, "write a dump (%p is the pid, %h the host, %e the program)", 0},
+    {"quiet", 'q', NULL, 0, "no summary at the end", 0},
+    {"set", 'e', "NAME=VALUE", 0, "set a variable; AUTOGRAPH_ may be left out", 0},
+    {"library", KEY_LIBRARY, "FILE", 0, "another libautograph.so", 0},
+    {0}};
+
+/* "MAX_DEFER_US=50" and "AUTOGRAPH_MAX_DEFER_US=50" */
+static void set_variable(struct argp_state *state, const char *text)
+{
+    char name[256];
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || equals - text > 200)
+        argp_error(state, "%s is not NAME=VALUE", text);
+    snprintf(name, sizeof(name), "%s%.*s", strncmp(text, "AUTOGRAPH", 9) ? "AUTOGRAPH_" : "",
+             (int)(equals - text), text);
+    setenv(name, equals + 1, 1);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct settings *s = state->input;
+    switch (key) {
+    case 'n':
+        s->observe = true;
+        return 0;
+    case 't':
+        s->trace = arg;
+        return 0;
+    case 'q':
+        s->quiet = true;
+        return 0;
+    case 'e':
+        set_variable(state, arg);
+        return 0;
+    case KEY_LIBRARY:
+        s->library = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        s->program = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "which program?");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "PROGRAM [ARGUMENTS]",
+    "Runs a program with libautograph: its repeating launches go to the "
+    "GPU as CUDA Graphs, its exit status and signals are its own.",
+    NULL,
+    NULL,
+    NULL};
+
+static bool is_preloaded(const char *list)
+{
+    for (const char *at = list; at && *at;) {
+        size_t n = strcspn(at, ": ");
+        const char *name = at + n;
+        while (name > at && name[-1] != '/')
+            name--;
+        if (!strncmp(name, "libautograph.so", 15))
+            return true;
+        at += n + (at[n] != 0);
+    }
+    return false;
+}
+
+/* Other libraries keep their place before ours. */
+static void preload(const char *library)
+{
+    const char *before = getenv("LD_PRELOAD");
+    char *list;
+    if (is_preloaded(before))
+        return;
+    if (!before || !*before) {
+        setenv("LD_PRELOAD", library, 1);
+    } else if (asprintf(&list, "%s:%s", before, library) >= 0) {
+        setenv("LD_PRELOAD", list, 1);
+        free(list);
+    }
+}
+
+static int start(char **program)
+{
+    execvp(program[0], program);
+    int why = errno;
+    fprintf(stderr, "autograph: cannot run %s: %s\n", program[0], strerror(why));
+    return why == ENOENT ? 127 : 126;
+}
+
+/* ---- --observe: somebody must be there afterwards to tell ------------------------------- */
+
+static volatile sig_atomic_t child;
+
+static void pass_on(int signal)
+{
+    if (child > 0)
+        kill((pid_t)child, signal);
+}
+
+/* Ends as the program ended. */
+static int end_like(int status)
+{
+    if (!WIFSIGNALED(status))
+        return WEXITSTATUS(status);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none); /* its core is the one that matters */
+    signal(WTERMSIG(status), SIG_DFL);
+    fflush(NULL);
+    kill(getpid(), WTERMSIG(status));
+    return 128 + WTERMSIG(status);
+}
+
+static void tell(const char *folder)
+{
+    char path[4400];
+    struct dirent *entry;
+    DIR *dir = opendir(folder);
+    int found = 0;
+    while (dir && (entry = readdir(dir))) {
+        if (*entry->d_name == '.')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        struct dump *d = dump_load(path);
+        if (d) {
+            struct table_output *o = table_open(stderr, TABLE_TEXT);
+            table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n\n",
+                      dump_process(d, "program"), dump_process(d, "pid"));
+            replay_dump(d, o);
+            table_close(o);
+            dump_free(d);
+            found++;
+        }
+        unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(folder);
+    if (!found)
+        fputs("autograph: no CUDA launch was seen (`autograph doctor PROGRAM` may say why)\n",
+              stderr);
+    else
+        fputs("\nautograph: to replay, run it without --observe\n", stderr);
+}
+
+static int observe(char **program)
+{
+    static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    char folder[4096], trace[4200];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/autograph.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) {
+        fprintf(stderr, "autograph: cannot make a folder in %s: %s\n", tmp ? tmp : "/tmp",
+                strerror(errno));
+        return 1;
+    }
+    snprintf(trace, sizeof(trace), "%s/%%p.agdump", folder);
+    setenv("AUTOGRAPH_TRACE", trace, 1);
+    child = fork();
+    if (child == 0)
+        _exit(start(program));
+    signal(SIGINT, SIG_IGN); /* the terminal sends these to the program too */
+    signal(SIGQUIT, SIG_IGN);
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        signal(passed[i], pass_on);
+    int status = 1 << 8;
+    while (child > 0 && waitpid((pid_t)child, &status, 0) < 0 && errno == EINTR) {
+    }
+    tell(folder);
+    return end_like(status);
+}
+
+int verb_run(int argc, char **argv)
+{
+    struct settings s = {0};
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &s);
+    const char *library = find_library(s.library);
+    if (!library) {
+        fprintf(stderr, "autograph: %s was not found; --library=FILE names it\n",
+                s.library ? s.library : "libautograph.so");
+        return 1;
+    }
+    if (strpbrk(library, ": ")) {
+        fprintf(stderr, "autograph: %s cannot be preloaded: the loader takes no spaces or colons\n",
+                library);
+        return 1;
+    }
+    preload(library);
+    if (!s.quiet)
+        setenv("AUTOGRAPH_STATS", "1", 0);
+    if (s.trace)
+        setenv("AUTOGRAPH_TRACE", s.trace, 1);
+    if (!s.observe)
+        return start(s.program);
+    setenv("AUTOGRAPH", "observe", 1);
+    if (!s.quiet)
+        unsetenv("AUTOGRAPH_STATS");
+    return s.trace ? start(s.program) : observe(s.program);
+}

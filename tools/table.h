@@ -1,0 +1,34 @@
+/*
+ * table.h - tables for people and for programs: text with the header habits of `nsys stats`, CSV,
+ * one JSON document, or JSON lines.
+ */
+#ifndef AG_TOOLS_TABLE_H
+#define AG_TOOLS_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum table_format { TABLE_TEXT, TABLE_CSV, TABLE_JSON, TABLE_JSONL };
+
+/* -1 where `name` is none of text, csv, json, jsonl. */
+int table_format(const char *name);
+
+/* What a program prints: tables, and for text also words between them. */
+struct table_output;
+struct table_output *table_open(FILE *out, enum table_format format);
+void table_close(struct table_output *o); /* prints what is still held back */
+
+/* Begins a table. `id` is its key for programs; `columns` are separated by |, and one that begins
+ * with < holds text, to the left. Cells then follow, row by row. */
+void table_begin(struct table_output *o, const char *id, const char *title, const char *columns);
+void table_text(struct table_output *o, const char *text);
+void table_number(struct table_output *o, uint64_t number);
+void table_real(struct table_output *o, double number, int decimals);
+void table_end(struct table_output *o);
+
+/* Words around tables; only people see them. */
+void table_say(struct table_output *o, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

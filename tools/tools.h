@@ -1,0 +1,47 @@
+/*
+ * tools.h - the verbs of the command. Each gets its own argument list, with its name in argv[0],
+ * and answers the exit status: 0, 1 where something failed, 2 for a wrong call.
+ */
+#ifndef AG_TOOLS_TOOLS_H
+#define AG_TOOLS_TOOLS_H
+
+#include "tools/dump.h"
+#include "tools/model.h"
+#include "tools/table.h"
+#include <argp.h>
+
+int verb_run(int argc, char **argv);
+int verb_report(int argc, char **argv);
+int verb_timeline(int argc, char **argv);
+int verb_graphs(int argc, char **argv);
+int verb_html(int argc, char **argv);
+int verb_diff(int argc, char **argv);
+int verb_top(int argc, char **argv);
+int verb_env(int argc, char **argv);
+int verb_doctor(int argc, char **argv);
+int verb_replay(int argc, char **argv);
+
+/* What verbs that read dumps have in common: --format, --output, and names of dumps. */
+struct common {
+    enum table_format format;
+    const char *output; /* NULL: standard output */
+    int min_dumps, max_dumps;
+    const char *dumps[2];
+    int num_dumps;
+};
+extern const struct argp common_argp; /* a child whose input is a struct common */
+
+/* The file that --output names, or standard output; NULL: a line has said why not. */
+FILE *common_open(const struct common *c);
+/* Whether everything written there has arrived. */
+bool common_close(const struct common *c, FILE *f);
+
+/* The library that belongs to this command: an absolute path in static memory, or NULL. */
+const char *find_library(const char *wanted);
+
+/* Plays a dump's ops to the policy, and prints what it made of them. */
+int replay_dump(const struct dump *d, struct table_output *o);
+/* "abc, def x3, ..." of a sequence */
+void sequence_names(const struct model *m, const struct model_sequence *s, char *text, size_t size);
+
+#endif
