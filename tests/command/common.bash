@@ -9,6 +9,8 @@ common_setup() {
     cases=$AG_BUILD/tests/command/command_cases
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
+    eager=(timeout 120)
+    [ -z "${AG_RUNTIME-}" ] || eager+=(env "LD_PRELOAD=$AG_RUNTIME")
     cd "$BATS_TEST_TMPDIR" || return 1
     local variable
     for variable in "${!AUTOGRAPH@}"; do unset "$variable"; done
@@ -27,13 +29,13 @@ timeless() {
 # same COMMAND...: eagerly and with the library (AUTOGRAPH_* as the caller has set them): output, errors and
 # status must be equal. The summary of the run with the library is then in the file `summary`.
 same() {
-    local eager=0 with=0
+    local without=0 with=0
     rm -f summary
-    timeout 120 "$@" >eager.out 2>eager.err || eager=$?
+    "${eager[@]}" "$@" >eager.out 2>eager.err || without=$?
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$@" >with.out 2>with.err || with=$?
-    [ -s eager.out ] || [ $eager -ne 0 ]
-    [ $eager -ne 124 ]
-    diff <(timeless <eager.out; timeless <eager.err; echo "status $eager") \
+    [ -s eager.out ] || [ $without -ne 0 ]
+    [ $without -ne 124 ]
+    diff <(timeless <eager.out; timeless <eager.err; echo "status $without") \
         <(timeless <with.out; timeless <with.err; echo "status $with")
 }
 

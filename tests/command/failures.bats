@@ -113,7 +113,7 @@ fails() {
 
 @test "work deferred at the end of the process reaches the driver" {
     # The simulated driver's log tells what ran; it waits for nobody at exit, so only what was submitted counts.
-    for run in "env" "env LD_PRELOAD=$preload"; do
+    for run in "env LD_PRELOAD=$AG_RUNTIME" "env LD_PRELOAD=$preload"; do
         rm -f log
         SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
         grep -c ' exec .* kernel ' log >>counts
