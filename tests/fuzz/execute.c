@@ -1,0 +1,246 @@
+/* execute.c - runs a program's threads, cleans up, prints the transcript. */
+#include "tests/fuzz/execute.h"
+#include "tests/fuzz/kernels.h"
+#include "tests/simdriver/simcuda.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern __typeof__(cuStreamGetId) cuStreamGetId_ptsz;
+
+static CUcontext context;
+
+static void must(CUresult r, const char *what)
+{
+    if (r == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "fuzz: %s gave %d\n", what, (int)r);
+    exit(2);
+}
+#define MUST(call) must(call, #call)
+
+void fz_execute_start(void)
+{
+    CUdevice device;
+    fz_kernels_register();
+    MUST(cuInit(0));
+    MUST(cuDeviceGet(&device, 0));
+    MUST(cuDevicePrimaryCtxRetain(&context, device));
+    MUST(cuCtxSetCurrent(context));
+    cuSimLogStart();
+}
+
+void fz_note_stream(struct fz_handles *h, uint64_t id, int slot, int thread)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    h->seen = realloc(h->seen, (h->num_seen + 1) * sizeof *h->seen);
+    h->seen[h->num_seen++] = (struct fz_stream_seen){id, slot, thread};
+    pthread_mutex_unlock(&lock);
+}
+
+struct crew {
+    const struct fz_program *program;
+    const bool *legal;
+    struct fz_handles *handles;
+    struct fz_result *results;
+    pthread_barrier_t barrier;
+};
+struct member {
+    struct crew *crew;
+    unsigned int thread;
+};
+
+static bool uses_per_thread(const struct crew *c, unsigned int thread)
+{
+    for (size_t i = 0; i < c->program->count; i++) {
+        const struct fz_op *op = &c->program->ops[i];
+        if (op->thread == thread && op->kind != FZ_barrier && c->legal[i])
+            for (int k = 0; k < 2; k++)
+                if (op->a[k] == 2 || op->a[k] == 3)
+                    return true; /* perhaps not a stream, which does no harm */
+    }
+    return false;
+}
+
+static void *work(void *argument)
+{
+    const struct member *m = argument;
+    struct crew *c = m->crew;
+    if (m->thread)
+        MUST(cuCtxSetCurrent(context));
+    if (uses_per_thread(c, m->thread)) {
+        unsigned long long id;
+        MUST(cuStreamGetId_ptsz(NULL, &id));
+        fz_note_stream(c->handles, id, 2, (int)m->thread);
+    }
+    for (size_t i = 0; i < c->program->count; i++) {
+        const struct fz_op *op = &c->program->ops[i];
+        if (!c->legal[i])
+            continue;
+        if (op->kind == FZ_barrier)
+            pthread_barrier_wait(&c->barrier);
+        else if (op->thread == m->thread)
+            fz_run_op(c->handles, op, &c->results[i]);
+    }
+    return NULL;
+}
+
+/* Thread 0 is the caller's: its per-thread stream and the library's memory of it stay. */
+static void run_threads(struct crew *c)
+{
+    unsigned int n = c->program->threads ? c->program->threads : 1;
+    struct member members[FZ_THREADS];
+    pthread_t threads[FZ_THREADS];
+    pthread_barrier_init(&c->barrier, NULL, n);
+    for (unsigned int i = 0; i < n; i++)
+        members[i] = (struct member){c, i};
+    for (unsigned int i = 1; i < n; i++)
+        if (pthread_create(&threads[i], NULL, work, &members[i]))
+            abort();
+    work(&members[0]);
+    for (unsigned int i = 1; i < n; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&c->barrier);
+}
+
+/* ---- the end of a program --------------------------------------------------------------- */
+
+static void end_captures(struct fz_handles *h)
+{
+    for (int i = FZ_FIRST_STREAM; i < FZ_STREAMS; i++) {
+        CUstreamCaptureStatus status;
+        CUgraph graph = NULL;
+        if (!h->stream[i] || cuStreamIsCapturing(h->stream[i], &status) != CUDA_SUCCESS ||
+            status == CU_STREAM_CAPTURE_STATUS_NONE)
+            continue;
+        if (cuStreamEndCapture(h->stream[i], &graph) == CUDA_SUCCESS)
+            cuGraphDestroy(graph);
+    }
+}
+
+static void print_memory(const struct fz_handles *h, FILE *out)
+{
+    for (int i = 0; i < FZ_BUFS; i++) {
+        uint64_t words[FZ_MAX_WORDS], hash = 0xcbf29ce484222325u;
+        if (!h->buf[i].words)
+            continue;
+        CUresult r = cuMemcpyDtoH_v2(words, h->buf[i].device, h->buf[i].words * 8);
+        for (uint32_t k = 0; k < h->buf[i].words; k++)
+            hash = (hash ^ words[k]) * 0x100000001b3u;
+        fprintf(out, "memory %d %d %016llx\n", i, (int)r, (unsigned long long)hash);
+    }
+}
+
+static int by_thread(const void *a, const void *b)
+{
+    const struct fz_stream_seen *x = a, *y = b;
+    if (x->thread != y->thread)
+        return x->thread - y->thread;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* What ran on each stream, in order. The threads' own streams come into being in any order. */
+static void print_order(const struct fz_handles *h, FILE *out)
+{
+    qsort(h->seen, h->num_seen, sizeof *h->seen, by_thread);
+    for (size_t i = 0; i < h->num_seen; i++) {
+        const struct fz_stream_seen *s = &h->seen[i];
+        char *text = cuSimLogText("exec", s->id, 0);
+        for (char *line = text, *next; line && *line; line = next) {
+            next = line + strcspn(line, "\n");
+            if (*next)
+                *next++ = '\0';
+            char *details = strchr(line + 5, ' ');
+            if (s->thread >= 0)
+                fprintf(out, "order per-thread:%d%s\n", s->thread, details);
+            else
+                fprintf(out, "order %d%s\n", s->slot, details);
+        }
+        free(text);
+    }
+}
+
+static void clean_up(struct fz_handles *h)
+{
+    for (int i = 0; i < FZ_GRAPHS; i++) {
+        if (h->graph[i].exec)
+            cuGraphExecDestroy(h->graph[i].exec);
+        if (h->graph[i].graph)
+            cuGraphDestroy(h->graph[i].graph);
+    }
+    for (int i = FZ_FIRST_STREAM; i < FZ_STREAMS; i++)
+        if (h->stream[i])
+            cuStreamDestroy_v2(h->stream[i]);
+    for (int i = 0; i < FZ_EVENTS; i++)
+        if (h->event[i])
+            cuEventDestroy_v2(h->event[i]);
+    for (int i = 0; i < FZ_BUFS; i++)
+        if (h->buf[i].words && h->buf[i].kind == FZ_PINNED)
+            cuMemFreeHost(h->buf[i].host);
+        else if (h->buf[i].words)
+            cuMemFree_v2(h->buf[i].device);
+    for (int i = 0; i < FZ_MODULES; i++) {
+        if (h->module[i].module)
+            cuModuleUnload(h->module[i].module);
+        if (h->module[i].library)
+            cuLibraryUnload(h->module[i].library);
+    }
+    cuMemFreeHost(h->flags);
+    if (h->away.module) {
+        MUST(cuCtxPushCurrent_v2(h->away.ctx));
+        cuMemFree_v2(h->away.x);
+        cuStreamDestroy_v2(h->away.stream);
+        cuModuleUnload(h->away.module);
+        MUST(cuCtxPopCurrent_v2(&h->away.ctx));
+        cuDevicePrimaryCtxRelease_v2(1);
+    }
+    free(h->seen);
+}
+
+static void print_results(const struct fz_program *p, const struct fz_result *results, FILE *out)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const struct fz_result *r = &results[i];
+        if (r->error == CUDA_SUCCESS && !r->seen)
+            continue;
+        fprintf(out, "op %zu: ", i);
+        fz_op_print(out, &p->ops[i]);
+        fprintf(out, " -> %d", (int)r->error);
+        if (r->seen)
+            fprintf(out, " %016llx", (unsigned long long)r->value);
+        putc('\n', out);
+    }
+}
+
+void fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
+{
+    struct fz_handles h = {.ctx = context};
+    struct crew crew = {.program = p, .legal = legal, .handles = &h};
+    unsigned long long id;
+    uint64_t misuses = cuSimMisuseCount(), unsupported = cuSimUnsupportedCount();
+    crew.results = calloc(p->count + 1, sizeof *crew.results);
+    if (!crew.results)
+        abort();
+    MUST(
+        cuMemHostAlloc((void **)&h.flags, FZ_THREADS * sizeof *h.flags, CU_MEMHOSTALLOC_DEVICEMAP));
+    MUST(cuStreamGetId(NULL, &id));
+    fz_note_stream(&h, id, 0, -1);
+    cuSimLogClear();
+    run_threads(&crew);
+    end_captures(&h);
+    CUresult end = cuCtxSynchronize();
+    if (h.away.module) {
+        MUST(cuCtxPushCurrent_v2(h.away.ctx));
+        cuCtxSynchronize();
+        MUST(cuCtxPopCurrent_v2(&h.away.ctx));
+    }
+    print_results(p, crew.results, out);
+    fprintf(out, "end %d, misuses %llu, not simulated %llu\n", (int)end,
+            (unsigned long long)(cuSimMisuseCount() - misuses),
+            (unsigned long long)(cuSimUnsupportedCount() - unsupported));
+    print_order(&h, out);
+    print_memory(&h, out);
+    clean_up(&h);
+    free(crew.results);
+}

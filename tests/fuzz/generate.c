@@ -1,0 +1,637 @@
+/*
+ * generate.c - the program of a seed.
+ *
+ * Programs must look like real ones to the library: loops that repeat a body of ops many times,
+ * with small differences, so that sequences are found, built and replayed, and then left, changed
+ * and met again. So a program is a few nested loops over bodies; an op of a body keeps its
+ * arguments or changes them by a rule (a counter, a ping-pong), and now and then one is left out,
+ * altered or put in. The model judges each op as it is made; work that would race gets the order it
+ * lacks first.
+ */
+#include "tests/fuzz/model.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct gen {
+    struct fz_program *p;
+    struct fz_model m;
+    uint64_t random;
+    unsigned int target;
+    unsigned int thread;
+    bool threads;
+    /* what the current thread may pick from */
+    int streams[FZ_STREAMS], num_streams;
+    int bufs[FZ_BUFS], num_bufs;
+    int events[FZ_EVENTS], num_events;
+    int32_t counter;
+    unsigned int odd_calls; /* of 100 ops, how many are of the rarer kinds */
+};
+
+static uint64_t next(struct gen *g)
+{
+    uint64_t z = g->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int below(struct gen *g, int n)
+{
+    return n > 0 ? (int)(next(g) % (unsigned int)n) : 0;
+}
+
+static bool chance(struct gen *g, int percent)
+{
+    return below(g, 100) < percent;
+}
+
+static int between(struct gen *g, int low, int high)
+{
+    return low + below(g, high - low + 1);
+}
+
+/* ---- putting ops into the program ------------------------------------------------------- */
+
+static bool add(struct gen *g, const struct fz_op *op)
+{
+    unsigned int ignored;
+    if (fz_model_step(&g->m, op, &ignored) != FZ_OK)
+        return false;
+    fz_program_add(g->p, op);
+    return true;
+}
+
+static bool simple(struct gen *g, enum fz_kind kind, int a, int b, int c)
+{
+    struct fz_op op = {.kind = (uint8_t)kind, .thread = (uint8_t)g->thread, .a = {a, b, c}};
+    return add(g, &op);
+}
+
+static int stream_of(const struct fz_op *op)
+{
+    switch (op->kind) {
+    case FZ_launch:
+    case FZ_fill:
+    case FZ_copy:
+    case FZ_upload:
+    case FZ_read:
+    case FZ_host:
+    case FZ_wait:
+    case FZ_flag:
+        return op->a[0];
+    case FZ_record:
+    case FZ_glaunch:
+        return op->a[1];
+    default:
+        return -1;
+    }
+}
+
+static int slot_of_clock(const struct gen *g, unsigned int clock)
+{
+    if (clock == 0)
+        return 0;
+    if (clock == 1 + g->thread)
+        return 2;
+    for (int i = FZ_FIRST_STREAM; i < FZ_STREAMS; i++)
+        if (g->m.stream[i].live && g->m.stream[i].clock == clock)
+            return i;
+    return -1;
+}
+
+/* Adds the op, behind an event or a sync where it would race. The way is the same for the same op,
+ * so that loops stay loops. */
+static bool emit(struct gen *g, const struct fz_op *op)
+{
+    for (int tries = 0; tries < 8; tries++) {
+        unsigned int clock = 0;
+        enum fz_legal r = fz_model_step(&g->m, op, &clock);
+        if (r == FZ_OK) {
+            fz_program_add(g->p, op);
+            return true;
+        }
+        if (r == FZ_ILLEGAL)
+            return false;
+        int from = slot_of_clock(g, clock), to = stream_of(op);
+        unsigned int way = ((unsigned int)op->a[0] * 7 + op->kind * 3 + clock) % 4;
+        bool done = false;
+        if (way && from >= 0 && to >= 0 && g->num_events) {
+            int event = g->events[(unsigned int)(from + to) % (unsigned int)g->num_events];
+            done = simple(g, FZ_record, event, from, 0) && simple(g, FZ_wait, to, event, 0);
+        }
+        if (!done && from >= 0 && way < 2)
+            done = simple(g, FZ_sync, way ? FZ_POLL_STREAM : FZ_SYNC_STREAM, from, 0);
+        if (!done && !simple(g, FZ_sync, FZ_SYNC_CTX, 0, 0))
+            return false;
+    }
+    return false;
+}
+
+/* ---- random ops ------------------------------------------------------------------------- */
+
+static int pick_stream(struct gen *g)
+{
+    return g->num_streams ? g->streams[below(g, g->num_streams)] : 0;
+}
+
+static int pick_buf(struct gen *g)
+{
+    return g->num_bufs ? g->bufs[below(g, g->num_bufs)] : 0;
+}
+
+static int pick_buf_of(struct gen *g, int kind)
+{
+    for (int i = 0; i < 12; i++) {
+        int b = pick_buf(g);
+        if (g->m.buf[b].live && g->m.buf[b].kind == kind)
+            return b;
+    }
+    return pick_buf(g);
+}
+
+static int words_of(const struct gen *g, int buf)
+{
+    return (int)g->m.buf[buf].words;
+}
+
+static int pick_module(struct gen *g)
+{
+    int m = below(g, FZ_MODULES);
+    for (int i = 0; i < FZ_MODULES; i++)
+        if (g->m.module[(m + i) % FZ_MODULES].live)
+            return (m + i) % FZ_MODULES;
+    return 0;
+}
+
+static void make_launch(struct gen *g, struct fz_op *op, int stream)
+{
+    int buf = pick_buf(g), buf2 = pick_buf(g);
+    int kernel = chance(g, 50) ? FZ_MIX : below(g, FZ_KERNELS);
+    int how = chance(g, 80) ? FZ_PARAMS : below(g, FZ_HOWS);
+    op->kind = FZ_launch;
+    memcpy(op->a,
+           (int32_t[]){stream, kernel, pick_module(g), how, below(g, FZ_SHAPES), buf,
+                       below(g, words_of(g, buf) - 8), buf2, below(g, words_of(g, buf2)),
+                       below(g, 1000)},
+           sizeof op->a);
+}
+
+static void make_fill(struct gen *g, struct fz_op *op, int stream)
+{
+    static const int sizes[] = {1, 2, 4};
+    int buf = pick_buf_of(g, FZ_DEVICE), elem = sizes[below(g, 3)];
+    int height = chance(g, 25) ? between(g, 2, 4) : 1;
+    int room = words_of(g, buf) * 8 / elem;
+    int width = between(g, 1, room / (2 * height) > 1 ? room / (2 * height) : 1);
+    op->kind = FZ_fill;
+    memcpy(op->a,
+           (int32_t[]){stream, elem, buf, below(g, room / 4), width, height, below(g, 256),
+                       stream < 3 && stream != 1 && chance(g, 10)},
+           8 * sizeof op->a[0]);
+}
+
+static void make_copy(struct gen *g, struct fz_op *op, int stream)
+{
+    int how = chance(g, 60) ? FZ_DTOD : below(g, FZ_COPIES);
+    int dst = pick_buf_of(g, how == FZ_DTOH ? FZ_PINNED : FZ_DEVICE);
+    int src = pick_buf_of(g, how == FZ_HTOD ? FZ_PINNED : FZ_DEVICE);
+    int least = words_of(g, dst) < words_of(g, src) ? words_of(g, dst) : words_of(g, src);
+    op->kind = FZ_copy;
+    memcpy(op->a,
+           (int32_t[]){stream, dst, below(g, least / 2), src, below(g, least / 2),
+                       between(g, 1, least / 2 > 1 ? least / 2 : 1), how},
+           7 * sizeof op->a[0]);
+}
+
+/* Work of a stream and what goes between. */
+static void make_common(struct gen *g, struct fz_op *op, int stream)
+{
+    int buf = pick_buf(g);
+    switch (below(g, 16)) {
+    case 0:
+    case 1:
+    case 2:
+        make_fill(g, op, stream);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        make_copy(g, op, stream);
+        break;
+    case 6:
+        op->kind = FZ_upload;
+        memcpy(op->a, (int32_t[]){stream, buf, 0, between(g, 1, 8), below(g, 1000), below(g, 3)},
+               6 * sizeof op->a[0]);
+        break;
+    case 7:
+        op->kind = FZ_read;
+        memcpy(op->a, (int32_t[]){stream, buf, 0, between(g, 1, 8), below(g, 3)},
+               5 * sizeof op->a[0]);
+        break;
+    case 8:
+        op->kind = FZ_host;
+        memcpy(op->a,
+               (int32_t[]){stream, pick_buf_of(g, FZ_PINNED), below(g, 4), below(g, 1000),
+                           below(g, 2)},
+               5 * sizeof op->a[0]);
+        break;
+    case 9:
+        op->kind = FZ_record;
+        op->a[0] = g->num_events ? g->events[below(g, g->num_events)] : 0;
+        op->a[1] = stream;
+        op->a[2] = chance(g, 20);
+        break;
+    case 10:
+        op->kind = FZ_wait;
+        op->a[0] = stream;
+        op->a[1] = g->num_events ? g->events[below(g, g->num_events)] : 0;
+        break;
+    case 11:
+        op->kind = chance(g, 50) ? FZ_peek : FZ_poke;
+        op->a[0] = pick_buf_of(g, chance(g, 50) ? FZ_PINNED : FZ_MANAGED);
+        op->a[1] = below(g, 1000);
+        break;
+    case 12:
+        op->kind = FZ_query;
+        op->a[0] = chance(g, 70) ? FZ_SYNC_STREAM : FZ_SYNC_EVENT;
+        op->a[1] = op->a[0] == FZ_SYNC_STREAM ? stream : g->events[below(g, g->num_events)];
+        break;
+    case 13:
+        op->kind = FZ_sync;
+        op->a[0] = below(g, 5);
+        op->a[1] = op->a[0] == FZ_SYNC_EVENT || op->a[0] == FZ_POLL_EVENT
+                       ? g->events[below(g, g->num_events)]
+                       : stream;
+        break;
+    case 14:
+        op->kind = FZ_misc;
+        op->a[0] = below(g, FZ_MISCS);
+        op->a[1] = pick_module(g);
+        break;
+    default:
+        op->kind = FZ_bad;
+        op->a[0] = stream;
+        op->a[1] = below(g, FZ_BADS);
+        op->a[2] = pick_module(g);
+        break;
+    }
+}
+
+static void make_op(struct gen *g, struct fz_op *op, int stream)
+{
+    memset(op, 0, sizeof *op);
+    op->thread = (uint8_t)g->thread;
+    int roll = below(g, 100);
+    if (roll < (int)g->odd_calls)
+        make_common(g, op, stream);
+    else if (roll < (int)g->odd_calls + 8)
+        make_fill(g, op, stream);
+    else if (roll < (int)g->odd_calls + 16)
+        make_copy(g, op, stream);
+    else
+        make_launch(g, op, stream);
+}
+
+/* ---- loops ------------------------------------------------------------------------------ */
+
+/* How an op's arguments go from iteration to iteration. */
+enum rule { SAME, COUNTS, ALTERNATES, STEPS, MOVES, SWAPS, RESHAPES, RULES };
+
+struct item {
+    struct fz_op op;
+    enum rule rule;
+    int inner; /* > 0: this many times an inner loop of the next `inner_length` items */
+    int inner_length;
+};
+
+enum { MAX_BODY = 48 };
+
+static struct fz_op at_iteration(const struct item *item, int i)
+{
+    struct fz_op op = item->op;
+    int32_t *k = op.kind == FZ_launch ? &op.a[9] : op.kind == FZ_fill ? &op.a[6] : NULL;
+    if (op.kind == FZ_upload)
+        k = &op.a[4];
+    switch (item->rule) {
+    case COUNTS:
+        if (k)
+            *k += i;
+        break;
+    case ALTERNATES:
+        if (k)
+            *k += i & 1;
+        break;
+    case STEPS:
+        if (k)
+            *k += i / 5;
+        break;
+    case MOVES:
+        if (op.kind == FZ_launch)
+            op.a[6] = (op.a[6] + i) % 8;
+        break;
+    case SWAPS:
+        if (op.kind == FZ_launch && (i & 1)) {
+            op.a[5] = item->op.a[7];
+            op.a[7] = item->op.a[5];
+            op.a[6] = op.a[8] = 0;
+        }
+        break;
+    case RESHAPES:
+        if (op.kind == FZ_launch && i % 6 == 5)
+            op.a[4] = (op.a[4] + 1) % FZ_SHAPES;
+        break;
+    case SAME:
+    case RULES:
+        break;
+    }
+    return op;
+}
+
+static int make_body(struct gen *g, struct item *body, int length, int streams)
+{
+    int own[3];
+    for (int i = 0; i < 3; i++)
+        own[i] = pick_stream(g);
+    bool changing = chance(g, 70);
+    for (int i = 0; i < length; i++) {
+        memset(&body[i], 0, sizeof body[i]);
+        make_op(g, &body[i].op, own[below(g, streams)]);
+        body[i].rule = changing && chance(g, 40) ? (enum rule)below(g, RULES) : SAME;
+    }
+    if (length > 6 && chance(g, 30)) {
+        int at = below(g, length - 4);
+        body[at].inner_length = between(g, 1, 3);
+        body[at].inner = between(g, 2, 4);
+    }
+    return length;
+}
+
+static void run_item(struct gen *g, struct item *item, int i, int mutations)
+{
+    if (mutations && chance(g, mutations)) {
+        struct fz_op other;
+        switch (below(g, 4)) {
+        case 0: /* left out */
+            return;
+        case 1: /* one more before it */
+            make_op(g, &other, pick_stream(g));
+            emit(g, &other);
+            break;
+        case 2: /* different this once */
+            make_op(g, &other, stream_of(&item->op) >= 0 ? stream_of(&item->op) : pick_stream(g));
+            emit(g, &other);
+            return;
+        default: /* different from now on */
+            make_op(g, &other, stream_of(&item->op) >= 0 ? stream_of(&item->op) : pick_stream(g));
+            item->op = other;
+            break;
+        }
+    }
+    struct fz_op op = at_iteration(item, i);
+    emit(g, &op);
+}
+
+static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
+{
+    struct fz_op op = {.kind = FZ_read, .thread = (uint8_t)g->thread, .a = {stream, buf, 0, 1, 0}};
+    switch (way) {
+    case 0:
+        simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
+        break;
+    case 1:
+        simple(g, FZ_sync, FZ_SYNC_CTX, 0, 0);
+        break;
+    case 2:
+        if (g->m.buf[buf].kind == FZ_PINNED)
+            op.kind = FZ_peek, op.a[0] = buf;
+        emit(g, &op);
+        break;
+    case 3:
+        simple(g, FZ_record, g->num_events ? g->events[0] : 0, stream, 0);
+        break;
+    case 4:
+        if (g->m.module[0].live && i % 4 == 3)
+            simple(g, FZ_flag, stream, 0, ++g->counter);
+        break;
+    case 5:
+        simple(g, FZ_sync, FZ_POLL_STREAM, stream, 0);
+        break;
+    default:
+        break; /* a loop without any boundary */
+    }
+}
+
+/* Returns the number of ops that it made. */
+static unsigned int loop(struct gen *g, unsigned int budget)
+{
+    struct item body[MAX_BODY];
+    size_t before = g->p->count;
+    int length = chance(g, 15) ? between(g, 20, 40) : between(g, 1, 12);
+    int iterations = between(g, 6, 40);
+    if ((unsigned int)(length * iterations) > budget)
+        iterations = (int)budget / length + 1;
+    make_body(g, body, length, between(g, 1, chance(g, 60) ? 1 : 3));
+    int mutations = chance(g, 50) ? 0 : between(g, 1, 4), way = below(g, 10);
+    int stream = stream_of(&body[0].op) >= 0 ? stream_of(&body[0].op) : pick_stream(g);
+    int buf = pick_buf(g), exit_at = chance(g, 20) ? below(g, length) : -1;
+    for (int i = 0; i < iterations; i++) {
+        bool cut = exit_at >= 0 && (i % 7 == 6);
+        for (int k = 0; k < length && !(cut && k == exit_at); k++) {
+            if (!body[k].inner) {
+                run_item(g, &body[k], i, mutations);
+                continue;
+            }
+            /* the inner count changes now and then */
+            int times = body[k].inner + (i % 5 == 4);
+            for (int t = 0; t < times; t++)
+                for (int n = 0; n < body[k].inner_length && k + n < length; n++)
+                    run_item(g, &body[k + n], i, mutations);
+            k += body[k].inner_length - 1;
+        }
+        end_of_iteration(g, way, stream, buf, i);
+    }
+    return (unsigned int)(g->p->count - before);
+}
+
+/* ---- things that happen between loops --------------------------------------------------- */
+
+static void fresh_buf(struct gen *g, int slot)
+{
+    int kind = chance(g, 65) ? FZ_DEVICE : chance(g, 60) ? FZ_PINNED : FZ_MANAGED;
+    simple(g, FZ_alloc, slot, kind,
+           chance(g, 20) ? between(g, 100, FZ_MAX_WORDS) : between(g, 16, 64));
+}
+
+/* The program's own capture: some ops on one stream, perhaps others beside it, and the graph in use
+ * from then on. */
+static void own_graph(struct gen *g)
+{
+    struct fz_op op;
+    int graph = below(g, FZ_GRAPHS), stream = pick_stream(g), launches = between(g, 1, 6);
+    if (g->m.graph[graph].live)
+        simple(g, FZ_ungraph, graph, 0, 0);
+    if (chance(g, 60)) {
+        if (!simple(g, FZ_begin, stream, below(g, 3), 0))
+            return;
+        for (int i = between(g, 1, 6); i > 0; i--) {
+            make_op(g, &op, chance(g, 80) ? stream : pick_stream(g));
+            emit(g, &op);
+        }
+        simple(g, FZ_end, stream, graph, 0);
+    } else {
+        op = (struct fz_op){.kind = FZ_build,
+                            .thread = (uint8_t)g->thread,
+                            .a = {graph, pick_module(g), between(g, 1, 6), pick_buf(g), 5}};
+        emit(g, &op);
+    }
+    if (!simple(g, FZ_inst, graph, 0, 0))
+        return;
+    for (int i = 0; i < launches; i++) {
+        struct fz_op launch = {
+            .kind = FZ_glaunch, .thread = (uint8_t)g->thread, .a = {graph, pick_stream(g)}};
+        make_op(g, &op, launch.a[1]);
+        emit(g, &op);
+        emit(g, &launch);
+        if (chance(g, 40)) {
+            op = (struct fz_op){.kind = FZ_gupdate,
+                                .thread = (uint8_t)g->thread,
+                                .a = {graph, pick_module(g), 0, below(g, 100), below(g, 2)}};
+            emit(g, &op);
+        }
+    }
+}
+
+static void collect(struct gen *g)
+{
+    g->num_streams = g->num_bufs = g->num_events = 0;
+    for (int i = 0; i < FZ_STREAMS; i++)
+        if (g->m.stream[i].live && (i >= FZ_FIRST_STREAM || chance(g, 40)))
+            g->streams[g->num_streams++] = i;
+    for (int i = 0; i < FZ_BUFS; i++)
+        if (g->m.buf[i].live)
+            g->bufs[g->num_bufs++] = i;
+    for (int i = 0; i < FZ_EVENTS; i++)
+        if (g->m.event[i].live)
+            g->events[g->num_events++] = i;
+}
+
+/* Something that the loops' sequences may depend on changes. */
+static void upheaval(struct gen *g)
+{
+    int slot;
+    switch (below(g, 9)) {
+    case 0: /* freed and allocated again: the same address, as a rule */
+        slot = pick_buf(g);
+        if (simple(g, FZ_free, slot, chance(g, 30), pick_stream(g)))
+            fresh_buf(g, slot);
+        break;
+    case 1:
+        slot = between(g, FZ_FIRST_STREAM, FZ_STREAMS - 1);
+        simple(g, FZ_unstream, slot, 0, 0);
+        simple(g, FZ_stream, slot, below(g, 4), 0);
+        break;
+    case 2:
+        slot = pick_module(g);
+        if (simple(g, FZ_unload, slot, 0, 0))
+            simple(g, FZ_load, slot, below(g, 2), 0);
+        break;
+    case 3:
+        slot = below(g, FZ_EVENTS);
+        simple(g, FZ_unevent, slot, 0, 0);
+        simple(g, FZ_event, slot, below(g, 2), 0);
+        break;
+    case 4:
+    case 5:
+        own_graph(g);
+        break;
+    case 6:
+    case 7:
+        for (int i = between(g, 1, 12), how = below(g, 3), n = between(g, 1, 8); i > 0; i--) {
+            simple(g, FZ_away, how, n, i & 1);
+            if (chance(g, 40))
+                simple(g, FZ_awayread, 0, 0, 0);
+        }
+        break;
+    default:
+        simple(g, FZ_misc, below(g, FZ_MISCS), pick_module(g), 0);
+        break;
+    }
+    collect(g);
+}
+
+static void set_up(struct gen *g)
+{
+    simple(g, FZ_load, 0, chance(g, 30), 0);
+    if (chance(g, 50))
+        simple(g, FZ_load, 1, below(g, 2), 0);
+    for (int i = between(g, 1, 6); i > 0; i--)
+        simple(g, FZ_stream, FZ_FIRST_STREAM - 1 + i, below(g, 4), 0);
+    for (int i = between(g, 2, FZ_EVENTS); i > 0; i--)
+        simple(g, FZ_event, i - 1, below(g, 2), 0);
+    for (int i = between(g, 3, FZ_BUFS); i > 0; i--)
+        fresh_buf(g, i - 1);
+    simple(g, FZ_sync, FZ_SYNC_CTX, 0, 0);
+}
+
+/* A phase of several threads: everything is dealt out among them. */
+static void deal_and_run(struct gen *g, unsigned int threads)
+{
+    struct gen all;
+    simple(g, FZ_barrier, 0, 0, 0);
+    collect(g);
+    all = *g;
+    int legacy = below(g, (int)threads), salt = below(g, 1000);
+    for (unsigned int t = 0; t < threads; t++) {
+        g->thread = t;
+        g->num_streams = g->num_bufs = g->num_events = 0;
+        for (int i = 0; i < all.num_streams; i++) {
+            int s = all.streams[i];
+            bool mine = s < 2   ? (int)t == legacy
+                        : s < 4 ? true
+                                : (unsigned int)(s + salt) % threads == t;
+            if (mine)
+                g->streams[g->num_streams++] = s;
+        }
+        for (int i = 0; i < all.num_bufs; i++)
+            if ((unsigned int)(i + salt) % threads == t)
+                g->bufs[g->num_bufs++] = all.bufs[i];
+        for (int i = 0; i < all.num_events; i++)
+            if ((unsigned int)(i + salt) % threads == t)
+                g->events[g->num_events++] = all.events[i];
+        if (!g->num_streams)
+            g->streams[g->num_streams++] = 2;
+        if (g->num_bufs && g->num_events)
+            loop(g, g->target / 8 + 20);
+    }
+    g->thread = 0;
+    simple(g, FZ_barrier, 0, 0, 0);
+    collect(g);
+}
+
+void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
+{
+    struct gen *g = calloc(1, sizeof *g);
+    if (!g)
+        abort();
+    g->p = p;
+    g->random = how->seed * 0x2545f4914f6cdd1du + 77;
+    g->target = how->ops;
+    fz_model_start(&g->m);
+    unsigned int threads = how->threads ? (unsigned int)between(g, 2, FZ_THREADS) : 1;
+    g->odd_calls = (unsigned int)between(g, 0, 40);
+    set_up(g);
+    collect(g);
+    while (p->count < g->target) {
+        if (chance(g, 45))
+            upheaval(g);
+        if (threads > 1 && chance(g, 70))
+            deal_and_run(g, threads);
+        else
+            loop(g, g->target / 2 + 20);
+    }
+    if (threads > 1) {
+        g->thread = threads - 1; /* so that all of them exist, whatever was dealt */
+        simple(g, FZ_barrier, 0, 0, 0);
+    }
+    free(g);
+}

@@ -1,0 +1,138 @@
+/*
+ * main.c - fuzz_program: runs the programs of seeds, or a program in a file.
+ *
+ *     fuzz_program --seed FIRST [--count N] [--ops N] [--threads 0|1|2] [--print]
+ *     fuzz_program FILE... | -
+ *
+ * --threads: 0 one host thread, 1 several, 2 (the default) several in every fourth program.
+ * --print writes the program instead of running it. Each transcript ends with "done".
+ */
+#include "tests/fuzz/execute.h"
+#include "tests/fuzz/model.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A program that takes longer than this hangs. */
+enum { PROGRAM_S = 40 };
+
+static bool print_only;
+
+static void on_alarm(int signal)
+{
+    static const char text[] = "\nHANG\n";
+    (void)signal;
+    if (write(STDOUT_FILENO, text, sizeof text - 1) < 0)
+        _exit(5);
+    _exit(4);
+}
+
+static void run(const struct fz_program *p, const char *name)
+{
+    static struct fz_model model;
+    bool *legal = calloc(p->count + 1, sizeof *legal);
+    unsigned int ignored;
+    size_t skipped = 0;
+    if (!legal)
+        abort();
+    fz_model_start(&model);
+    for (size_t i = 0; i < p->count; i++) {
+        legal[i] = fz_model_step(&model, &p->ops[i], &ignored) == FZ_OK;
+        skipped += !legal[i];
+    }
+    if (print_only) {
+        for (size_t i = 0; i < p->count; i++)
+            if (legal[i]) {
+                fz_op_print(stdout, &p->ops[i]);
+                putchar('\n');
+            }
+    } else {
+        printf("program %s: %zu ops, %zu skipped\n", name, p->count, skipped);
+        fflush(stdout);
+        alarm(PROGRAM_S);
+        fz_execute(p, legal, stdout);
+        alarm(0);
+        puts("done");
+        fflush(stdout);
+    }
+    free(legal);
+}
+
+static void run_seeds(uint64_t first, uint64_t count, struct fz_shape_of_program how, int threads)
+{
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct fz_program p = {0};
+        char name[32];
+        how.seed = seed;
+        how.threads = threads == 1 || (threads == 2 && seed % 4 == 3);
+        fz_generate(&p, &how);
+        snprintf(name, sizeof name, "seed %llu", (unsigned long long)seed);
+        run(&p, name);
+        fz_program_free(&p);
+    }
+}
+
+static bool run_file(const char *path)
+{
+    struct fz_program p = {0};
+    FILE *in = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    if (!in) {
+        perror(path);
+        return false;
+    }
+    bool ok = fz_program_read(in, path, &p);
+    if (in != stdin)
+        fclose(in);
+    const char *base = strrchr(path, '/');
+    if (ok)
+        run(&p, base ? base + 1 : path);
+    fz_program_free(&p);
+    return ok;
+}
+
+static uint64_t number(char **argv, int *i)
+{
+    char *end = NULL;
+    uint64_t n = argv[*i + 1] ? strtoull(argv[*i + 1], &end, 10) : 0;
+    if (!end || *end) {
+        fprintf(stderr, "fuzz_program: %s wants a number\n", argv[*i]);
+        exit(2);
+    }
+    (*i)++;
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    struct fz_shape_of_program how = {.ops = 500};
+    uint64_t first = 1, count = 1;
+    int threads = 2, files = 0;
+    bool ok = true;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--seed"))
+            first = number(argv, &i);
+        else if (!strcmp(argv[i], "--count"))
+            count = number(argv, &i);
+        else if (!strcmp(argv[i], "--ops"))
+            how.ops = (unsigned int)number(argv, &i);
+        else if (!strcmp(argv[i], "--threads"))
+            threads = (int)number(argv, &i);
+        else if (!strcmp(argv[i], "--print"))
+            print_only = true;
+        else if (argv[i][0] != '-' || !argv[i][1])
+            argv[++files] = argv[i]; /* never ahead of i */
+        else {
+            fprintf(stderr, "fuzz_program: unknown option %s\n", argv[i]);
+            return 2;
+        }
+    if (!print_only) {
+        signal(SIGALRM, on_alarm);
+        fz_execute_start();
+    }
+    for (int i = 1; i <= files; i++)
+        ok = run_file(argv[i]) && ok;
+    if (!files)
+        run_seeds(first, count, how, threads);
+    return ok ? 0 : 2;
+}

@@ -1,0 +1,684 @@
+/* model.c - legality and order of ops; see model.h. */
+#include "tests/fuzz/model.h"
+#include <string.h>
+
+void fz_model_start(struct fz_model *m)
+{
+    memset(m, 0, sizeof *m);
+    m->clocks = 1 + FZ_THREADS;
+    for (unsigned int i = 1; i < m->clocks; i++)
+        m->blocking[i] = true;
+    for (int i = 0; i < FZ_FIRST_STREAM; i++)
+        m->stream[i].live = true;
+}
+
+unsigned int fz_model_clock(const struct fz_model *m, unsigned int thread, int slot)
+{
+    return slot < 2 ? 0 : slot < FZ_FIRST_STREAM ? 1 + thread : m->stream[slot].clock;
+}
+
+/* One op under judgement. */
+struct step {
+    struct fz_model *m;
+    const struct fz_op *op;
+    unsigned int thread;
+    unsigned int *clock; /* where a race is reported */
+};
+
+static bool in_range(int32_t value, int32_t end)
+{
+    return value >= 0 && value < end;
+}
+
+/* A thing belongs to the thread that touches it first in a phase. */
+static bool may_touch(const struct step *s, uint8_t toucher)
+{
+    return !toucher || toucher == s->thread + 1;
+}
+
+static void join(uint32_t *into, const uint32_t *from)
+{
+    for (int i = 0; i < FZ_CLOCKS; i++)
+        if (from[i] > into[i])
+            into[i] = from[i];
+}
+
+static bool stream_usable(const struct step *s, int slot)
+{
+    const struct fz_model *m = s->m;
+    return in_range(slot, FZ_STREAMS) && m->stream[slot].live &&
+           may_touch(s, m->toucher[fz_model_clock(m, s->thread, slot)]);
+}
+
+static bool buf_usable(const struct step *s, int buf, int off, int words)
+{
+    const struct fz_model *m = s->m;
+    return in_range(buf, FZ_BUFS) && m->buf[buf].live && may_touch(s, m->buf[buf].toucher) &&
+           off >= 0 && words > 0 && off <= FZ_MAX_WORDS && words <= FZ_MAX_WORDS &&
+           (uint32_t)(off + words) <= m->buf[buf].words;
+}
+
+static bool module_usable(const struct step *s, int slot)
+{
+    return in_range(slot, FZ_MODULES) && s->m->module[slot].live;
+}
+
+/* What a stream's next op is ordered behind, once the implicit order of the legacy stream and the
+ * calling thread's knowledge are in. What another thread does to a stream in this phase has no
+ * fixed place, so nothing may follow from it. */
+static uint32_t *now(const struct step *s, unsigned int c)
+{
+    struct fz_model *m = s->m;
+    uint32_t *clock = m->clock[c];
+    join(clock, m->host[s->thread]);
+    if (c == 0) {
+        for (unsigned int i = 1; i < m->clocks; i++)
+            if (m->blocking[i] && may_touch(s, m->toucher[i]))
+                join(clock, m->clock[i]);
+    } else if (m->blocking[c] && may_touch(s, m->toucher[0])) {
+        join(clock, m->clock[0]);
+    }
+    return clock;
+}
+
+/* Whether an access to the buffer is ordered behind those that it must be ordered behind. */
+static bool ordered(const struct step *s, const uint32_t *clock, int buf, bool write)
+{
+    const struct fz_model *m = s->m;
+    unsigned int w = m->buf[buf].writer;
+    if (clock[w] < m->buf[buf].write) {
+        *s->clock = w;
+        return false;
+    }
+    for (unsigned int i = 0; write && i < m->clocks; i++)
+        if (clock[i] < m->buf[buf].reads[i]) {
+            *s->clock = i;
+            return false;
+        }
+    return true;
+}
+
+static void touch(const struct step *s, unsigned int c, const struct fz_access *list,
+                  unsigned int n)
+{
+    struct fz_model *m = s->m;
+    uint32_t tick = ++m->clock[c][c];
+    m->toucher[c] = (uint8_t)(s->thread + 1);
+    for (unsigned int i = 0; i < n; i++) {
+        m->buf[list[i].buf].toucher = (uint8_t)(s->thread + 1);
+        if (list[i].write) {
+            m->buf[list[i].buf].writer = (uint8_t)c;
+            m->buf[list[i].buf].write = tick;
+        } else {
+            m->buf[list[i].buf].reads[c] = tick;
+        }
+    }
+}
+
+static enum fz_legal work_in_capture(const struct step *s, const struct fz_access *list,
+                                     unsigned int n, int module)
+{
+    struct fz_model *m = s->m;
+    if (m->capture.count + n > FZ_MAX_ACCESSES)
+        return FZ_ILLEGAL;
+    for (unsigned int i = 0; i < n; i++) {
+        m->capture.access[m->capture.count++] = list[i];
+        m->capture.buf_generation[list[i].buf] = m->buf[list[i].buf].generation;
+    }
+    if (module >= 0) {
+        m->capture.uses_module[module] = true;
+        m->capture.module_generation[module] = m->module[module].generation;
+    }
+    return FZ_OK;
+}
+
+/* Work on a stream that accesses these buffers. */
+static enum fz_legal work(const struct step *s, int slot, const struct fz_access *list,
+                          unsigned int n, int module)
+{
+    struct fz_model *m = s->m;
+    if (!stream_usable(s, slot))
+        return FZ_ILLEGAL;
+    if (m->stream[slot].capturing)
+        return work_in_capture(s, list, n, module);
+    /* beside a capture: streams that have nothing to do with the legacy one */
+    unsigned int c = fz_model_clock(m, s->thread, slot);
+    if (m->capturing && (c == 0 || m->blocking[c]))
+        return FZ_ILLEGAL;
+    const uint32_t *clock = now(s, c);
+    for (unsigned int i = 0; i < n; i++)
+        if (!ordered(s, clock, list[i].buf, list[i].write))
+            return FZ_RACE;
+    touch(s, c, list, n);
+    return FZ_OK;
+}
+
+static void host_knows(const struct step *s, unsigned int c)
+{
+    join(s->m->host[s->thread], s->m->clock[c]);
+}
+
+static void host_knows_all(const struct step *s)
+{
+    for (unsigned int i = 0; i < s->m->clocks; i++)
+        if (may_touch(s, s->m->toucher[i]))
+            host_knows(s, i);
+}
+
+/* The thread has the phase for itself: for calls whose effect is not bound to a stream. */
+static bool take_phase(const struct step *s)
+{
+    if (s->m->actors & ~(1u << s->thread))
+        return false;
+    s->m->solo = true;
+    return true;
+}
+
+/* ---- the kinds of ops ------------------------------------------------------------------- */
+
+static enum fz_legal do_stream(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0];
+    if (m->capturing || slot < FZ_FIRST_STREAM || slot >= FZ_STREAMS || m->stream[slot].live ||
+        m->clocks == FZ_CLOCKS || !in_range(s->op->a[1], 4) || !take_phase(s))
+        return FZ_ILLEGAL;
+    unsigned int c = m->clocks++;
+    m->stream[slot].live = true;
+    m->stream[slot].capturing = false;
+    m->stream[slot].kind = (uint8_t)s->op->a[1];
+    m->stream[slot].clock = (uint8_t)c;
+    m->blocking[c] = !(s->op->a[1] & 1);
+    return FZ_OK;
+}
+
+static enum fz_legal do_unstream(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0];
+    if (m->capturing || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) || !take_phase(s))
+        return FZ_ILLEGAL;
+    m->stream[slot].live = false;
+    return FZ_OK;
+}
+
+static enum fz_legal do_alloc(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int buf = s->op->a[0];
+    if (m->capturing || !in_range(buf, FZ_BUFS) || m->buf[buf].live || !in_range(s->op->a[1], 3) ||
+        s->op->a[2] < 1 || s->op->a[2] > FZ_MAX_WORDS || !take_phase(s))
+        return FZ_ILLEGAL;
+    uint32_t generation = m->buf[buf].generation + 1;
+    memset(&m->buf[buf], 0, sizeof m->buf[buf]);
+    m->buf[buf].live = true;
+    m->buf[buf].kind = (uint8_t)s->op->a[1];
+    m->buf[buf].words = (uint32_t)s->op->a[2];
+    m->buf[buf].generation = generation;
+    /* filled in the legacy stream, behind everything that it waits for */
+    now(s, 0);
+    touch(s, 0, &(struct fz_access){(uint8_t)buf, true}, 1);
+    return FZ_OK;
+}
+
+static enum fz_legal do_free(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int buf = s->op->a[0], stream = s->op->a[2];
+    if (m->capturing || !buf_usable(s, buf, 0, 1) || !take_phase(s))
+        return FZ_ILLEGAL;
+    if (s->op->a[1]) {
+        if (m->buf[buf].kind != FZ_DEVICE)
+            return FZ_ILLEGAL;
+        enum fz_legal r = work(s, stream, &(struct fz_access){(uint8_t)buf, true}, 1, -1);
+        if (r != FZ_OK)
+            return r;
+        host_knows(s, fz_model_clock(m, s->thread, stream));
+    } else {
+        host_knows_all(s);
+    }
+    m->buf[buf].live = false;
+    return FZ_OK;
+}
+
+static enum fz_legal do_load(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0];
+    if (m->capturing || !in_range(slot, FZ_MODULES) || m->module[slot].live ||
+        !in_range(s->op->a[1], 2) || !take_phase(s))
+        return FZ_ILLEGAL;
+    m->module[slot].live = true;
+    m->module[slot].kind = (uint8_t)s->op->a[1];
+    m->module[slot].generation++;
+    return FZ_OK;
+}
+
+static enum fz_legal do_unload(const struct step *s)
+{
+    if (s->m->capturing || !module_usable(s, s->op->a[0]) || !take_phase(s))
+        return FZ_ILLEGAL;
+    s->m->module[s->op->a[0]].live = false;
+    return FZ_OK;
+}
+
+static enum fz_legal do_launch(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream kernel module how shape buf off buf2 off2 k */
+    if (!in_range(a[1], FZ_KERNELS) || !module_usable(s, a[2]) || !in_range(a[3], FZ_HOWS) ||
+        !in_range(a[4], FZ_SHAPES))
+        return FZ_ILLEGAL;
+    if (s->m->capturing && a[3] > FZ_EX)
+        return FZ_ILLEGAL;
+    struct fz_access list[2];
+    unsigned int n = 0;
+    if (a[1] != FZ_NONE) {
+        if (!buf_usable(s, a[5], a[6], a[1] == FZ_SPAN ? 8 : 1))
+            return FZ_ILLEGAL;
+        list[n++] = (struct fz_access){(uint8_t)a[5], true};
+    }
+    if (a[1] == FZ_JOIN) {
+        if (!buf_usable(s, a[7], a[8], 1))
+            return FZ_ILLEGAL;
+        list[n++] = (struct fz_access){(uint8_t)a[7], false};
+    }
+    return work(s, a[0], list, n, a[2]);
+}
+
+static enum fz_legal do_bad(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream what module */
+    if (s->m->capturing || !stream_usable(s, a[0]) || !in_range(a[1], FZ_BADS) ||
+        !module_usable(s, a[2]))
+        return FZ_ILLEGAL;
+    s->m->toucher[fz_model_clock(s->m, s->thread, a[0])] = (uint8_t)(s->thread + 1);
+    return FZ_OK;
+}
+
+static enum fz_legal do_fill(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream elem buf off width height value how */
+    if ((a[1] != 1 && a[1] != 2 && a[1] != 4) || a[3] < 0 || a[4] < 1 || a[5] < 1 || a[5] > 16 ||
+        a[3] > 8 * FZ_MAX_WORDS || a[4] > 8 * FZ_MAX_WORDS || !in_range(a[7], 2))
+        return FZ_ILLEGAL;
+    /* rows are four elements apart where there are several */
+    int bytes = (a[4] * a[5] + 4 * (a[5] - 1)) * a[1];
+    if (!buf_usable(s, a[2], 0, (a[3] * a[1] + bytes + 7) / 8))
+        return FZ_ILLEGAL;
+    if (a[7] && (s->m->capturing || (a[0] != 0 && a[0] != 2)))
+        return FZ_ILLEGAL; /* the synchronous form has no stream argument */
+    return work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, -1);
+}
+
+static enum fz_legal do_copy(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream dst doff src soff words how */
+    const struct fz_model *m = s->m;
+    if (!buf_usable(s, a[1], a[2], a[5]) || !buf_usable(s, a[3], a[4], a[5]) ||
+        !in_range(a[6], FZ_COPIES))
+        return FZ_ILLEGAL;
+    if ((a[6] == FZ_HTOD && (m->buf[a[3]].kind != FZ_PINNED || m->buf[a[1]].kind != FZ_DEVICE)) ||
+        (a[6] == FZ_DTOH && (m->buf[a[1]].kind != FZ_PINNED || m->buf[a[3]].kind != FZ_DEVICE)))
+        return FZ_ILLEGAL;
+    if (a[6] == FZ_DTOD_SYNC && (m->capturing || (a[0] != 0 && a[0] != 2)))
+        return FZ_ILLEGAL;
+    /* Two-dimensional and peer copies want device memory here; a synchronous one would wait for
+     * pinned memory, but not for device memory. */
+    if ((a[6] == FZ_DTOD || a[6] == FZ_DTOD_SYNC || a[6] == FZ_2D || a[6] == FZ_3D ||
+         a[6] == FZ_PEER) &&
+        (m->buf[a[1]].kind != FZ_DEVICE || m->buf[a[3]].kind != FZ_DEVICE))
+        return FZ_ILLEGAL;
+    if (m->capturing && a[6] >= FZ_DTOD_SYNC)
+        return FZ_ILLEGAL;
+    return work(s, a[0], (struct fz_access[]){{(uint8_t)a[1], true}, {(uint8_t)a[3], a[1] == a[3]}},
+                2, -1);
+}
+
+static enum fz_legal do_upload(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream buf off words k how */
+    if (s->m->capturing || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[5], 3) ||
+        (a[5] == 1 && a[0] != 0 && a[0] != 2) || s->m->buf[a[1]].kind == FZ_PINNED)
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
+    if (r == FZ_OK && a[5] == 1)
+        host_knows(s, fz_model_clock(s->m, s->thread, a[0]));
+    return r;
+}
+
+static enum fz_legal do_read(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream buf off words how */
+    if (s->m->capturing || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[4], 3) ||
+        (a[4] == 1 && a[0] != 0 && a[0] != 2) || s->m->buf[a[1]].kind == FZ_PINNED)
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], false}, 1, -1);
+    if (r == FZ_OK)
+        host_knows(s, fz_model_clock(s->m, s->thread, a[0]));
+    return r;
+}
+
+/* The host's own access to mapped memory. */
+static enum fz_legal do_host_access(const struct step *s, bool write)
+{
+    struct fz_model *m = s->m;
+    int buf = s->op->a[0];
+    if (!buf_usable(s, buf, 0, 1) || m->buf[buf].kind == FZ_DEVICE)
+        return FZ_ILLEGAL;
+    if (!ordered(s, m->host[s->thread], buf, write))
+        return FZ_RACE;
+    m->buf[buf].toucher = (uint8_t)(s->thread + 1);
+    return FZ_OK;
+}
+
+static enum fz_legal do_sync(const struct step *s, bool query)
+{
+    struct fz_model *m = s->m;
+    int what = s->op->a[0], slot = s->op->a[1];
+    if (m->capturing)
+        return FZ_ILLEGAL;
+    if (what == FZ_SYNC_CTX && !query) {
+        host_knows_all(s);
+        return FZ_OK;
+    }
+    if (what == FZ_SYNC_STREAM || (what == FZ_POLL_STREAM && !query)) {
+        if (!stream_usable(s, slot))
+            return FZ_ILLEGAL;
+        unsigned int c = fz_model_clock(m, s->thread, slot);
+        now(s, c);
+        m->toucher[c] = (uint8_t)(s->thread + 1);
+        if (!query)
+            host_knows(s, c);
+        return FZ_OK;
+    }
+    if (what == FZ_SYNC_EVENT || (what == FZ_POLL_EVENT && !query)) {
+        if (!in_range(slot, FZ_EVENTS) || !m->event[slot].live ||
+            !may_touch(s, m->event[slot].toucher))
+            return FZ_ILLEGAL;
+        m->event[slot].toucher = (uint8_t)(s->thread + 1);
+        if (!query && m->event[slot].recorded)
+            join(m->host[s->thread], m->event[slot].clock);
+        return FZ_OK;
+    }
+    return FZ_ILLEGAL;
+}
+
+static enum fz_legal do_record_or_wait(const struct step *s, bool record)
+{
+    struct fz_model *m = s->m;
+    int event = s->op->a[record ? 0 : 1], slot = s->op->a[record ? 1 : 0];
+    if (m->capturing || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
+        !may_touch(s, m->event[event].toucher))
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, slot, NULL, 0, -1);
+    if (r != FZ_OK)
+        return r;
+    unsigned int c = fz_model_clock(m, s->thread, slot);
+    m->event[event].toucher = (uint8_t)(s->thread + 1);
+    if (record) {
+        m->event[event].recorded = true;
+        memcpy(m->event[event].clock, m->clock[c], sizeof(fz_clock));
+    } else if (m->event[event].recorded) {
+        join(m->clock[c], m->event[event].clock);
+    }
+    return FZ_OK;
+}
+
+static enum fz_legal do_event(const struct step *s, bool create)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0];
+    if (m->capturing || !in_range(slot, FZ_EVENTS) || m->event[slot].live == create ||
+        !take_phase(s))
+        return FZ_ILLEGAL;
+    memset(&m->event[slot], 0, sizeof m->event[slot]);
+    m->event[slot].live = create;
+    return FZ_OK;
+}
+
+static enum fz_legal do_host(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream buf off k how */
+    if (!buf_usable(s, a[1], a[2], 1) || s->m->buf[a[1]].kind != FZ_PINNED || !in_range(a[4], 2) ||
+        (a[4] && s->m->capturing))
+        return FZ_ILLEGAL;
+    return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
+}
+
+static enum fz_legal do_flag(const struct step *s)
+{
+    if (s->m->capturing || !module_usable(s, s->op->a[1]))
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, s->op->a[0], NULL, 0, -1);
+    if (r == FZ_OK)
+        host_knows(s, fz_model_clock(s->m, s->thread, s->op->a[0]));
+    return r;
+}
+
+/* ---- captures and graphs: in phases of one thread --------------------------------------- */
+
+static enum fz_legal do_begin(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0];
+    if (m->capturing || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
+        !in_range(s->op->a[1], 3) || !take_phase(s))
+        return FZ_ILLEGAL;
+    memset(&m->capture, 0, sizeof m->capture);
+    m->stream[slot].capturing = true;
+    m->capturing = slot + 1;
+    return FZ_OK;
+}
+
+static enum fz_legal do_end(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int slot = s->op->a[0], graph = s->op->a[1];
+    if (m->capturing != slot + 1 || !in_range(graph, FZ_GRAPHS) || m->graph[graph].live)
+        return FZ_ILLEGAL;
+    m->stream[slot].capturing = false;
+    m->capturing = 0;
+    m->graph[graph] = m->capture;
+    m->graph[graph].live = true;
+    return FZ_OK;
+}
+
+static enum fz_legal do_build(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    const int32_t *a = s->op->a; /* graph module nodes buf k */
+    if (m->capturing || !in_range(a[0], FZ_GRAPHS) || m->graph[a[0]].live ||
+        !module_usable(s, a[1]) || a[2] < 1 || a[2] > FZ_MAX_NODES || !buf_usable(s, a[3], 0, 1) ||
+        !take_phase(s))
+        return FZ_ILLEGAL;
+    memset(&m->capture, 0, sizeof m->capture);
+    work_in_capture(s, &(struct fz_access){(uint8_t)a[3], true}, 1, a[1]);
+    m->graph[a[0]] = m->capture;
+    m->graph[a[0]].live = true;
+    m->graph[a[0]].nodes = (uint8_t)a[2];
+    m->graph[a[0]].buf = (uint8_t)a[3];
+    return FZ_OK;
+}
+
+static bool graph_fresh(const struct fz_model *m, int graph)
+{
+    for (unsigned int i = 0; i < m->graph[graph].count; i++) {
+        unsigned int b = m->graph[graph].access[i].buf;
+        if (!m->buf[b].live || m->buf[b].generation != m->graph[graph].buf_generation[b])
+            return false;
+    }
+    for (int i = 0; i < FZ_MODULES; i++)
+        if (m->graph[graph].uses_module[i] &&
+            (!m->module[i].live || m->module[i].generation != m->graph[graph].module_generation[i]))
+            return false;
+    return true;
+}
+
+static enum fz_legal do_inst(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int graph = s->op->a[0];
+    if (m->capturing || !in_range(graph, FZ_GRAPHS) || !m->graph[graph].live ||
+        m->graph[graph].inst || !graph_fresh(m, graph) || !take_phase(s))
+        return FZ_ILLEGAL;
+    m->graph[graph].inst = true;
+    return FZ_OK;
+}
+
+static enum fz_legal do_glaunch(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int graph = s->op->a[0], slot = s->op->a[1];
+    if (m->capturing || !in_range(graph, FZ_GRAPHS) || !m->graph[graph].inst ||
+        !graph_fresh(m, graph) || !stream_usable(s, slot) || !take_phase(s))
+        return FZ_ILLEGAL;
+    unsigned int c = fz_model_clock(m, s->thread, slot);
+    /* an executable graph's launches are ordered among themselves */
+    join(m->clock[c], m->graph[graph].clock);
+    enum fz_legal r = work(s, slot, m->graph[graph].access, m->graph[graph].count, -1);
+    if (r == FZ_OK)
+        memcpy(m->graph[graph].clock, m->clock[c], sizeof(fz_clock));
+    return r;
+}
+
+static enum fz_legal do_gupdate(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* graph module node k how */
+    const struct fz_model *m = s->m;
+    if (m->capturing || !in_range(a[0], FZ_GRAPHS) || !m->graph[a[0]].inst ||
+        !m->graph[a[0]].nodes || !module_usable(s, a[1]) || !m->graph[a[0]].uses_module[a[1]] ||
+        !graph_fresh(m, a[0]) || !in_range(a[2], m->graph[a[0]].nodes) || !in_range(a[4], 2) ||
+        !take_phase(s))
+        return FZ_ILLEGAL;
+    return FZ_OK;
+}
+
+static enum fz_legal do_ungraph(const struct step *s)
+{
+    int graph = s->op->a[0];
+    if (s->m->capturing || !in_range(graph, FZ_GRAPHS) || !s->m->graph[graph].live ||
+        !take_phase(s))
+        return FZ_ILLEGAL;
+    s->m->graph[graph].live = s->m->graph[graph].inst = false;
+    return FZ_OK;
+}
+
+static enum fz_legal do_away(const struct step *s, bool read)
+{
+    if (s->m->capturing || !in_range(s->op->a[0], 3) || !take_phase(s))
+        return FZ_ILLEGAL;
+    if (read)
+        return s->m->away.made ? FZ_OK : FZ_ILLEGAL;
+    if (!in_range(s->op->a[1], 17))
+        return FZ_ILLEGAL;
+    s->m->away.made = true;
+    return FZ_OK;
+}
+
+static enum fz_legal do_barrier(struct fz_model *m)
+{
+    if (m->capturing)
+        return FZ_ILLEGAL;
+    for (int i = 1; i < FZ_THREADS; i++)
+        join(m->host[0], m->host[i]);
+    for (int i = 1; i < FZ_THREADS; i++)
+        memcpy(m->host[i], m->host[0], sizeof(fz_clock));
+    m->phase++;
+    m->actors = 0;
+    m->solo = false;
+    memset(m->toucher, 0, sizeof m->toucher);
+    for (int i = 0; i < FZ_EVENTS; i++)
+        m->event[i].toucher = 0;
+    for (int i = 0; i < FZ_BUFS; i++)
+        m->buf[i].toucher = 0;
+    return FZ_OK;
+}
+
+static enum fz_legal judge(const struct step *s)
+{
+    const int32_t *a = s->op->a;
+    switch ((enum fz_kind)s->op->kind) {
+    case FZ_stream:
+        return do_stream(s);
+    case FZ_unstream:
+        return do_unstream(s);
+    case FZ_event:
+        return do_event(s, true);
+    case FZ_unevent:
+        return do_event(s, false);
+    case FZ_alloc:
+        return do_alloc(s);
+    case FZ_free:
+        return do_free(s);
+    case FZ_load:
+        return do_load(s);
+    case FZ_unload:
+        return do_unload(s);
+    case FZ_launch:
+        return do_launch(s);
+    case FZ_bad:
+        return do_bad(s);
+    case FZ_fill:
+        return do_fill(s);
+    case FZ_copy:
+        return do_copy(s);
+    case FZ_upload:
+        return do_upload(s);
+    case FZ_read:
+        return do_read(s);
+    case FZ_peek:
+        return do_host_access(s, false);
+    case FZ_poke:
+        return do_host_access(s, true);
+    case FZ_sync:
+        return do_sync(s, false);
+    case FZ_query:
+        return do_sync(s, true);
+    case FZ_record:
+        return do_record_or_wait(s, true);
+    case FZ_wait:
+        return do_record_or_wait(s, false);
+    case FZ_host:
+        return do_host(s);
+    case FZ_flag:
+        return do_flag(s);
+    case FZ_begin:
+        return do_begin(s);
+    case FZ_end:
+        return do_end(s);
+    case FZ_build:
+        return do_build(s);
+    case FZ_inst:
+        return do_inst(s);
+    case FZ_glaunch:
+        return do_glaunch(s);
+    case FZ_gupdate:
+        return do_gupdate(s);
+    case FZ_ungraph:
+        return do_ungraph(s);
+    case FZ_misc:
+        return s->m->capturing || !in_range(a[0], FZ_MISCS) || !module_usable(s, a[1]) ? FZ_ILLEGAL
+                                                                                       : FZ_OK;
+    case FZ_away:
+        return do_away(s, false);
+    case FZ_awayread:
+        return do_away(s, true);
+    case FZ_barrier:
+        return do_barrier(s->m);
+    case FZ_KINDS:
+        break;
+    }
+    return FZ_ILLEGAL;
+}
+
+enum fz_legal fz_model_step(struct fz_model *m, const struct fz_op *op, unsigned int *clock)
+{
+    struct step s = {.m = m, .op = op, .thread = op->thread, .clock = clock};
+    if (op->thread >= FZ_THREADS ||
+        (m->solo && op->kind != FZ_barrier && !(m->actors & 1u << op->thread)))
+        return FZ_ILLEGAL;
+    enum fz_legal r = judge(&s);
+    if (r == FZ_OK && op->kind != FZ_barrier)
+        m->actors |= 1u << op->thread;
+    return r;
+}

@@ -1,0 +1,79 @@
+/*
+ * model.h - which ops are legal, and whether what they do is decided by the program alone.
+ *
+ * The model follows a program op by op without a driver. It knows which slots hold something, and
+ * with a vector clock per stream which work is ordered before which, so that it can refuse an op
+ * that would race: with these gone, every value that a program observes has one right answer,
+ * however the work is timed. It must never rely on an order that CUDA does not promise.
+ */
+#ifndef FZ_MODEL_H
+#define FZ_MODEL_H
+
+#include "tests/fuzz/program.h"
+
+enum { FZ_CLOCKS = 64 };
+typedef uint32_t fz_clock[FZ_CLOCKS];
+
+struct fz_access {
+    uint8_t buf;
+    bool write;
+};
+enum { FZ_MAX_ACCESSES = 64 };
+
+struct fz_model {
+    fz_clock clock[FZ_CLOCKS]; /* per stream: what is ordered before its next op */
+    fz_clock host[FZ_THREADS]; /* per thread: what it knows to be done */
+    bool blocking[FZ_CLOCKS];  /* ordered with the legacy stream */
+    unsigned int clocks;       /* in use; 0 is the legacy stream, 1 to FZ_THREADS per-thread ones */
+    unsigned int phase;        /* number of barriers so far */
+    bool solo;                 /* this phase belongs to one thread */
+    unsigned int actors;       /* threads that have acted in this phase, as bits */
+    uint8_t toucher[FZ_CLOCKS]; /* thread + 1 that used the stream in this phase */
+    struct {
+        bool live, capturing;
+        uint8_t kind, clock;
+    } stream[FZ_STREAMS];
+    struct {
+        bool live, recorded;
+        uint8_t toucher;
+        fz_clock clock;
+    } event[FZ_EVENTS];
+    struct {
+        bool live;
+        uint8_t kind, toucher, writer; /* writer: stream clock of the last write */
+        uint32_t words, write;
+        uint32_t generation;
+        fz_clock reads;
+    } buf[FZ_BUFS];
+    struct {
+        bool live;
+        uint8_t kind;
+        uint32_t generation;
+    } module[FZ_MODULES];
+    struct {
+        bool live, inst;
+        uint8_t nodes; /* of an explicit graph, else 0 */
+        uint8_t buf;
+        unsigned int count;
+        struct fz_access access[FZ_MAX_ACCESSES];
+        uint32_t buf_generation[FZ_BUFS], module_generation[FZ_MODULES];
+        bool uses_module[FZ_MODULES];
+        fz_clock clock; /* of its last launch */
+    } graph[FZ_GRAPHS], capture;
+    int capturing; /* stream slot + 1 */
+    bool any_capture_blocking;
+    struct {
+        bool made;
+    } away;
+};
+
+enum fz_legal { FZ_OK, FZ_ILLEGAL, FZ_RACE };
+
+void fz_model_start(struct fz_model *m);
+/* Judges the op and, if it is FZ_OK, does it. With FZ_RACE *clock is a stream whose work the op's
+ * stream (or the host) would have to wait for first. */
+enum fz_legal fz_model_step(struct fz_model *m, const struct fz_op *op, unsigned int *clock);
+/* The clock of a stream slot as a thread sees it. */
+unsigned int fz_model_clock(const struct fz_model *m, unsigned int thread, int slot);
+
+#endif
