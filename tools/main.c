@@ -11,6 +11,8 @@ static const struct verb {
 } verbs[] = {
     {"run", verb_run, "run a program with libautograph (the default)"},
     {"report", verb_report, "what a dump says: sequences, reasons, advice"},
+    {"timeline", verb_timeline, "a dump for Perfetto and chrome://tracing"},
+    {"graphs", verb_graphs, "the graphs of a dump, for Graphviz"},
     {"replay", verb_replay, "what another run over a dump's launches would make of them"},
     {"env", verb_env, "every variable with its value, default, range and meaning"},
 };

@@ -43,34 +43,55 @@ static const struct argp argp = {
 
 /* ---- names of a sequence ---------------------------------------------------------------- */
 
+enum { MOST_NAMES = 4096, LONGEST_GROUP = 32 };
+
+/* The kernels of a sequence in order; the same ops cut into graphs in another way count once. */
+static uint32_t list_names(const struct model *m, const struct model_sequence *s, const char **list)
+{
+    uint32_t n = 0, covered = 0;
+    for (uint32_t i = 0; i < s->num_graphs; i++) {
+        const struct dump_graph *g = dump_graph(m->d, s->graphs[i]);
+        if (i && g->d.first < covered)
+            continue;
+        covered = g->d.first + g->d.count;
+        for (uint32_t k = 0; k < g->d.count && n < MOST_NAMES; k++)
+            list[n++] = names_short(dump_string(m->d, dump_shape(m->d, g->shapes[k])->name));
+    }
+    return n;
+}
+
+/* How often the `period` names from `at` on come in a row. */
+static uint32_t repeats(const char **list, uint32_t n, uint32_t at, uint32_t period)
+{
+    uint32_t k = at + period;
+    while (k < n && !strcmp(list[k], list[k - period]))
+        k++;
+    return (k - at) / period;
+}
+
 void sequence_names(const struct model *m, const struct model_sequence *s, char *text, size_t size)
 {
-    char last[1024] = "", name[1024];
+    static const char *list[MOST_NAMES];
+    uint32_t n = list_names(m, s, list);
     size_t used = 0;
-    unsigned int run = 0;
     *text = 0;
-    for (uint32_t i = 0; i <= s->num_graphs; i++) {
-        const struct dump_graph *g = i < s->num_graphs ? dump_graph(m->d, s->graphs[i]) : NULL;
-        if (g && i &&
-            g->d.first < dump_graph(m->d, s->graphs[i - 1])->d.first +
-                             dump_graph(m->d, s->graphs[i - 1])->d.count)
-            continue; /* the same ops, cut in another way */
-        for (uint32_t k = 0; k < (g ? g->d.count : 1); k++) {
-            const struct ag_dump_shape *shape = g ? dump_shape(m->d, g->shapes[k]) : NULL;
-            snprintf(name, sizeof(name), "%s",
-                     shape ? names_short(dump_string(m->d, shape->name)) : "");
-            if (shape && !strcmp(name, last)) {
-                run++;
-                continue;
+    for (uint32_t at = 0; at < n && used < size;) {
+        uint32_t period = 1, times = 1;
+        for (uint32_t p = 1; p <= LONGEST_GROUP && at + 2 * p <= n; p++) {
+            uint32_t r = repeats(list, n, at, p);
+            if (r > 1 && r * p > times * period) {
+                period = p;
+                times = r;
             }
-            if (run && used < size) {
-                int n = snprintf(text + used, size - used, run > 1 ? "%s%s x%u" : "%s%s",
-                                 used ? ", " : "", last, run);
-                used += n > 0 ? (size_t)n : 0;
-            }
-            strcpy(last, name);
-            run = 1;
         }
+        bool group = period > 1 && times > 1;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s", at ? ", " : "", group ? "(" : "");
+        for (uint32_t i = 0; i < period && used < size; i++)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", list[at + i]);
+        if (times > 1 && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s x%u", group ? ")" : "", times);
+        at += period * times;
     }
     if (used >= size)
         strcpy(text + size - 4, "...");

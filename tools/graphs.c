@@ -1,0 +1,192 @@
+/* graphs.c - `autograph graphs`: the graphs of a dump for Graphviz, as text or drawn by `dot`. */
+#include "tools/names.h"
+#include "tools/tools.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct settings {
+    struct common common;
+    uint32_t only;
+    unsigned int top;
+};
+
+static const struct argp_option options[] = {
+    {"graph", 'g', "ID", 0, "only this graph", 0},
+    {"top", 'n', "N", 0, "the N graphs that were launched most (10; 0: all)", 0},
+    {0}};
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct settings *s = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &s->common;
+        return 0;
+    case 'g':
+    case 'n': {
+        unsigned long n = strtoul(arg, &end, 10);
+        if (*end || end == arg || n > UINT32_MAX)
+            argp_error(state, "%s is not a number", arg);
+        if (key == 'g')
+            s->only = (uint32_t)n;
+        else
+            s->top = (unsigned int)n;
+        return 0;
+    }
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    options,
+    parse,
+    "DUMP",
+    "The graphs of a dump in the language of Graphviz. With -o FILE.svg they "
+    "are drawn, where `dot` is installed. Nodes whose arguments were updated "
+    "between launches are marked.",
+    children,
+    NULL,
+    NULL};
+
+/* A text within double quotes of the dot language. */
+static void quote(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+static void draw(const struct model *m, uint32_t id, FILE *out)
+{
+    const struct dump_graph *g = dump_graph(m->d, id);
+    const struct model_graph *mine = &m->graphs[id];
+    char text[1024];
+    fprintf(out,
+            "  subgraph cluster_%u {\n    label=\"graph %u: %u launches of stream %u from place %u "
+            "of a "
+            "sequence of %u\\nlaunched %llu times, %llu updates, %u variants\";\n",
+            id, id, g->d.count, g->d.stream, g->d.first, g->d.sequence_length,
+            (unsigned long long)mine->launches, (unsigned long long)mine->updates, mine->variants);
+    for (uint32_t i = 0; i < g->d.count; i++) {
+        const struct ag_dump_shape *s = dump_shape(m->d, g->shapes[i]);
+        uint64_t updates = mine->op_updates ? mine->op_updates[i] : 0;
+        names_of_shape(m->d, s, text, sizeof(text));
+        fprintf(out, "    n%u_%u [label=\"", id, i);
+        quote(out, text);
+        if (s->kind == AG_DUMP_KERNEL)
+            fprintf(out, "\\n%u arguments, %u bytes%s", s->num_params, s->arg_bytes,
+                    s->dims[6] ? ", shared memory" : "");
+        if (updates)
+            fprintf(out, "\\nupdated %llu times\", fillcolor=\"#ffd27f\", class=\"updated",
+                    (unsigned long long)updates);
+        fputs("\"];\n", out);
+        if (i)
+            fprintf(out, "    n%u_%u -> n%u_%u;\n", id, i - 1, id, i);
+    }
+    fputs("  }\n", out);
+}
+
+static const struct model *sorting;
+
+static int by_launches(const void *a, const void *b)
+{
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    uint64_t x = sorting->graphs[i].launches, y = sorting->graphs[k].launches;
+    return x != y ? (x < y ? 1 : -1) : i < k ? -1 : 1;
+}
+
+static bool write_dot(const struct model *m, const struct settings *s, FILE *out)
+{
+    uint32_t *ids = malloc((m->d->num_graphs + 1) * sizeof(*ids)), n = 0;
+    if (!ids)
+        return false;
+    for (uint32_t i = 1; i < m->d->num_graphs; i++)
+        if (m->d->graphs[i].d.id && (!s->only || s->only == i))
+            ids[n++] = i;
+    sorting = m;
+    qsort(ids, n, sizeof(*ids), by_launches);
+    if (s->top && n > s->top)
+        n = s->top;
+    fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
+          "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#e8f0fe\", "
+          "fontname=\"sans-serif\"];\n",
+          out);
+    for (uint32_t i = 0; i < n; i++)
+        draw(m, ids[i], out);
+    fputs("}\n", out);
+    free(ids);
+    if (!n && s->only)
+        fprintf(stderr, "autograph: there is no graph %u\n", s->only);
+    return n || !s->only;
+}
+
+/* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
+static FILE *open_dot(const char *path, pid_t *pid)
+{
+    int ends[2];
+    if (pipe(ends))
+        return NULL;
+    fflush(NULL);
+    *pid = fork();
+    if (*pid == 0) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execlp("dot", "dot", "-Tsvg", "-o", path, (char *)NULL);
+        fprintf(stderr,
+                "autograph: an SVG needs Graphviz's `dot`: %s (-o FILE.dot writes the text)\n",
+                strerror(errno));
+        _exit(127);
+    }
+    close(ends[0]);
+    FILE *f = *pid > 0 ? fdopen(ends[1], "w") : NULL;
+    if (!f)
+        close(ends[1]);
+    return f;
+}
+
+static bool write_svg(const struct model *m, const struct settings *s)
+{
+    pid_t pid = -1;
+    int status = 1;
+    FILE *out = open_dot(s->common.output, &pid);
+    if (!out)
+        return false;
+    signal(SIGPIPE, SIG_IGN);
+    bool good = write_dot(m, s, out);
+    good &= !fclose(out);
+    waitpid(pid, &status, 0);
+    return good && status == 0;
+}
+
+int verb_graphs(int argc, char **argv)
+{
+    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .top = 10};
+    argp_parse(&argp, argc, argv, 0, NULL, &s);
+    struct dump *d = dump_load(s.common.dumps[0]);
+    if (!d)
+        return 1;
+    dump_complain(d);
+    struct model *m = model_make(d);
+    size_t n = s.common.output ? strlen(s.common.output) : 0;
+    bool good;
+    if (n > 4 && !strcmp(s.common.output + n - 4, ".svg")) {
+        good = write_svg(m, &s);
+    } else {
+        FILE *out = common_open(&s.common);
+        good = out && write_dot(m, &s, out);
+        good = out && common_close(&s.common, out) && good;
+    }
+    model_free(m);
+    dump_free(d);
+    return good ? 0 : 1;
+}
