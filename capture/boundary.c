@@ -6,6 +6,7 @@
  */
 #include "capture/capture.h"
 #include "capture/flush.h"
+#include "capture/live.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -69,6 +70,7 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     ag_count_boundary(sym);
     ag_trace_boundary(s, sym);
+    ag_live_poll();
     if (!s) {
         /* the per-thread default stream, one that was never launched to, or no stream at all: all
          * that can depend on it is the legacy stream's order */
@@ -103,6 +105,7 @@ static CUresult barrier(enum ag_sym sym, bool report)
         return CUDA_SUCCESS;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
+    ag_live_poll();
     return every_stream(NULL, NULL, false, report);
 }
 

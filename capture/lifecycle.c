@@ -4,6 +4,7 @@
 #include "capture/clock.h"
 #include "capture/flush.h"
 #include "capture/graph.h"
+#include "capture/live.h"
 #include "capture/log.h"
 #include "capture/state.h"
 #include "capture/stats.h"
@@ -29,6 +30,7 @@ void ag_capture_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_trace_start();
+    ag_live_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
         atomic_store(&ag_state.observe_only, 1);
     if (observe_only)
@@ -132,6 +134,7 @@ void ag_capture_after_fork_in_child(void)
 {
     set_bypass(AG_BYPASS_FORKED);
     ag_trace_after_fork();
+    ag_live_after_fork();
     atomic_store(&ag_open_streams, 0);
 }
 

@@ -2,6 +2,7 @@
 #include "capture/watchdog.h"
 #include "capture/clock.h"
 #include "capture/flush.h"
+#include "capture/live.h"
 #include "capture/log.h"
 #include "capture/options.h"
 #include "capture/stats.h"
@@ -98,6 +99,7 @@ static void *watch(void *unused)
         else
             idle++;
         turn++;
+        ag_live_poll();
         if (idle < IDLE_LOOKS) {
             wait_for(period);
             continue;
@@ -109,6 +111,7 @@ static void *watch(void *unused)
             turn++;
             atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
         } else {
+            ag_live_update(); /* nobody answers while this thread sleeps */
             sleep_until_woken();
         }
         idle = 0;

@@ -1,0 +1,97 @@
+/*
+ * live.c - the page of figures of a running process.
+ *
+ * It lies in a memfd that stays open: whoever may look at the process (same user) finds it in
+ * /proc/PID/fd, nothing is left behind by a crash, and no name in a shared folder is needed.
+ */
+#include "capture/live.h"
+#include "capture/graph.h"
+#include "capture/lock.h"
+#include "capture/options.h"
+#include "capture/state.h"
+#include "capture/stats.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HIGH_FD = 200 }; /* out of the way of programs that count on small numbers */
+
+struct ag_live_page *ag_live;
+static struct ag_lock lock;
+
+void ag_live_start(void)
+{
+    int fd = memfd_create(AG_LIVE_NAME, MFD_CLOEXEC);
+    if (fd < 0)
+        return;
+    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+    if (high >= 0) {
+        close(fd);
+        fd = high;
+    }
+    struct ag_live_page *page =
+        ftruncate(fd, AG_LIVE_SIZE)
+            ? MAP_FAILED
+            : mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) {
+        close(fd);
+        return;
+    }
+    page->pid = (uint32_t)getpid();
+    page->start_ns = ag_clock_monotonic_ns();
+    snprintf(page->program, sizeof(page->program), "%s", program_invocation_short_name);
+    ag_live = page;
+    ag_live_update();
+    memcpy(page->magic, AG_LIVE_MAGIC, sizeof(page->magic));
+}
+
+void ag_live_after_fork(void)
+{
+    ag_live = NULL; /* the figures stay the parent's */
+}
+
+static void fill(struct ag_live_page *page)
+{
+    struct ag_totals t;
+    size_t n;
+    uint64_t boundaries = 0;
+    ag_stats_collect(&t);
+    ag_streams_release(ag_streams_snapshot(&n), n);
+    for (int i = 0; i <= AG_SYM_COUNT; i++)
+        boundaries += atomic_load_explicit(&ag_boundary_counts[i], memory_order_relaxed);
+    page->now_ns = ag_clock_monotonic_ns();
+    page->ops = t.ops;
+    page->replayed = t.replayed;
+    page->covered = t.covered;
+    page->flushed = t.flushed;
+    page->eager = t.eager;
+    page->dormant = t.dormant;
+    page->graph_launches = t.graph_launches;
+    page->node_updates = t.updates;
+    page->mismatches = t.mismatches;
+    page->sequences = t.blocks;
+    page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
+    page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
+    page->memory = ag_builder_memory();
+    page->memory_budget = (uint64_t)ag_options.memory_mb << 20;
+    page->streams = n;
+    page->boundaries = boundaries;
+    page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);
+    page->observe_only = atomic_load(&ag_state.observe_only);
+}
+
+void ag_live_update(void)
+{
+    struct ag_live_page *page = ag_live;
+    if (!page)
+        return;
+    ag_lock(&lock);
+    __atomic_store_n(&page->wanted, 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&page->updates, 1, __ATOMIC_SEQ_CST);
+    fill(page);
+    __atomic_fetch_add(&page->updates, 1, __ATOMIC_SEQ_CST);
+    ag_unlock(&lock);
+}

@@ -1,0 +1,25 @@
+/*
+ * live.h - one page of figures that `autograph top` reads while the program runs (the layout is in
+ * trace_format.h). It is brought up to date only where somebody asks: otherwise a boundary pays one
+ * load for it.
+ */
+#ifndef AG_LIVE_H
+#define AG_LIVE_H
+
+#include "capture/trace_format.h"
+
+extern struct ag_live_page *ag_live; /* NULL: there is none */
+
+void ag_live_start(void);
+void ag_live_after_fork(void);
+/* Without any stream's lock. */
+void ag_live_update(void);
+
+static inline void ag_live_poll(void)
+{
+    struct ag_live_page *page = ag_live;
+    if (__builtin_expect(page && __atomic_load_n(&page->wanted, __ATOMIC_RELAXED), 0))
+        ag_live_update();
+}
+
+#endif
