@@ -385,7 +385,8 @@ static enum fz_legal do_sync(const struct step *s, bool query)
         if (!stream_usable(s, slot))
             return FZ_ILLEGAL;
         unsigned int c = fz_model_clock(m, s->thread, slot);
-        now(s, c);
+        if (c == 0) /* any other stream is waited for only as far as its own work goes */
+            now(s, c);
         m->toucher[c] = (uint8_t)(s->thread + 1);
         if (!query)
             host_knows(s, c);
