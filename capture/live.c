@@ -5,6 +5,7 @@
  * /proc/PID/fd, nothing is left behind by a crash, and no name in a shared folder is needed.
  */
 #include "capture/live.h"
+#include "capture/clock.h"
 #include "capture/graph.h"
 #include "capture/lock.h"
 #include "capture/options.h"
