@@ -60,7 +60,8 @@ static void fill(struct ag_live_page *page)
     size_t n;
     uint64_t boundaries = 0;
     ag_stats_collect(&t);
-    ag_streams_release(ag_streams_snapshot(&n), n);
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    ag_streams_release(streams, n);
     for (int i = 0; i <= AG_SYM_COUNT; i++)
         boundaries += atomic_load_explicit(&ag_boundary_counts[i], memory_order_relaxed);
     page->now_ns = ag_clock_monotonic_ns();
