@@ -1,0 +1,176 @@
+/* test_options.c - the table of variables, and what is made of an environment. */
+#include "tests/unit/unit.h"
+#include "capture/options.h"
+#include <fcntl.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+/* What the library says and reads in a process with this environment: a child, because the
+ * environment is read once in a process. `look` returns 0 where all is as it should be. */
+static void read_in_child(const char *const *environment, int (*look)(void), char *said,
+                          size_t size)
+{
+    int ends[2], status = 0;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        environ = (char **)environment;
+        ag_options_read();
+        ag_options_read(); /* says nothing again */
+        _exit(look ? look() : 0);
+    }
+    close(ends[1]);
+    size_t n = 0;
+    ssize_t got;
+    while (n + 1 < size && (got = read(ends[0], said + n, size - 1 - n)) > 0)
+        n += (size_t)got;
+    said[n] = 0;
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int all_presets(void)
+{
+#define AG_NUMBER(field, variable, preset, least, most, help)                                      \
+    if (ag_options.field != (preset))                                                              \
+        return 1;
+#define AG_CHOICE(field, variable, preset, choices, help)                                          \
+    if (ag_options.field != (preset))                                                              \
+        return 1;
+#define AG_TEXT(field, variable, help)                                                             \
+    if (ag_options.field)                                                                          \
+        return 1;
+#include "capture/options.def"
+#undef AG_NUMBER
+#undef AG_CHOICE
+#undef AG_TEXT
+    return 0;
+}
+
+static void test_presets(void **state)
+{
+    const char *const nothing[] = {NULL};
+    char said[4096];
+    (void)state;
+    read_in_child(nothing, all_presets, said, sizeof said);
+    assert_string_equal(said, "");
+}
+
+static void test_empty_is_unset(void **state)
+{
+    const char *const empty[] = {
+        "AUTOGRAPH=", "AUTOGRAPH_LOG=", "AUTOGRAPH_LOG_FILE=", "AUTOGRAPH_CHUNK=", NULL};
+    char said[4096];
+    (void)state;
+    read_in_child(empty, all_presets, said, sizeof said);
+    assert_string_equal(said, "");
+}
+
+static int good_values(void)
+{
+    return !(ag_options.mode == AG_MODE_OBSERVE && ag_options.log_level == 2 &&
+             ag_options.max_defer_us == 1000000 && ag_options.min_repeats == 7 &&
+             ag_options.build == AG_BUILD_INLINE && ag_options.memory_mb == 1 &&
+             !strcmp(ag_options.log_file, "/some/where") && ag_options.max_chunk == 64);
+}
+
+static void test_good_values(void **state)
+{
+    const char *const good[] = {"AUTOGRAPH=observe",
+                                "AUTOGRAPH_LOG=info",
+                                "AUTOGRAPH_MAX_DEFER_US=1000000",
+                                "AUTOGRAPH_MIN_REPEATS=007",
+                                "AUTOGRAPH_BUILD=inline",
+                                "AUTOGRAPH_MEMORY_MB=1",
+                                "AUTOGRAPH_LOG_FILE=/some/where",
+                                NULL};
+    char said[4096];
+    (void)state;
+    read_in_child(good, good_values, said, sizeof said);
+    assert_string_equal(said, "");
+}
+
+static void test_bad_values(void **state)
+{
+    const char *const bad[] = {"AUTOGRAPH=2",           "AUTOGRAPH_LOG=Info",
+                               "AUTOGRAPH_CHUNK=1025",  "AUTOGRAPH_STATS=yes",
+                               "AUTOGRAPH_MEMORY_MB=0", NULL};
+    char said[4096];
+    (void)state;
+    read_in_child(bad, all_presets, said, sizeof said);
+    assert_string_equal(
+        said, "autograph: AUTOGRAPH=2 is not one of 0|observe|1; using 1\n"
+              "autograph: AUTOGRAPH_LOG=Info is not one of off|warn|info|debug; using off\n"
+              "autograph: AUTOGRAPH_STATS=yes is not one of 0..1; using 0\n"
+              "autograph: AUTOGRAPH_CHUNK=1025 is not one of 0..1024; using 0\n"
+              "autograph: AUTOGRAPH_MEMORY_MB=0 is not one of 1..65536; using 256\n");
+}
+
+static void test_unknown_names(void **state)
+{
+    char long_name[300];
+    snprintf(long_name, sizeof long_name, "AUTOGRAPH_%0250d=1", 0);
+    const char *const unknown[] = {"AUTOGRAPH_MEMORY=1", "AUTOGRAPHER=1", "XAUTOGRAPH_LOG=1",
+                                   "AUTOGRAPH_LOGS",     long_name,       NULL};
+    char said[4096];
+    (void)state;
+    read_in_child(unknown, all_presets, said, sizeof said);
+    assert_non_null(strstr(said, "AUTOGRAPH_MEMORY is not a variable of this library; did you mean "
+                                 "AUTOGRAPH_MEMORY_MB?\n"));
+    assert_non_null(strstr(said, "AUTOGRAPH_LOGS is not a variable"));
+    assert_null(strstr(said, "AUTOGRAPHER"));
+    assert_null(strstr(said, "XAUTOGRAPH"));
+    int lines = 0;
+    for (const char *c = said; *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, 3);
+}
+
+static void test_mode_alone(void **state)
+{
+    (void)state;
+    unsetenv("AUTOGRAPH");
+    assert_int_equal(ag_options_mode(), AG_MODE_ON);
+    setenv("AUTOGRAPH", "0", 1);
+    assert_int_equal(ag_options_mode(), AG_MODE_OFF);
+    setenv("AUTOGRAPH", "observe", 1);
+    assert_int_equal(ag_options_mode(), AG_MODE_OBSERVE);
+    setenv("AUTOGRAPH", "00", 1);
+    assert_int_equal(ag_options_mode(), AG_MODE_ON);
+    unsetenv("AUTOGRAPH");
+}
+
+static void test_rows(void **state)
+{
+    struct ag_option_row row;
+    size_t n = 0;
+    (void)state;
+    assert_int_equal(ag_options_row(0, &row), 0);
+    assert_string_equal(row.variable, "AUTOGRAPH");
+    assert_string_equal(row.preset, "1");
+    assert_string_equal(row.range, "0|observe|1");
+    while (ag_options_row(n, &row) == 0) {
+        assert_int_equal(strncmp(row.variable, "AUTOGRAPH", 9), 0);
+        assert_true(strlen(row.help) > 10);
+        assert_null(strchr(row.help, '|')); /* it is a cell of a table */
+        n++;
+    }
+    assert_true(n >= 13);
+    assert_int_equal(ag_options_row(SIZE_MAX, &row), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_presets),       cmocka_unit_test(test_empty_is_unset),
+        cmocka_unit_test(test_good_values),   cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_unknown_names), cmocka_unit_test(test_mode_alone),
+        cmocka_unit_test(test_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+/* test_shape.c - shapes, argument layout and kernel settings, over a driver of a few functions. */
+#include "tests/unit/unit.h"
+#include "capture/shape.h"
+
+/* Kernels of this driver. Handles are addresses of these; `is_kernel` ones are CUkernel handles. */
+struct fake {
+    const char *name;
+    bool is_kernel;
+    CUresult layout; /* of the first parameter, where it is not simply told */
+    size_t num_params;
+    size_t offsets[4], sizes[4];
+};
+
+static struct fake plain = {"plain", false, CUDA_SUCCESS, 3, {0, 8, 16}, {8, 4, 12}};
+static struct fake library = {"library", true, CUDA_SUCCESS, 2, {0, 8}, {8, 8}};
+static struct fake other_handle = {"library", false, CUDA_SUCCESS, 2, {0, 8}, {8, 8}};
+static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}};
+static struct fake dark = {"dark", false, CUDA_ERROR_NOT_SUPPORTED, 1, {0}, {8}};
+static struct fake peers = {"ncclDevKernel_Something", false, CUDA_SUCCESS, 1, {0}, {8}};
+static int layouts_asked;
+
+static CUresult info(const struct fake *f, bool is_kernel, size_t i, size_t *offset, size_t *size)
+{
+    layouts_asked++;
+    if (f->is_kernel != is_kernel)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (f->layout != CUDA_SUCCESS)
+        return f->layout;
+    if (i >= f->num_params)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = f->offsets[i];
+    *size = f->sizes[i];
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI func_info(CUfunction f, size_t i, size_t *offset, size_t *size)
+{
+    return info((const struct fake *)f, false, i, offset, size);
+}
+
+static CUresult CUDAAPI kernel_info(CUkernel k, size_t i, size_t *offset, size_t *size)
+{
+    return info((const struct fake *)k, true, i, offset, size);
+}
+
+static CUresult CUDAAPI func_name(const char **name, CUfunction f)
+{
+    *name = ((const struct fake *)f)->name;
+    return ((const struct fake *)f)->is_kernel ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI kernel_name(const char **name, CUkernel k)
+{
+    *name = ((const struct fake *)k)->name;
+    return CUDA_SUCCESS;
+}
+
+static struct ag_shape_cache cache;
+
+static int forget_all(void **state)
+{
+    (void)state;
+    memset(&cache, 0, sizeof cache);
+    ag_shapes_destroy(ag_shapes_detach());
+    layouts_asked = 0;
+    ag_real[AG_SYM_cuFuncGetParamInfo] = (void *)func_info;
+    ag_real[AG_SYM_cuKernelGetParamInfo] = (void *)kernel_info;
+    ag_real[AG_SYM_cuFuncGetName] = (void *)func_name;
+    ag_real[AG_SYM_cuKernelGetName] = (void *)kernel_name;
+    return 0;
+}
+
+static struct ag_launch launch_of(struct fake *f, void **params)
+{
+    return (struct ag_launch){.sym = AG_SYM_cuLaunchKernel,
+                              .func = (CUfunction)f,
+                              .grid = {1, 1, 1},
+                              .block = {32, 1, 1},
+                              .params = params};
+}
+
+static uint64_t a = 0x1122334455667788, b = 7;
+static uint32_t c = 9, d[3] = {1, 2, 3};
+static void *three[] = {&a, &c, &d}, *two[] = {&a, &b};
+
+static struct ag_shape *shape_of(const struct ag_launch *l)
+{
+    const char *why = "";
+    return ag_shape_of_launch(&cache, l, &why);
+}
+
+static void test_equal_launches_share_a_shape(void **state)
+{
+    struct ag_launch one = launch_of(&plain, three), again = one;
+    (void)state;
+    struct ag_shape *s = shape_of(&one);
+    assert_non_null(s);
+    int asked = layouts_asked;
+    uint64_t other = 5;
+    again.params = (void *[]){&other, &c, &d}; /* arguments are no part of a shape */
+    again.stream = (CUstream)&other;
+    assert_ptr_equal(shape_of(&again), s);
+    memset(&cache, 0, sizeof cache); /* by the table, not by the cache alone */
+    assert_ptr_equal(shape_of(&again), s);
+    assert_int_equal(layouts_asked, asked); /* once per handle */
+    assert_true(ag_shape_is_launch(s, &again));
+}
+
+static void test_whatever_differs_makes_another_shape(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three);
+    struct ag_shape *first = shape_of(&l);
+    unsigned int *dims = l.grid; /* grid, block, shared memory lie side by side */
+    (void)state;
+    for (int i = 0; i < 7; i++) {
+        dims[i]++;
+        assert_false(ag_shape_is_launch(first, &l));
+        assert_ptr_not_equal(shape_of(&l), first);
+        dims[i]--;
+    }
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1};
+    l.attrs = &attribute;
+    l.num_attrs = 1;
+    assert_false(ag_shape_is_launch(first, &l));
+    struct ag_shape *second = shape_of(&l);
+    assert_non_null(second);
+    assert_ptr_not_equal(second, first);
+    attribute.value.priority = 2;
+    assert_false(ag_shape_is_launch(second, &l));
+    l.num_attrs = 0;
+    l.attrs = NULL;
+    assert_ptr_equal(shape_of(&l), first);
+}
+
+static void test_a_refused_shape_is_never_expected(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three);
+    (void)state;
+    struct ag_shape *s = shape_of(&l);
+    atomic_store(&s->bad, true);
+    assert_false(ag_shape_is_launch(s, &l));
+    assert_ptr_equal(shape_of(&l), s); /* and found again, as what it is */
+}
+
+static void test_both_kinds_of_handle(void **state)
+{
+    struct ag_launch l = launch_of(&library, two);
+    (void)state;
+    struct ag_shape *s = shape_of(&l);
+    assert_non_null(s);
+    assert_true(s->function->is_kernel);
+    assert_int_equal(s->function->num_params, 2);
+    l = launch_of(&plain, three);
+    assert_false(shape_of(&l)->function->is_kernel);
+}
+
+static void test_what_cannot_be_recorded(void **state)
+{
+    const char *why;
+    struct ag_launch l = launch_of(&dark, two);
+    (void)state;
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_string_equal(why, "kernel of unknown parameters");
+    l = launch_of(&peers, two);
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_string_equal(why, "collective kernel");
+    l = launch_of(&plain, NULL);
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_string_equal(why, "launch without arguments");
+    l = launch_of(&plain, three);
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+    l.attrs = &attribute;
+    l.num_attrs = 1;
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_string_equal(why, "launch attribute");
+    attribute.id = (CUlaunchAttributeID)60; /* of a driver to come */
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+}
+
+static void test_arguments_are_staged_without_holes(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three);
+    uint8_t staged[24], wanted[24] = {0};
+    (void)state;
+    struct ag_shape *s = shape_of(&l);
+    assert_int_equal(s->staged_bytes, 24); /* 8 + 4 + 12 */
+    memset(staged, 0xee, sizeof staged);
+    ag_stage_launch(staged, s, &l);
+    memcpy(wanted, &a, 8);
+    memcpy(wanted + 8, &c, 4);
+    memcpy(wanted + 12, d, 12);
+    assert_memory_equal(staged, wanted, sizeof staged);
+}
+
+static void test_packed_arguments(void **state)
+{
+    uint8_t buffer[28] = {0}, staged[24], from_params[24];
+    size_t size = sizeof buffer;
+    memcpy(buffer, &a, 8);
+    memcpy(buffer + 8, &c, 4);
+    memcpy(buffer + 16, d, 12);
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
+    struct ag_launch packed = launch_of(&plain, NULL), l = launch_of(&plain, three);
+    (void)state;
+    packed.extra = extra;
+    struct ag_shape *s = shape_of(&l);
+    assert_ptr_equal(shape_of(&packed), s);
+    assert_true(ag_launch_has_arguments(&packed, s->function));
+    ag_stage_launch(from_params, s, &l);
+    ag_stage_launch(staged, s, &packed);
+    assert_memory_equal(staged, from_params, sizeof staged);
+    size = 27; /* too short for the last parameter: the driver's to refuse */
+    assert_false(ag_launch_has_arguments(&packed, s->function));
+    size = 28;
+    packed.params = three; /* both ways at once: the driver's too */
+    assert_false(ag_launch_has_arguments(&packed, s->function));
+    packed.params = NULL;
+    extra[2] = (void *)77; /* a key that nobody knows */
+    assert_false(ag_launch_has_arguments(&packed, s->function));
+}
+
+static void test_a_kernel_without_parameters(void **state)
+{
+    struct ag_launch l = launch_of(&bare, NULL);
+    uint8_t untouched = 0x5a;
+    (void)state;
+    struct ag_shape *s = shape_of(&l);
+    assert_non_null(s);
+    assert_int_equal(s->staged_bytes, 0);
+    ag_stage_launch(&untouched, s, &l);
+    assert_int_equal(untouched, 0x5a);
+}
+
+static void test_fills_and_copies(void **state)
+{
+    struct ag_memset fill = {
+        .sym = AG_SYM_cuMemsetD32Async, .elem_size = 4, .width = 8, .height = 1};
+    struct ag_copy copy = {.sym = AG_SYM_cuMemcpyDtoDAsync_v2, .bytes = 8};
+    (void)state;
+    struct ag_shape *f = ag_shape_of_memset(&cache, &fill), *k = ag_shape_of_copy(&cache, &copy);
+    assert_ptr_not_equal(f, k);
+    fill.value = 5;
+    fill.dst = 4096;
+    fill.pitch = 77; /* means nothing in one row */
+    assert_ptr_equal(ag_shape_of_memset(&cache, &fill), f);
+    fill.height = 2;
+    assert_ptr_not_equal(ag_shape_of_memset(&cache, &fill), f);
+    copy.src = 4096;
+    assert_ptr_equal(ag_shape_of_copy(&cache, &copy), k);
+    copy.bytes = 9;
+    assert_ptr_not_equal(ag_shape_of_copy(&cache, &copy), k);
+}
+
+static void test_settings(void **state)
+{
+    CUfunction f = (CUfunction)&library, alias = (CUfunction)&other_handle;
+    struct ag_launch l = launch_of(&library, two);
+    (void)state;
+    assert_false(ag_function_setting_changes(f, 8, 4096, 0)); /* never launched */
+    shape_of(&l);
+    assert_true(ag_function_setting_changes(f, 8, 4096, 0));
+    assert_false(ag_function_setting_changes(f, 8, 4096, 0));
+    assert_false(ag_function_setting_changes(alias, 8, 4096, 0)); /* the same kernel */
+    assert_true(ag_function_setting_changes(alias, 8, 0, 0));
+    assert_true(ag_function_setting_changes(f, 8, 4096, 0));
+    assert_true(ag_function_setting_changes(f, 9, 4096, 0));
+    assert_true(ag_function_setting_changes(f, 8, 4096, 1)); /* another device */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_equal_launches_share_a_shape, forget_all),
+        cmocka_unit_test_setup(test_whatever_differs_makes_another_shape, forget_all),
+        cmocka_unit_test_setup(test_a_refused_shape_is_never_expected, forget_all),
+        cmocka_unit_test_setup(test_both_kinds_of_handle, forget_all),
+        cmocka_unit_test_setup(test_what_cannot_be_recorded, forget_all),
+        cmocka_unit_test_setup(test_arguments_are_staged_without_holes, forget_all),
+        cmocka_unit_test_setup(test_packed_arguments, forget_all),
+        cmocka_unit_test_setup(test_a_kernel_without_parameters, forget_all),
+        cmocka_unit_test_setup(test_fills_and_copies, forget_all),
+        cmocka_unit_test_setup_teardown(test_settings, forget_all, forget_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
