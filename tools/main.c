@@ -14,7 +14,9 @@ static const struct verb {
     {"timeline", verb_timeline, "a dump for Perfetto and chrome://tracing"},
     {"graphs", verb_graphs, "the graphs of a dump, for Graphviz"},
     {"replay", verb_replay, "what another run over a dump's launches would make of them"},
+    {"top", verb_top, "live figures of a running process"},
     {"env", verb_env, "every variable with its value, default, range and meaning"},
+    {"doctor", verb_doctor, "whether this machine and a program are fit for libautograph"},
 };
 enum { NUM_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
