@@ -13,6 +13,8 @@ static const struct verb {
     {"report", verb_report, "what a dump says: sequences, reasons, advice"},
     {"timeline", verb_timeline, "a dump for Perfetto and chrome://tracing"},
     {"graphs", verb_graphs, "the graphs of a dump, for Graphviz"},
+    {"html", verb_html, "a dump as one self-contained page"},
+    {"diff", verb_diff, "two dumps compared"},
     {"replay", verb_replay, "what another run over a dump's launches would make of them"},
     {"top", verb_top, "live figures of a running process"},
     {"env", verb_env, "every variable with its value, default, range and meaning"},

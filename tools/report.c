@@ -309,7 +309,7 @@ int verb_report(int argc, char **argv)
     struct table_output *o = table_open(out, s.common.format);
     table_say(o,
               " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
-              "saved.\n\n",
+              "saved.\n",
               model_coverage(m), (unsigned long long)m->ops, (unsigned long long)m->launches,
               m->saved_ns / 1e6);
     about(m, o);

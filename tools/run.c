@@ -151,7 +151,7 @@ static void tell(const char *folder)
         struct dump *d = dump_load(path);
         if (d) {
             struct table_output *o = table_open(stderr, TABLE_TEXT);
-            table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n\n",
+            table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n",
                       dump_process(d, "program"), dump_process(d, "pid"));
             replay_dump(d, o);
             table_close(o);

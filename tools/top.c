@@ -136,8 +136,7 @@ static void show(const struct settings *s, const struct ag_live_page *now,
     if (terminal)
         fputs("\033[H\033[J", stdout);
     table_say(
-        o,
-        " %s (pid %ld)%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n\n",
+        o, " %s (pid %ld)%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n",
         now->program, s->pid, now->observe_only ? ", observing only" : "",
         now->ops ? 100.0 * (double)carried / (double)now->ops : 0.0, (unsigned long long)now->ops,
         (double)now->memory / 1048576, (double)now->memory_budget / 1048576,

@@ -1,0 +1,266 @@
+/*
+ * diff.c - `autograph diff`: two dumps side by side. Handles and ids differ from run to run, so
+ * that sequences are matched by what they launch and kernels by name and dimensions.
+ */
+#include "tools/names.h"
+#include "tools/tools.h"
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct settings {
+    struct common common;
+    unsigned int top;
+    bool fail;
+};
+
+static const struct argp_option options[] = {
+    {"top", 'n', "N", 0, "at most N rows in each table (20; 0: all)", 0},
+    {"fail", 'x', NULL, 0, "exit with 1 where coverage fell by more than one percent point", 0},
+    {0}};
+static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct settings *s = state->input;
+    char *end;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &s->common;
+        return 0;
+    case 'n':
+        s->top = (unsigned int)strtoul(arg, &end, 10);
+        if (*end || end == arg)
+            argp_error(state, "%s is not a number", arg);
+        return 0;
+    case 'x':
+        s->fail = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {options,
+                                 parse,
+                                 "BEFORE AFTER",
+                                 "Two dumps compared: did coverage rise or fall, and where.",
+                                 children,
+                                 NULL,
+                                 NULL};
+
+/* Something that both dumps may have, under one name. */
+struct entry {
+    uint64_t ops[2], carried[2];
+    double change; /* of the launches that did not go as graphs */
+    UT_hash_handle hh;
+    char name[];
+};
+
+static struct entry *entry_get(struct entry **all, const char *name)
+{
+    struct entry *e;
+    size_t n = strlen(name);
+    HASH_FIND(hh, *all, name, n, e);
+    if (e)
+        return e;
+    e = calloc(1, sizeof(*e) + n + 1);
+    if (!e) {
+        fputs("autograph: out of memory\n", stderr);
+        exit(1);
+    }
+    memcpy(e->name, name, n + 1);
+    HASH_ADD_KEYPTR(hh, *all, e->name, n, e);
+    return e;
+}
+
+static void add_kernels(struct entry **all, const struct model *m, int side)
+{
+    char name[2048];
+    const struct dump *d = m->d;
+    for (uint32_t i = 1; i < d->num_shapes; i++) {
+        if (!m->shape_ops[i])
+            continue;
+        names_of_shape(d, &d->shapes[i], name, sizeof(name));
+        entry_get(all, name)->ops[side] += m->shape_ops[i];
+    }
+    for (uint32_t i = 1; i < d->num_graphs; i++)
+        for (uint32_t k = 0; m->graphs[i].launches && k < d->graphs[i].d.count; k++) {
+            names_of_shape(d, dump_shape(d, d->graphs[i].shapes[k]), name, sizeof(name));
+            entry_get(all, name)->carried[side] += m->graphs[i].launches;
+        }
+}
+
+static void add_sequences(struct entry **all, const struct model *m, int side)
+{
+    char names[2048];
+    for (uint32_t i = 0; i < m->num_sequences; i++) {
+        const struct model_sequence *s = &m->sequences[i];
+        if (!s->launches)
+            continue;
+        sequence_names(m, s, names, sizeof(names));
+        struct entry *e = entry_get(all, names);
+        e->ops[side] += s->carried;
+        e->carried[side] += s->launches;
+    }
+}
+
+static void add_reasons(struct entry **all, const struct model *m, int side)
+{
+    const struct model_reasons *lists[] = {&m->flushes, &m->immediate};
+    for (size_t k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < lists[k]->count; i++) {
+            const struct model_reason *r = &lists[k]->list[i];
+            struct entry *e = entry_get(all, dump_string(m->d, r->text));
+            e->ops[side] += r->ops;
+            e->carried[side] += r->times;
+        }
+}
+
+static int by_change(const struct entry *a, const struct entry *b)
+{
+    double x = a->change < 0 ? -a->change : a->change, y = b->change < 0 ? -b->change : b->change;
+    return x != y ? (x < y ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static void number_row(struct table_output *o, const char *what, uint64_t a, uint64_t b)
+{
+    char text[64];
+    table_text(o, what);
+    table_number(o, a);
+    table_number(o, b);
+    snprintf(text, sizeof(text), "%+lld", (long long)(b - a));
+    table_text(o, text);
+}
+
+static void real_row(struct table_output *o, const char *what, double a, double b)
+{
+    char text[64];
+    table_text(o, what);
+    table_real(o, a, 2);
+    table_real(o, b, 2);
+    snprintf(text, sizeof(text), "%+.2f", b - a);
+    table_text(o, text);
+}
+
+static void totals(struct table_output *o, const struct model *a, const struct model *b)
+{
+    table_begin(o, "totals", "Totals", "<What|Before|After|Change");
+    real_row(o, "coverage (%)", model_coverage(a), model_coverage(b));
+    number_row(o, "launches", a->ops, b->ops);
+    number_row(o, "by graphs", a->replayed + a->covered, b->replayed + b->covered);
+    number_row(o, "held back, then one by one", a->flushed, b->flushed);
+    number_row(o, "submitted at once", a->done[AG_DONE_EAGER] + a->done[AG_DONE_STAGED],
+               b->done[AG_DONE_EAGER] + b->done[AG_DONE_STAGED]);
+    number_row(o, "graph launches", a->launches, b->launches);
+    number_row(o, "updates of arguments", a->updates, b->updates);
+    number_row(o, "graphs built", a->builds, b->builds);
+    number_row(o, "boundaries", a->boundaries, b->boundaries);
+    real_row(o, "host time saved (ms)", a->saved_ns / 1e6, b->saved_ns / 1e6);
+    real_row(o, "building (ms)", (double)a->build_ns / 1e6, (double)b->build_ns / 1e6);
+    real_row(o, "seconds", (double)(a->last_ns - a->first_ns) / 1e9,
+             (double)(b->last_ns - b->first_ns) / 1e9);
+    table_end(o);
+}
+
+static void free_entries(struct entry *all)
+{
+    struct entry *e, *next;
+    HASH_ITER(hh, all, e, next)
+    {
+        HASH_DEL(all, e);
+        free(e);
+    }
+}
+
+static void kernels(struct table_output *o, const struct model *a, const struct model *b,
+                    unsigned int top)
+{
+    struct entry *all = NULL;
+    add_kernels(&all, a, 0);
+    add_kernels(&all, b, 1);
+    for (struct entry *e = all; e; e = e->hh.next)
+        e->change = percent(e->carried[1], e->ops[1]) - percent(e->carried[0], e->ops[0]);
+    HASH_SORT(all, by_change);
+    table_begin(o, "kernels", "Kernels, by the change of their share in graphs",
+                "Launches before|Launches after|By graphs before (%)|By graphs after (%)|<Kernel");
+    for (struct entry *e = all; e && top--; e = e->hh.next) {
+        table_number(o, e->ops[0]);
+        table_number(o, e->ops[1]);
+        table_real(o, percent(e->carried[0], e->ops[0]), 1);
+        table_real(o, percent(e->carried[1], e->ops[1]), 1);
+        table_text(o, e->name);
+    }
+    table_end(o);
+    free_entries(all);
+}
+
+/* Two columns for each dump: what `add` put in ops and in carried. */
+static void pairs(struct table_output *o, const struct model *a, const struct model *b,
+                  void (*add)(struct entry **all, const struct model *m, int side), const char *id,
+                  const char *title, const char *columns, unsigned int top)
+{
+    struct entry *all = NULL;
+    add(&all, a, 0);
+    add(&all, b, 1);
+    for (struct entry *e = all; e; e = e->hh.next)
+        e->change = (double)e->ops[1] - (double)e->ops[0];
+    HASH_SORT(all, by_change);
+    table_begin(o, id, title, columns);
+    for (struct entry *e = all; e && top--; e = e->hh.next) {
+        table_number(o, e->ops[0]);
+        table_number(o, e->ops[1]);
+        table_number(o, e->carried[0]);
+        table_number(o, e->carried[1]);
+        table_text(o, e->name);
+    }
+    table_end(o);
+    free_entries(all);
+}
+
+static void compare(const struct model *a, const struct model *b, struct table_output *o,
+                    unsigned int top)
+{
+    double change = model_coverage(b) - model_coverage(a);
+    table_say(o, " Coverage %s: %.1f %% before, %.1f %% after.\n",
+              change > 0.05    ? "rose"
+              : change < -0.05 ? "fell"
+                               : "is the same",
+              model_coverage(a), model_coverage(b));
+    totals(o, a, b);
+    kernels(o, a, b, top);
+    pairs(o, a, b, add_sequences, "sequences", "Sequences, by the change of what they carried",
+          "Launches before|Launches after|Graph launches before|Graph launches after|<Kernels",
+          top);
+    pairs(o, a, b, add_reasons, "reasons", "Why launches did not go as graphs",
+          "Launches before|Launches after|Times before|Times after|<Reason", top);
+}
+
+int verb_diff(int argc, char **argv)
+{
+    struct settings s = {.common = {.min_dumps = 2, .max_dumps = 2}, .top = 20};
+    int status = 1;
+    argp_parse(&argp, argc, argv, 0, NULL, &s);
+    struct dump *a = dump_load(s.common.dumps[0]), *b = dump_load(s.common.dumps[1]);
+    FILE *out = a && b ? common_open(&s.common) : NULL;
+    if (out) {
+        dump_complain(a);
+        dump_complain(b);
+        struct model *before = model_make(a), *after = model_make(b);
+        struct table_output *o = table_open(out, s.common.format);
+        compare(before, after, o, s.top ? s.top : UINT32_MAX);
+        table_close(o);
+        bool fell = model_coverage(after) < model_coverage(before) - 1;
+        status = common_close(&s.common, out) && !(s.fail && fell) ? 0 : 1;
+        model_free(before);
+        model_free(after);
+    }
+    dump_free(a);
+    dump_free(b);
+    return status;
+}
