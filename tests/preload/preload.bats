@@ -31,6 +31,12 @@ under() {
   LD_PRELOAD="$library" "$bin/preload_test_lookup"
 }
 
+@test "first look-ups from several threads; more unknown entry points than stubs" {
+  for round in 1 2 3 4 5; do
+    LD_PRELOAD="$library" "$bin/preload_test_threads"
+  done
+}
+
 @test "the tests of dlsym see a library that is missing" {
   run "$bin/preload_test_lookup"
   [ "$status" -ne 0 ]
