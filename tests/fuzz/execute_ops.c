@@ -305,6 +305,25 @@ static void run_bad(const struct run *r)
     }
 }
 
+/* Memory is used twice and freed, the second time too late: what was known of the address no longer
+ * holds. */
+static void run_stale(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* stream words how good */
+    size_t n = (size_t)a[1];
+    CUstream s = handle(r, a[0]);
+    CUdeviceptr p = 0;
+    check(r, cuMemAlloc_v2(&p, 2 * n * 8));
+    for (int i = 0; i < 2; i++) {
+        CUresult e = a[2] == 0   ? ON(a[0], cuMemsetD32Async, p, 5, n, s)
+                     : a[2] == 1 ? ON(a[0], cuMemsetD2D8Async, p, 16, 5, n, 2, s)
+                                 : ON(a[0], cuMemcpyDtoDAsync_v2, p, p + n * 8, n * 8, s);
+        if (i == (a[3] ? 1 : 0))
+            check(r, cuMemFree_v2(p));
+        check(r, e);
+    }
+}
+
 /* ---- memory ----------------------------------------------------------------------------- */
 
 static void run_fill(const struct run *r)
@@ -806,6 +825,9 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_bad:
         run_bad(r);
+        break;
+    case FZ_stale:
+        run_stale(r);
         break;
     case FZ_fill:
         run_fill(r);

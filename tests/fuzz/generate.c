@@ -269,6 +269,12 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         op->a[1] = pick_module(g);
         break;
     default:
+        if (!g->threads && chance(g, 30)) {
+            op->kind = FZ_stale;
+            memcpy(op->a, (int32_t[]){stream, between(g, 1, 16), below(g, 3), chance(g, 80)},
+                   4 * sizeof op->a[0]);
+            break;
+        }
         op->kind = FZ_bad;
         op->a[0] = stream;
         op->a[1] = below(g, FZ_BADS);
@@ -309,6 +315,8 @@ enum { MAX_BODY = 48 };
 static struct fz_op at_iteration(const struct item *item, int i)
 {
     struct fz_op op = item->op;
+    if (op.kind == FZ_stale && i % 8 == 7)
+        op.a[3] = 0;
     int32_t *k = op.kind == FZ_launch ? &op.a[9] : op.kind == FZ_fill ? &op.a[6] : NULL;
     if (op.kind == FZ_upload)
         k = &op.a[4];
@@ -352,11 +360,27 @@ static int make_body(struct gen *g, struct item *body, int length, int streams)
     int own[3];
     for (int i = 0; i < 3; i++)
         own[i] = pick_stream(g);
+    if (streams > 1 && chance(g, 30)) { /* the legacy stream and one that it is ordered with */
+        for (int i = 0; i < g->num_streams; i++) {
+            int stream = g->streams[i];
+            if (stream < 2)
+                own[0] = stream;
+            else if (stream >= FZ_FIRST_STREAM && !(g->m.stream[stream].kind & 1))
+                own[1] = stream;
+        }
+    }
     bool changing = chance(g, 70);
     for (int i = 0; i < length; i++) {
         memset(&body[i], 0, sizeof body[i]);
         make_op(g, &body[i].op, own[below(g, streams)]);
         body[i].rule = changing && chance(g, 40) ? (enum rule)below(g, RULES) : SAME;
+    }
+    if (!g->threads && chance(g, 12)) { /* memory that comes and goes */
+        int at = below(g, length), buf = pick_buf(g);
+        body[at].op = (struct fz_op){.kind = FZ_alloc,
+                                     .thread = (uint8_t)g->thread,
+                                     .a = {buf, g->m.buf[buf].kind, words_of(g, buf)}};
+        body[at].rule = SAME;
     }
     if (length > 6 && chance(g, 30)) {
         int at = below(g, length - 4);
@@ -388,6 +412,8 @@ static void run_item(struct gen *g, struct item *item, int i, int mutations)
         }
     }
     struct fz_op op = at_iteration(item, i);
+    if (op.kind == FZ_alloc) /* in a loop: the slot's memory is freed first */
+        simple(g, FZ_free, op.a[0], 0, 0);
     emit(g, &op);
 }
 
@@ -501,6 +527,38 @@ static void own_graph(struct gen *g)
     }
 }
 
+/* The same ops again and again, partly inside a capture of the program's own. */
+static void repeated_capture(struct gen *g)
+{
+    struct fz_op body[8];
+    int graph = below(g, FZ_GRAPHS), stream = pick_stream(g), length = between(g, 2, 8);
+    int begin = below(g, length), end = between(g, begin, length), mode = below(g, 3);
+    int times = between(g, 4, 12), skip = below(g, 4);
+    if (g->m.graph[graph].live)
+        simple(g, FZ_ungraph, graph, 0, 0);
+    for (int i = 0; i < length; i++)
+        make_launch(g, memset(&body[i], 0, sizeof body[i]), stream);
+    for (int i = 0; i < times; i++) {
+        /* now and then without the capture, so that what is inside is known as work too */
+        bool captures = i % 4 != skip;
+        for (int k = 0; k <= length; k++) {
+            if (k == begin && captures)
+                simple(g, FZ_begin, stream, mode, 0);
+            if (k == end && captures) {
+                simple(g, FZ_end, stream, graph, 0);
+                simple(g, FZ_inst, graph, 0, 0);
+                simple(g, FZ_glaunch, graph, stream, 0);
+                simple(g, FZ_ungraph, graph, 0, 0);
+            }
+            body[k % length].thread = (uint8_t)g->thread;
+            if (k < length)
+                emit(g, &body[k]);
+        }
+        if (i & 1)
+            simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
+    }
+}
+
 static void collect(struct gen *g)
 {
     g->num_streams = g->num_bufs = g->num_events = 0;
@@ -519,7 +577,10 @@ static void collect(struct gen *g)
 static void upheaval(struct gen *g)
 {
     int slot;
-    switch (below(g, 9)) {
+    switch (below(g, 10)) {
+    case 9:
+        repeated_capture(g);
+        break;
     case 0: /* freed and allocated again: the same address, as a rule */
         slot = pick_buf(g);
         if (simple(g, FZ_free, slot, chance(g, 30), pick_stream(g)))
@@ -619,6 +680,7 @@ void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
     fz_model_start(&g->m);
     unsigned int threads = how->threads ? (unsigned int)between(g, 2, FZ_THREADS) : 1;
     g->odd_calls = (unsigned int)between(g, 0, 40);
+    g->threads = threads > 1;
     set_up(g);
     collect(g);
     while (p->count < g->target) {

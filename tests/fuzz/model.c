@@ -295,6 +295,17 @@ static enum fz_legal do_bad(const struct step *s)
     return FZ_OK;
 }
 
+static enum fz_legal do_stale(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream words how good */
+    if (s->m->capturing || a[1] < 1 || a[1] > FZ_MAX_WORDS || !in_range(a[2], 3) || !take_phase(s))
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, a[0], NULL, 0, -1);
+    if (r == FZ_OK)
+        host_knows_all(s); /* freeing waits */
+    return r;
+}
+
 static enum fz_legal do_fill(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream elem buf off width height value how */
@@ -619,6 +630,8 @@ static enum fz_legal judge(const struct step *s)
         return do_launch(s);
     case FZ_bad:
         return do_bad(s);
+    case FZ_stale:
+        return do_stale(s);
     case FZ_fill:
         return do_fill(s);
     case FZ_copy:
