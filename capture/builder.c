@@ -92,6 +92,13 @@ static void drop(void *context, struct ag_chunk *chunk)
 
 const struct ag_policy_hooks ag_stream_policy_hooks = {drop, NULL};
 
+void ag_builder_discard(struct ag_chunk *chunk)
+{
+    if (chunk->user)
+        drop(NULL, chunk);
+    ag_policy_built(chunk, false);
+}
+
 static void collect(void)
 {
     pthread_mutex_lock(&mutex);
@@ -162,6 +169,40 @@ static bool make_room(uint64_t bytes)
         collect();
     }
     return true;
+}
+
+/* ---- collectives ----------------------------------------------------------------------- */
+
+static _Atomic bool collectives; /* some stream has its mark set */
+
+void ag_builder_collective(struct ag_stream *s)
+{
+    atomic_store(&s->collective, true);
+    atomic_store(&collectives, true);
+}
+
+/* Whether no collective can be in flight. No lock is held. */
+static bool at_rest(void)
+{
+    size_t n;
+    bool rest = true;
+    if (!atomic_exchange(&collectives, false))
+        return true;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (!atomic_exchange(&streams[i]->collective, false))
+            continue;
+        bool entered = ag_context_enter(streams[i]);
+        if (AG_REAL(cuStreamQuery)(streams[i]->handle) == CUDA_ERROR_NOT_READY) {
+            atomic_store(&streams[i]->collective, true);
+            rest = false;
+        }
+        ag_context_leave(entered);
+    }
+    ag_streams_release(streams, n);
+    if (!rest)
+        atomic_store(&collectives, true);
+    return rest;
 }
 
 /* ---- building --------------------------------------------------------------------------- */
@@ -249,6 +290,15 @@ static void *builder(void *unused)
             busy = false;
             pthread_cond_broadcast(&idle);
         }
+        if (first && atomic_load(&collectives)) {
+            pthread_mutex_unlock(&mutex);
+            bool rest = at_rest();
+            if (!rest)
+                nanosleep(&(struct timespec){0, 1000000}, NULL);
+            pthread_mutex_lock(&mutex);
+            if (!rest)
+                continue;
+        }
         struct request *r = may_build() ? first : NULL;
         if (!r) {
             if (!garbage && !stopping)
@@ -295,7 +345,7 @@ static bool submit(struct request *r)
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
         pthread_mutex_lock(&mutex);
-        taken = may_build() && !busy;
+        taken = may_build() && !busy && !atomic_load(&collectives);
         busy |= taken;
         pthread_mutex_unlock(&mutex);
         if (!taken)

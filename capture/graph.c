@@ -5,6 +5,7 @@
  * driver call where the arguments are known, one more per changed node.
  */
 #include "capture/graph.h"
+#include "capture/clock.h"
 #include "capture/log.h"
 #include "capture/op.h"
 #include "capture/stats.h"
@@ -43,6 +44,7 @@ static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, c
 static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *v,
                    const uint8_t *bytes)
 {
+    uint64_t began = ag_clock_ns();
     for (uint32_t i = 0; i < g->count; i++) {
         if (!op_differs(&g->ops[i], bytes, v->bytes))
             continue;
@@ -53,6 +55,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
         s->updates++;
         ag_trace_update(s, g, i);
     }
+    s->update_ns += ag_clock_ns() - began;
     return true;
 }
 

@@ -73,6 +73,12 @@ void ag_build_forget_context(CUcontext ctx);
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk);
 /* Asks for one more variant with these arguments. Under the stream's lock. */
 void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+/* A chunk's graphs could not be launched or updated: they go, and are built anew after a while.
+ * Under the stream's lock, the chunk being in the caller's hands. */
+void ag_builder_discard(struct ag_chunk *chunk);
+/* A collective has been launched on `s`. Building allocates device memory, which may wait for the
+ * GPU, which waits for peers: nothing is built until the stream has come to rest. */
+void ag_builder_collective(struct ag_stream *s);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */
 void ag_builder_pause(void);

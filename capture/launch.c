@@ -71,13 +71,16 @@ static inline bool stage(struct ag_stream *s, const struct ag_shape *shape,
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
     struct ag_graphs *g = chunk->user;
+    s->update_ns = 0;
     if (ag_graphs_launch(s, g, s->bytes)) {
         g->last_used_ns = now;
         s->replayed_ops += chunk->count;
         s->num_deferred = 0;
         ag_deferring_ends(s);
-        ag_policy_submitted(&s->policy, ag_clock_ns());
+        /* an update is the price of an op, like the time between ops: it counts for the pace */
+        ag_policy_submitted(&s->policy, ag_clock_ns() - s->update_ns);
     } else {
+        ag_builder_discard(chunk);
         ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
         ag_flush(s, s->num_deferred);
     }
@@ -201,7 +204,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         shape = NULL;
     if (!shape || atomic_load_explicit(&shape->bad, memory_order_relaxed)) {
         ag_unlock(&s->lock);
-        ag_count(!strcmp(why, "collective kernel") ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+        bool collective = !strcmp(why, "collective kernel");
+        ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+        if (collective)
+            ag_builder_collective(s);
         ag_debug("flush", "op submitted at once: %s", why);
         ag_trace_passed(s, in, shape ? "a launch of this shape has failed" : why);
         return pass_through(s, in);

@@ -48,6 +48,7 @@ struct ag_stream {
 
     _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
     _Atomic uint32_t references;
+    _Atomic bool collective;    /* a collective may be in flight here */
     _Atomic uint32_t nap;       /* ops to pass without taking the lock */
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
@@ -67,6 +68,7 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
+    uint64_t update_ns; /* spent in node updates since the last chunk was submitted */
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
     struct ag_stream *next, *prev;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -192,10 +193,12 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
     struct ag_dump_chunk chunk = {AG_DUMP_MARK, type, (uint32_t)length, 0};
     if (fd < 0 || broken || (full && !last))
         return false;
-    if (!last && size + sizeof(chunk) + length + padding + LAST_ROOM > limit) {
+    if (last ? size + sizeof(chunk) + length + padding > limit
+             : size + sizeof(chunk) + length + padding + LAST_ROOM > limit) {
         full = true;
-        ag_say("AUTOGRAPH_TRACE: %s has reached AUTOGRAPH_TRACE_MB (%llu MiB); it ends here", path,
-               (unsigned long long)(limit >> 20));
+        if (!last)
+            ag_say("AUTOGRAPH_TRACE: %s has reached AUTOGRAPH_TRACE_MB (%llu MiB); it ends here",
+                   path, (unsigned long long)(limit >> 20));
         return false;
     }
     uint32_t crc = crc_add(~0u, &chunk.type, 8);
@@ -228,6 +231,9 @@ bool ag_dump_open(const char *pattern, uint64_t most)
                                     .pid = (uint32_t)getpid()};
     struct iovec part = {&header, sizeof(header)};
     limit = most;
+    struct rlimit size_limit; /* beyond it the process would be killed */
+    if (!getrlimit(RLIMIT_FSIZE, &size_limit) && size_limit.rlim_cur < limit)
+        limit = size_limit.rlim_cur;
     crc_start();
     return put(&part, 1);
 }
