@@ -177,6 +177,14 @@ static _Atomic bool collectives; /* some stream has its mark set */
 
 void ag_builder_collective(struct ag_stream *s)
 {
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    if (!s->behind_collective)
+        AG_REAL(cuEventCreate)(&s->behind_collective, CU_EVENT_DISABLE_TIMING);
+    if (s->behind_collective)
+        AG_REAL(cuEventRecord)(s->behind_collective, s->handle);
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
     atomic_store(&s->collective, true);
     atomic_store(&collectives, true);
 }
@@ -193,7 +201,7 @@ static bool at_rest(void)
         if (!atomic_exchange(&streams[i]->collective, false))
             continue;
         bool entered = ag_context_enter(streams[i]);
-        if (AG_REAL(cuStreamQuery)(streams[i]->handle) == CUDA_ERROR_NOT_READY) {
+        if (AG_REAL(cuEventQuery)(streams[i]->behind_collective) == CUDA_ERROR_NOT_READY) {
             atomic_store(&streams[i]->collective, true);
             rest = false;
         }
@@ -344,8 +352,9 @@ static bool submit(struct request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
+        bool rest = at_rest();
         pthread_mutex_lock(&mutex);
-        taken = may_build() && !busy && !atomic_load(&collectives);
+        taken = may_build() && !busy && rest;
         busy |= taken;
         pthread_mutex_unlock(&mutex);
         if (!taken)

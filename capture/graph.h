@@ -77,7 +77,8 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
  * Under the stream's lock, the chunk being in the caller's hands. */
 void ag_builder_discard(struct ag_chunk *chunk);
 /* A collective has been launched on `s`. Building allocates device memory, which may wait for the
- * GPU, which waits for peers: nothing is built until the stream has come to rest. */
+ * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
+ * lock. */
 void ag_builder_collective(struct ag_stream *s);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */

@@ -206,11 +206,12 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_unlock(&s->lock);
         bool collective = !strcmp(why, "collective kernel");
         ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
-        if (collective)
-            ag_builder_collective(s);
         ag_debug("flush", "op submitted at once: %s", why);
         ag_trace_passed(s, in, shape ? "a launch of this shape has failed" : why);
-        return pass_through(s, in);
+        CUresult r = pass_through(s, in);
+        if (collective)
+            ag_builder_collective(s);
+        return r;
     }
     s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
     ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);

@@ -57,8 +57,9 @@ struct ag_stream {
 
     struct ag_lock lock;
     bool dead;
-    bool open;        /* counted in ag_open_streams */
-    CUresult pending; /* error of deferred work, not reported yet */
+    bool open;                 /* counted in ag_open_streams */
+    CUevent behind_collective; /* recorded behind the last collective, NULL if there was none */
+    CUresult pending;          /* error of deferred work, not reported yet */
     struct ag_policy policy;
     struct ag_staged *staged;
     uint32_t num_staged, num_deferred, max_staged;
