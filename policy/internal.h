@@ -5,8 +5,12 @@
  *   plan.c     how a block is cut in chunks
  *   gate.c     whether replaying a block is faster than submitting it eagerly
  *   chain.c    which block follows which
- *   finder.c   the history ring, the period finder, the anchors that recognise a block by its last
- * ops follow.c   the state machine that ties them together: ag_policy_op() and ag_policy_boundary()
+ *   finder.c   the history ring, the period finder, the anchors that recognise a block
+ *   follow.c   stretches, following a block, changing from one to another: ag_policy_op()
+ *   observe.c  while nothing is followed: finding back, recognising, napping
+ *   period.c   loops without boundaries
+ *   learn.c    ends of parts and segments: ag_policy_boundary()
+ *   life.c     open, close, forget; the builder's answers
  */
 #ifndef AG_POLICY_INTERNAL_H
 #define AG_POLICY_INTERNAL_H
@@ -176,6 +180,32 @@ void ag_block_drop_all(struct ag_policy *p);
 void ag_block_free_retired(struct ag_policy *p);
 bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
+
+/* follow.c; `now` is the time of the op or boundary that is being looked at */
+static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed block */
+{
+    return (uint32_t)(p->next - p->state->block->keys);
+}
+void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_t now);
+void ag_follow_nothing(struct ag_policy *p);
+void ag_replan(struct ag_policy *p, uint64_t now);
+void ag_into_history(struct ag_policy_state *s, uint32_t upto);
+void ag_depart(struct ag_policy *p);
+void ag_chunk_failed(struct ag_chunk *chunk);
+
+/* observe.c */
+void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
+void ag_wake(struct ag_policy *p);
+void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
+
+/* period.c */
+bool ag_adopt_period(struct ag_policy *p, uint64_t now);
+void ag_end_period(struct ag_policy *p, uint64_t now);
+
+/* learn.c */
+void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now);
+void ag_visited(struct ag_policy *p, struct ag_block *block);
+struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block);
 
 /* plan.c */
 int ag_plan(struct ag_policy_state *s, struct ag_block *block);

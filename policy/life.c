@@ -1,0 +1,73 @@
+/* life.c - a policy is made, emptied and closed; the builder's answers. */
+#include "policy/internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ag_policy_defaults(struct ag_policy_config *config)
+{
+    *config = (struct ag_policy_config){.min_repeats = 2,
+                                        .min_ops = 1,
+                                        .max_chunk = 64,
+                                        .fixed_chunk = 0,
+                                        .gate = false,
+                                        .max_blocks = 512};
+}
+
+int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
+                   const struct ag_policy_hooks *hooks)
+{
+    struct ag_policy_state *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    memset(p, 0, sizeof(*p));
+    s->config = *config;
+    if (s->config.max_blocks > AG_SLOTS)
+        s->config.max_blocks = AG_SLOTS;
+    if (s->config.max_blocks < 16)
+        s->config.max_blocks = 16;
+    if (hooks)
+        s->hooks = *hooks;
+    s->idle = true;
+    s->pure = true;
+    p->state = s;
+    return 0;
+}
+
+void ag_policy_forget(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    ag_follow_nothing(p);
+    ag_block_drop_all(p);
+    ag_keys_clear(&s->part);
+    ag_finder_boundary(&s->finder);
+    s->segment_hash = s->segment_len = s->cuts = 0;
+    s->departed.serial = 0;
+    s->pure = s->idle = true;
+    s->rejoined = false;
+}
+
+void ag_policy_close(struct ag_policy *p)
+{
+    if (!p->state)
+        return;
+    ag_policy_forget(p);
+    free(p->state->part.data);
+    free(p->state);
+    p->state = NULL;
+}
+
+void ag_policy_built(struct ag_chunk *chunk, bool ok)
+{
+    if (!ok) {
+        uint8_t shift = chunk->retries < 8 ? chunk->retries++ : 8;
+        chunk->retry_at = chunk->block->visits + (16u << shift);
+    }
+    atomic_store_explicit(&chunk->state, ok ? AG_CHUNK_READY : AG_CHUNK_FAILED,
+                          memory_order_release);
+}
+
+void ag_policy_not_built(struct ag_chunk *chunk)
+{
+    atomic_store_explicit(&chunk->state, AG_CHUNK_NEW, memory_order_release);
+}

@@ -1,0 +1,140 @@
+/*
+ * observe.c - while no block is followed: finding back into the block that was left, recognising
+ * any block by its last ops, the host's pace, and naps where nothing repeats.
+ */
+#include "policy/internal.h"
+#include <string.h>
+
+enum {
+    AWAKE_OPS = 40960, /* without a repetition, before a nap: two of the longest blocks */
+    FIRST_NAP = 8192,  /* ops; every nap is twice as long as the one before ... */
+    LONGEST_NAP = 262144,
+    AWAKE_SHARE = 6,  /* ... and the observer then stays awake for one sixth of that */
+    LAUNCH_NS = 2500, /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
+};
+
+static void nap(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->block)
+        ag_depart(p);
+    s->sleep = s->sleep ? s->sleep * 2 : FIRST_NAP;
+    if (s->sleep > LONGEST_NAP)
+        s->sleep = LONGEST_NAP;
+    p->dormant = s->sleep;
+    p->counts.dormant += s->sleep;
+    s->slept = true;
+    uint32_t awake = s->sleep / AWAKE_SHARE;
+    s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
+}
+
+void ag_wake(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    s->slept = false;
+    p->dormant = 0;
+    ag_finder_boundary(&s->finder);
+    ag_keys_clear(&s->part);
+    s->part.overflow = true; /* what this segment held is not known */
+    s->segment_len = UINT32_MAX;
+    s->pure = false;
+    s->idle = false;
+    s->departed.serial = 0;
+    ag_follow_nothing(p);
+}
+
+void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
+{
+    if (ns > 100000)
+        return; /* not a gap between ops of one step */
+    uint32_t gap = (uint32_t)ns;
+    s->gap = s->gap ? s->gap + (int32_t)(gap - s->gap) / 8 : gap;
+}
+
+/* After a departure: the same block a little further on? */
+static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_block *b = ag_block_get(s, s->departed);
+    if (!b)
+        return false;
+    if (s->realign_left-- == 0) {
+        s->departed.serial = 0;
+        return false;
+    }
+    if (s->realign_run && s->realign < b->len && b->keys[s->realign] == key) {
+        s->realign++;
+        s->realign_run++;
+    } else {
+        uint32_t end = s->departed_at + AG_REALIGN_WINDOW;
+        s->realign_run = 0;
+        for (uint32_t i = s->departed_at; i < b->len && i < end; i++)
+            if (b->keys[i] == key) {
+                s->realign = i + 1;
+                s->realign_run = 1;
+                break;
+            }
+    }
+    if (s->realign_run < AG_REALIGN_RUN || s->realign >= b->len)
+        return false;
+    s->departed.serial = 0;
+    s->rejoined = true;
+    p->counts.resyncs++;
+    ag_follow(p, b, s->realign, now);
+    return true;
+}
+
+/* Any block by its last ops. */
+static bool recognise(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    uint32_t at;
+    struct ag_ref ref = ag_finder_recognise(&s->finder, &at);
+    struct ag_block *b = ag_block_get(s, ref);
+    if (!b || at >= b->len || at < AG_GRAM)
+        return false;
+    if (s->part.count < AG_GRAM && !s->part.overflow)
+        return false;
+    if (!s->part.overflow && memcmp(s->part.data + s->part.count - AG_GRAM, b->keys + at - AG_GRAM,
+                                    AG_GRAM * sizeof(ag_key)))
+        return false; /* the hashes are equal, the ops are not */
+    /* the beginning of a periodic block within this part ends what came before it */
+    if (b->periodic && !s->part.overflow && s->part.count >= at &&
+        !memcmp(s->part.data + s->part.count - at, b->keys, at * sizeof(ag_key))) {
+        uint64_t hash = 0;
+        s->part.count -= at;
+        for (uint32_t i = 0; i < s->part.count; i++)
+            hash = ag_hash_add(hash, s->part.data[i]);
+        s->part.hash = hash;
+        s->keep = b;
+        ag_end_part(p, NULL);
+        s->keep = NULL;
+        s->cuts++;
+    }
+    p->counts.resyncs++;
+    ag_follow(p, b, at, now);
+    if (s->pure)
+        s->from = 0;
+    else
+        s->rejoined = !b->periodic;
+    return true;
+}
+
+void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+{
+    struct ag_policy_state *s = p->state;
+    v->what = AG_DO_EAGER;
+    s->pure = false;
+    s->unproductive++;
+    ag_keys_push(&s->part, key);
+    ag_finder_push(&s->finder, key);
+    if (s->last_op && now > s->last_op) {
+        uint64_t apart = now - s->last_op, launch = p->launch_ns ? p->launch_ns : LAUNCH_NS;
+        ag_learn_gap(s, apart > launch + 100 ? apart - launch : 100);
+    }
+    s->last_op = now;
+    if (realign(p, key, now) || ag_adopt_period(p, now) || recognise(p, now))
+        return;
+    if (s->unproductive > AWAKE_OPS)
+        nap(p);
+}

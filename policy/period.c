@@ -1,0 +1,155 @@
+/* period.c - loops without boundaries: a period becomes a block that follows itself. */
+#include "policy/internal.h"
+#include <stdlib.h>
+
+enum {
+    MERGE_STREAK = 8, /* repetitions in a row before several are merged in one block */
+    MERGE_OPS = 64,   /* ops that a merged block may have */
+    SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
+};
+
+/* A block of `times` repetitions of the `period` ops at position `began` of the history. */
+static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t period, uint32_t times)
+{
+    struct ag_policy_state *s = p->state;
+    uint32_t len = period * times;
+    ag_key *keys = malloc(len * sizeof(*keys));
+    if (!keys)
+        return NULL;
+    for (uint32_t i = 0; i < len; i++)
+        keys[i] = s->finder.ring[(began + i % period) & (AG_RING - 1)];
+    uint64_t made = p->counts.blocks;
+    struct ag_block *block = ag_block_add(p, keys, len);
+    free(keys);
+    if (!block)
+        return NULL;
+    if (p->counts.blocks != made)
+        p->counts.periods++;
+    block->periodic = true;
+    if (times > 1)
+        block->shortest_period = period;
+    if (block->visits < s->config.min_repeats - 1) {
+        block->visits = s->config.min_repeats - 1;
+        ag_finder_anchor(&s->finder, block);
+    }
+    return block;
+}
+
+/* Repeating unit of a followed periodic block, 0 if it has not covered the last `period` ops. */
+static bool inside_known_period(const struct ag_policy_state *s, uint32_t period)
+{
+    const struct ag_block *b = s->block;
+    if (!b || !b->periodic)
+        return false;
+    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    return period % unit == 0 && (uint64_t)b->streak * b->len >= period;
+}
+
+/* A loop of this period was left a few ops ago and may go on. */
+static bool finding_back(struct ag_policy_state *s, uint32_t period)
+{
+    struct ag_block *b = ag_block_get(s, s->departed);
+    return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
+}
+
+/* Looks whether the history has just repeated a whole period; if so enters its block. All ops that
+ * were seen are in the history. */
+bool ag_adopt_period(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_finder *f = &s->finder;
+    uint32_t period = ag_finder_period(f);
+    if (s->block && s->finder.run < 2 * (uint64_t)period)
+        return false; /* what is followed already needs better evidence */
+    if (!period || inside_known_period(s, period) || finding_back(s, period))
+        return false;
+    uint64_t began = ag_finder_began(f, period);
+    uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
+    uint32_t at = (uint32_t)((f->end - began) % ((uint64_t)period * times));
+    struct ag_block *block = repeat(p, began, period, times);
+    if (!block)
+        return false;
+    if (s->block) { /* it has just ended, and is in the segment already */
+        s->block->streak = 0;
+        ag_follow_nothing(p);
+    }
+    /* what came before the loop is a part of its own */
+    if (!s->part.overflow && s->part.count) {
+        uint64_t inside = f->end - began;
+        if (inside < s->part.count) {
+            uint32_t before = s->part.count - (uint32_t)inside;
+            s->keep = block;
+            struct ag_block *head = ag_block_add(p, s->part.data, before);
+            if (head) {
+                ag_visited(p, head);
+                ag_chain_learn(s, AG_CHAIN_PART, head, head->id);
+            }
+            s->keep = NULL;
+        }
+    }
+    /* the ops since the loop began count for the segment, though not as a part */
+    s->segment_hash = ag_hash_join(s->segment_hash, s->part.hash, s->part.count);
+    s->segment_len += s->part.overflow ? UINT32_MAX : s->part.count;
+    ag_keys_clear(&s->part);
+    s->cuts++;
+    s->pure = false;
+    s->departed.serial = 0;
+    s->unproductive = 0;
+    ag_follow(p, block, at, now);
+    if (at == 0)
+        s->pure = true;
+    return true;
+}
+
+static void merge_repetitions(struct ag_policy *p, struct ag_block *b)
+{
+    struct ag_policy_state *s = p->state;
+    uint32_t times = MERGE_OPS / b->len;
+    if (b->unrolled || b->streak < MERGE_STREAK || times < 2)
+        return;
+    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    struct ag_block *merged = repeat(p, s->finder.end - b->len, b->len, times);
+    if (merged) {
+        merged->shortest_period = unit;
+        b->unrolled = merged;
+    }
+}
+
+/* A periodic block has been followed to its end: an artificial boundary. */
+void ag_end_period(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_block *b = s->block;
+    ag_into_history(s, b->len);
+    ag_measure(p, s->pure ? b : NULL, now);
+    s->looped += b->len;
+    if (s->pure) {
+        ag_end_part(p, b);
+    } else {
+        for (uint32_t i = s->from; i < b->len; i++)
+            ag_keys_push(&s->part, b->keys[i]);
+        s->segment_hash = ag_hash_join(s->segment_hash, s->part.hash, s->part.count);
+        s->segment_len += s->part.overflow ? UINT32_MAX : s->part.count;
+        ag_keys_clear(&s->part);
+        ag_chain_learn(s, AG_CHAIN_PART, NULL, b->id);
+        s->pure = true;
+        ag_visited(p, b);
+    }
+    b->streak++;
+    s->cuts++;
+    s->rejoined = false;
+    if (ag_adopt_period(p, now))
+        return;
+    merge_repetitions(p, b);
+    struct ag_block *next = NULL;
+    if (b->unrolled && b->streak >= MERGE_STREAK)
+        next = b->unrolled;
+    if (!next)
+        next = ag_chain_predict(s, AG_CHAIN_PART);
+    uint32_t streak = b->streak;
+    ag_follow(p, next ? next : b, 0, now);
+    if (s->block != b)
+        b->streak = 0;
+    else
+        b->streak = streak;
+}
