@@ -8,11 +8,11 @@
 #include "capture/capture.h"
 #include "capture/trace_file.h"
 #include "capture/lock.h"
+#include <execinfo.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
-#include <unwind.h>
 
 enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536, ALL_OF_FIRST = 256, THEN_ONE_IN = 16 };
 
@@ -101,22 +101,6 @@ void ag_trace_sites_define(void)
 
 /* ---- the launching thread's side -------------------------------------------------------- */
 
-struct walk {
-    uintptr_t frames[FRAMES];
-    unsigned int found, steps;
-};
-
-static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *argument)
-{
-    struct walk *w = argument;
-    uintptr_t pc = _Unwind_GetIP(context);
-    if (!pc || ++w->steps > MOST_STEPS)
-        return _URC_END_OF_STACK;
-    if (pc < own_start || pc >= own_end)
-        w->frames[w->found++] = pc;
-    return w->found == FRAMES ? _URC_END_OF_STACK : _URC_NO_REASON;
-}
-
 static struct site *find_or_make(const uintptr_t *frames)
 {
     struct site *s;
@@ -133,14 +117,22 @@ static struct site *find_or_make(const uintptr_t *frames)
 
 uint32_t ag_trace_site(void)
 {
-    struct walk w = {{0}, 0, 0};
+    uintptr_t frames[FRAMES] = {0};
+    void *addresses[MOST_STEPS];
+    unsigned int found = 0;
     if (met++ >= ALL_OF_FIRST && met % THEN_ONE_IN)
         return 0;
-    _Unwind_Backtrace(step, &w);
-    if (!w.found)
+    /* libc's own: it loads the unwinder when it is first called, so in no process without a dump */
+    int n = backtrace(addresses, MOST_STEPS);
+    for (int i = 0; i < n && found < FRAMES; i++) {
+        uintptr_t pc = (uintptr_t)addresses[i];
+        if (pc < own_start || pc >= own_end)
+            frames[found++] = pc;
+    }
+    if (!found)
         return 0;
     ag_lock(&lock);
-    struct site *s = find_or_make(w.frames);
+    struct site *s = find_or_make(frames);
     ag_unlock(&lock);
     return s ? s->id : 0;
 }
