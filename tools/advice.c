@@ -116,7 +116,12 @@ static void about_the_rest(const struct model *m, struct advice *a)
             "%llu graphs were put off because the memory budget was used up: raise "
             "AUTOGRAPH_MEMORY_MB.",
             (unsigned long long)m->builds_put_off);
-    if ((double)m->build_ns > m->saved_ns && m->builds)
+    if (m->launches && m->saved_ns < 0)
+        say(a,
+            "The graph launches took %.1f ms more on the host than eager launches would have: here "
+            "graphs gain at most on the GPU.",
+            -m->saved_ns / 1e6);
+    else if ((double)m->build_ns > m->saved_ns && m->builds)
         say(a,
             "Building took %.1f ms, more than the %.1f ms that were saved: the run is short, or "
             "its "

@@ -88,8 +88,8 @@ static void free_reasons(struct model_reasons *r)
 
 static struct model_bucket *bucket(struct model *m, uint64_t time)
 {
-    uint64_t span = m->last_ns - m->first_ns + 1;
-    double at = (double)(time - m->first_ns) / (double)span * MODEL_BUCKETS;
+    double span = (double)(m->last_ns - m->first_ns) + 1;
+    double at = (double)(time - m->first_ns) / span * MODEL_BUCKETS;
     int i = (int)at;
     return &m->buckets[i < MODEL_BUCKETS ? i : MODEL_BUCKETS - 1];
 }

@@ -150,7 +150,8 @@ static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thre
         n = l->count;
     for (uint32_t i = 0; i < n; i++)
         arrow(w, &l->held[i], thread, began);
-    slice(w, "held back", "autograph", 0, stream, l->held[0].time, to - l->held[0].time,
+    slice(w, "held back", "autograph", 0, stream, l->held[0].time,
+          to > l->held[0].time ? to - l->held[0].time : 0,
           json_pack("{si ss}", "launches", n, "submitted by", by));
     memmove(l->held, l->held + n, (l->count - n) * sizeof(*l->held));
     l->count -= n;

@@ -1,0 +1,39 @@
+# common.bash - what the suites of the command share. The paths come by environment from CMake; by hand:
+# bats tests/tools/report.bats with AG_BUILD naming the build folder.
+
+: "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}"
+: "${AG_BUILD:=$AG_SOURCE/build}"
+: "${AUTOGRAPH_COMMAND:=$AG_BUILD/tools/autograph}"
+: "${LIBAUTOGRAPH:=$AG_BUILD/preload/libautograph.so}"
+export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+# the reader's leaks are not what is tested, and the library is loaded into sanitized programs only
+export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+unset AUTOGRAPH AUTOGRAPH_STATS AUTOGRAPH_TRACE AUTOGRAPH_LOG AUTOGRAPH_LOG_FILE
+
+autograph() {
+    "$AUTOGRAPH_COMMAND" "$@"
+}
+
+example() { # NAME ARGS...
+    local name=$1
+    shift
+    "$AG_BUILD/examples/$name" "$@"
+}
+
+traced() { # DUMP NAME ARGS...: an example with a dump
+    local dump=$1 name=$2
+    shift 2
+    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE="$dump" AUTOGRAPH_BUILD="${AUTOGRAPH_BUILD:-inline}" \
+        "$AG_BUILD/examples/$name" "$@"
+}
+
+# Evaluates a Python expression over the JSON document on stdin, d; fails where it is not true.
+holds() {
+    python3 -c '
+import json, sys
+d = json.load(sys.stdin)
+v = eval(sys.argv[1])
+if not v:
+    print("not so:", sys.argv[1], "in", json.dumps(d)[:3000])
+    sys.exit(1)' "$1"
+}

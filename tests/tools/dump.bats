@@ -1,0 +1,226 @@
+#!/usr/bin/env bats
+# Dumps: what the library writes, what it refuses to write over, and what becomes of damage.
+
+load common.bash
+
+setup() {
+    dump=$BATS_TEST_TMPDIR/dump
+}
+
+@test "a dump holds every launch that the library counted" {
+    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline \
+        run "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
+    [ "$status" -eq 0 ]
+    counted=$(echo "$output" | sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p')
+    [ -n "$counted" ]
+    autograph report "$dump" -f json | holds "[(r['Count']) for r in d['launches']][0] == ${counted#* }"
+    autograph report "$dump" -f json |
+        holds "sum(r['Count'] for r in d['launches'] if 'graphs' in r['Launches']) == ${counted% *}"
+    autograph report "$dump" -f json |
+        holds "sum(r['Count'] for r in d['launches'][1:]) == d['launches'][0]['Count']"
+}
+
+@test "the summary names the dump and the next command" {
+    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 \
+        run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    [[ "$output" == *"autograph report $dump"* ]]
+}
+
+@test "tracing changes no result and no output" {
+    plain=$(LD_PRELOAD="$LIBAUTOGRAPH" "$AG_BUILD/examples/heat_driver" 2>&1 | grep -o 'checksum.*')
+    with=$(traced "$dump" heat_driver 2>&1 | grep -o 'checksum.*')
+    [ -n "$plain" ]
+    [ "$plain" = "$with" ]
+    [ "$(traced "$dump" heat_driver 2>&1 | wc -l)" -eq "$("$AG_BUILD/examples/heat_driver" 2>&1 | wc -l)" ]
+}
+
+@test "%p, %h and %e in the name" {
+    traced "$BATS_TEST_TMPDIR/%e.%h.%p.dump" loop_driver --steps=5 --reps=1
+    [ -s "$BATS_TEST_TMPDIR"/loop_driver."$(hostname)".[0-9]*.dump ]
+}
+
+@test "an old dump is replaced, anything else is left alone" {
+    traced "$dump" loop_driver --steps=200 --reps=2
+    traced "$dump" loop_driver --steps=5 --reps=1
+    autograph report "$dump" -f json | holds "d['launches'][0]['Count'] < 1000"
+    echo precious > "$dump.txt"
+    run traced "$dump.txt" loop_driver --steps=5 --reps=1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"autograph: AUTOGRAPH_TRACE: cannot write $dump.txt: it is there already, and not a dump; going on without"* ]]
+    [ "$(cat "$dump.txt")" = precious ]
+}
+
+@test "symbolic links are not followed: not as the file, not in a folder that others can write to" {
+    traced "$dump" loop_driver --steps=5 --reps=1
+    before=$(stat -c %Y.%s "$dump")
+    ln -s "$dump" "$dump.link"
+    run traced "$dump.link" loop_driver --steps=5 --reps=1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"cannot write $dump.link: it is a symbolic link"* ]]
+    mkdir -m 1777 "$BATS_TEST_TMPDIR/shared"
+    mkdir "$BATS_TEST_TMPDIR/mine"
+    ln -s ../mine "$BATS_TEST_TMPDIR/shared/in"
+    run traced "$BATS_TEST_TMPDIR/shared/in/dump" loop_driver --steps=5 --reps=1
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"a symbolic link in a folder that others can write to"* ]]
+    [ -z "$(ls "$BATS_TEST_TMPDIR/mine")" ]
+    ln -s mine "$BATS_TEST_TMPDIR/own" # nobody else could have put this one there
+    traced "$BATS_TEST_TMPDIR/own/dump" loop_driver --steps=5 --reps=1
+    [ -s "$BATS_TEST_TMPDIR/mine/dump" ]
+    [ "$before" = "$(stat -c %Y.%s "$dump")" ]
+}
+
+@test "a folder, a pipe, a second name, a path that is not there: one line, and the program goes on" {
+    mkdir "$dump.d"
+    mkfifo "$dump.fifo"
+    traced "$dump.one" loop_driver --steps=5 --reps=1
+    ln "$dump.one" "$dump.two"
+    for path in "$dump.d" "$dump.fifo" "$dump.two" "$BATS_TEST_TMPDIR/no/where"; do
+        run timeout 20 env LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE="$path" \
+            "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^autograph: ' <<<"$output")" -eq 1 ]
+        [[ "$output" == *"cannot write $path: "* ]]
+    done
+}
+
+@test "a full disk: one line, and what was written can be read" {
+    [ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+    mkdir "$dump.disk"
+    mount -t tmpfs -o size=256k tmpfs "$dump.disk" || skip "no mounting here"
+    run traced "$dump.disk/dump" loop_driver --steps=2000 --reps=2
+    cp "$dump.disk/dump" "$dump"
+    umount "$dump.disk"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^autograph: ' <<<"$output")" -eq 1 ]
+    [[ "$output" == *"No space left on device"* ]]
+    run autograph report "$dump"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"loop_driver"* ]]
+}
+
+@test "AUTOGRAPH_TRACE_MB bounds the file" {
+    AUTOGRAPH_TRACE_MB=1 run traced "$dump" loop_driver --steps=3000 --reps=2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"has reached AUTOGRAPH_TRACE_MB (1 MiB)"* ]]
+    [ "$(stat -c %s "$dump")" -le 1048576 ]
+    run autograph report "$dump"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"full (AUTOGRAPH_TRACE_MB)"* ]]
+}
+
+@test "a limit of the system on file sizes does not kill the program" {
+    run bash -c 'ulimit -f 64; LD_PRELOAD=$0 AUTOGRAPH_TRACE=$1 "$2" --steps=2000 --reps=1' \
+        "$LIBAUTOGRAPH" "$dump" "$AG_BUILD/examples/loop_driver"
+    [ "$status" -eq 0 ]
+    autograph report "$dump" > /dev/null
+}
+
+@test "a process that is killed leaves a dump that can be read" {
+    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+    for _ in $(seq 100); do
+        [ "$(stat -c %s "$dump" 2>/dev/null || echo 0)" -gt 200000 ] && break
+        sleep 0.05
+    done
+    kill -9 $!
+    wait $! || true
+    run autograph report "$dump"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"did not end orderly"* ]]
+    [[ "$output" == *"short_kernel"* ]]
+}
+
+@test "two processes do not write one dump" {
+    mkfifo "$dump.pace"
+    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=5 \
+        <"$dump.pace" >/dev/null 3>&- &
+    exec 8>"$dump.pace"
+    for _ in $(seq 100); do
+        [ -s "$dump" ] && break
+        sleep 0.05
+    done
+    run traced "$dump" loop_driver --steps=5 --reps=1
+    [ "$status" -eq 0 ]
+    echo "$output"
+    [[ "$output" == *"another process is writing it"* ]]
+    echo >&8
+    exec 8>&-
+    wait $!
+    autograph report "$dump" > /dev/null
+}
+
+@test "a dump cut at every byte, and with every byte damaged" {
+    hostile=$AG_BUILD/tests/tools/tools_hostile
+    [ -x "$hostile" ] || skip "not in this build"
+    traced "$dump" loop_driver --steps=6 --reps=1
+    run "$hostile" "$dump"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "every verb lives through damaged dumps" {
+    traced "$dump" heat_driver --reps=1 --most-steps=100
+    size=$(stat -c %s "$dump")
+    for at in 0 7 40 60 100 1000 $((size / 2)) $((size - 40)); do
+        cp "$dump" "$dump.bad"
+        printf '\xff\xff\xff' | dd of="$dump.bad" bs=1 seek="$at" conv=notrunc status=none
+        head -c "$at" "$dump" > "$dump.cut"
+        for verb in report timeline graphs html replay; do
+            for file in "$dump.bad" "$dump.cut"; do
+                run timeout 20 "$AUTOGRAPH_COMMAND" "$verb" "$file" -o "$dump.out"
+                [ "$status" -le 1 ]
+            done
+        done
+        run timeout 20 "$AUTOGRAPH_COMMAND" diff "$dump" "$dump.bad"
+        [ "$status" -le 1 ]
+    done
+}
+
+@test "a text that is not a dump is refused in one line" {
+    echo hello > "$dump"
+    for verb in report timeline graphs html replay; do
+        run autograph "$verb" "$dump"
+        [ "$status" -eq 1 ]
+        [ "$output" = "autograph: cannot read $dump: it is not a dump of libautograph" ]
+    done
+}
+
+@test "texts of a dump cannot speak to the terminal or to the browser" {
+    traced "$dump" loop_driver --steps=6 --reps=1
+    python3 - "$dump" <<'PY'
+import struct, sys, zlib
+b = open(sys.argv[1], "rb").read()
+evil = b"\x1b]0;owned\x07<script>alert(1)</script>"
+out, at = b[:48], 48
+while at < len(b):
+    mark, typ, n, crc = struct.unpack("<4s4sII", b[at:at + 16])
+    p = b[at + 16:at + 16 + n]
+    if typ == b"STRG" and p[8:] == b"short_kernel":
+        p = struct.pack("<II", struct.unpack("<I", p[:4])[0], len(evil)) + evil
+    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p
+    out += b"\0" * (-len(p) % 8)
+    at += 16 + (n + 7 & ~7)
+open(sys.argv[1], "wb").write(out)
+PY
+    autograph report "$dump" > "$dump.txt"
+    grep -q 'owned' "$dump.txt"
+    ! grep -q $'\x1b' "$dump.txt"
+    autograph html "$dump" > "$dump.html"
+    grep -q 'owned' "$dump.html"
+    ! grep -q '<script' "$dump.html"
+}
+
+@test "a traced launch costs under 100 ns more" {
+    cost=$AG_BUILD/tests/tools/tools_cost
+    export SIMCUDA_MODE=inline LD_PRELOAD=$LIBAUTOGRAPH
+    least=100000
+    for _ in 1 2 3; do # whoever else runs here makes it look dearer, never cheaper
+        plain=$("$cost") with=$(AUTOGRAPH_TRACE=$dump "$cost")
+        extra=$(python3 -c "print(int($with - $plain))")
+        [ "$extra" -lt "$least" ] && least=$extra
+    done
+    unset LD_PRELOAD
+    echo "least $least ns"
+    nm -D "$LIBAUTOGRAPH" | grep -q '__[at]san' && skip "a sanitized build says nothing about cost"
+    [ "$least" -lt 100 ]
+}

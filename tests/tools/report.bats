@@ -1,0 +1,214 @@
+#!/usr/bin/env bats
+# What the verbs make of dumps of two examples on the simulated driver.
+
+load common.bash
+
+setup_file() {
+    load common.bash
+    cd "$BATS_FILE_TMPDIR" || return 1
+    traced "$PWD/loop" loop_driver --steps=200 --reps=2
+    traced "$PWD/kernel" loop_driver --sync=kernel --steps=50 --reps=2
+    traced "$PWD/none" loop_driver --sync=none --steps=200 --reps=2
+    traced "$PWD/never" loop_driver --never-repeat --steps=50 --reps=2
+    traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
+    traced "$PWD/heat" heat_driver
+    AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+}
+
+@test "report: coverage, sequences and what ends them" {
+    autograph report loop -f json | holds "d['launches'][1]['Share (%)'] > 90"
+    autograph report loop -f json | holds "d['sequences'] and any('short_kernel' in r['Kernels'] for r in d['sequences'])"
+    autograph report loop -f json | holds "d['boundaries'][0]['Call'] == 'cuStreamSynchronize'"
+    autograph report heat -f json | holds "any('(heat_inner, heat_edge) x10' in r['Kernels'] for r in d['sequences'])"
+    autograph report heat -f json | holds "d['boundaries'][0]['Call'].startswith('cuMemcpyDtoH')"
+    autograph report heat -f json | holds "abs(d['boundaries'][0]['Launches between'] - 22) < 2"
+}
+
+@test "report: who makes the calls that end sequences" {
+    autograph report heat -f json | holds "d['boundaries'][0]['Made by'].endswith(' in heat_driver')"
+    autograph report heat -f json | holds "not d['boundaries'][0]['Made by'].startswith('+0x')"
+}
+
+@test "report: updated arguments are counted" {
+    autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] > 1"
+    autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"
+}
+
+@test "report: advice" {
+    autograph report kernel | grep -q 'cuStreamSynchronize comes after every 1.0 launches'
+    autograph report kernel | grep -q 'wait once for several of them'
+    ! autograph report loop | grep -q 'comes after every'
+    autograph report observed | grep -q 'only observed. `autograph replay observed`'
+}
+
+@test "report: text has titles, headings and ids" {
+    run autograph report loop
+    [ "$status" -eq 0 ]
+    [[ "$output" == *" ** Sequences, by the host time they saved (sequences):"* ]]
+    [[ "$output" == *"% of 8000 launches went as graphs"* || "$output" == *"launches went as graphs"* ]]
+}
+
+@test "report: --top" {
+    [ "$(autograph report heat -n 1 -f json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["sequences"]))')" -eq 1 ]
+}
+
+@test "tables as CSV and as JSON lines hold the same as JSON" {
+    autograph report heat -f json > t.json
+    autograph report heat -f csv > t.csv
+    autograph report heat -f jsonl > t.jsonl
+    python3 - <<'PY'
+import csv, json
+d = json.load(open("t.json"))
+lines = [json.loads(l) for l in open("t.jsonl")]
+assert len(lines) == sum(len(v) for v in d.values()), "rows"
+for l in lines:
+    t = l.pop("table")
+    assert l in d[t], (t, l)
+blocks = open("t.csv").read().split("\n\n")
+tables = [list(csv.reader(b.splitlines())) for b in blocks]
+assert len(tables) == len(d), (len(tables), len(d))
+for (name, rows), t in zip(d.items(), tables):
+    assert len(t) == len(rows) + 1, name
+    for r, cells in zip(rows, t[1:]):
+        assert list(r.keys()) == t[0], name
+        for v, c in zip(r.values(), cells):
+            assert (float(c) == v) if isinstance(v, (int, float)) else c == v, (name, v, c)
+PY
+}
+
+@test "timeline: events as the trace viewers want them" {
+    autograph timeline heat -o t.json
+    python3 - <<'PY'
+import json
+t = json.load(open("t.json"))
+e = t["traceEvents"]
+ops = [x for x in e if x["ph"] == "X" and x["name"] in ("cuLaunchKernel", "cuMemsetAsync")]
+graphs = [x for x in e if x["ph"] == "X" and x["name"] == "cuGraphLaunch"]
+starts = {x["id"]: x for x in e if x["ph"] == "s"}
+ends = {x["id"]: x for x in e if x["ph"] == "f"}
+held = [x for x in e if x["name"] == "held back"]
+assert len(ops) > 40000 and len(graphs) > 1000
+assert all("ts" in x and x["dur"] >= 0 and x["ts"] >= 0 and "pid" in x and "tid" in x for x in e if x["ph"] == "X")
+seen = [x["args"]["correlation"] for x in e if x["ph"] == "X" and "correlation" in x["args"]]
+assert len(seen) == len(set(seen)), "correlations are unique"
+assert starts.keys() == ends.keys() and starts
+assert sum(x["args"]["launches"] for x in graphs) == len(starts), "an arrow for each launch of a graph"
+by_id = {x["args"]["correlation"]: x for x in ops}
+slices = {(x["ts"], x["tid"]) for x in graphs}
+for i, s in starts.items():
+    assert by_id[i]["ts"] == s["ts"] and by_id[i]["tid"] == s["tid"], "an arrow begins at its launch"
+    assert ends[i]["ts"] >= s["ts"]
+    assert (ends[i]["ts"], ends[i]["tid"]) in slices, "and ends at a graph launch"
+assert sum(x["args"]["launches"] for x in held) == len(starts)
+assert all(x["cat"] == "cuda_driver" and "stream" in x["args"] for x in ops + graphs)
+assert t["schemaVersion"] == 1
+PY
+}
+
+@test "timeline: flushes bear their reasons" {
+    # the last launches of an unfinished period are flushed at the end of the program
+    autograph report none -f json > none.json
+    autograph timeline none -o none.t.json
+    python3 - <<'PY'
+import json
+why = {r["Reason"]: r["Times"] for r in json.load(open("none.json"))["flushes"]}
+e = json.load(open("none.t.json"))["traceEvents"]
+got = {}
+for x in e:
+    if x["name"].startswith("flush: "):
+        got[x["args"]["reason"]] = got.get(x["args"]["reason"], 0) + 1
+assert got == why, (got, why)
+PY
+}
+
+@test "timeline: compressed" {
+    autograph timeline loop -o t1.json
+    autograph timeline loop -o t1.json.gz
+    zcat t1.json.gz | cmp - t1.json
+}
+
+@test "graphs: Graphviz takes them, updated nodes are marked" {
+    autograph graphs changing > g.dot
+    grep -q 'updated [0-9]* times' g.dot
+    ! autograph graphs loop -n 1 | grep -q 'updated [0-9]* times'
+    command -v dot >/dev/null || skip "dot is not installed"
+    dot -Tsvg g.dot > g.svg
+    autograph graphs changing -o own.svg
+    python3 -c 'import xml.dom.minidom as x; assert "short_kernel" in x.parse("own.svg").toxml()'
+    autograph graphs changing -g 1 | grep -c subgraph | grep -qx 1
+    run autograph graphs changing -g 999999
+    [ "$status" -eq 1 ]
+}
+
+@test "html: one page that asks for nothing else" {
+    autograph html heat -o page.html
+    ! grep -Eiq '(src|href)=|@import|url\(|<script' page.html
+    grep -q 'prefers-color-scheme:dark' page.html
+    grep -q 'name="viewport" content="width=device-width' page.html
+    python3 - <<'PY'
+from html.parser import HTMLParser
+void = {"meta", "br", "link", "img"}
+class P(HTMLParser):
+    stack, tags = [], {}
+    def handle_starttag(self, tag, attrs):
+        self.tags[tag] = self.tags.get(tag, 0) + 1
+        if tag not in void:
+            self.stack.append(tag)
+    def handle_endtag(self, tag):
+        assert self.stack.pop() == tag, (tag, self.getpos())
+p = P()
+p.feed(open("page.html").read())
+assert not p.stack and p.tags["table"] >= 3 and p.tags["svg"] >= 2 and p.tags["rect"] > 60, p.tags
+PY
+}
+
+@test "html: a browser draws it, narrow and dark, without a line on its console" {
+    browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) ||
+        skip "no Chromium is installed"
+    autograph html heat -o page.html
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$BATS_TEST_TMPDIR/profile" \
+        --force-dark-mode --window-size=390,844 --screenshot="$PWD/page.png" --enable-logging=stderr \
+        "file://$PWD/page.html" 2> browser.log
+    ! grep -q 'CONSOLE' browser.log
+    [ "$(stat -c %s page.png)" -gt 10000 ]
+    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$BATS_TEST_TMPDIR/profile" \
+        --dump-dom "file://$PWD/page.html" 2>/dev/null | grep -q 'heat_inner'
+}
+
+@test "diff: the same twice, and a program that lost its repetition" {
+    autograph diff loop loop | grep -q 'Coverage is the same'
+    autograph diff loop loop --fail >/dev/null
+    autograph diff loop never | grep -q 'Coverage fell'
+    run autograph diff loop never --fail
+    [ "$status" -eq 1 ]
+    autograph diff never loop --fail | grep -q 'Coverage rose'
+    autograph diff loop heat -f json | holds "any('heat_inner' in r['Kernel'] and r['Launches before'] == 0 for r in d['kernels'])"
+}
+
+@test "replay: what an observed run would have gained" {
+    autograph report observed -f json | holds "d['launches'][1]['Count'] == 0"
+    autograph replay observed -f json | holds "d['replay'][1]['Share (%)'] > 80"
+    autograph replay never -f json | holds "d['replay'][1]['Share (%)'] < 20"
+    all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["Count"])')
+    autograph replay observed -f json | holds "d['replay'][0]['Count'] == $all"
+    autograph replay observed --chunk=4 -f json | holds "d['replay'][1]['Count'] >= 3.9 * d['replay'][5]['Count']"
+}
+
+@test "wrong calls are told apart from failures" {
+    run autograph report
+    [ "$status" -eq 2 ]
+    run autograph report loop -f xml
+    [ "$status" -eq 2 ]
+    run autograph report nothing-there
+    [ "$status" -eq 1 ]
+    [ "$output" = "autograph: cannot read nothing-there: No such file or directory" ]
+    run autograph report loop -o /nowhere/x
+    [ "$status" -eq 1 ]
+    for verb in run report timeline graphs html diff replay top env doctor; do
+        autograph "$verb" --help | grep -q "Usage: autograph $verb"
+    done
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# Running programs, live figures, variables, and the doctor.
+
+bats_require_minimum_version 1.5.0
+load common.bash
+
+@test "the program's output, status and signals are its own" {
+    run autograph -q sh -c 'echo out; exit 7'
+    [ "$status" -eq 7 ]
+    [ "$output" = out ]
+    run autograph -q sh -c 'kill -USR1 $$'
+    [ "$status" -eq $((128 + $(kill -l USR1))) ]
+    [ "$(echo input | autograph -q cat)" = input ]
+    run autograph run -q sh -c 'echo "$#" "$@"' name --help -q
+    [ "$output" = "2 --help -q" ]
+}
+
+@test "a program that is not there, or is none" {
+    run -127 autograph nothing-there
+    [ "$output" = "autograph: cannot run nothing-there: No such file or directory" ]
+    : > "$BATS_TEST_TMPDIR/empty"
+    run autograph "$BATS_TEST_TMPDIR/empty"
+    [ "$status" -eq 126 ]
+}
+
+@test "LD_PRELOAD is added to, once" {
+    run autograph -q sh -c 'echo "$LD_PRELOAD"'
+    [[ "$output" == /*/libautograph.so ]]
+    own=$output
+    LD_PRELOAD=libc.so.6 run autograph -q sh -c 'echo "$LD_PRELOAD"'
+    [ "$output" = "libc.so.6:$own" ]
+    run autograph -q "$AUTOGRAPH_COMMAND" -q sh -c 'echo "$LD_PRELOAD"'
+    [ "$output" = "$own" ]
+}
+
+@test "options set variables" {
+    run autograph -t 'x.%p' -e MAX_DEFER_US=50 -e AUTOGRAPH_CHUNK=4 env
+    [[ "$output" == *"AUTOGRAPH_TRACE=x.%p"* ]]
+    [[ "$output" == *"AUTOGRAPH_MAX_DEFER_US=50"* ]]
+    [[ "$output" == *"AUTOGRAPH_CHUNK=4"* ]]
+    [[ "$output" == *"AUTOGRAPH_STATS=1"* ]]
+    run autograph -e nonsense env
+    [ "$status" -eq 2 ]
+    run autograph --library=/nowhere.so env
+    [ "$status" -eq 1 ]
+}
+
+@test "a program is run, with a summary at the end" {
+    run autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"check=ok"* ]]
+    [[ "$output" == *"autograph: replayed "* ]]
+}
+
+@test "--observe: says what would be gained, ends as the program, leaves nothing behind" {
+    TMPDIR=$BATS_TEST_TMPDIR run autograph --observe "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"under --observe"* ]]
+    [[ "$output" == *"replayed by graphs"* ]]
+    [ -z "$(ls "$BATS_TEST_TMPDIR")" ]
+    TMPDIR=$BATS_TEST_TMPDIR run autograph --observe sh -c 'exit 5'
+    [ "$status" -eq 5 ]
+    [[ "$output" == *"no CUDA launch was seen"* ]]
+    TMPDIR=$BATS_TEST_TMPDIR run autograph --observe sh -c 'kill -TERM $$'
+    [ "$status" -eq 143 ]
+}
+
+@test "top: live figures of a running program" {
+    LD_PRELOAD="$LIBAUTOGRAPH" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+    sleep 0.5
+    run autograph top $! -n 3 -d 0.1 -f jsonl
+    kill -9 $!
+    wait $! || true
+    [ "$status" -eq 0 ]
+    echo "$output"
+    python3 - "$output" <<'PY'
+import json, sys
+rows = [json.loads(l) for l in sys.argv[1].splitlines()]
+totals = [r["Total"] for r in rows if r["What"] == "launches"]
+assert len(totals) == 3 and totals[0] > 0 and totals == sorted(totals) and totals[2] > totals[0], totals
+carried = [r["Total"] for r in rows if r["What"] == "replayed by graphs"]
+assert carried[2] > 0.9 * totals[2], (carried, totals)
+assert [r["Each second"] for r in rows if r["What"] == "launches"][2] > 1000
+PY
+}
+
+@test "top: processes without the library" {
+    run autograph top $$
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"does not run under libautograph"* ]]
+    run autograph top 999999999
+    [ "$status" -eq 1 ]
+    run autograph top me
+    [ "$status" -eq 2 ]
+}
+
+@test "top: nothing is left of a process, and a program that closes its files goes on" {
+    before=$(ls /dev/shm | wc -l)
+    LD_PRELOAD="$LIBAUTOGRAPH" run bash -c '"$0" --steps=5 --reps=1' "$AG_BUILD/examples/loop_driver"
+    [ "$status" -eq 0 ]
+    [ "$(ls /dev/shm | wc -l)" -eq "$before" ]
+}
+
+@test "env: every variable of the library's table" {
+    autograph env -f json > "$BATS_TEST_TMPDIR/env.json"
+    grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
+    python3 -c 'import json,sys; [print(r["Variable"]) for r in json.load(sys.stdin)["variables"]]' \
+        < "$BATS_TEST_TMPDIR/env.json" | sort | diff - "$BATS_TEST_TMPDIR/table"
+    AUTOGRAPH_CHUNK=8 autograph env -f json |
+        holds "[r for r in d['variables'] if r['Variable'] == 'AUTOGRAPH_CHUNK'][0]['Value'] == '8'"
+}
+
+@test "env: says what is wrong with the environment" {
+    AUTOGRAPH_CHUNK=many run autograph env
+    [[ "$output" == *"AUTOGRAPH_CHUNK=many is not one of 0..1024"* ]]
+    AUTOGRAPH_CHUNKS=8 run autograph env
+    [[ "$output" == *"did you mean AUTOGRAPH_CHUNK?"* ]]
+}
+
+finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
+    local what=$1 state=$2
+    shift 2
+    autograph doctor "$@" -f json > "$BATS_TEST_TMPDIR/doctor.json" || true
+    holds "any(r['What'] == '$what' and r['State'] == '$state' for r in d['findings'])" \
+        < "$BATS_TEST_TMPDIR/doctor.json"
+}
+
+@test "doctor: a machine and a program that are fit" {
+    run autograph doctor "$AG_BUILD/examples/loop_driver"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    finding driver ok
+    finding GPU ok
+    finding effect ok "$AG_BUILD/examples/loop_driver"
+}
+
+@test "doctor: no driver, no GPU, an old driver" {
+    LD_LIBRARY_PATH='' run autograph doctor
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"no CUDA driver"* ]]
+    SIMCUDA_DEVICES=0 finding driver BAD
+    SIMCUDA_VERSION=12030 finding driver BAD
+    grep -q 'CUDA 12.3: too old' "$BATS_TEST_TMPDIR/doctor.json"
+}
+
+@test "doctor: programs that the loader does not take the library into" {
+    cd "$BATS_TEST_TMPDIR"
+    echo 'int main(void) { return 0; }' > p.c
+    "${CC:-cc}" p.c -o dynamic
+    finding linking ok ./dynamic
+    "${CC:-cc}" -static p.c -o static
+    finding linking BAD ./static
+    cp dynamic suid
+    chmod u+s suid
+    finding setuid BAD ./suid
+    printf '#!/usr/bin/env python3\n' > script
+    chmod +x script
+    finding script note ./script
+    echo text > text
+    finding kind BAD ./text
+    finding program BAD ./nothing
+    run autograph doctor ./static
+    [ "$status" -eq 1 ]
+}
+
+@test "doctor: settings that leave nothing to gain" {
+    AUTOGRAPH=0 finding AUTOGRAPH BAD
+    CUDA_LAUNCH_BLOCKING=1 finding CUDA_LAUNCH_BLOCKING note
+    finding library BAD --library=/nowhere.so
+}

@@ -1,0 +1,50 @@
+# Bash completion of autograph.
+_autograph() {
+    local verbs="run report timeline graphs html diff replay top env doctor"
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=run options i
+    case ${COMP_WORDS[1]-} in
+    run | report | timeline | graphs | html | diff | replay | top | env | doctor) verb=${COMP_WORDS[1]} ;;
+    esac
+    # behind the program that is run, what is completed is that program's
+    if [[ $verb == run ]]; then
+        for ((i = 1; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+            run) [[ $i -eq 1 ]] || break ;;
+            -t | -e) ((i++)) ;;
+            -*) ;;
+            *) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
+            esac
+        done
+    fi
+    case $prev in
+    -f | --format)
+        COMPREPLY=($(compgen -W "text csv json jsonl" -- "$cur"))
+        return
+        ;;
+    -o | --output | -t | --trace | --library)
+        COMPREPLY=($(compgen -f -- "$cur"))
+        return
+        ;;
+    esac
+    case $verb in
+    run) options="--observe --trace --quiet --set --library" ;;
+    report) options="--top --format --output" ;;
+    graphs) options="--graph --top --output" ;;
+    diff) options="--top --fail --format --output" ;;
+    replay) options="--min-repeats --min-ops --max-chunk --chunk --format --output" ;;
+    top) options="--interval --count --format" ;;
+    doctor) options="--library --format --output" ;;
+    timeline | html) options="--output" ;;
+    env) options="--format --output" ;;
+    esac
+    if [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
+    elif [[ $verb == top ]]; then
+        COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
+    elif [[ $verb == run || $verb == doctor ]]; then
+        COMPREPLY=($([[ $COMP_CWORD -eq 1 ]] && compgen -W "$verbs" -- "$cur") $(compgen -c -- "$cur"))
+    else
+        COMPREPLY=($(compgen -f -- "$cur"))
+    fi
+}
+complete -o filenames -F _autograph autograph

@@ -1,0 +1,21 @@
+# What goes into a package: `cpack -G DEB` in the build folder makes one.
+install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/man/autograph.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/completion/autograph.bash
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME autograph)
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libautograph RENAME copyright)
+
+set(CPACK_PACKAGE_NAME libautograph)
+set(CPACK_PACKAGE_CONTACT "the libautograph authors")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs the repeating launches of unmodified CUDA programs as CUDA Graphs")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS graphviz)
+find_program(AG_SHLIBDEPS dpkg-shlibdeps)
+if(AG_SHLIBDEPS)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+else()
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6, libjansson4, libstdc++6, zlib1g")
+endif()
+include(CPack)
