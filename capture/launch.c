@@ -170,14 +170,13 @@ static inline void open_segment(struct ag_stream *s)
 
 /* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
 enum { TIMED_LAUNCHES = 8 }; /* one in so many is timed */
-static CUresult call_timed(struct ag_stream *s, const struct ag_incoming *in)
+static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
 {
-    if (s->eager_ops % TIMED_LAUNCHES && !ag_trace_on())
+    if (!timed)
         return ag_op_call(in);
     uint64_t began = ag_clock_ns();
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
-    ag_trace_call(s, in, began, r);
     if (ns < 50000) {
         uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
         mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
@@ -219,8 +218,9 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     bool eager = act(s, shape, in, &v, now);
     update_nap(s);
     CUresult pending = take_pending(s, CUDA_SUCCESS);
+    bool timed = s->eager_ops % TIMED_LAUNCHES == 0;
     ag_unlock(&s->lock);
-    CUresult r = eager ? call_timed(s, in) : CUDA_SUCCESS;
+    CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(shape, r);
     return pending;
@@ -317,10 +317,11 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     }
     bool eager = act(s, shape, &in, &v, now);
     CUresult r = take_pending(s, CUDA_SUCCESS);
+    bool timed = s->eager_ops % TIMED_LAUNCHES == 0;
     ag_unlock(&s->lock);
     if (!eager)
         return r;
-    CUresult real = call_timed(s, &in);
+    CUresult real = call_eagerly(s, &in, timed);
     if (__builtin_expect(real != CUDA_SUCCESS, 0))
         return refused(shape, real);
     return r;
