@@ -222,8 +222,9 @@ void fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
     crew.results = calloc(p->count + 1, sizeof *crew.results);
     if (!crew.results)
         abort();
-    MUST(
-        cuMemHostAlloc((void **)&h.flags, FZ_THREADS * sizeof *h.flags, CU_MEMHOSTALLOC_DEVICEMAP));
+    MUST(cuMemHostAlloc((void **)&h.flags, 2 * FZ_THREADS * sizeof *h.flags,
+                        CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(h.flags, 0, 2 * FZ_THREADS * sizeof *h.flags);
     MUST(cuStreamGetId(NULL, &id));
     fz_note_stream(&h, id, 0, -1);
     cuSimLogClear();

@@ -53,7 +53,7 @@ struct fz_handles {
         unsigned int nodes;
         int buf;
     } graph[FZ_GRAPHS];
-    uint32_t *flags; /* mapped, one a thread */
+    uint32_t *flags; /* mapped: one a thread for `flag`, one a thread for `gate` */
     struct {
         CUcontext ctx;
         CUmodule module;

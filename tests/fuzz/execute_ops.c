@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* cuda.h declares few of the per-thread default stream's entry points. */
 #define PTSZ(name) extern __typeof__(name) name##_ptsz
@@ -34,6 +35,7 @@ PTSZ(cuEventRecordWithFlags);
 PTSZ(cuLaunchHostFunc);
 PTSZ(cuStreamAddCallback);
 PTSZ(cuGraphLaunch);
+PTSZ(cuStreamWaitValue32_v2);
 #define PTDS(name) extern __typeof__(name) name##_ptds
 PTDS(cuMemsetD8_v2);
 PTDS(cuMemsetD16_v2);
@@ -575,6 +577,25 @@ static void run_flag(const struct run *r)
     observe(r, &seen, 1);
 }
 
+/* The stream waits for a word that the host writes only when all has been launched: nobody may wait
+ * for the stream in between. */
+static void run_gate(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* stream buf module n k */
+    uint32_t *flag = r->h->flags + FZ_THREADS + r->op->thread;
+    uint32_t value = __atomic_load_n(flag, __ATOMIC_ACQUIRE) + 1;
+    check(r, ON(a[0], cuStreamWaitValue32_v2, handle(r, a[0]), (CUdeviceptr)(uintptr_t)flag, value,
+                CU_STREAM_WAIT_VALUE_GEQ));
+    for (int i = 0; i < a[3]; i++) {
+        struct arguments g;
+        g.x = address(r, a[1], 0);
+        g.k = (uint64_t)(a[4] + i);
+        make_arguments(&g, FZ_MIX);
+        launch(r, a[0], r->h->module[a[2]].function[FZ_MIX], FZ_PARAMS, 0, &g);
+    }
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
 /* ---- captures and graphs ---------------------------------------------------------------- */
 
 static void node_params(const struct run *r, int module, int graph, uint64_t *x, uint64_t *k,
@@ -866,6 +887,12 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_flag:
         run_flag(r);
+        break;
+    case FZ_gate:
+        run_gate(r);
+        break;
+    case FZ_pause:
+        usleep((unsigned int)a[0]);
         break;
     case FZ_begin:
         check(r, cuStreamBeginCapture_v2(h->stream[a[0]], (CUstreamCaptureMode)a[1]));

@@ -78,6 +78,7 @@ static int stream_of(const struct fz_op *op)
     case FZ_host:
     case FZ_wait:
     case FZ_flag:
+    case FZ_gate:
         return op->a[0];
     case FZ_record:
     case FZ_glaunch:
@@ -264,6 +265,13 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
                        : stream;
         break;
     case 14:
+        if (chance(g, 20)) {
+            op->kind = FZ_gate;
+            memcpy(op->a,
+                   (int32_t[]){stream, buf, pick_module(g), between(g, 1, 12), below(g, 100)},
+                   5 * sizeof op->a[0]);
+            break;
+        }
         op->kind = FZ_misc;
         op->a[0] = below(g, FZ_MISCS);
         op->a[1] = pick_module(g);
@@ -382,6 +390,9 @@ static int make_body(struct gen *g, struct item *body, int length, int streams)
                                      .a = {buf, g->m.buf[buf].kind, words_of(g, buf)}};
         body[at].rule = SAME;
     }
+    if (length > 1 && chance(g, 8))
+        body[below(g, length)].op = (struct fz_op){
+            .kind = FZ_pause, .thread = (uint8_t)g->thread, .a = {chance(g, 70) ? 30 : 600}};
     if (length > 6 && chance(g, 30)) {
         int at = below(g, length - 4);
         body[at].inner_length = between(g, 1, 3);

@@ -467,6 +467,15 @@ static enum fz_legal do_flag(const struct step *s)
     return r;
 }
 
+static enum fz_legal do_gate(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream buf module n k */
+    if (s->m->capturing || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
+        !in_range(a[3], 33))
+        return FZ_ILLEGAL;
+    return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
+}
+
 /* ---- captures and graphs: in phases of one thread --------------------------------------- */
 
 static enum fz_legal do_begin(const struct step *s)
@@ -656,6 +665,10 @@ static enum fz_legal judge(const struct step *s)
         return do_host(s);
     case FZ_flag:
         return do_flag(s);
+    case FZ_gate:
+        return do_gate(s);
+    case FZ_pause:
+        return in_range(a[0], 5000) ? FZ_OK : FZ_ILLEGAL;
     case FZ_begin:
         return do_begin(s);
     case FZ_end:
