@@ -14,8 +14,10 @@
 #include "policy/internal.h"
 
 enum {
-    MIN_FAILS = 4,    /* before a chunk that fails often is let cool down */
-    COOL_VISITS = 64, /* of its block */
+    MIN_FAILS = 4,        /* before a chunk that fails often is let cool down */
+    COOL_VISITS = 64,     /* of its block */
+    FIRST_RETRY = 16,     /* visits until a failed build is tried again; then twice as many ... */
+    MOST_RETRY_SHIFT = 8, /* ... and so on, so often */
 };
 
 uint32_t ag_policy_deferred(const struct ag_policy *p)
@@ -40,8 +42,13 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
             return AG_DO_EAGER;
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
+        if (!chunk->retry_at) { /* not noticed before */
+            chunk->retry_at = b->visits + (FIRST_RETRY << chunk->retries);
+            chunk->retries += chunk->retries < MOST_RETRY_SHIFT;
+        }
         if (b->visits < chunk->retry_at)
             return AG_DO_EAGER;
+        chunk->retry_at = 0;
         atomic_store_explicit(&chunk->state, AG_CHUNK_NEW, memory_order_relaxed);
         return AG_DO_STAGE;
     case AG_CHUNK_NEW:
@@ -160,8 +167,14 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
     if (s->retired)
         ag_block_free_retired(p);
     s->idle = false;
-    if (p->doing != AG_DO_EAGER) {
-        struct ag_chunk *chunk = &b->chunks[s->chunk];
+    struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
+    if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
+        /* its graph failed at the launch before this one */
+        v->flush = chunk->count - 1;
+        v->what = AG_DO_EAGER;
+        v->fresh = false;
+        ag_chunk_failed(chunk);
+    } else if (chunk) {
         v->done = chunk;
         if (p->doing == AG_DO_DEFER) {
             ag_chunk_publish(s, chunk);

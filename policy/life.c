@@ -59,10 +59,7 @@ void ag_policy_close(struct ag_policy *p)
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)
 {
-    if (!ok) {
-        uint8_t shift = chunk->retries < 8 ? chunk->retries++ : 8;
-        chunk->retry_at = chunk->block->visits + (16u << shift);
-    }
+    /* nothing else of the chunk may be touched: its stream may be following it at this moment */
     atomic_store_explicit(&chunk->state, ok ? AG_CHUNK_READY : AG_CHUNK_FAILED,
                           memory_order_release);
 }

@@ -46,7 +46,8 @@ struct ag_chunk {
     uint32_t count; /* number of ops, at least 1 */
     _Atomic uint8_t state;
     uint8_t retries;     /* failed builds so far */
-    uint32_t retry_at;   /* visit count of the block at which a failed build is tried again */
+    uint32_t retry_at;   /* visit count of the block at which a failed build is tried again; 0: the
+                            failure was not noticed yet */
     uint32_t hits;       /* times launched ... */
     uint32_t fails;      /* ... and times flushed instead, since last judged */
     uint32_t cold_until; /* no deferral before this many visits of the block */
@@ -181,7 +182,10 @@ uint32_t ag_policy_deferred(const struct ag_policy *p);
  * to flush by graph rather than op by op. */
 struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n);
 
-/* The builder's answer for a chunk that was handed out with AG_DO_STAGE. Any thread. */
+/* The builder's answer for a chunk that was handed out with AG_DO_STAGE. Any thread: only the state
+ * is written, so chunk->user must hold the graphs before. `ok` false also for a ready chunk whose
+ * graph could not be launched, by the stream's own thread, when it has freed chunk->user and set it
+ * to NULL: the chunk is built again after a while. */
 void ag_policy_built(struct ag_chunk *chunk, bool ok);
 /* The caller declines to build now (budget, capture active): the chunk is staged again later. */
 void ag_policy_not_built(struct ag_chunk *chunk);

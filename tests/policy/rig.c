@@ -176,6 +176,14 @@ static void done(struct rig *r, const struct ag_verdict *v)
     assert_int_not_equal(v->what, AG_DO_EAGER);
     if (v->what == AG_DO_DEFER) {
         assert_int_equal(chunk->count, r->num_deferred);
+        assert_int_equal(chunk->state, AG_CHUNK_READY);
+        if (r->launch_fail_percent && rig_random(&r->seed) % 100 < r->launch_fail_percent) {
+            drop(r, chunk);
+            ag_policy_built(chunk, false);
+            flush(r, r->num_deferred);
+            r->staging = false;
+            return;
+        }
         launch(r, chunk, r->deferred);
         r->replayed += chunk->count;
         r->num_deferred = 0;

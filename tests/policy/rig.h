@@ -29,6 +29,7 @@ struct rig {
     /* what the builder does */
     uint32_t build_delay; /* ops until a build is answered; 0: at once */
     uint32_t fail_percent, decline_percent;
+    uint32_t launch_fail_percent; /* of launches */
 
     /* deferred and staged ops */
     ag_key deferred[AG_MAX_BLOCK_OPS], staged[AG_MAX_BLOCK_OPS];

@@ -49,6 +49,49 @@ static void test_some_builds_fail(void **state)
     rig_close(r);
 }
 
+/* Graphs that cannot be launched any more are given up and built again later; in a loop of one
+ * chunk the next turn has begun by then. */
+static void test_launches_fail(void **state)
+{
+    (void)state;
+    for (uint32_t kind = 0; kind < 3; kind++) {
+        struct rig *r = rig_open(NULL);
+        steps(r, 20, 30);
+        loop(r, 200, 10);
+        r->launch_fail_percent = kind == 2 ? 100 : 20;
+        for (int i = 0; i < 100; i++) {
+            if (kind != 1)
+                steps(r, 20, 30);
+            if (kind != 0)
+                loop(r, 20, 10);
+        }
+        assert_true(r->covered + r->flushed > 0);
+        r->launch_fail_percent = 0;
+        steps(r, 5000, 30);
+        loop(r, 5000, 10);
+        rig_mark(r);
+        loop(r, 100, 10);
+        steps(r, 100, 30);
+        rig_at_least(rig_replayed(r), 98);
+        rig_close(r);
+    }
+}
+
+/* The answer for a chunk comes from another thread: it may change the state and nothing else. */
+static void test_answer_writes_the_state_only(void **state)
+{
+    (void)state;
+    struct ag_block block = {.visits = 5};
+    struct ag_chunk chunk = {.block = &block, .count = 4, .state = AG_CHUNK_BUILDING}, before;
+    for (int ok = 0; ok < 2; ok++) {
+        memcpy(&before, &chunk, sizeof(chunk));
+        ag_policy_built(&chunk, ok);
+        assert_int_equal(chunk.state, ok ? AG_CHUNK_READY : AG_CHUNK_FAILED);
+        before.state = chunk.state;
+        assert_memory_equal(&before, &chunk, sizeof(chunk));
+    }
+}
+
 /* The watchdog strikes now and then. */
 static void test_breaks(void **state)
 {
@@ -219,10 +262,16 @@ static void test_thresholds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failed_builds), cmocka_unit_test(test_some_builds_fail),
-        cmocka_unit_test(test_breaks),        cmocka_unit_test(test_constant_breaks),
-        cmocka_unit_test(test_forget),        cmocka_unit_test(test_drop_graphs),
-        cmocka_unit_test(test_each),          cmocka_unit_test(test_fixed_chunk),
+        cmocka_unit_test(test_failed_builds),
+        cmocka_unit_test(test_some_builds_fail),
+        cmocka_unit_test(test_breaks),
+        cmocka_unit_test(test_constant_breaks),
+        cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_drop_graphs),
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_launches_fail),
+        cmocka_unit_test(test_answer_writes_the_state_only),
+        cmocka_unit_test(test_fixed_chunk),
         cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

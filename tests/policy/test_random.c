@@ -134,6 +134,8 @@ static void run_program(uint64_t seed)
         g.rig->fail_percent = below(&g, 100);
     if (below(&g, 4) == 0)
         g.rig->decline_percent = below(&g, 100 - g.rig->fail_percent);
+    if (below(&g, 4) == 0)
+        g.rig->launch_fail_percent = below(&g, 30);
     g.trouble = below(&g, 2) ? 0 : 10 + below(&g, 300);
     for (uint32_t i = 0; g.rig->ops < OPS && g.visits < 4 * OPS; i++)
         walk(&g, i % 3, 0);
