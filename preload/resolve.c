@@ -11,6 +11,7 @@
 #include "capture/capture.h"
 #include "capture/options.h"
 #include "preload/attached.h"
+#include "preload/bypass.h"
 #include "preload/dlsym.h"
 #include "preload/object.h"
 #include "preload/process.h"
@@ -109,6 +110,7 @@ static bool resolve_locked(const char *path)
     ag_options_read();
     const char *why = reason_to_observe();
     ag_capture_start(why != NULL, why);
+    ag_bypass_report();
     /* Nothing that ran here may be heard of by the program's dlerror(). */
     dlerror();
     atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);

@@ -33,7 +33,7 @@ under() {
 
 @test "first look-ups from several threads; more unknown entry points than stubs" {
   for round in 1 2 3 4 5; do
-    LD_PRELOAD="$library" "$bin/preload_test_threads"
+    LD_PRELOAD="$library" timeout 20 "$bin/preload_test_threads"
   done
 }
 
@@ -118,6 +118,17 @@ finish" ]
   : > "$told"
   AUTOGRAPH_FORCE=1 CUDA_INJECTION64_PATH=/nowhere run under "$bin/preload_bound" hook
   [ "$(head -1 "$told")" = "start replay" ]
+}
+
+@test "what goes past the library is said: RTLD_DEEPBIND, dlmopen" {
+  under "$bin/preload_past" plain
+  [ "$(grep -c '^log' "$told")" -eq 0 ]
+  under "$bin/preload_past" deepbind
+  grep -q "^log start .*libpreload_next.so was loaded with RTLD_DEEPBIND" "$told"
+  [ "$(grep -c '^log' "$told")" -eq 1 ]
+  : > "$told"
+  under "$bin/preload_past" namespace
+  grep -q "^log start a namespace was opened with dlmopen" "$told"
 }
 
 @test "processes without CUDA: no output, no thread, no libcuda" {
