@@ -80,7 +80,7 @@ static void read_layout(struct ag_function *f)
         return; /* INVALID_VALUE: no such parameter, that is, none at all */
     param_info_fn info = param_info_of(f);
     uint32_t capacity = 0, staged = 0;
-    while (info(f->func, f->num_params, &offset, &size) == CUDA_SUCCESS) {
+    while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
         if (f->num_params == capacity) {
             capacity = capacity ? capacity * 2 : 8;
             struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
@@ -91,6 +91,8 @@ static void read_layout(struct ag_function *f)
         f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
         staged += (uint32_t)size;
     }
+    if (r != CUDA_ERROR_INVALID_VALUE)
+        return; /* not the end of the list: what is behind would be missing in every launch */
     f->staged_bytes = (staged + 7) & ~7u;
     f->usable = true;
 }
