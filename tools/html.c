@@ -207,19 +207,18 @@ static void sequences(const struct model *m, FILE *out)
     char names[2048];
     begin_table(
         out, "sequences", "Sequences, by the host time they saved",
-        "Saved ms|Launches|Length|Graphs|Launches a graph|Updates a launch|Stream|<Kernels");
+        "Saved ms|<Kernels|Launches|Length|Graphs|Launches a graph|Updates a launch|Stream");
     uint32_t n = m->num_sequences < MOST_ROWS ? m->num_sequences : MOST_ROWS;
     for (uint32_t i = 0; i < n; i++) {
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
         sequence_names(m, s, names, sizeof(names));
-        fprintf(out,
-                "<tr><td>%.2f</td><td>%llu</td><td>%u</td><td>%u</td><td>%.1f</td><td>%.2f</"
-                "td><td>%u</td>",
-                s->saved_ns / 1e6, (unsigned long long)s->carried, s->length, s->num_graphs,
-                (double)s->carried / launches, (double)s->updates / launches, s->stream);
+        fprintf(out, "<tr><td>%.2f</td>", s->saved_ns / 1e6);
         cell(out, names);
-        fputs("</tr>\n", out);
+        fprintf(out,
+                "<td>%llu</td><td>%u</td><td>%u</td><td>%.1f</td><td>%.2f</td><td>%u</td></tr>\n",
+                (unsigned long long)s->carried, s->length, s->num_graphs,
+                (double)s->carried / launches, (double)s->updates / launches, s->stream);
     }
     end_table(out, n, m->num_sequences);
 }
@@ -329,7 +328,7 @@ static void reasons(const struct model *m, FILE *out)
                 "<tr><td>%llu</td><td>%.2f %%</td><td></td><td class=\"l wrap\">%s</td></tr>\n",
                 (unsigned long long)m->done[rest[i].done], share(m->done[rest[i].done], m->ops),
                 rest[i].what);
-    end_table(out, n, n + 3);
+    end_table(out, n + 3, n + 3);
 }
 
 static void boundaries(const struct model *m, FILE *out)

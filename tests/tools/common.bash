@@ -5,9 +5,8 @@
 : "${AG_BUILD:=$AG_SOURCE/build}"
 : "${AUTOGRAPH_COMMAND:=$AG_BUILD/tools/autograph}"
 : "${LIBAUTOGRAPH:=$AG_BUILD/preload/libautograph.so}"
+PRELOAD=${AG_RUNTIME:+$AG_RUNTIME:}$LIBAUTOGRAPH # a sanitizer's runtime wants to be first
 export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-# the reader's leaks are not what is tested, and the library is loaded into sanitized programs only
-export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 unset AUTOGRAPH AUTOGRAPH_STATS AUTOGRAPH_TRACE AUTOGRAPH_LOG AUTOGRAPH_LOG_FILE
 
 autograph() {
@@ -23,7 +22,7 @@ example() { # NAME ARGS...
 traced() { # DUMP NAME ARGS...: an example with a dump
     local dump=$1 name=$2
     shift 2
-    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE="$dump" AUTOGRAPH_BUILD="${AUTOGRAPH_BUILD:-inline}" \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$dump" AUTOGRAPH_BUILD="${AUTOGRAPH_BUILD:-inline}" \
         "$AG_BUILD/examples/$name" "$@"
 }
 

@@ -8,7 +8,7 @@ setup() {
 }
 
 @test "a dump holds every launch that the library counted" {
-    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline \
         run "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
     [ "$status" -eq 0 ]
     counted=$(echo "$output" | sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p')
@@ -21,13 +21,13 @@ setup() {
 }
 
 @test "the summary names the dump and the next command" {
-    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 \
         run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     [[ "$output" == *"autograph report $dump"* ]]
 }
 
 @test "tracing changes no result and no output" {
-    plain=$(LD_PRELOAD="$LIBAUTOGRAPH" "$AG_BUILD/examples/heat_driver" 2>&1 | grep -o 'checksum.*')
+    plain=$(LD_PRELOAD="$PRELOAD" "$AG_BUILD/examples/heat_driver" 2>&1 | grep -o 'checksum.*')
     with=$(traced "$dump" heat_driver 2>&1 | grep -o 'checksum.*')
     [ -n "$plain" ]
     [ "$plain" = "$with" ]
@@ -76,7 +76,7 @@ setup() {
     traced "$dump.one" loop_driver --steps=5 --reps=1
     ln "$dump.one" "$dump.two"
     for path in "$dump.d" "$dump.fifo" "$dump.two" "$BATS_TEST_TMPDIR/no/where"; do
-        run timeout 20 env LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE="$path" \
+        run timeout 20 env LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$path" \
             "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
         [ "$status" -eq 0 ]
         [ "$(grep -c '^autograph: ' <<<"$output")" -eq 1 ]
@@ -111,13 +111,13 @@ setup() {
 
 @test "a limit of the system on file sizes does not kill the program" {
     run bash -c 'ulimit -f 64; LD_PRELOAD=$0 AUTOGRAPH_TRACE=$1 "$2" --steps=2000 --reps=1' \
-        "$LIBAUTOGRAPH" "$dump" "$AG_BUILD/examples/loop_driver"
+        "$PRELOAD" "$dump" "$AG_BUILD/examples/loop_driver"
     [ "$status" -eq 0 ]
     autograph report "$dump" > /dev/null
 }
 
 @test "a process that is killed leaves a dump that can be read" {
-    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
     for _ in $(seq 100); do
         [ "$(stat -c %s "$dump" 2>/dev/null || echo 0)" -gt 200000 ] && break
         sleep 0.05
@@ -132,7 +132,7 @@ setup() {
 
 @test "two processes do not write one dump" {
     mkfifo "$dump.pace"
-    LD_PRELOAD="$LIBAUTOGRAPH" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=5 \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=5 \
         <"$dump.pace" >/dev/null 3>&- &
     exec 8>"$dump.pace"
     for _ in $(seq 100); do
@@ -212,7 +212,7 @@ PY
 
 @test "a traced launch costs under 100 ns more" {
     cost=$AG_BUILD/tests/tools/tools_cost
-    export SIMCUDA_MODE=inline LD_PRELOAD=$LIBAUTOGRAPH
+    export SIMCUDA_MODE=inline LD_PRELOAD=$PRELOAD
     least=100000
     for _ in 1 2 3; do # whoever else runs here makes it look dearer, never cheaper
         plain=$("$cost") with=$(AUTOGRAPH_TRACE=$dump "$cost")

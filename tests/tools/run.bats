@@ -66,7 +66,7 @@ load common.bash
 }
 
 @test "top: live figures of a running program" {
-    LD_PRELOAD="$LIBAUTOGRAPH" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+    LD_PRELOAD="$PRELOAD" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
     sleep 0.5
     run autograph top $! -n 3 -d 0.1 -f jsonl
     kill -9 $!
@@ -96,7 +96,7 @@ PY
 
 @test "top: nothing is left of a process, and a program that closes its files goes on" {
     before=$(ls /dev/shm | wc -l)
-    LD_PRELOAD="$LIBAUTOGRAPH" run bash -c '"$0" --steps=5 --reps=1' "$AG_BUILD/examples/loop_driver"
+    LD_PRELOAD="$PRELOAD" run bash -c '"$0" --steps=5 --reps=1' "$AG_BUILD/examples/loop_driver"
     [ "$status" -eq 0 ]
     [ "$(ls /dev/shm | wc -l)" -eq "$before" ]
 }
