@@ -61,3 +61,13 @@ CUfunction driver_kernel(CUmodule module, const char *name)
     CHECK(cuModuleGetFunction(&function, module, name));
     return function;
 }
+
+double driver_cycles_per_us(void)
+{
+    int khz;
+    if (dlsym(RTLD_DEFAULT, "cuSimRegisterKernel")) {
+        return 1e3; /* kernels there count nanoseconds */
+    }
+    CHECK(cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device));
+    return khz * 1e-3;
+}

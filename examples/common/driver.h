@@ -32,6 +32,9 @@ void driver_stop(void);
 /* Loads NAME.fatbin, or `on_cpu` where the driver is the simulated one. */
 CUmodule driver_load(const char *name, const struct driver_cpu_kernel *on_cpu);
 
+/* Cycles of the GPU's clock, as clock64() counts them, in a microsecond at full speed. */
+double driver_cycles_per_us(void);
+
 /* A kernel of a module. */
 CUfunction driver_kernel(CUmodule module, const char *name);
 

@@ -6,20 +6,80 @@
 struct loop {
     loop_options options;
     cudaStream_t stream;
+    cudaStream_t side; // with fork
+    cudaEvent_t forked, joined;
+    cudaEvent_t begun, ended; // with timing
     unsigned int *data;
+    unsigned int *filled; // with memsets
+    long long busy_cycles;
     cudaGraphExec_t step_graph;
     uint32_t steps_done;
 };
 
+static void launch(loop *l, cudaStream_t stream, unsigned int *data, int size, int k)
+{
+    const loop_options &o = l->options;
+    loop_launch at = loop_launch_at(&o, l->steps_done, k);
+    if (o.memsets) {
+        CHECK(cudaMemsetAsync(l->filled, at.add & 0xff, LOOP_FILLED * sizeof *data, stream));
+        filled_kernel<<<at.grid, at.block, 0, stream>>>(data, at.mul, l->filled, size, LOOP_FILLED);
+    } else if (o.gpu_us) {
+        busy_kernel<<<at.grid, at.block, 0, stream>>>(data, at.mul, at.add, size, l->busy_cycles);
+    } else {
+        short_kernel<<<at.grid, at.block, 0, stream>>>(data, at.mul, at.add, size);
+    }
+    if (o.sync == LOOP_SYNC_KERNEL) {
+        CHECK(cudaStreamSynchronize(stream));
+    }
+}
+
+// Two streams with a half each, between the first kernel and the end of the step.
+static void launch_sides(loop *l)
+{
+    int size = l->options.size / 2;
+    CHECK(cudaEventRecord(l->forked, l->stream));
+    CHECK(cudaStreamWaitEvent(l->side, l->forked, 0));
+    for (int k = 1; k < l->options.kernels; k++) {
+        launch(l, l->stream, l->data, size, k);
+        launch(l, l->side, l->data + size, size, k);
+    }
+    CHECK(cudaEventRecord(l->joined, l->side));
+    CHECK(cudaStreamWaitEvent(l->stream, l->joined, 0));
+}
+
 static void launch_step(loop *l)
 {
+    if (l->options.fork) {
+        launch(l, l->stream, l->data, l->options.size, 0);
+        launch_sides(l);
+        return;
+    }
     for (int k = 0; k < l->options.kernels; k++) {
-        loop_launch launch = loop_launch_at(&l->options, l->steps_done, k);
-        short_kernel<<<launch.grid, launch.block, 0, l->stream>>>(l->data, launch.mul, launch.add,
-                                                                  l->options.size);
-        if (l->options.sync == LOOP_SYNC_KERNEL) {
-            CHECK(cudaStreamSynchronize(l->stream));
-        }
+        launch(l, l->stream, l->data, l->options.size, k);
+    }
+}
+
+static void submit_step(loop *l)
+{
+    if (l->options.graph) {
+        CHECK(cudaGraphLaunch(l->step_graph, l->stream));
+    } else {
+        launch_step(l);
+    }
+}
+
+// A step between two events. Their distance has to be a time, whichever way the step was submitted.
+static void timed_step(loop *l)
+{
+    float ms = -1.0f;
+    CHECK(cudaEventRecord(l->begun, l->stream));
+    submit_step(l);
+    CHECK(cudaEventRecord(l->ended, l->stream));
+    CHECK(cudaStreamSynchronize(l->stream));
+    CHECK(cudaEventElapsedTime(&ms, l->begun, l->ended));
+    if (!(ms > 0.0f)) {
+        fprintf(stderr, "loop: a step took %g ms by its events\n", (double)ms);
+        exit(1);
     }
 }
 
@@ -27,19 +87,19 @@ static double repetition(void *arg)
 {
     loop *l = static_cast<loop *>(arg);
     for (int step = 0; step < l->options.steps; step++) {
-        if (l->options.graph) {
-            CHECK(cudaGraphLaunch(l->step_graph, l->stream));
+        if (l->options.timing) {
+            timed_step(l);
         } else {
-            launch_step(l);
-        }
-        if (l->options.sync == LOOP_SYNC_STEP) {
-            CHECK(cudaStreamSynchronize(l->stream));
+            submit_step(l);
+            if (l->options.sync == LOOP_SYNC_STEP) {
+                CHECK(cudaStreamSynchronize(l->stream));
+            }
         }
         l->steps_done++;
     }
     CHECK(cudaGetLastError());
     CHECK(cudaStreamSynchronize(l->stream));
-    return static_cast<double>(l->options.steps) * l->options.kernels;
+    return static_cast<double>(l->options.steps) * loop_ops(&l->options);
 }
 
 static void capture_step(loop *l)
@@ -64,6 +124,19 @@ int main(int argc, char **argv)
     if (!l.options.legacy_stream) {
         CHECK(cudaStreamCreate(&l.stream));
     }
+    if (l.options.gpu_us) {
+        int khz;
+        CHECK(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
+        l.busy_cycles = l.options.gpu_us * (khz / 1000ll);
+    }
+    if (l.options.fork) {
+        CHECK(cudaStreamCreate(&l.side));
+    }
+    CHECK(cudaEventCreateWithFlags(&l.forked, cudaEventDisableTiming));
+    CHECK(cudaEventCreateWithFlags(&l.joined, cudaEventDisableTiming));
+    CHECK(cudaEventCreate(&l.begun));
+    CHECK(cudaEventCreate(&l.ended));
+    CHECK(cudaMalloc(&l.filled, LOOP_FILLED * sizeof *l.filled));
     CHECK(cudaMalloc(&l.data, bytes));
     CHECK(cudaMemcpy(l.data, host, bytes, cudaMemcpyHostToDevice));
     if (l.options.graph) {
@@ -77,6 +150,14 @@ int main(int argc, char **argv)
         CHECK(cudaGraphExecDestroy(l.step_graph));
     }
     CHECK(cudaFree(l.data));
+    CHECK(cudaFree(l.filled));
+    CHECK(cudaEventDestroy(l.forked));
+    CHECK(cudaEventDestroy(l.joined));
+    CHECK(cudaEventDestroy(l.begun));
+    CHECK(cudaEventDestroy(l.ended));
+    if (l.side) {
+        CHECK(cudaStreamDestroy(l.side));
+    }
     if (l.stream) {
         CHECK(cudaStreamDestroy(l.stream));
     }

@@ -7,6 +7,13 @@
  * Every launch maps each element x to mul * x + add modulo 2^32, with an odd mul: no launch can be
  * lost, doubled or take another's place without changing the final memory. A row of such maps is
  * again such a map, so that the CPU can check any number of launches exactly and at once.
+ *
+ * Variants of the step:
+ *   memsets  each kernel takes `add` from LOOP_FILLED words that a memset before it filled;
+ *   fork     the first kernel maps everything; then two streams map a half each, tied to it and to
+ *            the next step by events;
+ *   timing   an event before and one after each step, and the time between them is asked for;
+ *   gpu_us   each kernel keeps the GPU busy for so many microseconds.
  */
 #ifndef LOOP_H
 #define LOOP_H
@@ -17,6 +24,8 @@
 extern "C" {
 #endif
 
+#define LOOP_FILLED 64
+
 enum loop_sync { LOOP_SYNC_KERNEL, LOOP_SYNC_STEP, LOOP_SYNC_NONE };
 
 struct loop_options {
@@ -26,9 +35,13 @@ struct loop_options {
     bool changing;     /* other arguments in every step */
     bool never_repeat; /* other grids and arguments in every step, without any period */
     bool legacy_stream;
-    int size; /* elements of 4 bytes */
+    bool memsets;
+    bool fork;
+    bool timing;
+    int gpu_us; /* 0: as short as the work is */
+    int size;   /* elements of 4 bytes */
     int steps;
-    int kernels; /* launches a step */
+    int kernels; /* maps of each element a step */
 };
 
 struct loop_launch {
@@ -44,6 +57,9 @@ struct loop_options loop_parse(int argc, char **argv);
 /* Launch `kernel` of step `step`; steps are counted over all repetitions. */
 struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t step,
                                   uint32_t kernel);
+
+/* Operations that a step submits, memsets included. */
+int loop_ops(const struct loop_options *options);
 
 /* The memory before the first launch. The caller frees it. */
 uint32_t *loop_initial(const struct loop_options *options);

@@ -16,6 +16,10 @@ static const char usage[] =
     "  --changing               other arguments in every step\n"
     "  --never-repeat           other grids and arguments in every step, without any period\n"
     "  --stream=own|legacy      the stream of all launches (own)\n"
+    "  --memsets                a memset before each kernel, which reads what it filled\n"
+    "  --fork                   after the first kernel, two streams with a half of the data each\n"
+    "  --timing                 events around each step, and the time between them\n"
+    "  --gpu-us=N               kernels that keep the GPU busy for N microseconds\n"
     "  --size=N                 elements of 4 bytes (512: one block)\n"
     "  --kernels=N --steps=N    launches a step, steps a repetition (20, 1000)\n"
     "  --reps=N                 measured repetitions (7)\n"
@@ -35,6 +39,8 @@ struct loop_options loop_parse(int argc, char **argv)
         {"stream", required_argument, NULL, 'm'},  {"size", required_argument, NULL, 'n'},
         {"kernels", required_argument, NULL, 'k'}, {"steps", required_argument, NULL, 't'},
         {"reps", required_argument, NULL, 'r'},    {"paced", no_argument, NULL, 'p'},
+        {"memsets", no_argument, NULL, 'f'},       {"fork", no_argument, NULL, 'o'},
+        {"timing", no_argument, NULL, 'e'},        {"gpu-us", required_argument, NULL, 'u'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     struct loop_options o = {.pace = {.repetitions = 7},
                              .sync = LOOP_SYNC_STEP,
@@ -82,6 +88,18 @@ struct loop_options loop_parse(int argc, char **argv)
         case 'r':
             o.pace.repetitions = (int)ex_number("--reps", optarg, 1);
             break;
+        case 'f':
+            o.memsets = true;
+            break;
+        case 'o':
+            o.fork = true;
+            break;
+        case 'e':
+            o.timing = true;
+            break;
+        case 'u':
+            o.gpu_us = (int)ex_number("--gpu-us", optarg, 1);
+            break;
         case 'p':
             o.pace.paced = true;
             break;
@@ -98,6 +116,18 @@ struct loop_options loop_parse(int argc, char **argv)
     if (o.graph &&
         (o.changing || o.never_repeat || o.legacy_stream || o.sync == LOOP_SYNC_KERNEL)) {
         fail("--graph goes with --sync=step and --sync=none only, on a stream of its own");
+    }
+    if (o.fork && (o.legacy_stream || o.memsets || o.sync == LOOP_SYNC_KERNEL)) {
+        fail("--fork goes with --sync=step and --sync=none only, on streams of its own");
+    }
+    if (o.fork && o.size % 2) {
+        fail("--fork needs an even --size");
+    }
+    if (o.timing && o.sync != LOOP_SYNC_STEP) {
+        fail("--timing goes with --sync=step only");
+    }
+    if (o.memsets && o.gpu_us) {
+        fail("--memsets and --gpu-us do not go together");
     }
     return o;
 }
@@ -118,7 +148,19 @@ struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t s
         launch.block = 32 * (1 + (random >> 8) % 16);
         launch.add = random;
     }
+    if (options->memsets) {
+        /* All bytes alike: the runtime's memset knows no other pattern. */
+        launch.add = 0x01010101u * (launch.add & 0xff);
+    }
     return launch;
+}
+
+int loop_ops(const struct loop_options *options)
+{
+    if (options->memsets) {
+        return 2 * options->kernels;
+    }
+    return options->fork ? 2 * options->kernels - 1 : options->kernels;
 }
 
 uint32_t *loop_initial(const struct loop_options *options)
@@ -158,11 +200,13 @@ int loop_result(const struct loop_options *options, const char *binding, double 
                 uint32_t steps, const uint32_t *data)
 {
     static const char *const sync_names[] = {"sync-kernel", "sync-step", "no-sync"};
-    char variant[96];
-    snprintf(variant, sizeof variant, "%s%s%s%s%s", sync_names[options->sync],
+    char variant[160];
+    snprintf(variant, sizeof variant, "%s%s%s%s%s%s%s%s%s", sync_names[options->sync],
              options->graph ? "-graph" : "", options->changing ? "-changing" : "",
              options->never_repeat ? "-never-repeat" : "",
-             options->legacy_stream ? "-legacy-stream" : "");
+             options->legacy_stream ? "-legacy-stream" : "", options->memsets ? "-memsets" : "",
+             options->fork ? "-fork" : "", options->timing ? "-timing" : "",
+             options->gpu_us ? "-busy" : "");
     return ex_result("loop", binding, variant, us_per_launch,
                      ex_checksum(data, (size_t)options->size * sizeof *data),
                      loop_correct(options, steps, data));

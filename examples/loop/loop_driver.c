@@ -2,27 +2,89 @@
 #include "loop.h"
 #include "loop_sim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct loop {
     struct loop_options options;
     CUstream stream;
     CUfunction kernel;
+    CUstream side; /* with fork */
+    CUevent forked, joined;
+    CUevent begun, ended; /* with timing */
     CUdeviceptr data;
+    CUdeviceptr filled; /* with memsets */
+    long long busy_cycles;
     CUgraphExec step_graph;
     uint32_t steps_done;
 };
 
+static void launch(struct loop *l, CUstream stream, CUdeviceptr data, int size, int k)
+{
+    const struct loop_options *o = &l->options;
+    struct loop_launch launch = loop_launch_at(o, l->steps_done, (uint32_t)k);
+    int words = LOOP_FILLED;
+    void *params[] = {&data, &launch.mul, &launch.add, &size, &l->busy_cycles};
+    if (o->memsets) {
+        CHECK(cuMemsetD32Async(l->filled, launch.add, LOOP_FILLED, stream));
+        params[2] = &l->filled;
+        params[4] = &words;
+    }
+    CHECK(
+        cuLaunchKernel(l->kernel, launch.grid, 1, 1, launch.block, 1, 1, 0, stream, params, NULL));
+    if (o->sync == LOOP_SYNC_KERNEL) {
+        CHECK(cuStreamSynchronize(stream));
+    }
+}
+
+/* Two streams with a half each, between the first kernel and the end of the step. */
+static void launch_sides(struct loop *l)
+{
+    int size = l->options.size / 2;
+    CHECK(cuEventRecord(l->forked, l->stream));
+    CHECK(cuStreamWaitEvent(l->side, l->forked, 0));
+    for (int k = 1; k < l->options.kernels; k++) {
+        launch(l, l->stream, l->data, size, k);
+        launch(l, l->side, l->data + (CUdeviceptr)size * sizeof(uint32_t), size, k);
+    }
+    CHECK(cuEventRecord(l->joined, l->side));
+    CHECK(cuStreamWaitEvent(l->stream, l->joined, 0));
+}
+
 static void launch_step(struct loop *l)
 {
+    if (l->options.fork) {
+        launch(l, l->stream, l->data, l->options.size, 0);
+        launch_sides(l);
+        return;
+    }
     for (int k = 0; k < l->options.kernels; k++) {
-        struct loop_launch launch = loop_launch_at(&l->options, l->steps_done, (uint32_t)k);
-        void *params[] = {&l->data, &launch.mul, &launch.add, &l->options.size};
-        CHECK(cuLaunchKernel(l->kernel, launch.grid, 1, 1, launch.block, 1, 1, 0, l->stream, params,
-                             NULL));
-        if (l->options.sync == LOOP_SYNC_KERNEL) {
-            CHECK(cuStreamSynchronize(l->stream));
-        }
+        launch(l, l->stream, l->data, l->options.size, k);
+    }
+}
+
+static void submit_step(struct loop *l)
+{
+    if (l->options.graph) {
+        CHECK(cuGraphLaunch(l->step_graph, l->stream));
+    } else {
+        launch_step(l);
+    }
+}
+
+/* A step between two events. Their distance has to be a time, whichever way the step was submitted.
+ */
+static void timed_step(struct loop *l)
+{
+    float ms = -1.0f;
+    CHECK(cuEventRecord(l->begun, l->stream));
+    submit_step(l);
+    CHECK(cuEventRecord(l->ended, l->stream));
+    CHECK(cuStreamSynchronize(l->stream));
+    CHECK(cuEventElapsedTime(&ms, l->begun, l->ended));
+    if (!(ms > 0.0f)) {
+        fprintf(stderr, "loop: a step took %g ms by its events\n", (double)ms);
+        exit(1);
     }
 }
 
@@ -30,18 +92,18 @@ static double repetition(void *arg)
 {
     struct loop *l = arg;
     for (int step = 0; step < l->options.steps; step++) {
-        if (l->options.graph) {
-            CHECK(cuGraphLaunch(l->step_graph, l->stream));
+        if (l->options.timing) {
+            timed_step(l);
         } else {
-            launch_step(l);
-        }
-        if (l->options.sync == LOOP_SYNC_STEP) {
-            CHECK(cuStreamSynchronize(l->stream));
+            submit_step(l);
+            if (l->options.sync == LOOP_SYNC_STEP) {
+                CHECK(cuStreamSynchronize(l->stream));
+            }
         }
         l->steps_done++;
     }
     CHECK(cuStreamSynchronize(l->stream));
-    return (double)l->options.steps * (double)l->options.kernels;
+    return (double)l->options.steps * loop_ops(&l->options);
 }
 
 static void capture_step(struct loop *l)
@@ -64,10 +126,23 @@ int main(int argc, char **argv)
 
     driver_start();
     CUmodule module = driver_load("loop_kernels", loop_on_cpu);
-    l.kernel = driver_kernel(module, "short_kernel");
+    l.kernel = driver_kernel(module, l.options.memsets  ? "filled_kernel"
+                                     : l.options.gpu_us ? "busy_kernel"
+                                                        : "short_kernel");
+    if (l.options.gpu_us) {
+        l.busy_cycles = (long long)(l.options.gpu_us * driver_cycles_per_us());
+    }
     if (!l.options.legacy_stream) {
         CHECK(cuStreamCreate(&l.stream, CU_STREAM_DEFAULT));
     }
+    if (l.options.fork) {
+        CHECK(cuStreamCreate(&l.side, CU_STREAM_DEFAULT));
+    }
+    CHECK(cuEventCreate(&l.forked, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&l.joined, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&l.begun, CU_EVENT_DEFAULT));
+    CHECK(cuEventCreate(&l.ended, CU_EVENT_DEFAULT));
+    CHECK(cuMemAlloc(&l.filled, LOOP_FILLED * sizeof(uint32_t)));
     CHECK(cuMemAlloc(&l.data, bytes));
     CHECK(cuMemcpyHtoD(l.data, host, bytes));
     if (l.options.graph) {
@@ -81,6 +156,14 @@ int main(int argc, char **argv)
         CHECK(cuGraphExecDestroy(l.step_graph));
     }
     CHECK(cuMemFree(l.data));
+    CHECK(cuMemFree(l.filled));
+    CHECK(cuEventDestroy(l.forked));
+    CHECK(cuEventDestroy(l.joined));
+    CHECK(cuEventDestroy(l.begun));
+    CHECK(cuEventDestroy(l.ended));
+    if (l.side) {
+        CHECK(cuStreamDestroy(l.side));
+    }
     if (l.stream) {
         CHECK(cuStreamDestroy(l.stream));
     }
