@@ -22,7 +22,7 @@ int ag_keys_push(struct ag_keys *keys, ag_key key)
     if (keys->overflow)
         return 0;
     if (keys->count == keys->capacity) {
-        uint32_t capacity = keys->capacity ? keys->capacity * 2 : 256;
+        uint32_t capacity = keys->capacity ? keys->capacity * 2 : 32;
         ag_key *data = realloc(keys->data, capacity * sizeof(*data));
         if (!data) {
             keys->overflow = true;
@@ -304,10 +304,18 @@ static uint32_t free_slot(struct ag_policy *p)
         block_delete(p, victim);
         p->counts.evicted++;
     }
-    for (uint32_t i = 0; i < AG_SLOTS; i++)
+    for (uint32_t i = 0; i < s->num_slots; i++)
         if (!s->slots[i])
             return i;
-    return AG_SLOTS;
+    uint32_t more = s->num_slots ? s->num_slots * 2 : 16;
+    struct ag_block **slots = realloc(s->slots, more * sizeof(struct ag_block *));
+    if (!slots)
+        return AG_SLOTS;
+    memset(slots + s->num_slots, 0, (more - s->num_slots) * sizeof(struct ag_block *));
+    uint32_t first = s->num_slots;
+    s->slots = slots;
+    s->num_slots = more;
+    return first;
 }
 
 /* The block of this content, made if it is not known; NULL where there is no memory or no room. */
@@ -408,7 +416,9 @@ void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_
 size_t ag_policy_memory(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
-    size_t bytes = sizeof(*s) + s->part.capacity * sizeof(ag_key);
+    size_t bytes = sizeof(*s) + s->part.capacity * sizeof(ag_key) +
+                   s->num_slots * sizeof(struct ag_block *) + ag_finder_memory(&s->finder) +
+                   ag_chain_memory(&s->chain);
     for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
         bytes += sizeof(*e) + (e->block.len * 2 + 1) * sizeof(ag_key) +
                  e->block.num_chunks * sizeof(struct ag_chunk);

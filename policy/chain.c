@@ -4,17 +4,57 @@
  * their own.
  */
 #include "policy/internal.h"
+#include <stdlib.h>
+
+enum { SMALLEST = 64 };
 
 static uint64_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t last)
 {
     return ag_mix(before * AG_MULTIPLIER + last + (uint64_t)kind * 0x51ED2701ull) | 1;
 }
 
+static struct ag_link *link_of(const struct ag_chain *chain, uint64_t context)
+{
+    return chain->size ? &chain->entries[context & (chain->size - 1)] : NULL;
+}
+
+/* Without memory it stays as it is. */
+static void grow(struct ag_chain *chain)
+{
+    struct ag_chain larger = {.size = chain->size ? chain->size * 2 : SMALLEST};
+    if (chain->size == AG_CHAIN || chain->used * 8 < chain->size)
+        return;
+    larger.entries = calloc(larger.size, sizeof(*larger.entries));
+    if (!larger.entries)
+        return;
+    for (uint32_t i = 0; i < chain->size; i++)
+        if (chain->entries[i].context) {
+            struct ag_link *link = link_of(&larger, chain->entries[i].context);
+            larger.used += !link->context;
+            *link = chain->entries[i];
+        }
+    free(chain->entries);
+    *chain = larger;
+}
+
+void ag_chain_close(struct ag_chain *chain)
+{
+    free(chain->entries);
+}
+
+size_t ag_chain_memory(const struct ag_chain *chain)
+{
+    return chain->size * sizeof(*chain->entries);
+}
+
 static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *block)
 {
-    unsigned int i = context & (AG_CHAIN - 1);
     struct ag_ref ref = ag_block_ref(block);
-    struct ag_link *link = &s->chain.entries[i];
+    grow(&s->chain);
+    struct ag_link *link = link_of(&s->chain, context);
+    if (!link)
+        return;
+    s->chain.used += !link->context;
     if (link->context == context && ag_block_get(s, link->next) && link->next.slot != ref.slot) {
         if (link->sure) { /* once is not enough to change a habit */
             link->sure = false;
@@ -29,10 +69,8 @@ static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *bl
 
 static struct ag_block *get(struct ag_policy_state *s, uint64_t context)
 {
-    unsigned int i = context & (AG_CHAIN - 1);
-    if (s->chain.entries[i].context != context)
-        return NULL;
-    return ag_block_get(s, s->chain.entries[i].next);
+    const struct ag_link *link = link_of(&s->chain, context);
+    return link && link->context == context ? ag_block_get(s, link->next) : NULL;
 }
 
 /* `block` (NULL if too long or not kept) with content `id` has come after what the contexts hold.

@@ -6,9 +6,10 @@
  * Guesses are only re-made when they fail, so an outer loop wins over the inner ones that it holds.
  */
 #include "policy/internal.h"
-#include <string.h>
+#include <errno.h>
+#include <stdlib.h>
 
-enum { ODD_IN_A_ROW = 16, OPS_PER_ODD = 64 };
+enum { ODD_IN_A_ROW = 16, OPS_PER_ODD = 64, SMALLEST_RING = 128, SMALLEST_TABLE = 128 };
 
 static uint64_t gram_power(void)
 {
@@ -20,24 +21,105 @@ static uint64_t gram_power(void)
 
 static ag_key at(const struct ag_finder *f, uint64_t position)
 {
-    return f->ring[position & (AG_RING - 1)];
+    return ag_finder_at(f, position);
 }
 
 static bool held(const struct ag_finder *f, uint64_t position)
 {
-    return position >= f->floor && position < f->end && f->end - position <= AG_RING;
+    return position >= f->floor && position < f->end && f->end - position <= f->ring_size;
+}
+
+int ag_finder_open(struct ag_finder *f)
+{
+    f->ring = calloc(SMALLEST_RING, sizeof(*f->ring));
+    f->index = calloc(SMALLEST_TABLE, sizeof(*f->index));
+    if (!f->ring || !f->index)
+        return -ENOMEM;
+    f->ring_size = SMALLEST_RING;
+    f->index_size = SMALLEST_TABLE;
+    return 0;
+}
+
+void ag_finder_close(struct ag_finder *f)
+{
+    free(f->ring);
+    free(f->index);
+    free(f->anchors);
+}
+
+size_t ag_finder_memory(const struct ag_finder *f)
+{
+    return f->ring_size * sizeof(*f->ring) + f->index_size * sizeof(*f->index) +
+           f->anchors_size * sizeof(*f->anchors);
+}
+
+/* All since the last boundary is kept, as far as AG_RING goes. Without memory it is less. */
+static void grow_ring(struct ag_finder *f)
+{
+    uint32_t size = f->ring_size * 2;
+    ag_key *ring = calloc(size, sizeof(*ring));
+    if (!ring)
+        return;
+    for (uint64_t i = f->end - f->ring_size; i < f->end; i++)
+        ring[i & (size - 1)] = at(f, i);
+    free(f->ring);
+    f->ring = ring;
+    f->ring_size = size;
+}
+
+/* When half of the index is used, those of past segments are left out and it grows for the rest. */
+static void grow_index(struct ag_finder *f)
+{
+    uint32_t live = 0, size = SMALLEST_TABLE, used = 0;
+    for (uint32_t i = 0; i < f->index_size; i++)
+        live += f->index[i].gram && held(f, f->index[i].position - 1);
+    while (size < AG_INDEX && size < live * 4)
+        size *= 2;
+    struct ag_place *index = calloc(size, sizeof(*index));
+    if (!index)
+        return;
+    for (uint32_t i = 0; i < f->index_size; i++)
+        if (f->index[i].gram && held(f, f->index[i].position - 1)) {
+            struct ag_place *place = &index[f->index[i].gram & (size - 1)];
+            used += !place->gram;
+            *place = f->index[i];
+        }
+    free(f->index);
+    f->index = index;
+    f->index_size = size;
+    f->index_used = used;
+}
+
+static void grow_anchors(struct ag_finder *f, uint32_t more)
+{
+    uint32_t size = f->anchors_size ? f->anchors_size : SMALLEST_TABLE;
+    while (size < AG_INDEX && size < (f->anchors_used + more) * 2)
+        size *= 2;
+    struct ag_anchor *anchors = size == f->anchors_size ? NULL : calloc(size, sizeof(*anchors));
+    if (!anchors)
+        return;
+    f->anchors_used = 0;
+    for (uint32_t i = 0; i < f->anchors_size; i++)
+        if (f->anchors[i].gram) {
+            struct ag_anchor *anchor = &anchors[f->anchors[i].gram & (size - 1)];
+            f->anchors_used += !anchor->gram;
+            *anchor = f->anchors[i];
+        }
+    free(f->anchors);
+    f->anchors = anchors;
+    f->anchors_size = size;
 }
 
 static void guess_again(struct ag_finder *f)
 {
-    unsigned int i = f->gram & (AG_INDEX - 1);
+    const struct ag_place *last = &f->index[f->gram & (f->index_size - 1)];
     f->guessing = false;
     f->run = 0;
     if (f->end - f->floor < AG_GRAM)
         return;
-    if (f->index[i].tag == (uint32_t)(f->gram >> 32) && f->index[i].position &&
-        held(f, f->index[i].position - 1) && f->index[i].position < f->end) {
-        f->guess = f->index[i].position;
+    if (last->gram == f->gram && last->gram && held(f, last->position - 1) &&
+        last->position < f->end) {
+        f->guess = last->position;
         f->guessing = true;
         f->odd = f->odd_in_a_row = 0;
     }
@@ -72,17 +154,21 @@ static void append(struct ag_finder *f, ag_key key, uint64_t power)
     f->gram = ag_hash_add(f->gram, key);
     if (leaving)
         f->gram -= ag_mix(leaving) * power;
-    f->ring[f->end & (AG_RING - 1)] = key;
+    if (f->end - f->floor >= f->ring_size && f->ring_size < AG_RING)
+        grow_ring(f);
+    f->ring[f->end & (f->ring_size - 1)] = key;
     f->end++;
 }
 
 static void note(struct ag_finder *f)
 {
-    unsigned int i = f->gram & (AG_INDEX - 1);
     if (!f->guessing)
         guess_again(f);
-    f->index[i].tag = (uint32_t)(f->gram >> 32);
-    f->index[i].position = f->end;
+    if (f->index_used * 2 >= f->index_size && f->index_size < AG_INDEX)
+        grow_index(f);
+    struct ag_place *place = &f->index[f->gram & (f->index_size - 1)];
+    f->index_used += !place->gram;
+    *place = (struct ag_place){f->gram, f->end};
 }
 
 void ag_finder_push(struct ag_finder *f, ag_key key)
@@ -121,7 +207,7 @@ uint32_t ag_finder_period(const struct ag_finder *f)
 
 uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period)
 {
-    uint64_t run = f->run < AG_RING - period ? f->run : AG_RING - period;
+    uint64_t most = f->ring_size - period, run = f->run < most ? f->run : most;
     uint64_t first = f->end - period - run;
     while (first > f->floor && held(f, first - 1) && at(f, first - 1) == at(f, first - 1 + period))
         first--;
@@ -131,25 +217,29 @@ uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period)
 void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block)
 {
     uint64_t power = gram_power(), gram = 0;
+    grow_anchors(f, block->len);
+    if (!f->anchors_size)
+        return;
     for (uint32_t i = 0; i < block->len; i++) {
         gram = ag_hash_add(gram, block->keys[i]);
         if (i >= AG_GRAM)
             gram -= ag_mix(block->keys[i - AG_GRAM]) * power;
         if (i + 1 < AG_GRAM || i + 1 == block->len)
             continue;
-        unsigned int slot = gram & (AG_INDEX - 1);
-        f->anchors[slot].tag = (uint32_t)(gram >> 32);
-        f->anchors[slot].position = i + 1;
-        f->anchors[slot].block = ag_block_ref(block);
+        struct ag_anchor *anchor = &f->anchors[gram & (f->anchors_size - 1)];
+        f->anchors_used += !anchor->gram;
+        *anchor = (struct ag_anchor){gram, (uint16_t)(i + 1), (uint16_t)block->slot, block->serial};
     }
 }
 
 /* The block, and the place in it, whose ops before that place are the last ones of the stream. */
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position)
 {
-    unsigned int i = f->gram & (AG_INDEX - 1);
-    if (f->end - f->floor < AG_GRAM || f->anchors[i].tag != (uint32_t)(f->gram >> 32))
+    if (f->end - f->floor < AG_GRAM || !f->anchors_size)
         return (struct ag_ref){0, 0};
-    *position = f->anchors[i].position;
-    return f->anchors[i].block;
+    const struct ag_anchor *anchor = &f->anchors[f->gram & (f->anchors_size - 1)];
+    if (anchor->gram != f->gram)
+        return (struct ag_ref){0, 0};
+    *position = anchor->position;
+    return (struct ag_ref){anchor->slot, anchor->serial};
 }

@@ -20,10 +20,10 @@
 
 enum {
     AG_SLOTS = 1024,        /* most blocks of a stream */
-    AG_RING = 32768,        /* ops of history, a power of two, at least 2 * AG_MAX_BLOCK_OPS */
+    AG_RING = 16384,        /* most ops of history, a power of two, at least AG_MAX_BLOCK_OPS */
     AG_GRAM = 6,            /* ops that recognise a place in the stream */
-    AG_INDEX = 16384,       /* entries of the tables keyed by gram, a power of two */
-    AG_CHAIN = 2048,        /* entries of the successor table, a power of two */
+    AG_INDEX = 16384,       /* most entries of the tables keyed by gram, a power of two */
+    AG_CHAIN = 2048,        /* most entries of the successor table, a power of two */
     AG_SEEN = 256,          /* contents seen once, a power of two */
     AG_CANDIDATES = 64,     /* blocks of one first key that a switch looks at */
     AG_REALIGN_WINDOW = 64, /* how far ahead in a block a departed stream is looked for */
@@ -81,25 +81,34 @@ struct ag_keys {
     bool overflow; /* too long to be a block; data is not complete */
 };
 
+/* Tables start small and grow with what is in them, so that a stream of few ops costs little. They
+ * are direct-mapped: the slot of an entry is that of its hash, and the newer one stays. */
+struct ag_place {
+    uint64_t gram;     /* 0: empty */
+    uint64_t position; /* behind the last occurrence of this gram */
+};
+struct ag_anchor {
+    uint64_t gram;     /* 0: empty */
+    uint16_t position; /* in the block, behind the gram; at most AG_MAX_BLOCK_OPS */
+    uint16_t slot;     /* of the block */
+    uint32_t serial;
+};
+
 struct ag_finder {
-    ag_key ring[AG_RING];
-    uint64_t end;   /* ops pushed so far; position of the next */
-    uint64_t gram;  /* hash of the last AG_GRAM keys */
-    uint64_t floor; /* nothing before this position counts (last real boundary) */
-    uint64_t guess; /* position that predicts the next op */
-    uint64_t run;   /* ops that the guess has predicted, but for ... */
-    uint32_t odd;   /* ... so many that were others in the same place, */
+    ag_key *ring;
+    uint32_t ring_size; /* a power of two, at most AG_RING */
+    uint64_t end;       /* ops pushed so far; position of the next */
+    uint64_t gram;      /* hash of the last AG_GRAM keys */
+    uint64_t floor;     /* nothing before this position counts (last real boundary) */
+    uint64_t guess;     /* position that predicts the next op */
+    uint64_t run;       /* ops that the guess has predicted, but for ... */
+    uint32_t odd;       /* ... so many that were others in the same place, */
     uint32_t odd_in_a_row;
     bool guessing;
-    struct {
-        uint32_t tag;
-        uint64_t position; /* behind the last occurrence of this gram */
-    } index[AG_INDEX];
-    struct {
-        uint32_t tag;
-        uint32_t position; /* in the block, behind the gram */
-        struct ag_ref block;
-    } anchors[AG_INDEX];
+    struct ag_place *index;
+    uint32_t index_size, index_used;
+    struct ag_anchor *anchors;
+    uint32_t anchors_size, anchors_used;
 };
 
 struct ag_link {
@@ -109,7 +118,8 @@ struct ag_link {
 };
 
 struct ag_chain {
-    struct ag_link entries[AG_CHAIN];
+    struct ag_link *entries;
+    uint32_t size, used;
 };
 
 struct ag_policy_state {
@@ -119,8 +129,8 @@ struct ag_policy_state {
     /* known blocks */
     struct ag_entry *by_id;
     struct ag_head *by_head;
-    struct ag_block *slots[AG_SLOTS];
-    uint32_t num_blocks, serial;
+    struct ag_block **slots;
+    uint32_t num_slots, num_blocks, serial;
     struct ag_chunk *retired; /* of a block that is cut anew; freed in the next call */
     uint32_t num_retired;
     uint64_t clock;
@@ -222,9 +232,18 @@ void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed);
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind, struct ag_block *block,
                     uint64_t id);
+void ag_chain_close(struct ag_chain *chain);
+size_t ag_chain_memory(const struct ag_chain *chain);
 struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind);
 
 /* finder.c */
+int ag_finder_open(struct ag_finder *f);
+void ag_finder_close(struct ag_finder *f);
+size_t ag_finder_memory(const struct ag_finder *f);
+static inline ag_key ag_finder_at(const struct ag_finder *f, uint64_t position)
+{
+    return f->ring[position & (f->ring_size - 1)];
+}
 void ag_finder_push(struct ag_finder *f, ag_key key);
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
 void ag_finder_boundary(struct ag_finder *f);

@@ -68,7 +68,8 @@ static struct ag_block *whole_segment(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     struct ag_finder *f = &s->finder;
-    if (s->segment_len > AG_MAX_BLOCK_OPS || f->end - f->floor < s->segment_len)
+    if (s->segment_len > AG_MAX_BLOCK_OPS || s->segment_len > f->ring_size ||
+        f->end - f->floor < s->segment_len)
         return NULL;
     if (s->segment_len > LOOP_OPS && s->looped * 10 > s->segment_len * 9)
         return NULL; /* its loops are known already; a graph of every turn would gain nothing */
@@ -82,7 +83,7 @@ static struct ag_block *whole_segment(struct ag_policy *p)
         if (!keys)
             return NULL;
         for (uint32_t i = 0; i < len; i++)
-            keys[i] = f->ring[(f->end - len + i) & (AG_RING - 1)];
+            keys[i] = ag_finder_at(f, f->end - len + i);
         block = ag_block_add(p, keys, len);
         free(keys);
         if (block)

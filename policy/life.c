@@ -20,6 +20,11 @@ int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
     struct ag_policy_state *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
+    if (ag_finder_open(&s->finder)) {
+        ag_finder_close(&s->finder);
+        free(s);
+        return -ENOMEM;
+    }
     memset(p, 0, sizeof(*p));
     s->config = *config;
     if (s->config.max_blocks > AG_SLOTS)
@@ -53,6 +58,9 @@ void ag_policy_close(struct ag_policy *p)
         return;
     ag_policy_forget(p);
     free(p->state->part.data);
+    free(p->state->slots);
+    ag_finder_close(&p->state->finder);
+    ag_chain_close(&p->state->chain);
     free(p->state);
     p->state = NULL;
 }

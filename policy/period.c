@@ -17,7 +17,7 @@ static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t per
     if (!keys)
         return NULL;
     for (uint32_t i = 0; i < len; i++)
-        keys[i] = s->finder.ring[(began + i % period) & (AG_RING - 1)];
+        keys[i] = ag_finder_at(&s->finder, began + i % period);
     uint64_t made = p->counts.blocks;
     struct ag_block *block = ag_block_add(p, keys, len);
     free(keys);

@@ -117,12 +117,30 @@ static void test_memory(void **state)
     rig_close(r);
 }
 
+/* What a stream costs before it has much to remember, and while its segments are short. */
+static void test_small_streams(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    rig_at_most((double)ag_policy_memory(&r->policy), 8192);
+    for (uint32_t i = 0; i < 10; i++)
+        rig_op(r, rig_key(1, i));
+    rig_at_most((double)ag_policy_memory(&r->policy), 10240);
+    for (uint32_t step = 0; step < 2000; step++) {
+        for (uint32_t i = 0; i < 20; i++)
+            rig_op(r, rig_key(2, i));
+        rig_sync(r);
+    }
+    rig_at_most((double)ag_policy_memory(&r->policy), 16384);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_repetition), cmocka_unit_test(test_wakes),
         cmocka_unit_test(test_phases_change), cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory),        cmocka_unit_test(test_small_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
