@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs each example eager, with the library, and hand-captured where it can be, turn by turn, and prints
-a table. examples/run builds and starts this: compare.py gpu|simulated BUILD LIBRARY REPETITIONS."""
+"""Runs each example eager, with the library, and hand-captured where it can be, one process at a time,
+and prints a table. examples/run builds and starts this: compare.py gpu|simulated BUILD LIBRARY REPETITIONS."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "gpu"))
-from turns import run_in_turns  # noqa: E402
+from rounds import run_in_rounds  # noqa: E402
 
 # What is shown, its program without the binding, its options, and those of the hand-captured variant.
 EXAMPLES = [
@@ -21,6 +21,7 @@ EXAMPLES = [
     ("cuBLAS inference chain", "chain", [], None),
 ]
 TIMEOUT = 120.0
+ROUNDS = 3     # fresh processes of each variant
 
 
 def lines_of(mode, build):
@@ -41,7 +42,7 @@ def compare(command, graph, environment, library, repetitions):
              ("autograph", [*command, *pace], {**environment, "LD_PRELOAD": library})]
     if graph:
         specs.append(("hand", [*command, *graph, *pace], environment))
-    return run_in_turns(specs, repetitions, TIMEOUT)
+    return run_in_rounds(specs, ROUNDS, repetitions, TIMEOUT)
 
 
 def main():
@@ -61,7 +62,7 @@ def main():
             failed = True
             continue
         median = {variant.name: variant.median() for variant in variants}
-        same = len({variant.result["checksum"] for variant in variants}) == 1
+        same = len(set().union(*(variant.checksums() for variant in variants))) == 1
         failed |= not same
         hand = median.get("hand")
         print(layout.format(what, f"{median['eager']:.2f}", f"{median['autograph']:.2f}",

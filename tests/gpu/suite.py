@@ -21,7 +21,7 @@ from pathlib import Path
 
 import checks
 import rows as table_rows
-from turns import run_in_turns
+from rounds import pin_to_one_node, run_in_rounds
 
 HERE = Path(__file__).resolve().parent
 
@@ -31,13 +31,13 @@ def parse_arguments():
     parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--only", metavar="PATTERN", help="rows whose name holds PATTERN (* and ? allowed)")
-    parser.add_argument("--quick", action="store_true", help="fewer rows, under two minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and rounds, under three minutes")
+    parser.add_argument("--rounds", type=int, metavar="N",
+                        help="fresh processes of each variant (as the row has it, 2 with --quick)")
     parser.add_argument("--strict", action="store_true", help="a missed speed goal fails the run")
     parser.add_argument("--out", type=Path, help="folder for table.txt, results.jsonl and all.log")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
                         help="added to the environment of runs with the library")
-    parser.add_argument("--alone", action="store_true",
-                        help="variants of a program one after the other instead of in turns")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=480.0,
                         help="rows that would start later than this are skipped (480)")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
@@ -98,37 +98,35 @@ class Suite:
         return None
 
     def measure(self, row):
-        entry = {"row": row.name, "eager_goal": row.eager_goal, "graph_goal": row.graph_goal}
+        entry = {"row": row.name, "eager_goal": row.eager_goal, "graph_goal": row.graph_goal,
+                 "gain_goal": row.gain_goal}
         reason = self.why_not(row)
         if reason:
             return {**entry, "verdict": "skipped", "why": reason}
         pace = ["--paced", f"--reps={row.repetitions}"]
         specs = [("eager", self.command(row, pace), self.base_env),
-                 ("autograph", self.command(row, pace), self.preload_env(row.env))]
+                 ("autograph", self.command(row, pace),
+                  self.preload_env({"AUTOGRAPH_STATS": "1", **row.env}))]
         if row.graph_args:
             specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
-        variants, failure = run_in_turns(specs, row.repetitions, row.timeout, self.args.alone)
+        rounds = self.args.rounds or (2 if self.args.quick else row.rounds)
+        variants, failure = run_in_rounds(specs, rounds, row.repetitions, row.timeout, row.seconds)
         self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
         for variant in variants:
-            entry[variant.name] = {"median": variant.median() if variant.times else None,
-                                   "times": variant.times, "result": variant.result}
+            if variant.times():
+                entry[variant.name] = {"median": variant.median(), "spread": variant.spread(),
+                                       "rounds": variant.rounds, "results": variant.results,
+                                       "checksums": sorted(map(str, variant.checksums()))}
+        entry["replayed"] = replayed(variants[1].error_text)
         if failure and failure.startswith("eager: ") and row.needs:
             return {**entry, "verdict": "skipped",
                     "why": f"does not run here without the library either, {failure}"}
         if failure:
             return {**entry, "verdict": "FAIL", "why": failure}
-        entry = judge(entry, row)
-        if entry["identical"] is False and not self.reproducible(row):
-            entry.update(verdict="unstable", why="two eager runs differ as well")
-        return entry
+        return judge(entry, row, self.find(row.reference))
 
-    def reproducible(self, row):
-        """Whether two more eager runs agree with each other."""
-        pace = ["--paced", f"--reps={row.repetitions}"]
-        specs = [(name, self.command(row, pace), self.base_env) for name in ("eager-2", "eager-3")]
-        variants, failure = run_in_turns(specs, row.repetitions, row.timeout)
-        self.logs.append(f"===== {row.name}, eager again\n" + "".join(v.log() for v in variants))
-        return not failure and len({v.result.get("checksum") for v in variants}) == 1
+    def find(self, name):
+        return next((entry for entry in self.results if entry["row"] == name), None)
 
     def compare(self, check):
         if time.monotonic() > self.stop_at:
@@ -147,30 +145,6 @@ class Suite:
                 self.logs.append(log)
                 yield entry
 
-    def coverage(self, row):
-        """One more short run that has the library report what it replayed."""
-        if time.monotonic() > self.stop_at:
-            return row.name, None, ""
-        env = self.preload_env({**row.env, "AUTOGRAPH_STATS": "1"})
-        command = self.command(row, ["--reps=1"])
-        try:
-            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True,
-                                  text=True, errors="replace", timeout=row.timeout, check=False)
-            text = done.stdout + done.stderr
-        except subprocess.TimeoutExpired as error:
-            text = f"no end within {error.timeout} s\n"
-        found = re.search(r"replayed (\d+) of (\d+) ops", text)
-        covered = int(found[1]) / int(found[2]) if found and int(found[2]) else None
-        return row.name, covered, f"===== {row.name}, statistics\n{text}\n"
-
-    def add_coverage(self, measured):
-        with ThreadPoolExecutor(max_workers=self.workers) as pool:
-            for name, covered, log in pool.map(self.coverage, measured):
-                self.logs.append(log)
-                for entry in self.results:
-                    if entry["row"] == name:
-                        entry["replayed"] = covered
-
     def wanted(self, name):
         pattern = self.args.only
         return not pattern or fnmatch.fnmatch(name.lower(), f"*{pattern.lower()}*")
@@ -180,7 +154,7 @@ class Suite:
         if self.args.quick:
             chosen = [row for row in chosen if row.quick]
         if self.args.simulated:
-            chosen = [replace(row, eager_goal=None, graph_goal=None) for row in chosen
+            chosen = [replace(row, eager_goal=None, graph_goal=None, gain_goal=None) for row in chosen
                       if row.simulated]
         return chosen
 
@@ -197,8 +171,6 @@ class Suite:
             self.write_out(table(self.results))
             print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {entry['row']}"
                   + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
-        ran = {entry["row"] for entry in self.results if entry["verdict"] != "skipped"}
-        self.add_coverage([row for row in chosen if row.name in ran])
         text = table(self.results)
         if self.args.simulated:
             text += "\nThe simulated driver: the times say nothing about a GPU.\n"
@@ -221,23 +193,37 @@ class Suite:
                 lines.write(json.dumps(entry) + "\n")
 
 
-def judge(entry, row):
-    """Compares the variants' results and times with what the row asks for."""
-    eager, auto = entry["eager"], entry["autograph"]
-    sums = [entry[name]["result"].get("checksum") for name in ("eager", "autograph", "hand")
-            if name in entry]
-    checks = [entry[name]["result"].get("check", "ok") for name in ("eager", "autograph", "hand")
-              if name in entry]
-    entry["identical"] = None not in sums and len(set(sums)) == 1
-    entry["ratio"] = eager["median"] / auto["median"]
+def replayed(text):
+    """The share of ops that the library says it replayed; None where it says nothing."""
+    found = re.search(r"replayed (\d+) of (\d+) ops", text)
+    return int(found[1]) / int(found[2]) if found and int(found[2]) else None
+
+
+def gain(entry):
+    return entry["eager"]["median"] - entry["autograph"]["median"]
+
+
+def judge(entry, row, reference=None):
+    """Compares the variants' results and times with what the row asks for. `reference` is the entry
+    of the same program without what this row adds to it."""
+    variants = [entry[name] for name in ("eager", "autograph", "hand") if name in entry]
+    sums = {checksum for variant in variants for checksum in variant["checksums"]}
+    found = [result.get("check", "ok") for variant in variants for result in variant["results"]]
+    entry["identical"] = "None" not in sums and len(sums) == 1
+    entry["ratio"] = entry["eager"]["median"] / entry["autograph"]["median"]
     if "hand" in entry:
-        entry["graph_ratio"] = entry["hand"]["median"] / auto["median"]
-    if any(check != "ok" for check in checks):
-        return {**entry, "verdict": "FAIL", "why": f"the program found its own result {checks}"}
+        entry["graph_ratio"] = entry["hand"]["median"] / entry["autograph"]["median"]
+    if reference and "ratio" in reference and gain(reference) > 0:
+        entry["gain_ratio"] = gain(entry) / gain(reference)
+    if any(check != "ok" for check in found):
+        return {**entry, "verdict": "FAIL", "why": f"the program found its own result {found}"}
+    if len(entry["eager"]["checksums"]) > 1:
+        return {**entry, "verdict": "unstable", "why": "eager runs differ among themselves"}
     if not entry["identical"]:
         return {**entry, "verdict": "FAIL", "why": "results differ"}
     missed = ((row.eager_goal and entry["ratio"] < row.eager_goal)
-              or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal))
+              or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal)
+              or (row.gain_goal and entry.get("gain_ratio", row.gain_goal) < row.gain_goal))
     return {**entry, "verdict": "slow" if missed else "ok"}
 
 
@@ -245,30 +231,42 @@ def number(value, pattern="{:.2f}"):
     return "-" if value is None else pattern.format(value)
 
 
+def timing(entry, name):
+    """The median and, in brackets, the fastest and the slowest process."""
+    if name not in entry:
+        return "-"
+    text = number(entry[name]["median"])
+    if "spread" in entry[name]:
+        text += " ({}..{})".format(*map(number, entry[name]["spread"]))
+    return text
+
+
+def cells(entry):
+    goals = [number(entry["eager_goal"]) + "x"] if entry.get("eager_goal") else []
+    ratios = [number(entry["ratio"]) + "x"] if "ratio" in entry else []
+    for key, words in (("graph", "of hand"), ("gain", "of the gain")):
+        if entry.get(key + "_ratio") is not None:
+            ratios.append(f"{number(entry[key + '_ratio'])} {words}")
+        if entry.get(key + "_goal"):
+            goals.append(f"{number(entry[key + '_goal'])} {words}")
+    return [entry["row"], *(timing(entry, name) for name in ("eager", "autograph", "hand")),
+            ", ".join(ratios) or "-", ", ".join(goals) or "-",
+            {True: "yes", False: "NO", None: "-"}[entry.get("identical")],
+            number(entry.get("replayed"), "{:.1%}"),
+            entry["verdict"] + (f": {entry['why']}" if entry.get("why") else "")]
+
+
 def table(entries):
-    """The one table at the end. Times are microseconds a launch (C programs) or an iteration."""
+    """The one table at the end. Times are microseconds a launch (C programs) or an iteration: the
+    median of all repetitions, and the medians of the fastest and the slowest process."""
     head = ["program", "eager us", "autograph us", "hand graph us", "ratio", "goal", "identical",
             "replayed", "verdict"]
-    lines = [head]
-    for entry in entries:
-        goals = [number(entry.get("eager_goal")) + "x"] if entry.get("eager_goal") else []
-        ratios = [number(entry["ratio"]) + "x"] if "ratio" in entry else []
-        if "graph_ratio" in entry:
-            ratios.append(number(entry["graph_ratio"]) + " of hand")
-        if entry.get("graph_goal"):
-            goals.append(number(entry["graph_goal"]) + " of hand")
-        same = {True: "yes", False: "NO", None: "-"}[entry.get("identical")]
-        verdict = entry["verdict"] + (f": {entry['why']}" if entry.get("why") else "")
-        lines.append([entry["row"],
-                      *(number(entry.get(name, {}).get("median")) for name in ("eager", "autograph", "hand")),
-                      ", ".join(ratios) or "-", ", ".join(goals) or "-", same,
-                      number(entry.get("replayed"), "{:.1%}"), verdict])
-    lines.insert(1, None)
+    lines = [head, None, *map(cells, entries)]
     widths = [max(len(line[i]) for line in lines if line) for i in range(len(head))]
     text = []
     for line in lines:
-        cells = ["-" * width for width in widths] if line is None else line
-        text.append("| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |")
+        line = ["-" * width for width in widths] if line is None else line
+        text.append("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |")
     counts = {verdict: sum(entry["verdict"] == verdict for entry in entries)
               for verdict in ("ok", "slow", "FAIL", "unstable", "skipped")}
     text.append("")
@@ -282,6 +280,9 @@ def main():
     if not suite.gpus and not args.list:
         print("SKIP: no GPU here (the driver is missing or offers no device)")
         return 0
+    if not args.list:
+        pinned = pin_to_one_node()
+        print(f"every process on CPUs {pinned}" if pinned else "processes on no fixed set of CPUs")
     return suite.run()
 
 

@@ -6,12 +6,13 @@
 
 import os
 import sys
+import tempfile
 import unittest
 
 import checks
 import suite
 from rows import Row
-from turns import run_in_turns
+from rounds import numbers, run_in_rounds
 
 GOOD = """
 import sys
@@ -26,42 +27,67 @@ def program(fault="pass", time=2.0, checksum="0x1"):
     return [sys.executable, "-c", GOOD.format(fault=fault, time=time, checksum=checksum)]
 
 
-def turns(*commands, timeout=20.0):
+def rounds(*commands, timeout=20.0, count=2, **more):
     names = ("eager", "autograph", "hand")
-    return run_in_turns([(name, command, None) for name, command in zip(names, commands)], 3, timeout)
+    specs = [(name, command, None) for name, command in zip(names, commands)]
+    return run_in_rounds(specs, count, 3, timeout, **more)
 
 
-def judged(row, *commands):
-    variants, failure = turns(*commands)
+def judged(row, *commands, reference=None):
+    variants, failure = rounds(*commands)
     assert failure is None, failure
-    entry = {v.name: {"median": v.median(), "result": v.result} for v in variants}
-    return suite.judge({"row": row.name, **entry}, row)
+    entry = {v.name: {"median": v.median(), "results": v.results, "checksums": v.checksums()}
+             for v in variants}
+    return suite.judge({"row": row.name, **entry}, row, reference)
 
 
-class Turns(unittest.TestCase):
+# A checksum that no two processes share.
+OWN_CHECKSUM = '" + str(__import__("os").getpid()) + "'
+
+
+class Rounds(unittest.TestCase):
     def test_all_well(self):
-        variants, failure = turns(program(), program(time=1.0))
+        variants, failure = rounds(program(), program(time=1.0))
         self.assertIsNone(failure)
         self.assertEqual([v.median() for v in variants], [2.0, 1.0])
-        self.assertEqual(variants[1].result["checksum"], "0x1")
+        self.assertEqual(variants[1].checksums(), {"0x1"})
+        self.assertEqual([len(v.rounds) for v in variants], [2, 2])
+
+    def test_one_process_at_a_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            here = f"import os; os.mkdir('{folder}/busy') if i == 0 else None; " \
+                   f"os.rmdir('{folder}/busy') if i == 2 else None"
+            self.assertIsNone(rounds(program(here), program(here))[1])
+
+    def test_spread_is_by_process(self):
+        variants, _ = rounds(program(time=3.0))
+        self.assertEqual(variants[0].spread(), (3.0, 3.0))
+        variants[0].rounds = [[1.0, 9.0, 2.0], [5.0, 4.0, 5.0]]
+        self.assertEqual((variants[0].spread(), variants[0].median()), ((2.0, 5.0), 4.5))
+
+    def test_time_limit_keeps_two_rounds(self):
+        variants, _ = rounds(program(), count=5, seconds=0.0)
+        self.assertEqual(len(variants[0].rounds), 2)
 
     def test_crash_is_named(self):
-        _, failure = turns(program(), program("import os; os.kill(os.getpid(), 11)"))
+        _, failure = rounds(program(), program("import os; os.kill(os.getpid(), 11)"))
         self.assertIn("autograph", failure)
         self.assertIn("SIGSEGV", failure)
 
     def test_hang_is_named_and_ended(self):
-        variants, failure = turns(program(), program("import time; time.sleep(60)"), timeout=2.0)
+        _, failure = rounds(program(), program("import time; time.sleep(60)"), timeout=2.0)
         self.assertIn("hang", failure)
-        self.assertTrue(all(v.process.poll() is not None for v in variants))
 
     def test_exit_status_counts_after_the_result(self):
-        _, failure = turns(program(), program("import atexit, os; atexit.register(os._exit, 3)"))
+        _, failure = rounds(program(), program("import atexit, os; atexit.register(os._exit, 3)"))
         self.assertIn("exit status 3", failure)
 
     def test_missing_result(self):
-        _, failure = turns(program(), program("if i == 2: sys.exit(0)"))
+        _, failure = rounds(program(), program("if i == 2: sys.exit(0)"))
         self.assertIn("no RESULT", failure)
+
+    def test_lists_of_numbers(self):
+        self.assertEqual(numbers("0-2,8\n"), {0, 1, 2, 8})
 
 
 class Judgement(unittest.TestCase):
@@ -76,6 +102,19 @@ class Judgement(unittest.TestCase):
     def test_difference(self):
         entry = judged(Row("r", []), program(), program(checksum="0x2"))
         self.assertEqual((entry["verdict"], entry["identical"]), ("FAIL", False))
+
+    def test_difference_between_rounds(self):
+        entry = judged(Row("r", []), program(), program(checksum=OWN_CHECKSUM))
+        self.assertEqual(entry["verdict"], "FAIL")
+        entry = judged(Row("r", []), program(checksum=OWN_CHECKSUM), program())
+        self.assertEqual(entry["verdict"], "unstable")
+
+    def test_gain(self):
+        row = Row("r", [], gain_goal=0.9)
+        for time_us, verdict in ((1.0, "ok"), (1.5, "slow")):
+            reference = {"ratio": 2.0, "eager": {"median": 2.0}, "autograph": {"median": 1.0}}
+            entry = judged(row, program(), program(time=time_us), reference=reference)
+            self.assertEqual(entry["verdict"], verdict)
 
 
 class Checks(unittest.TestCase):

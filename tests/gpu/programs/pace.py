@@ -1,4 +1,4 @@
-"""What each program does besides its work: options, turns with the harness (turns.py), the result line.
+"""What each program does besides its work: options, the harness's pace (rounds.py), the result line.
 
 A program defines `repetition(iterations)`, which leaves the GPU idle, and a sha256 object that every
 output goes into. Nothing here touches CUDA.

@@ -1,8 +1,9 @@
-"""Runs variants of one program turn by turn.
+"""Runs the variants of one program round by round: one process at a time, several fresh ones each.
 
-Each variant is one process. It warms up, prints READY, waits for a line on stdin, does one
-repetition, prints "TIME <microseconds>", and so on; at its end it prints a RESULT line. All variants
-are started together and then take turns, so that drift of the machine meets all of them alike.
+A process warms up, prints READY, waits for a line on stdin, does one repetition, prints
+"TIME <microseconds>", and so on; at its end it prints a RESULT line. Two processes on a GPU slow each
+other even where only one of them works, so no two exist at once; and a process keeps the speed that
+it happens to start with, so each variant is started anew in every round.
 """
 
 import json
@@ -14,6 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 
 class Failure(Exception):
@@ -28,8 +30,8 @@ def parse_result(line):
     return dict(word.split("=", 1) for word in text.split())
 
 
-class Variant:
-    """One process and what it has said so far."""
+class Process:
+    """One process of a variant and what it has said so far."""
 
     def __init__(self, name, command, env, timeout):
         self.name = name
@@ -71,7 +73,7 @@ class Variant:
         if self._expect("READY") is None:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}")
 
-    def take_turn(self):
+    def repeat(self):
         try:
             self.process.stdin.write("go\n")
             self.process.stdin.flush()
@@ -102,9 +104,6 @@ class Variant:
         said = [line.strip() for line in self.errors if line.strip()]
         return status + (f" ({said[-1][:100]})" if said else "")
 
-    def median(self):
-        return statistics.median(self.times)
-
     def kill(self):
         """Ends the process and everything that it started, and keeps what it said."""
         try:
@@ -127,34 +126,101 @@ class Variant:
                 f"--- stderr\n{self.error_text}\n")
 
 
-def run_in_turns(specs, repetitions, timeout, alone=False):
-    """specs: (name, command, env) of each variant. Returns the variants (those that could be
-    started) and the failure, None where all went well. `alone`: one after the other, no turns."""
-    if alone and len(specs) > 1:
-        variants, failures = [], []
-        for spec in specs:
-            more, failure = run_in_turns([spec], repetitions, timeout)
-            variants += more
-            failures += [failure] if failure else []
-        return variants, failures[0] if failures else None
-    variants = []
+class Variant:
+    """All rounds of one variant: the times of each process, and the last line of each result."""
+
+    def __init__(self, name):
+        self.name = name
+        self.rounds = []
+        self.results = []
+        self.logs = []
+        self.error_text = ""    # of the last process
+
+    def times(self):
+        return [time_us for times in self.rounds for time_us in times]
+
+    def median(self):
+        return statistics.median(self.times())
+
+    def spread(self):
+        """The fastest and the slowest process, each by its median."""
+        medians = [statistics.median(times) for times in self.rounds if times]
+        return min(medians), max(medians)
+
+    def checksums(self):
+        return {result.get("checksum") for result in self.results}
+
+    def log(self):
+        return "".join(self.logs)
+
+
+def run_once(variant, command, env, repetitions, timeout):
+    """One process from start to end, added to its variant. Returns the failure or None."""
+    process = None
     failure = None
     try:
-        for name, command, env in specs:
-            variants.append(Variant(name, command, env, timeout))
-        for variant in variants:
-            variant.await_ready()
-        for turn in range(repetitions):
-            order = variants if turn % 2 == 0 else variants[::-1]
-            for variant in order:
-                variant.take_turn()
-                if turn + 1 < repetitions:
-                    variant.await_ready()
-        for variant in variants:
-            variant.finish()
+        process = Process(variant.name, command, env, timeout)
+        for _ in range(repetitions):
+            process.await_ready()
+            process.repeat()
+        process.finish()
     except (Failure, OSError, ValueError) as error:
         failure = str(error)
     finally:
-        for variant in variants:
-            variant.kill()
-    return variants, failure
+        if process:
+            process.kill()
+            variant.rounds.append(process.times)
+            if process.result is not None:
+                variant.results.append(process.result)
+            variant.logs.append(process.log())
+            variant.error_text = process.error_text
+    return failure
+
+
+def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf")):
+    """specs: (name, command, env) of each variant. Every other round goes backwards, so that drift of
+    the machine meets all variants alike. After the second round no round is begun that would end
+    later than `seconds` from the start. Returns the variants and the failure, None where all went
+    well."""
+    variants = [Variant(name) for name, _, _ in specs]
+    start = time.monotonic()
+    for number in range(rounds):
+        begun = time.monotonic()
+        order = list(zip(variants, specs))
+        for variant, (_, command, env) in order if number % 2 == 0 else order[::-1]:
+            failure = run_once(variant, command, env, repetitions, timeout)
+            if failure:
+                return variants, failure
+        now = time.monotonic()
+        if number >= 1 and now - start + (now - begun) > seconds:
+            break
+    return variants, None
+
+
+def numbers(text):
+    """The numbers of a list as the kernel writes it: 0-3,8."""
+    found = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def pin_to_one_node():
+    """Keeps this process and all that it starts on one fixed set of CPUs: those of one NUMA node
+    where there are several, without the two lowest, which serve the rest of the machine. Returns the
+    set, or None where nothing is changed."""
+    try:
+        allowed = os.sched_getaffinity(0)
+        nodes = [numbers(path.read_text()) & allowed
+                 for path in sorted(Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"))]
+        largest = max(nodes, key=len, default=set())
+        chosen = sorted(largest if len(largest) >= 4 else allowed)
+        if len(chosen) >= 6:
+            chosen = chosen[2:]
+        if len(chosen) < 4:
+            return None
+        os.sched_setaffinity(0, chosen)
+        return chosen
+    except (OSError, ValueError):
+        return None
