@@ -29,11 +29,16 @@ static void start(void)
 }
 
 /* Launches that look unlike each other, so that a step has no period of its own. */
+static void launch(unsigned int grid, uint64_t k)
+{
+    CHECK(cuLaunchKernel(hash, grid + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                         (void *[]){&data, &k}, NULL));
+}
+
 static void step(unsigned int grid)
 {
     for (uint64_t k = 1; k <= STEP; k++)
-        CHECK(cuLaunchKernel(hash, grid + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
-                             (void *[]){&data, &k}, NULL));
+        launch(grid, k);
 }
 
 static void steps(int n)
@@ -128,6 +133,37 @@ static int per_thread(int n)
     return print_value();
 }
 
+/* Known steps on one stream, broken off at every place by a launch to another that is ordered
+ * behind it, or before it, by nothing but the rules of the legacy stream. */
+static void break_steps(CUstream broken, CUstream other, int n)
+{
+    stream = broken;
+    steps(n);
+    for (uint64_t place = 1; place < STEP; place++) {
+        for (uint64_t k = 1; k <= STEP; k++) {
+            launch(0, k);
+            if (k == place) {
+                stream = other;
+                launch(100, place);
+                stream = broken;
+            }
+        }
+        CHECK(cuCtxSynchronize());
+        steps(3);
+    }
+}
+
+static int legacy(int n)
+{
+    CUstream blocking;
+    start();
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    break_steps(blocking, NULL, n);
+    print_value();
+    break_steps(NULL, blocking, n);
+    return print_value();
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -191,7 +227,8 @@ static const struct {
     int (*run)(int n);
 } cases[] = {{"repeat", repeat},         {"phases", phases},   {"table", table},
              {"memory", memory},         {"hooks", hooks},     {"threads", threads},
-             {"collective", collective}, {"refused", refused}, {"per-thread", per_thread}};
+             {"collective", collective}, {"refused", refused}, {"legacy", legacy},
+             {"per-thread", per_thread}};
 
 int main(int argc, char **argv)
 {

@@ -91,7 +91,7 @@ fails() {
 }
 
 @test "a program that looks at mapped memory after a launch, without any call" {
-    same "$faults" spin
+    AUTOGRAPH_BUILD=inline same "$faults" spin
     cat with.out summary
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
     mean=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
@@ -115,7 +115,7 @@ fails() {
     # The simulated driver's log tells what ran; it waits for nobody at exit, so only what was submitted counts.
     for run in "env LD_PRELOAD=$AG_RUNTIME" "env LD_PRELOAD=$preload"; do
         rm -f log
-        SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
+        AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=1000000 SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
         grep -c ' exec .* kernel ' log >>counts
     done
     cat counts

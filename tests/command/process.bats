@@ -30,7 +30,7 @@ setup() { common_setup; }
 }
 
 @test "without AUTOGRAPH=0 there are threads and graph launches" {
-    SIMCUDA_LOG=$PWD/log under "$cases" threads 50 >out
+    SIMCUDA_LOG=$PWD/log under "$cases" threads 3000 >out
     grep -q '^autograph-build' out
     grep -q '^autograph-watch' out
     grep -q ' call .* cuGraphLaunch ' log
@@ -66,7 +66,7 @@ setup() { common_setup; }
 
 @test "the library is found in a program that is started by another" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into bash"
-    AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
+    AUTOGRAPH_BUILD=inline AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
     grep -q 'replayed [1-9]' err
 }
 
