@@ -67,6 +67,13 @@ static inline bool stage(struct ag_stream *s, const struct ag_shape *shape,
     return true;
 }
 
+/* What an eager call takes; the measured figure once there is one. */
+static uint32_t usual_call_ns(const struct ag_stream *s)
+{
+    uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    return ns ? ns : 2500;
+}
+
 /* The chunk whose last op has just been deferred goes to the GPU as one graph. */
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
@@ -77,8 +84,11 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         s->replayed_ops += chunk->count;
         s->num_deferred = 0;
         ag_deferring_ends(s);
+        uint64_t after = ag_clock_ns();
+        s->gained_ns +=
+            (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
         /* an update is the price of an op, like the time between ops: it counts for the pace */
-        ag_policy_submitted(&s->policy, ag_clock_ns() - s->update_ns);
+        ag_policy_submitted(&s->policy, after - s->update_ns);
     } else {
         ag_builder_discard(chunk);
         ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
@@ -172,11 +182,12 @@ static inline void open_segment(struct ag_stream *s)
 enum { TIMED_LAUNCHES = 8 }; /* one in so many is timed */
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
 {
-    if (!timed)
+    if (!timed && !ag_trace_on())
         return ag_op_call(in);
     uint64_t began = ag_clock_ns();
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
+    ag_trace_call(s, in, began, r);
     if (ns < 50000) {
         uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
         mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
