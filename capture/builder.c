@@ -19,6 +19,7 @@
 #include <time.h>
 
 struct request {
+    struct ag_stream *stream; /* lives as long as the request, see ag_builder_pause() */
     struct ag_graphs *graphs;
     struct ag_chunk *chunk; /* of a first build, else NULL */
     uint8_t *bytes;
@@ -274,7 +275,9 @@ static void build(struct request *r, bool evict)
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
     }
-    ag_count_by(AG_COUNT_BUILD_NS, now_ns() - began);
+    uint64_t took = now_ns() - began;
+    ag_count_by(AG_COUNT_BUILD_NS, took);
+    atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
     ag_trace_build(g, v != NULL, !room, now_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
     answer(r, v, !room);
@@ -379,12 +382,13 @@ static bool submit(struct request *r)
     return taken;
 }
 
-static struct request *make_request(struct ag_graphs *g, struct ag_chunk *chunk,
-                                    const uint8_t *bytes)
+static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
+                                    struct ag_chunk *chunk, const uint8_t *bytes)
 {
     struct request *r = calloc(1, sizeof(*r));
     if (!r)
         return NULL;
+    r->stream = s;
     r->graphs = g;
     r->chunk = chunk;
     r->bytes = malloc(g->num_bytes + 1);
@@ -396,9 +400,29 @@ static struct request *make_request(struct ag_graphs *g, struct ag_chunk *chunk,
     return r;
 }
 
+/*
+ * Building pays for itself or stops. While a graph is instantiated the program's own launches wait
+ * for the driver's locks (measured: a decode loop that kept building lost 10 %), so what building
+ * takes is held against what replaying has gained. In debt, only what has been seen often is built.
+ */
+enum { ALLOWANCE_NS = 20000000, NS_A_VISIT = 4000000, FIRST_PRICE = 3, HIGHEST_PRICE = 64 };
+
+static uint32_t sightings_needed(struct ag_stream *s)
+{
+    int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
+    int64_t debt = spent - s->gained_ns - ALLOWANCE_NS;
+    if (debt <= 0)
+        return 0;
+    int64_t price = FIRST_PRICE + debt / NS_A_VISIT;
+    return price < HIGHEST_PRICE ? (uint32_t)price : HIGHEST_PRICE;
+}
+
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 {
-    bool wanted = !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
+    bool pays = chunk->block->visits >= sightings_needed(s);
+    if (!pays)
+        ag_count(AG_COUNT_BUILD_TOO_DEAR);
+    bool wanted = pays && !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
     struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
     struct request *r = NULL;
     if (g) {
@@ -410,7 +434,7 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
         if (g->ops) {
             memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
             ag_trace_chunk(s, g, chunk);
-            r = make_request(g, chunk, s->bytes);
+            r = make_request(s, g, chunk, s->bytes);
         }
     }
     if (r && submit(r))
@@ -424,8 +448,11 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 
 void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
-    struct request *r = make_request(g, NULL, bytes);
-    (void)s;
+    if (sightings_needed(s)) {
+        ag_count(AG_COUNT_BUILD_TOO_DEAR);
+        return;
+    }
+    struct request *r = make_request(s, g, NULL, bytes);
     if (!r)
         return;
     pthread_mutex_lock(&mutex);

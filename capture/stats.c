@@ -63,7 +63,9 @@ static void print_boundaries(void)
             order[n++] = i;
     qsort(order, (size_t)n, sizeof(order[0]), by_count);
     for (int i = 0; i < n; i++)
-        ag_say("  boundary %-36s %llu", ag_sym_name((enum ag_sym)order[i]),
+        ag_say("  boundary %-36s %llu",
+               order[i] == AG_SYM_COUNT ? "(unknown entry point, or the end)"
+                                        : ag_sym_name((enum ag_sym)order[i]),
                ull(atomic_load(&ag_boundary_counts[order[i]])));
 }
 
