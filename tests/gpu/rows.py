@@ -47,9 +47,9 @@ def published_rows(binding):
     quick = binding != "shared"
     return [
         loop_row(binding, TINY, "--sync=step", eager_goal=2.3, graph_goal=0.85, graph_args=hand,
-                 rounds=5),
+                 rounds=4),
         loop_row(binding, "tiny, no sync", "--sync=none", eager_goal=3.0, graph_goal=0.95,
-                 graph_args=hand, rounds=5),
+                 graph_args=hand, rounds=4),
         loop_row(binding, "tiny, no sync, changing arguments", "--sync=none", "--changing",
                  eager_goal=1.9, quick=quick),
         loop_row(binding, "500,000 elements, 20 + sync", "--sync=step", "--size=500000",
@@ -57,11 +57,11 @@ def published_rows(binding):
         loop_row(binding, "20 tiny and 20 memsets, sync per step", "--sync=step", "--memsets",
                  graph_goal=1.33, graph_args=hand, quick=quick),
         loop_row(binding, "never repeats", "--sync=step", "--never-repeat", eager_goal=0.99,
-                 rounds=5, quick=quick),
+                 quick=quick),
     ]
 
 
-def further_rows(binding, quick):
+def further_rows(binding):
     """What depends on the driver alone, for one way of binding it."""
     hand = ["--graph"]
     tiny = f"loop {binding}: {TINY}"
@@ -71,29 +71,29 @@ def further_rows(binding, quick):
         loop_row(binding, "20 tiny and 20 memsets, no sync", "--sync=none", "--memsets",
                  graph_goal=1.3, graph_args=hand, quick=False),
         loop_row(binding, "two streams, fork and join, 8 tiny on each side", "--sync=step",
-                 "--fork", "--kernels=9", eager_goal=1.8, graph_args=hand, quick=quick),
+                 "--fork", "--kernels=9", eager_goal=1.8, graph_args=hand),
         loop_row(binding, "20 tiny, sync and timing events per step", "--sync=step", "--timing",
-                 gain_goal=0.9, reference=tiny, rounds=5, quick=quick),
+                 gain_goal=0.9, reference=tiny, rounds=4),
         loop_row(binding, "5 us kernels, no sync", "--sync=none", "--gpu-us=5", "--steps=500",
-                 eager_goal=1.08, graph_args=hand, quick=quick),
+                 eager_goal=1.08, graph_args=hand),
         loop_row(binding, "10 us kernels, no sync", "--sync=none", "--gpu-us=10", "--steps=300",
-                 eager_goal=1.08, graph_args=hand, quick=quick),
+                 eager_goal=1.08, graph_args=hand),
         loop_row(binding, "20 tiny, sync per step, changing arguments", "--sync=step",
                  "--changing", eager_goal=1.9, quick=False),
         loop_row(binding, "tiny, sync per kernel", "--sync=kernel", "--steps=300",
-                 eager_goal=0.99, rounds=5, quick=False),
+                 eager_goal=0.99, quick=False),
         loop_row(binding, "legacy stream, 20 tiny, sync per step", "--sync=step",
                  "--stream=legacy", eager_goal=0.99, quick=False),
         loop_row(binding, "never repeats, no sync", "--sync=none", "--never-repeat",
-                 eager_goal=0.99, rounds=5, quick=False),
-        loop_row(binding, "AUTOGRAPH=0", "--sync=step", eager_goal=0.99, rounds=5,
+                 eager_goal=0.99, quick=False),
+        loop_row(binding, "AUTOGRAPH=0", "--sync=step", eager_goal=0.99,
                  env={"AUTOGRAPH": "0"}, quick=False),
     ]
 
 
 def loop_rows():
     rows = [row for binding in BINDINGS for row in published_rows(binding)]
-    return rows + further_rows("driver", quick=True) + further_rows("static", quick=False)
+    return rows + further_rows("driver")
 
 
 def example_rows():
@@ -121,16 +121,16 @@ def framework_rows():
         script("train_step", "PyTorch training, 560 steps", modules=torch, repetitions=7,
                quick=True),
         script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2),
-        script("mlp20", "PyTorch MLP of 20 layers", modules=torch),
         script("transformer4", "PyTorch transformer", modules=torch),
         script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch),
         script("decode", "transformers generate()", modules=("torch", "transformers"),
                eager_goal=1.0),
-        script("torch_cuda_graph", "PyTorch with its own CUDA graph", modules=torch),
         script("triton_loop", "Triton loop", modules=("torch", "triton"), eager_goal=1.0),
         script("cupy_loop", "CuPy loop", modules=("cupy",), eager_goal=1.0),
         script("jax_step", "JAX training step", modules=("jax",), eager_goal=1.0),
         script("numba_loop", "numba loop", modules=("numba",), eager_goal=1.0),
+        script("torch_cuda_graph", "PyTorch with its own CUDA graph", modules=torch),
+        script("mlp20", "PyTorch MLP of 20 layers", modules=torch),
     ]
 
 
