@@ -810,6 +810,33 @@ static void run_awayread(const struct run *r)
     observe(r, &value, 8);
 }
 
+static void run_context(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* buf rounds n k */
+    CUcontext ctx;
+    CUmodule module;
+    CUfunction mix;
+    CUstream s;
+    unsigned long long id;
+    uint64_t x = address(r, a[0], 0);
+    check(r, cuCtxCreate_v4(&ctx, NULL, 0, 0));
+    check(r, cuModuleLoadData(&module, SIMCUDA_IMAGE_MAGIC));
+    check(r, cuModuleGetFunction(&mix, module, "fz_mix"));
+    check(r, cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    check(r, cuStreamGetId(s, &id));
+    fz_note_stream(r->h, id, -3, -1);
+    for (int round = 0; round <= a[1]; round++) {
+        for (int i = 0; i < (round == a[1] ? a[2] / 2 : a[2]); i++) {
+            uint64_t k = (uint64_t)(a[3] + i);
+            check(r, cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k}, NULL));
+        }
+        if (round < a[1])
+            check(r, cuStreamSynchronize(s));
+    }
+    check(r, cuCtxDestroy_v2(ctx));
+    check(r, cuCtxSetCurrent(r->h->ctx));
+}
+
 void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *result)
 {
     const struct run run = {h, op, result}, *r = &run;
@@ -923,6 +950,9 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_awayread:
         run_awayread(r);
+        break;
+    case FZ_context:
+        run_context(r);
         break;
     case FZ_barrier:
     case FZ_KINDS:

@@ -588,7 +588,15 @@ static void collect(struct gen *g)
 static void upheaval(struct gen *g)
 {
     int slot;
-    switch (below(g, 10)) {
+    struct fz_op op;
+    switch (below(g, 11)) {
+    case 10:
+        op = (struct fz_op){.kind = FZ_context,
+                            .thread = (uint8_t)g->thread,
+                            .a = {pick_buf(g), between(g, 3, 8), between(g, 2, 12), below(g, 9)}};
+        for (int i = between(g, 1, 3); i > 0; i--)
+            emit(g, &op);
+        break;
     case 9:
         repeated_capture(g);
         break;

@@ -374,7 +374,7 @@ static enum fz_legal do_host_access(const struct step *s, bool write)
 {
     struct fz_model *m = s->m;
     int buf = s->op->a[0];
-    if (!buf_usable(s, buf, 0, 1) || m->buf[buf].kind == FZ_DEVICE)
+    if (!buf_usable(s, buf, 0, 1) || (m->buf[buf].kind == FZ_DEVICE && s->op->kind != FZ_context))
         return FZ_ILLEGAL;
     if (!ordered(s, m->host[s->thread], buf, write))
         return FZ_RACE;
@@ -596,6 +596,16 @@ static enum fz_legal do_away(const struct step *s, bool read)
     return FZ_OK;
 }
 
+/* The kernels of the other context write a buffer of this one; both calls that end it wait. */
+static enum fz_legal do_context(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* buf rounds n k */
+    if (s->m->capturing || !buf_usable(s, a[0], 0, 1) || !in_range(a[1], 9) ||
+        !in_range(a[2], 33) || !take_phase(s))
+        return FZ_ILLEGAL;
+    return do_host_access(s, true);
+}
+
 static enum fz_legal do_barrier(struct fz_model *m)
 {
     if (m->capturing)
@@ -690,6 +700,8 @@ static enum fz_legal judge(const struct step *s)
         return do_away(s, false);
     case FZ_awayread:
         return do_away(s, true);
+    case FZ_context:
+        return do_context(s);
     case FZ_barrier:
         return do_barrier(s->m);
     case FZ_KINDS:
