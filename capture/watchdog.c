@@ -69,7 +69,7 @@ static bool look(const struct looks *old, struct looks *now)
         }
     }
     now->count = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; streams && i < n; i++) {
         struct ag_stream *s = streams[i];
         if (!atomic_load(&s->deferring))
             continue;
