@@ -501,10 +501,10 @@ static void fresh_buf(struct gen *g, int slot)
 
 /* The program's own capture: some ops on one stream, perhaps others beside it, and the graph in use
  * from then on. */
-static void own_graph(struct gen *g)
+static void own_graph(struct gen *g, int graph)
 {
     struct fz_op op;
-    int graph = below(g, FZ_GRAPHS), stream = pick_stream(g), launches = between(g, 1, 6);
+    int stream = pick_stream(g), launches = between(g, 1, 6);
     if (g->m.graph[graph].live)
         simple(g, FZ_ungraph, graph, 0, 0);
     if (chance(g, 60)) {
@@ -539,10 +539,10 @@ static void own_graph(struct gen *g)
 }
 
 /* The same ops again and again, partly inside a capture of the program's own. */
-static void repeated_capture(struct gen *g)
+static void repeated_capture(struct gen *g, int graph)
 {
     struct fz_op body[8];
-    int graph = below(g, FZ_GRAPHS), stream = pick_stream(g), length = between(g, 2, 8);
+    int stream = pick_stream(g), length = between(g, 2, 8);
     int begin = below(g, length), end = between(g, begin, length), mode = below(g, 3);
     int times = between(g, 4, 12), skip = below(g, 4);
     if (g->m.graph[graph].live)
@@ -598,7 +598,7 @@ static void upheaval(struct gen *g)
             emit(g, &op);
         break;
     case 9:
-        repeated_capture(g);
+        repeated_capture(g, below(g, FZ_GRAPHS));
         break;
     case 0: /* freed and allocated again: the same address, as a rule */
         slot = pick_buf(g);
@@ -622,7 +622,7 @@ static void upheaval(struct gen *g)
         break;
     case 4:
     case 5:
-        own_graph(g);
+        own_graph(g, below(g, FZ_GRAPHS));
         break;
     case 6:
     case 7:
@@ -680,8 +680,14 @@ static void deal_and_run(struct gen *g, unsigned int threads)
                 g->events[g->num_events++] = all.events[i];
         if (!g->num_streams)
             g->streams[g->num_streams++] = 2;
-        if (g->num_bufs && g->num_events)
+        if (g->num_bufs && g->num_events) {
+            bool captures = chance(g, 25);
+            if (captures && chance(g, 50))
+                repeated_capture(g, (int)t);
             loop(g, g->target / 8 + 20);
+            if (captures)
+                own_graph(g, (int)t);
+        }
     }
     g->thread = 0;
     simple(g, FZ_barrier, 0, 0, 0);

@@ -119,15 +119,15 @@ static enum fz_legal work_in_capture(const struct step *s, const struct fz_acces
                                      unsigned int n, int module)
 {
     struct fz_model *m = s->m;
-    if (m->capture.count + n > FZ_MAX_ACCESSES)
+    if (m->capture[s->thread].count + n > FZ_MAX_ACCESSES)
         return FZ_ILLEGAL;
     for (unsigned int i = 0; i < n; i++) {
-        m->capture.access[m->capture.count++] = list[i];
-        m->capture.buf_generation[list[i].buf] = m->buf[list[i].buf].generation;
+        m->capture[s->thread].access[m->capture[s->thread].count++] = list[i];
+        m->capture[s->thread].buf_generation[list[i].buf] = m->buf[list[i].buf].generation;
     }
     if (module >= 0) {
-        m->capture.uses_module[module] = true;
-        m->capture.module_generation[module] = m->module[module].generation;
+        m->capture[s->thread].uses_module[module] = true;
+        m->capture[s->thread].module_generation[module] = m->module[module].generation;
     }
     return FZ_OK;
 }
@@ -143,7 +143,7 @@ static enum fz_legal work(const struct step *s, int slot, const struct fz_access
         return work_in_capture(s, list, n, module);
     /* beside a capture: streams that have nothing to do with the legacy one */
     unsigned int c = fz_model_clock(m, s->thread, slot);
-    if (m->capturing && (c == 0 || m->blocking[c]))
+    if (m->capturing[s->thread] && (c == 0 || m->blocking[c]))
         return FZ_ILLEGAL;
     const uint32_t *clock = now(s, c);
     for (unsigned int i = 0; i < n; i++)
@@ -180,8 +180,9 @@ static enum fz_legal do_stream(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
-    if (m->capturing || slot < FZ_FIRST_STREAM || slot >= FZ_STREAMS || m->stream[slot].live ||
-        m->clocks == FZ_CLOCKS || !in_range(s->op->a[1], 4) || !take_phase(s))
+    if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || slot >= FZ_STREAMS ||
+        m->stream[slot].live || m->clocks == FZ_CLOCKS || !in_range(s->op->a[1], 4) ||
+        !take_phase(s))
         return FZ_ILLEGAL;
     unsigned int c = m->clocks++;
     m->stream[slot].live = true;
@@ -196,7 +197,8 @@ static enum fz_legal do_unstream(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
-    if (m->capturing || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) || !take_phase(s))
+    if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
+        !take_phase(s))
         return FZ_ILLEGAL;
     m->stream[slot].live = false;
     return FZ_OK;
@@ -206,8 +208,9 @@ static enum fz_legal do_alloc(const struct step *s)
 {
     struct fz_model *m = s->m;
     int buf = s->op->a[0];
-    if (m->capturing || !in_range(buf, FZ_BUFS) || m->buf[buf].live || !in_range(s->op->a[1], 3) ||
-        s->op->a[2] < 1 || s->op->a[2] > FZ_MAX_WORDS || !take_phase(s))
+    if (m->capturing[s->thread] || !in_range(buf, FZ_BUFS) || m->buf[buf].live ||
+        !in_range(s->op->a[1], 3) || s->op->a[2] < 1 || s->op->a[2] > FZ_MAX_WORDS ||
+        !take_phase(s))
         return FZ_ILLEGAL;
     uint32_t generation = m->buf[buf].generation + 1;
     memset(&m->buf[buf], 0, sizeof m->buf[buf]);
@@ -225,7 +228,7 @@ static enum fz_legal do_free(const struct step *s)
 {
     struct fz_model *m = s->m;
     int buf = s->op->a[0], stream = s->op->a[2];
-    if (m->capturing || !buf_usable(s, buf, 0, 1) || !take_phase(s))
+    if (m->capturing[s->thread] || !buf_usable(s, buf, 0, 1) || !take_phase(s))
         return FZ_ILLEGAL;
     if (s->op->a[1]) {
         if (m->buf[buf].kind != FZ_DEVICE)
@@ -245,7 +248,7 @@ static enum fz_legal do_load(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
-    if (m->capturing || !in_range(slot, FZ_MODULES) || m->module[slot].live ||
+    if (m->capturing[s->thread] || !in_range(slot, FZ_MODULES) || m->module[slot].live ||
         !in_range(s->op->a[1], 2) || !take_phase(s))
         return FZ_ILLEGAL;
     m->module[slot].live = true;
@@ -256,7 +259,7 @@ static enum fz_legal do_load(const struct step *s)
 
 static enum fz_legal do_unload(const struct step *s)
 {
-    if (s->m->capturing || !module_usable(s, s->op->a[0]) || !take_phase(s))
+    if (s->m->capturing[s->thread] || !module_usable(s, s->op->a[0]) || !take_phase(s))
         return FZ_ILLEGAL;
     s->m->module[s->op->a[0]].live = false;
     return FZ_OK;
@@ -268,7 +271,7 @@ static enum fz_legal do_launch(const struct step *s)
     if (!in_range(a[1], FZ_KERNELS) || !module_usable(s, a[2]) || !in_range(a[3], FZ_HOWS) ||
         !in_range(a[4], FZ_SHAPES))
         return FZ_ILLEGAL;
-    if (s->m->capturing && a[3] > FZ_EX)
+    if (s->m->capturing[s->thread] && a[3] > FZ_EX)
         return FZ_ILLEGAL;
     struct fz_access list[2];
     unsigned int n = 0;
@@ -288,7 +291,7 @@ static enum fz_legal do_launch(const struct step *s)
 static enum fz_legal do_bad(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream what module */
-    if (s->m->capturing || !stream_usable(s, a[0]) || !in_range(a[1], FZ_BADS) ||
+    if (s->m->capturing[s->thread] || !stream_usable(s, a[0]) || !in_range(a[1], FZ_BADS) ||
         !module_usable(s, a[2]))
         return FZ_ILLEGAL;
     s->m->toucher[fz_model_clock(s->m, s->thread, a[0])] = (uint8_t)(s->thread + 1);
@@ -298,7 +301,8 @@ static enum fz_legal do_bad(const struct step *s)
 static enum fz_legal do_stale(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream words how good */
-    if (s->m->capturing || a[1] < 1 || a[1] > FZ_MAX_WORDS || !in_range(a[2], 3) || !take_phase(s))
+    if (s->m->capturing[s->thread] || a[1] < 1 || a[1] > FZ_MAX_WORDS || !in_range(a[2], 3) ||
+        !take_phase(s))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], NULL, 0, -1);
     if (r == FZ_OK)
@@ -316,7 +320,7 @@ static enum fz_legal do_fill(const struct step *s)
     int bytes = (a[4] * a[5] + 4 * (a[5] - 1)) * a[1];
     if (!buf_usable(s, a[2], 0, (a[3] * a[1] + bytes + 7) / 8))
         return FZ_ILLEGAL;
-    if (a[7] && (s->m->capturing || (a[0] != 0 && a[0] != 2)))
+    if (a[7] && (s->m->capturing[s->thread] || (a[0] != 0 && a[0] != 2)))
         return FZ_ILLEGAL; /* the synchronous form has no stream argument */
     return work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, -1);
 }
@@ -331,7 +335,7 @@ static enum fz_legal do_copy(const struct step *s)
     if ((a[6] == FZ_HTOD && (m->buf[a[3]].kind != FZ_PINNED || m->buf[a[1]].kind != FZ_DEVICE)) ||
         (a[6] == FZ_DTOH && (m->buf[a[1]].kind != FZ_PINNED || m->buf[a[3]].kind != FZ_DEVICE)))
         return FZ_ILLEGAL;
-    if (a[6] == FZ_DTOD_SYNC && (m->capturing || (a[0] != 0 && a[0] != 2)))
+    if (a[6] == FZ_DTOD_SYNC && (m->capturing[s->thread] || (a[0] != 0 && a[0] != 2)))
         return FZ_ILLEGAL;
     /* Two-dimensional and peer copies want device memory here; a synchronous one would wait for
      * pinned memory, but not for device memory. */
@@ -339,7 +343,7 @@ static enum fz_legal do_copy(const struct step *s)
          a[6] == FZ_PEER) &&
         (m->buf[a[1]].kind != FZ_DEVICE || m->buf[a[3]].kind != FZ_DEVICE))
         return FZ_ILLEGAL;
-    if (m->capturing && a[6] >= FZ_DTOD_SYNC)
+    if (m->capturing[s->thread] && a[6] >= FZ_DTOD_SYNC)
         return FZ_ILLEGAL;
     return work(s, a[0], (struct fz_access[]){{(uint8_t)a[1], true}, {(uint8_t)a[3], a[1] == a[3]}},
                 2, -1);
@@ -348,7 +352,7 @@ static enum fz_legal do_copy(const struct step *s)
 static enum fz_legal do_upload(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream buf off words k how */
-    if (s->m->capturing || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[5], 3) ||
+    if (s->m->capturing[s->thread] || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[5], 3) ||
         (a[5] == 1 && a[0] != 0 && a[0] != 2) || s->m->buf[a[1]].kind == FZ_PINNED)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
@@ -360,7 +364,7 @@ static enum fz_legal do_upload(const struct step *s)
 static enum fz_legal do_read(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream buf off words how */
-    if (s->m->capturing || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[4], 3) ||
+    if (s->m->capturing[s->thread] || !buf_usable(s, a[1], a[2], a[3]) || !in_range(a[4], 3) ||
         (a[4] == 1 && a[0] != 0 && a[0] != 2) || s->m->buf[a[1]].kind == FZ_PINNED)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], false}, 1, -1);
@@ -386,9 +390,12 @@ static enum fz_legal do_sync(const struct step *s, bool query)
 {
     struct fz_model *m = s->m;
     int what = s->op->a[0], slot = s->op->a[1];
-    if (m->capturing)
+    if (m->capturing[s->thread])
         return FZ_ILLEGAL;
     if (what == FZ_SYNC_CTX && !query) {
+        if (m->capturers & ~(1u << s->thread))
+            return FZ_ILLEGAL;
+        m->waiters |= 1u << s->thread;
         host_knows_all(s);
         return FZ_OK;
     }
@@ -419,7 +426,7 @@ static enum fz_legal do_record_or_wait(const struct step *s, bool record)
 {
     struct fz_model *m = s->m;
     int event = s->op->a[record ? 0 : 1], slot = s->op->a[record ? 1 : 0];
-    if (m->capturing || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
+    if (m->capturing[s->thread] || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
         !may_touch(s, m->event[event].toucher))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, slot, NULL, 0, -1);
@@ -440,7 +447,7 @@ static enum fz_legal do_event(const struct step *s, bool create)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
-    if (m->capturing || !in_range(slot, FZ_EVENTS) || m->event[slot].live == create ||
+    if (m->capturing[s->thread] || !in_range(slot, FZ_EVENTS) || m->event[slot].live == create ||
         !take_phase(s))
         return FZ_ILLEGAL;
     memset(&m->event[slot], 0, sizeof m->event[slot]);
@@ -452,14 +459,14 @@ static enum fz_legal do_host(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream buf off k how */
     if (!buf_usable(s, a[1], a[2], 1) || s->m->buf[a[1]].kind != FZ_PINNED || !in_range(a[4], 2) ||
-        (a[4] && s->m->capturing))
+        (a[4] && s->m->capturing[s->thread]))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
 }
 
 static enum fz_legal do_flag(const struct step *s)
 {
-    if (s->m->capturing || !module_usable(s, s->op->a[1]))
+    if (s->m->capturing[s->thread] || !module_usable(s, s->op->a[1]))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, s->op->a[0], NULL, 0, -1);
     if (r == FZ_OK)
@@ -470,24 +477,48 @@ static enum fz_legal do_flag(const struct step *s)
 static enum fz_legal do_gate(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream buf module n k */
-    if (s->m->capturing || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
+    if (s->m->capturing[s->thread] || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
         !in_range(a[3], 33))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
 }
 
-/* ---- captures and graphs: in phases of one thread --------------------------------------- */
+enum { CAPTURE_GLOBAL = 0 };
+
+/* ---- captures and graphs ------------------------------------------------------------------ */
+
+/* Others may go on meanwhile where neither the mode nor the stream concerns them; but while anybody
+ * captures, nobody can wait for the context. */
+static bool may_capture(const struct step *s, int slot, int mode)
+{
+    struct fz_model *m = s->m;
+    if (mode == CAPTURE_GLOBAL || !(m->stream[slot].kind & 1) || m->waiters & ~(1u << s->thread))
+        return take_phase(s);
+    m->capturers |= 1u << s->thread;
+    return true;
+}
+
+static bool graph_usable(const struct step *s, int graph)
+{
+    struct fz_model *m = s->m;
+    if (m->capturing[s->thread] || !in_range(graph, FZ_GRAPHS) ||
+        !may_touch(s, m->graph[graph].toucher))
+        return false;
+    m->graph[graph].toucher = (uint8_t)(s->thread + 1);
+    return true;
+}
 
 static enum fz_legal do_begin(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
-    if (m->capturing || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
-        !in_range(s->op->a[1], 3) || !take_phase(s))
+    if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
+        !in_range(s->op->a[1], 3) || !may_capture(s, slot, s->op->a[1]))
         return FZ_ILLEGAL;
-    memset(&m->capture, 0, sizeof m->capture);
+    m->toucher[m->stream[slot].clock] = (uint8_t)(s->thread + 1);
+    memset(&m->capture[s->thread], 0, sizeof m->capture[s->thread]);
     m->stream[slot].capturing = true;
-    m->capturing = slot + 1;
+    m->capturing[s->thread] = slot + 1;
     return FZ_OK;
 }
 
@@ -495,12 +526,14 @@ static enum fz_legal do_end(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0], graph = s->op->a[1];
-    if (m->capturing != slot + 1 || !in_range(graph, FZ_GRAPHS) || m->graph[graph].live)
+    if (m->capturing[s->thread] != slot + 1 || !in_range(graph, FZ_GRAPHS) ||
+        m->graph[graph].live || !may_touch(s, m->graph[graph].toucher))
         return FZ_ILLEGAL;
     m->stream[slot].capturing = false;
-    m->capturing = 0;
-    m->graph[graph] = m->capture;
+    m->capturing[s->thread] = 0;
+    m->graph[graph] = m->capture[s->thread];
     m->graph[graph].live = true;
+    m->graph[graph].toucher = (uint8_t)(s->thread + 1);
     return FZ_OK;
 }
 
@@ -508,14 +541,14 @@ static enum fz_legal do_build(const struct step *s)
 {
     struct fz_model *m = s->m;
     const int32_t *a = s->op->a; /* graph module nodes buf k */
-    if (m->capturing || !in_range(a[0], FZ_GRAPHS) || m->graph[a[0]].live ||
-        !module_usable(s, a[1]) || a[2] < 1 || a[2] > FZ_MAX_NODES || !buf_usable(s, a[3], 0, 1) ||
-        !take_phase(s))
+    if (!graph_usable(s, a[0]) || m->graph[a[0]].live || !module_usable(s, a[1]) || a[2] < 1 ||
+        a[2] > FZ_MAX_NODES || !buf_usable(s, a[3], 0, 1))
         return FZ_ILLEGAL;
-    memset(&m->capture, 0, sizeof m->capture);
+    memset(&m->capture[s->thread], 0, sizeof m->capture[s->thread]);
     work_in_capture(s, &(struct fz_access){(uint8_t)a[3], true}, 1, a[1]);
-    m->graph[a[0]] = m->capture;
+    m->graph[a[0]] = m->capture[s->thread];
     m->graph[a[0]].live = true;
+    m->graph[a[0]].toucher = (uint8_t)(s->thread + 1);
     m->graph[a[0]].nodes = (uint8_t)a[2];
     m->graph[a[0]].buf = (uint8_t)a[3];
     return FZ_OK;
@@ -539,8 +572,8 @@ static enum fz_legal do_inst(const struct step *s)
 {
     struct fz_model *m = s->m;
     int graph = s->op->a[0];
-    if (m->capturing || !in_range(graph, FZ_GRAPHS) || !m->graph[graph].live ||
-        m->graph[graph].inst || !graph_fresh(m, graph) || !take_phase(s))
+    if (!graph_usable(s, graph) || !m->graph[graph].live || m->graph[graph].inst ||
+        !graph_fresh(m, graph))
         return FZ_ILLEGAL;
     m->graph[graph].inst = true;
     return FZ_OK;
@@ -550,9 +583,12 @@ static enum fz_legal do_glaunch(const struct step *s)
 {
     struct fz_model *m = s->m;
     int graph = s->op->a[0], slot = s->op->a[1];
-    if (m->capturing || !in_range(graph, FZ_GRAPHS) || !m->graph[graph].inst ||
-        !graph_fresh(m, graph) || !stream_usable(s, slot) || !take_phase(s))
+    if (!graph_usable(s, graph) || !m->graph[graph].inst || !graph_fresh(m, graph) ||
+        !stream_usable(s, slot))
         return FZ_ILLEGAL;
+    for (unsigned int i = 0; i < m->graph[graph].count; i++)
+        if (!may_touch(s, m->buf[m->graph[graph].access[i].buf].toucher))
+            return FZ_ILLEGAL;
     unsigned int c = fz_model_clock(m, s->thread, slot);
     /* an executable graph's launches are ordered among themselves */
     join(m->clock[c], m->graph[graph].clock);
@@ -566,10 +602,9 @@ static enum fz_legal do_gupdate(const struct step *s)
 {
     const int32_t *a = s->op->a; /* graph module node k how */
     const struct fz_model *m = s->m;
-    if (m->capturing || !in_range(a[0], FZ_GRAPHS) || !m->graph[a[0]].inst ||
-        !m->graph[a[0]].nodes || !module_usable(s, a[1]) || !m->graph[a[0]].uses_module[a[1]] ||
-        !graph_fresh(m, a[0]) || !in_range(a[2], m->graph[a[0]].nodes) || !in_range(a[4], 2) ||
-        !take_phase(s))
+    if (!graph_usable(s, a[0]) || !m->graph[a[0]].inst || !m->graph[a[0]].nodes ||
+        !module_usable(s, a[1]) || !m->graph[a[0]].uses_module[a[1]] || !graph_fresh(m, a[0]) ||
+        !in_range(a[2], m->graph[a[0]].nodes) || !in_range(a[4], 2))
         return FZ_ILLEGAL;
     return FZ_OK;
 }
@@ -577,8 +612,7 @@ static enum fz_legal do_gupdate(const struct step *s)
 static enum fz_legal do_ungraph(const struct step *s)
 {
     int graph = s->op->a[0];
-    if (s->m->capturing || !in_range(graph, FZ_GRAPHS) || !s->m->graph[graph].live ||
-        !take_phase(s))
+    if (!graph_usable(s, graph) || !s->m->graph[graph].live)
         return FZ_ILLEGAL;
     s->m->graph[graph].live = s->m->graph[graph].inst = false;
     return FZ_OK;
@@ -586,7 +620,7 @@ static enum fz_legal do_ungraph(const struct step *s)
 
 static enum fz_legal do_away(const struct step *s, bool read)
 {
-    if (s->m->capturing || !in_range(s->op->a[0], 3) || !take_phase(s))
+    if (s->m->capturing[s->thread] || !in_range(s->op->a[0], 3) || !take_phase(s))
         return FZ_ILLEGAL;
     if (read)
         return s->m->away.made ? FZ_OK : FZ_ILLEGAL;
@@ -600,7 +634,7 @@ static enum fz_legal do_away(const struct step *s, bool read)
 static enum fz_legal do_context(const struct step *s)
 {
     const int32_t *a = s->op->a; /* buf rounds n k */
-    if (s->m->capturing || !buf_usable(s, a[0], 0, 1) || !in_range(a[1], 9) ||
+    if (s->m->capturing[s->thread] || !buf_usable(s, a[0], 0, 1) || !in_range(a[1], 9) ||
         !in_range(a[2], 33) || !take_phase(s))
         return FZ_ILLEGAL;
     return do_host_access(s, true);
@@ -608,20 +642,23 @@ static enum fz_legal do_context(const struct step *s)
 
 static enum fz_legal do_barrier(struct fz_model *m)
 {
-    if (m->capturing)
-        return FZ_ILLEGAL;
+    for (int i = 0; i < FZ_THREADS; i++)
+        if (m->capturing[i])
+            return FZ_ILLEGAL;
     for (int i = 1; i < FZ_THREADS; i++)
         join(m->host[0], m->host[i]);
     for (int i = 1; i < FZ_THREADS; i++)
         memcpy(m->host[i], m->host[0], sizeof(fz_clock));
     m->phase++;
-    m->actors = 0;
+    m->actors = m->capturers = m->waiters = 0;
     m->solo = false;
     memset(m->toucher, 0, sizeof m->toucher);
     for (int i = 0; i < FZ_EVENTS; i++)
         m->event[i].toucher = 0;
     for (int i = 0; i < FZ_BUFS; i++)
         m->buf[i].toucher = 0;
+    for (int i = 0; i < FZ_GRAPHS; i++)
+        m->graph[i].toucher = 0;
     return FZ_OK;
 }
 
@@ -694,8 +731,9 @@ static enum fz_legal judge(const struct step *s)
     case FZ_ungraph:
         return do_ungraph(s);
     case FZ_misc:
-        return s->m->capturing || !in_range(a[0], FZ_MISCS) || !module_usable(s, a[1]) ? FZ_ILLEGAL
-                                                                                       : FZ_OK;
+        return s->m->capturing[s->thread] || !in_range(a[0], FZ_MISCS) || !module_usable(s, a[1])
+                   ? FZ_ILLEGAL
+                   : FZ_OK;
     case FZ_away:
         return do_away(s, false);
     case FZ_awayread:

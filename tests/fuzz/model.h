@@ -27,7 +27,9 @@ struct fz_model {
     unsigned int clocks;       /* in use; 0 is the legacy stream, 1 to FZ_THREADS per-thread ones */
     unsigned int phase;        /* number of barriers so far */
     bool solo;                 /* this phase belongs to one thread */
-    unsigned int actors;       /* threads that have acted in this phase, as bits */
+    unsigned int actors;       /* threads that have acted in this phase, as bits ... */
+    unsigned int capturers;    /* those that captured beside others ... */
+    unsigned int waiters;      /* and those that waited for the context */
     uint8_t toucher[FZ_CLOCKS]; /* thread + 1 that used the stream in this phase */
     struct {
         bool live, capturing;
@@ -59,9 +61,9 @@ struct fz_model {
         uint32_t buf_generation[FZ_BUFS], module_generation[FZ_MODULES];
         bool uses_module[FZ_MODULES];
         fz_clock clock; /* of its last launch */
-    } graph[FZ_GRAPHS], capture;
-    int capturing; /* stream slot + 1 */
-    bool any_capture_blocking;
+        uint8_t toucher;
+    } graph[FZ_GRAPHS], capture[FZ_THREADS];
+    int capturing[FZ_THREADS]; /* stream slot + 1 */
     struct {
         bool made;
     } away;
