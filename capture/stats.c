@@ -76,8 +76,11 @@ void ag_stats_collect(struct ag_totals *t)
     *t = retired;
     ag_unlock(&lock);
     struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        ag_lock(&streams[i]->lock); /* live figures are asked for while others launch */
         ag_stats_add_stream(t, streams[i]);
+        ag_unlock(&streams[i]->lock);
+    }
     ag_streams_release(streams, n);
 }
 

@@ -357,10 +357,13 @@ void ag_trace_write_stream(const struct ag_stream *s)
     ag_trace_define(AG_DUMP_STREAM, &d, sizeof(d), NULL, 0);
 }
 
+static bool opened;
+
 void ag_trace_start(void)
 {
     if (!ag_options.trace || !ag_dump_open(ag_options.trace, (uint64_t)ag_options.trace_mb << 20))
         return;
+    opened = true;
     ag_trace_sites_start();
     define_process();
     atomic_store(&ag_tracing, true);
@@ -398,7 +401,7 @@ static void define_counters(void)
 
 void ag_trace_stop(void)
 {
-    if (!ag_options.trace || !ag_dump_size())
+    if (!opened)
         return;
     atomic_store(&ag_tracing, false);
     ag_trace_drain();
@@ -414,5 +417,5 @@ void ag_trace_stop(void)
 void ag_trace_after_fork(void)
 {
     atomic_store(&ag_tracing, false);
-    ag_options.trace = NULL;
+    opened = false;
 }
