@@ -78,7 +78,9 @@ static void drop(void *context, struct ag_chunk *chunk)
     (void)context;
     chunk->user = NULL;
     pthread_mutex_lock(&mutex);
-    if (g->requested) {
+    if (--g->chunks) {
+        /* another chunk goes on using them */
+    } else if (g->requested) {
         g->orphan = true; /* whoever ends the request frees it */
     } else if (entry) {
         entry->graphs = g;
@@ -91,7 +93,19 @@ static void drop(void *context, struct ag_chunk *chunk)
     free(entry);
 }
 
-const struct ag_policy_hooks ag_stream_policy_hooks = {drop, NULL};
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    struct ag_graphs *g = from->user;
+    (void)context;
+    pthread_mutex_lock(&mutex);
+    g->chunks++;
+    pthread_mutex_unlock(&mutex);
+    to->user = g;
+    ag_count(AG_COUNT_SHARED);
+    return true;
+}
+
+const struct ag_policy_hooks ag_stream_policy_hooks = {.share = share, .drop = drop};
 
 void ag_builder_discard(struct ag_chunk *chunk)
 {
@@ -405,12 +419,18 @@ static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
  * for the driver's locks (measured: a decode loop that kept building lost 10 %), so what building
  * takes is held against what replaying has gained. In debt, only what has been seen often is built.
  */
-enum { ALLOWANCE_NS = 20000000, NS_A_VISIT = 4000000, FIRST_PRICE = 3, HIGHEST_PRICE = 64 };
+enum {
+    ALLOWANCE_NS = 20000000, /* to begin with */
+    GAIN_SHARE = 4,          /* a quarter of what is gained may be spent */
+    NS_A_VISIT = 4000000,
+    FIRST_PRICE = 3,
+    HIGHEST_PRICE = 64
+};
 
 static uint32_t sightings_needed(struct ag_stream *s)
 {
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
-    int64_t debt = spent - s->gained_ns - ALLOWANCE_NS;
+    int64_t debt = spent - s->gained_ns / GAIN_SHARE - ALLOWANCE_NS;
     if (debt <= 0)
         return 0;
     int64_t price = FIRST_PRICE + debt / NS_A_VISIT;
@@ -426,6 +446,7 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
     struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
     struct request *r = NULL;
     if (g) {
+        g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;
         g->count = s->num_staged;

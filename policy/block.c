@@ -390,6 +390,55 @@ struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, 
     return seen_once;
 }
 
+/* A block is *kept* when what follows it mostly goes on to its end. Only what happened of late
+ * counts. */
+enum { RECENTLY = 64, LEFT_WEIGHT = 4 };
+
+static void forget_old(struct ag_block *block)
+{
+    if (block->kept + block->left >= RECENTLY) {
+        block->kept /= 2;
+        block->left /= 2;
+    }
+}
+
+void ag_block_kept(struct ag_block *block)
+{
+    block->kept++;
+    forget_old(block);
+}
+
+void ag_block_left(struct ag_block *block, uint32_t at)
+{
+    if (at == 0 || at == block->len)
+        return;
+    block->left++;
+    forget_old(block);
+}
+
+bool ag_block_is_kept(const struct ag_block *block)
+{
+    return block->kept > 1 && block->left * LEFT_WEIGHT <= block->kept;
+}
+
+/* Of the blocks that begin with this op: the longest that is kept, else the most visited one. */
+struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key)
+{
+    struct ag_head *head;
+    struct ag_block *best = NULL;
+    int looked = 0;
+    HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
+    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        bool kept = ag_block_is_kept(b), best_kept = best && ag_block_is_kept(best);
+        if (!best || (kept && !best_kept) ||
+            (kept == best_kept && (kept ? b->len > best->len : b->visits > best->visits)))
+            best = b;
+    }
+    return best;
+}
+
 /* The most recently used other block with the same beginning that is cut in chunks already. */
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
 {
@@ -400,6 +449,25 @@ struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t l
         if (e != entry && e->block.num_chunks && !e->block.periodic &&
             e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
             return &e->block;
+    return NULL;
+}
+
+struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)chunk->block;
+    const ag_key *keys = chunk->block->keys + chunk->first;
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        if (e == entry || !b->num_chunks || b->len < chunk->first + chunk->count)
+            continue;
+        struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
+        if (other->first == chunk->first && other->count == chunk->count && other->user &&
+            atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&
+            !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
+            return other;
+    }
     return NULL;
 }
 

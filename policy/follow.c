@@ -32,6 +32,16 @@ static bool wants_graphs(const struct ag_policy_state *s, const struct ag_block 
     return b->len >= s->config.min_ops && b->visits + 1 >= s->config.min_repeats;
 }
 
+/* Blocks that begin alike share the graphs of what they have in common. */
+static bool takes_graphs_over(struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    struct ag_chunk *other = s->hooks.share ? ag_chunk_alike(chunk) : NULL;
+    if (!other || !s->hooks.share(s->hooks.context, other, chunk))
+        return false;
+    atomic_store_explicit(&chunk->state, AG_CHUNK_READY, memory_order_release);
+    return true;
+}
+
 /* What to do with a chunk whose first op comes next. */
 static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
@@ -52,7 +62,9 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
         atomic_store_explicit(&chunk->state, AG_CHUNK_NEW, memory_order_relaxed);
         return AG_DO_STAGE;
     case AG_CHUNK_NEW:
-        return wants_graphs(s, b) ? AG_DO_STAGE : AG_DO_EAGER;
+        if (!wants_graphs(s, b))
+            return AG_DO_EAGER;
+        return takes_graphs_over(s, chunk) ? AG_DO_DEFER : AG_DO_STAGE;
     default:
         return AG_DO_EAGER;
     }
@@ -137,6 +149,7 @@ void ag_depart(struct ag_policy *p)
         ag_keys_push(&s->part, s->block->keys[i]);
     s->pure = false;
     s->block->streak = 0;
+    ag_block_left(s->block, at);
     ag_follow_nothing(p);
 }
 
@@ -213,6 +226,8 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     enum ag_do doing = p->doing;
     if (b ? !s->pure : !s->idle)
         return false;
+    if (b && s->cuts && at == b->len)
+        return false; /* a part that ended is over */
     other = ag_block_candidate(s, at ? b->keys[0] : key, at ? b->prefix[at] : 0, at, key);
     if (!other || other == b)
         return false;
@@ -222,6 +237,7 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     struct ag_chunk *left = running ? &b->chunks[s->chunk] : NULL;
     if (b) {
         ag_into_history(s, at);
+        ag_block_left(b, at);
         b->streak = 0;
     }
     ag_follow(p, other, at, now);
@@ -252,45 +268,57 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     return true;
 }
 
-/* Between two boundaries, work that is known follows on work that has just ended: a loop that was
- * left behind a whole turn, or a part that came to its end. The part ends here, and the block that
- * begins with this op is followed from its first op. */
+/* Between two boundaries a part ends where a loop is left behind a whole turn, where ops end that
+ * are a block by themselves, and where the stream goes on with an op that has been the first of
+ * other work before. The block that begins with this op is followed from its first op; where none
+ * does, what comes is observed as a part of its own. */
 static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block, *after, *predicted;
+    struct ag_block *b = s->block, *part = NULL;
     uint32_t at = b ? ag_position(p) : 0, deferred = ag_policy_deferred(p);
-    if (!at || !s->pure)
+    if (!b || !(s->cuts || b->periodic))
         return false;
+    bool starts = ag_seen_before(s, ag_mix(key) | 1);
+    struct ag_block *after = ag_block_beginning(s, key);
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
-    bool turn = b->periodic && at % unit == 0;
-    bool ended = at == b->len && s->cuts;
-    struct ag_block *part = turn ? NULL : ended ? b : ag_block_find(s, b->prefix[at], at);
-    if (!turn && (!part || !(s->cuts || b->periodic)))
+    bool turn = s->pure && b->periodic && at % unit == 0;
+    if (!at)
         return false;
-    after = ag_block_candidate(s, key, 0, 0, key);
-    if (!after)
+    if (s->pure && !turn)
+        part = at == b->len ? b : ag_block_find(s, b->prefix[at], at);
+    if (!starts && !(after && (turn || part)))
         return false;
     if (deferred) {
         v->flush = deferred;
-        ag_chunk_failed(&s->block->chunks[s->chunk]);
+        ag_chunk_failed(&b->chunks[s->chunk]);
         p->counts.mismatches++;
     }
-    ag_into_history(s, at);
-    s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
-    s->segment_len += at;
     if (turn) {
+        ag_into_history(s, at);
+        s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
+        s->segment_len += at;
         s->looped += at;
         ag_chain_learn(s, AG_CHAIN_PART, NULL, ag_content_id(b->prefix[unit], unit));
+        b->streak = 0;
+        ag_block_left(b, at);
+        ag_follow_nothing(p);
     } else {
-        ag_visited(p, part);
-        ag_chain_learn(s, AG_CHAIN_PART, part, part->id);
+        s->keep = after;
+        ag_depart(p);
+        ag_end_part(p, part);
+        s->keep = NULL;
     }
-    b->streak = 0;
     s->cuts++;
     s->departed.serial = 0;
-    predicted = ag_chain_predict(s, AG_CHAIN_PART);
-    ag_follow(p, predicted && predicted->keys[0] == key ? predicted : after, 0, now);
+    s->rejoined = false;
+    s->pure = true;
+    struct ag_block *predicted = ag_chain_predict(s, AG_CHAIN_PART);
+    if (predicted && predicted->keys[0] == key && (!after || ag_block_is_kept(predicted)))
+        after = predicted;
+    if (!after)
+        return false;
+    ag_follow(p, after, 0, now);
     return true;
 }
 

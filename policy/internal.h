@@ -182,6 +182,10 @@ struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_
 struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
 struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
                                     uint32_t position, ag_key key);
+struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key);
+bool ag_block_is_kept(const struct ag_block *block);
+void ag_block_left(struct ag_block *block, uint32_t at);
+void ag_block_kept(struct ag_block *block);
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit);
 void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
 struct ag_ref ag_block_ref(const struct ag_block *block);
@@ -189,6 +193,8 @@ struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
 void ag_block_drop_all(struct ag_policy *p);
 void ag_block_free_retired(struct ag_policy *p);
 bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
+/* A ready chunk of the same ops at the same place of another block with the same first key, or NULL. */
+struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
 /* follow.c; `now` is the time of the op or boundary that is being looked at */
@@ -215,6 +221,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now);
 /* learn.c */
 void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now);
 void ag_visited(struct ag_policy *p, struct ag_block *block);
+bool ag_seen_before(struct ag_policy_state *s, uint64_t id);
 struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block);
 
 /* plan.c */

@@ -22,6 +22,7 @@ void ag_visited(struct ag_policy *p, struct ag_block *block)
 {
     struct ag_policy_state *s = p->state;
     block->visits++;
+    ag_block_kept(block);
     ag_block_touch(s, block);
     if (block->visits == 2 || (block->visits == 1 && block->len >= LONG_OPS))
         ag_finder_anchor(&s->finder, block);
@@ -31,8 +32,8 @@ void ag_visited(struct ag_policy *p, struct ag_block *block)
     }
 }
 
-/* Variations of a block are remembered as blocks of their own from the second time on. */
-static bool seen_before(struct ag_policy_state *s, uint64_t id)
+/* Whether this content, or this first op of a part, has been met before. */
+bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
 {
     if (s->seen[id & (AG_SEEN - 1)] == id)
         return true;
@@ -49,7 +50,7 @@ struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block)
     if (!block && s->part.overflow) {
         s->segment_len = UINT32_MAX;
     } else if (len) {
-        if (!block && (!s->rejoined || seen_before(s, ag_content_id(hash, len))))
+        if (!block && (!s->rejoined || ag_seen_before(s, ag_content_id(hash, len))))
             block = ag_block_add(p, s->part.data, len);
         if (block)
             ag_visited(p, block);
@@ -77,7 +78,7 @@ static struct ag_block *whole_segment(struct ag_policy *p)
     uint64_t id = ag_content_id(s->segment_hash, len);
     struct ag_block *block = ag_block_find(s, s->segment_hash, len);
     if (!block) {
-        if (!seen_before(s, id))
+        if (!ag_seen_before(s, id))
             return NULL;
         ag_key *keys = malloc(len * sizeof(*keys));
         if (!keys)

@@ -80,6 +80,7 @@ struct ag_block {
     uint32_t streak;           /* times in a row, for periodic blocks */
     uint32_t tries;            /* times followed with deferral */
     uint32_t fails;            /* of these, ended by a flush of deferred ops */
+    uint8_t kept, left;        /* of late: visits, and times left half way */
     uint64_t last_use;         /* policy clock */
     bool periodic;             /* ends in an artificial boundary and is expected to repeat */
     struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
@@ -136,6 +137,10 @@ struct ag_policy_config {
 void ag_policy_defaults(struct ag_policy_config *config);
 
 struct ag_policy_hooks {
+    /* The chunk `to`, which has no graphs, may use those of `from`, which has the same ops at the same
+     * place of a block that begins alike: to->user is to be set, and dropped like any other. NULL or
+     * false: it gets graphs of its own. */
+    bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
     /* The chunk goes away: free chunk->user. Never called for a chunk that is being built. */
     void (*drop)(void *context, struct ag_chunk *chunk);
     void *context;

@@ -26,7 +26,7 @@ static void drop(void *context, struct ag_chunk *chunk)
 
 static struct stream *stream_get(struct stream **streams, uint32_t id)
 {
-    struct ag_policy_hooks hooks = {drop, NULL};
+    struct ag_policy_hooks hooks = {.drop = drop};
     if (streams[id])
         return streams[id];
     struct stream *s = calloc(1, sizeof(*s));

@@ -50,6 +50,13 @@ static void measure_memory(void)
         peak_bytes = bytes;
 }
 
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    (void)context;
+    to->user = from->user;
+    return true;
+}
+
 static struct stream *stream_get(uint32_t id)
 {
     for (int i = 0; i < num_streams; i++)
@@ -59,7 +66,7 @@ static struct stream *stream_get(uint32_t id)
         exit(2);
     struct stream *s = calloc(1, sizeof(*s));
     struct ag_policy_config config;
-    struct ag_policy_hooks hooks = {drop, NULL};
+    struct ag_policy_hooks hooks = {.share = share, .drop = drop};
     ag_policy_defaults(&config);
     s->id = id;
     s->first_replay = UINT64_MAX;
