@@ -1,6 +1,7 @@
 /*
  * getter.c - cuGetProcAddress in both ABIs, and cuGetExportTable.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "preload/hook.h"
@@ -61,11 +62,21 @@ static bool is_known(const CUuuid *table)
 }
 
 /* The table itself is answered untouched: cudart hashes addresses in it. */
+/* The id is said, so that somebody can find out what the table is for. */
+static void unknown_table(const unsigned char *id)
+{
+    char why[96];
+    int n = snprintf(why, sizeof(why), "an export table that nobody knows is in use: ");
+    for (int i = 0; i < 16; i++)
+        n += snprintf(why + n, sizeof(why) - (size_t)n, "%02x", id[i]);
+    ag_capture_observe_only(why);
+}
+
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
     bool hooked = ag_hooked();
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
     if (hooked && result == CUDA_SUCCESS && !is_known(pExportTableId))
-        ag_capture_observe_only("an export table that nobody knows is in use");
+        unknown_table((const unsigned char *)pExportTableId->bytes);
     return result;
 }
