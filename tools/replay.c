@@ -17,6 +17,18 @@ struct stream {
 };
 
 static struct ag_policy_config config;
+static uint32_t launch_ns; /* of an eager launch, as the dump has it */
+
+static uint32_t usual_launch_ns(const struct dump *d)
+{
+    uint64_t sum = 0, n = 0;
+    for (size_t i = 0; i < d->num_events; i++)
+        if (d->events[i].e.kind == AG_EVENT_CALL && d->events[i].e.b < 50000) {
+            sum += d->events[i].e.b;
+            n++;
+        }
+    return n ? (uint32_t)(sum / n) : 0;
+}
 
 static void drop(void *context, struct ag_chunk *chunk)
 {
@@ -55,6 +67,7 @@ static void op(struct stream *s, uint32_t shape, uint64_t now)
 {
     struct ag_verdict v;
     ag_key key = shape;
+    s->policy.launch_ns = launch_ns;
     ag_policy_op(&s->policy, key, now, &v);
     if (v.flush)
         flush(s, v.flush);
@@ -113,6 +126,7 @@ int replay_dump(const struct dump *d, struct table_output *o)
         return 1;
     if (!config.max_blocks)
         ag_policy_defaults(&config);
+    launch_ns = usual_launch_ns(d);
     play(d, streams);
     for (uint32_t k = 0; k < d->num_streams; k++) {
         if (!streams[k])

@@ -3,14 +3,14 @@
 
 : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}"
 : "${AG_BUILD:=$AG_SOURCE/build}"
-: "${AUTOGRAPH_COMMAND:=$AG_BUILD/tools/autograph}"
-: "${LIBAUTOGRAPH:=$AG_BUILD/preload/libautograph.so}"
-PRELOAD=${AG_RUNTIME:+$AG_RUNTIME:}$LIBAUTOGRAPH # a sanitizer's runtime wants to be first
+: "${AG_COMMAND:=$AG_BUILD/tools/autograph}"
+: "${AG_LIBRARY:=$AG_BUILD/preload/libautograph.so}"
+PRELOAD=${AG_RUNTIME:+$AG_RUNTIME:}$AG_LIBRARY # a sanitizer's runtime wants to be first
 export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 unset AUTOGRAPH AUTOGRAPH_STATS AUTOGRAPH_TRACE AUTOGRAPH_LOG AUTOGRAPH_LOG_FILE
 
 autograph() {
-    "$AUTOGRAPH_COMMAND" "$@"
+    "$AG_COMMAND" "$@"
 }
 
 example() { # NAME ARGS...

@@ -167,11 +167,11 @@ setup() {
         head -c "$at" "$dump" > "$dump.cut"
         for verb in report timeline graphs html replay; do
             for file in "$dump.bad" "$dump.cut"; do
-                run timeout 20 "$AUTOGRAPH_COMMAND" "$verb" "$file" -o "$dump.out"
+                run timeout 20 "$AG_COMMAND" "$verb" "$file" -o "$dump.out"
                 [ "$status" -le 1 ]
             done
         done
-        run timeout 20 "$AUTOGRAPH_COMMAND" diff "$dump" "$dump.bad"
+        run timeout 20 "$AG_COMMAND" diff "$dump" "$dump.bad"
         [ "$status" -le 1 ]
     done
 }
@@ -221,6 +221,6 @@ PY
     done
     unset LD_PRELOAD
     echo "least $least ns"
-    nm -D "$LIBAUTOGRAPH" | grep -q '__[at]san' && skip "a sanitized build says nothing about cost"
+    nm -D "$AG_LIBRARY" | grep -q '__[at]san' && skip "a sanitized build says nothing about cost"
     [ "$least" -lt 100 ]
 }

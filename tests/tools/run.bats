@@ -29,7 +29,7 @@ load common.bash
     own=$output
     LD_PRELOAD=libc.so.6 run autograph -q sh -c 'echo "$LD_PRELOAD"'
     [ "$output" = "libc.so.6:$own" ]
-    run autograph -q "$AUTOGRAPH_COMMAND" -q sh -c 'echo "$LD_PRELOAD"'
+    run autograph -q "$AG_COMMAND" -q sh -c 'echo "$LD_PRELOAD"'
     [ "$output" = "$own" ]
 }
 
