@@ -463,9 +463,10 @@ struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
         if (e == entry || !b->num_chunks || b->len < chunk->first + chunk->count)
             continue;
         struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
-        if (other->first == chunk->first && other->count == chunk->count && other->user &&
+        if (other->first == chunk->first && other->count == chunk->count &&
+            /* the builder writes `user` before this */
             atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&
-            !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
+            other->user && !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
             return other;
     }
     return NULL;
