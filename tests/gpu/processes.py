@@ -20,8 +20,8 @@ def environments(args):
     return plain, {**plain, "LD_PRELOAD": str(args.library), **more}
 
 
-def output_of(command, env, timeout):
-    """What a program says on stdout; Failed where it does not end well."""
+def run_once(command, env, timeout):
+    """The ended process of a program; Failed where it does not end well."""
     words = [str(word) for word in command]
     shown = " ".join(words)[:120]
     try:
@@ -34,7 +34,12 @@ def output_of(command, env, timeout):
                else f"killed by {signal.Signals(-done.returncode).name}")
         last = (done.stderr.strip().splitlines() or [""])[-1]
         raise Failed(f"{shown}: {end} {last[:200]}")
-    return done.stdout
+    return done
+
+
+def output_of(command, env, timeout):
+    """What a program says on stdout."""
+    return run_once(command, env, timeout).stdout
 
 
 def write_lines(path, lines):

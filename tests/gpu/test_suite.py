@@ -9,8 +9,14 @@ import sys
 import tempfile
 import unittest
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
+
 import checks
+import kernels
+import matrix
 import suite
+from processes import Failed
 from rows import Row
 from rounds import numbers, run_in_rounds
 
@@ -137,6 +143,64 @@ class Checks(unittest.TestCase):
 
     def test_late_flush_is_slow(self):
         self.assertEqual(self.compare("echo MEASURED mean ${ONLY_WITH:-0}5000.0 us")["verdict"], "slow")
+
+
+# Writes down what libran.so would have written.
+RAN = """
+import os
+open(os.environ["AG_RAN_DIR"] + "/ran.1.txt", "w").write({text!r})
+print("RESULT name=x checksum=0x{checksum}")
+"""
+WELL = "count 4 0 k\ncount 2 0 [memset]\nstream 6 0xa\nall 6 0xb\ndropped 0\n"
+
+
+class Kernels(unittest.TestCase):
+    def ran(self, text, checksum="1"):
+        command = [sys.executable, "-c", RAN.format(text=text, checksum=checksum)]
+        return kernels.run(command, dict(os.environ), "none")
+
+    def verdict(self, text, **more):
+        return kernels.judge(self.ran(WELL), self.ran(text, **more))[0::3]
+
+    def test_equal(self):
+        self.assertEqual(self.verdict(WELL), ("ok", []))
+        self.assertEqual(self.verdict(WELL.replace("4 0", "4 4")), ("ok", []))
+
+    def test_one_kernel_lost_or_another_name(self):
+        self.assertEqual(self.verdict(WELL.replace("count 4", "count 3")), ("FAIL", ["k: 4 and 3"]))
+        self.assertEqual(self.verdict(WELL.replace(" k", " other"))[0], "FAIL")
+
+    def test_other_order(self):
+        self.assertEqual(self.verdict(WELL.replace("0xa", "0xc")), ("ok", []))
+        self.assertEqual(self.verdict(WELL.replace("0xa", "0xc").replace("0xb", "0xd"))[0], "FAIL")
+
+    def test_lost_records_and_other_results(self):
+        self.assertEqual(self.verdict(WELL.replace("dropped 0", "dropped 1"))[0], "FAIL")
+        self.assertEqual(self.verdict(WELL, checksum="2")[0], "FAIL")
+
+    def test_nothing_written(self):
+        with self.assertRaises(Failed):
+            kernels.run([sys.executable, "-c", "pass"], dict(os.environ), "none")
+        with self.assertRaises(Failed):
+            self.ran("dropped 0\n")
+
+
+class Matrix(unittest.TestCase):
+    def test_low_cells_and_the_median_decide(self):
+        fast = {(2, 0, 20, 1): (4.0, 2.0), (2, 0, 5, 1): (4.0, 2.5)}
+        self.assertTrue(matrix.summary(fast)[1])
+        self.assertFalse(matrix.summary({**fast, (50, 0, 5, 1): (50.0, 52.0)})[1])
+        self.assertFalse(matrix.summary({cell: (4.0, 3.0) for cell in fast})[1])
+
+    def test_cells_limited_by_the_gpu_or_the_host_do_not_count(self):
+        slow = {(500, 0, 5, 1): (502.0, 502.0), (1, 50, 5, 1): (52.0, 52.0)}
+        self.assertTrue(matrix.summary(slow)[1])
+
+    def test_cut(self):
+        good = {(2, 0, 20, 1): {0: 2.0, **dict.fromkeys(matrix.CHUNKS, 2.0)}}
+        self.assertTrue(matrix.cut_summary(good)[1])
+        bad = {(2, 0, 20, 1): {0: 2.0, **dict.fromkeys(matrix.CHUNKS, 2.0), 16: 1.5}}
+        self.assertFalse(matrix.cut_summary(bad)[1])
 
 
 if __name__ == "__main__":
