@@ -36,3 +36,11 @@ if not v:
     print("not so:", sys.argv[1], "in", json.dumps(d)[:3000])
     sys.exit(1)' "$1"
 }
+
+# The command must fail; a bare `!` would not be noticed by bats.
+no() {
+    if "$@"; then
+        echo "succeeded: $*"
+        return 1
+    fi
+}

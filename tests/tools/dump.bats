@@ -204,10 +204,10 @@ open(sys.argv[1], "wb").write(out)
 PY
     autograph report "$dump" > "$dump.txt"
     grep -q 'owned' "$dump.txt"
-    ! grep -q $'\x1b' "$dump.txt"
+    no grep -q $'\x1b' "$dump.txt"
     autograph html "$dump" > "$dump.html"
     grep -q 'owned' "$dump.html"
-    ! grep -q '<script' "$dump.html"
+    no grep -q '<script' "$dump.html"
 }
 
 @test "a traced launch costs under 100 ns more" {

@@ -63,6 +63,21 @@ static size_t most_events_of_a_chunk(const unsigned char *bytes, size_t size)
     return most;
 }
 
+/* Behind a chunk's payload, where nothing is checked. */
+static bool is_padding(const unsigned char *bytes, size_t size, size_t offset)
+{
+    for (size_t at = sizeof(struct ag_dump_header); at + sizeof(struct ag_dump_chunk) <= size;) {
+        struct ag_dump_chunk c;
+        memcpy(&c, bytes + at, sizeof(c));
+        if (offset < at + sizeof(c) + c.length)
+            return false;
+        at += sizeof(c) + ((c.length + 7u) & ~7u);
+        if (offset < at)
+            return true;
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static unsigned char bytes[4 << 20];
@@ -86,6 +101,7 @@ int main(int argc, char **argv)
     }
     for (size_t n = 0; n < size; n++) {
         unsigned char kept = bytes[n];
+        bool padding = is_padding(bytes, size, n);
         bytes[n] ^= (unsigned char)(1u << (n % 8));
         struct result r = try(bytes, size);
         bytes[n] = kept;
@@ -93,6 +109,8 @@ int main(int argc, char **argv)
             continue; /* the header has no checksum; that it does no harm is all */
         CHECK(r.read && r.events + most >= good.events, "byte %zu: %zu of %zu events", n, r.events,
               good.events);
+        CHECK(padding == !r.wrong, "byte %zu: %llu bytes are complained of", n,
+              (unsigned long long)r.wrong);
     }
     printf("%zu bytes, %zu events, %d failures\n", size, good.events, failures);
     return failures != 0;
