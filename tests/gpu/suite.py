@@ -20,10 +20,15 @@ from itertools import chain
 from pathlib import Path
 
 import checks
+import page
 import rows as table_rows
 from rounds import pin_to_one_node, run_in_rounds
 
 HERE = Path(__file__).resolve().parent
+LEGEND = """Microseconds a launch (C programs) or an iteration (Python): the median of all repetitions and, in brackets, the medians of
+the fastest and the slowest process. `ratio` is eager time over autograph time; `of hand` is hand-captured time over autograph
+time; `of the gain` is what is saved, over what is saved without the timing events.
+"""
 
 
 def parse_arguments():
@@ -36,6 +41,8 @@ def parse_arguments():
                         help="fresh processes of each variant (as the row has it, 2 with --quick)")
     parser.add_argument("--strict", action="store_true", help="a missed speed goal fails the run")
     parser.add_argument("--out", type=Path, help="folder for table.txt, results.jsonl and all.log")
+    parser.add_argument("--markdown", metavar="FILE", type=Path,
+                        help="page of results whose section is rewritten (docs/gpu-results.md)")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
                         help="added to the environment of runs with the library")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=480.0,
@@ -175,6 +182,8 @@ class Suite:
         if self.args.simulated:
             text += "\nThe simulated driver: the times say nothing about a GPU.\n"
         self.write_out(text)
+        if self.args.markdown:
+            page.put_section(self.args.markdown, "Programs", LEGEND + "\n" + text)
         print("\n" + text, end="")
         return self.status()
 
@@ -266,7 +275,7 @@ def table(entries):
     text = []
     for line in lines:
         line = ["-" * width for width in widths] if line is None else line
-        text.append("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |")
+        text.append("| " + " | ".join(cell.replace("|", "/").ljust(width) for cell, width in zip(line, widths)) + " |")
     counts = {verdict: sum(entry["verdict"] == verdict for entry in entries)
               for verdict in ("ok", "slow", "FAIL", "unstable", "skipped")}
     text.append("")

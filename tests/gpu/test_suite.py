@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
@@ -15,6 +16,7 @@ sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
 import checks
 import kernels
 import matrix
+import page
 import suite
 from processes import Failed
 from rows import Row
@@ -201,6 +203,16 @@ class Matrix(unittest.TestCase):
         self.assertTrue(matrix.cut_summary(good)[1])
         bad = {(2, 0, 20, 1): {0: 2.0, **dict.fromkeys(matrix.CHUNKS, 2.0), 16: 1.5}}
         self.assertFalse(matrix.cut_summary(bad)[1])
+
+
+class Page(unittest.TestCase):
+    def test_sections_are_replaced_and_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "docs" / "page.md"
+            for heading, text in (("A", "old"), ("B", "| b |"), ("A", "new")):
+                page.put_section(path, heading, text, made_by="by me")
+            self.assertEqual(path.read_text().removeprefix(page.HEAD),
+                             "\n## A\nby me\n\nnew\n\n## B\nby me\n\n| b |\n")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import page  # noqa: E402
 from processes import Failed, environments, run_once, write_lines  # noqa: E402
 
 SHORT = ["--reps=1", "--steps=150"]
@@ -151,6 +152,8 @@ def parse_arguments():
     parser.add_argument("--only", metavar="PATTERN", default="", help="programs whose name holds PATTERN")
     parser.add_argument("--quick", action="store_true", help="without the Python programs")
     parser.add_argument("--out", type=Path, help="folder for kernels.txt")
+    parser.add_argument("--markdown", metavar="FILE", type=Path,
+                        help="page of results whose section is rewritten (docs/gpu-results.md)")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
                         help="added to the environment of runs with the library")
     parser.add_argument("--simulated", action="store_true", help=argparse.SUPPRESS)
@@ -199,6 +202,8 @@ def main():
     lines = table(rows)
     if args.out:
         write_lines(args.out / "kernels.txt", lines)
+    if args.markdown:
+        page.put_section(args.markdown, "What the GPU ran", "\n".join(lines))
     print("\n" + "\n".join(lines))
     return 1 if failed else 0
 

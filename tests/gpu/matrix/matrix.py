@@ -14,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import page  # noqa: E402
 from rounds import pin_to_one_node  # noqa: E402
 from processes import Failed, environments, output_of, write_lines  # noqa: E402
 
@@ -106,7 +107,7 @@ def host_bound(cell, pair):
 
 def ratio_table(results):
     gaps = sorted({cell[1] for cell in results})
-    lines = ["eager over autograph; columns: microseconds of host work between two launches",
+    lines = ["eager over autograph; columns: microseconds of host work between two launches", "",
              "| kernel us | ops a step | sync | " + " | ".join(f"{gap:>5}" for gap in gaps) + " |",
              "| --------: | ---------: | ---- | " + " | ".join("----:" for _ in gaps) + " |"]
     for kernel, ops, sync in sorted({(c[0], c[2], c[3]) for c in results}):
@@ -143,7 +144,7 @@ def cut_summary(cuts):
     order = sorted(share, key=share.get)
     low = [cell for cell in order if share[cell] < CUT_GOAL]
     lines = [f"own cut against the best fixed chunk: median {statistics.median(share.values()):.2f}, "
-             f"under {CUT_GOAL}: {len(low)} of {len(cuts)} [{mark(not low)}]",
+             f"under {CUT_GOAL}: {len(low)} of {len(cuts)} [{mark(not low)}]", "",
              "| kernel:gap:ops:sync | own us | " + " | ".join(f"{chunk:>5}" for chunk in CHUNKS)
              + " | share |",
              "| ------------------- | -----: | " + " | ".join("----:" for _ in CHUNKS) + " | ----: |"]
@@ -156,7 +157,7 @@ def cut_summary(cuts):
 
 
 def latency_summary(found):
-    lines = ["launch calls in the first 20 steps of 1000 ops, us (medians over processes)",
+    lines = ["launch calls in the first 20 steps of 1000 ops, us (medians over processes)", "",
              "| variant   |   p50 |   p99 |     max | largest max, in step |",
              "| --------- | ----: | ----: | ------: | -------------------: |"]
     for name, runs in found.items():
@@ -165,8 +166,8 @@ def latency_summary(found):
         lines.append(f"| {name:9} | {middle[0]:5.2f} | {middle[1]:5.2f} | {middle[2]:7.1f} | "
                      f"{worst[2]:15.1f} in {worst[3]:>2} |")
     longest = statistics.median(run[2] for run in found["autograph"])
-    lines.append(f"longest launch while a sequence is built: {longest:.0f} us "
-                 f"(goal {LATENCY_GOAL_US:.0f}) [{mark(longest < LATENCY_GOAL_US)}]")
+    lines += ["", f"longest launch while a sequence is built: {longest:.0f} us "
+                  f"(goal {LATENCY_GOAL_US:.0f}) [{mark(longest < LATENCY_GOAL_US)}]"]
     return lines, longest < LATENCY_GOAL_US
 
 
@@ -183,7 +184,7 @@ def run(args, matrix, say):
         say([f"{len(low)} cells under {LEAST} at first; {len(chosen)} measured again, longer"])
         results.update(matrix.compare(chosen, 3, RECHECK_MS))
     lines, good = summary(results)
-    say(ratio_table(results) + lines)
+    say([*ratio_table(results), "", *lines])
     good &= fast_launches
     cuts = {}
     if matrix.time_left() > 0:
@@ -206,6 +207,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=2, help="processes of each variant (2)")
     parser.add_argument("--strict", action="store_true", help="a missed goal fails the run")
     parser.add_argument("--out", type=Path, help="folder for matrix.txt and matrix.jsonl")
+    parser.add_argument("--markdown", metavar="FILE", type=Path,
+                        help="page of results whose section is rewritten (docs/gpu-results.md)")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
                         help="added to the environment of runs with the library")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=None,
@@ -228,6 +231,8 @@ def main():
     except Failed as failure:
         print(f"FAIL: {failure}", file=sys.stderr)
         return 1
+    if args.markdown:
+        page.put_section(args.markdown, "Matrix", "\n".join(said))
     return 1 if args.strict and not args.simulated and not good else 0
 
 
