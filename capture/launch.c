@@ -196,6 +196,14 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     return r;
 }
 
+/* Whether the program captures, wherever: nothing is deferred then, as calls that pass by this lock
+ * would overtake it. Under the stream's lock, which the start of a capture takes after it has
+ * counted itself. */
+static inline bool captured(void)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_state.captures, memory_order_relaxed), 0);
+}
+
 /* Not the expected op, or no op expected, or not a launch. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 {
@@ -204,6 +212,11 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     struct ag_verdict v;
     uint64_t now = ag_clock_ns();
     ag_lock(&s->lock);
+    if (captured()) {
+        ag_unlock(&s->lock);
+        ag_count(AG_COUNT_IN_CAPTURE);
+        return pass_through(s, in);
+    }
     if (in->kind == AG_OP_LAUNCH)
         shape = ag_shape_of_launch(&s->shapes, in->launch, &why);
     else if (in->kind == AG_OP_MEMSET)
@@ -313,7 +326,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
 
     ag_lock(&s->lock);
     struct ag_policy *p = &s->policy;
-    if (!is_expected(p, l)) {
+    if (!is_expected(p, l) || captured()) {
         ag_unlock(&s->lock);
         return arrive(s, &in);
     }

@@ -53,19 +53,30 @@ void ag_capture_observe_only(const char *why)
 
 /* ---- the program's own captures --------------------------------------------------------- */
 
+static void submit_everything(void)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        ag_stream_submit_deferred(streams[i], false);
+    ag_streams_release(streams, n);
+}
+
 void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     (void)stream;
     (void)ptsz;
     if (atomic_load(&ag_state.bypass) & ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD))
         return;
-    /* Count first: what other threads launch from now on is not deferred; then submit what is. */
+    /* Count first: an op that takes its stream's lock from now on is not deferred. Then submit what
+     * is, taking every stream's lock once, whether or not it seems to defer: only then is nothing
+     * left that an op which passes by the locks could overtake. */
     atomic_fetch_add(&ag_state.captures, 1);
     if (atomic_load_explicit(&ag_open_streams, memory_order_acquire)) {
-        uint32_t others = atomic_fetch_and(&ag_state.bypass, ~AG_BYPASS_CAPTURE);
+        atomic_fetch_and(&ag_state.bypass, ~AG_BYPASS_CAPTURE);
         ag_capture_barrier_quiet(sym);
-        (void)others;
     }
+    submit_everything();
     set_bypass(AG_BYPASS_CAPTURE);
     ag_builder_pause();  /* waits for a build under way */
     ag_builder_resume(); /* the capture count keeps it from the next */

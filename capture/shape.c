@@ -95,6 +95,9 @@ static void read_layout(struct ag_function *f)
         return; /* not the end of the list: what is behind would be missing in every launch */
     f->staged_bytes = (staged + 7) & ~7u;
     f->usable = true;
+    f->all_words = true;
+    for (uint32_t i = 0; i < f->num_params; i++)
+        f->all_words = f->all_words && f->params[i].size == 8;
 }
 
 /* NULL where the driver does not tell. */
@@ -413,6 +416,11 @@ void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct
     const struct ag_function *f = shape->function;
     if (!f->num_params)
         return;
+    if (__builtin_expect(f->all_words && launch->params, 1)) {
+        for (uint32_t i = 0; i < f->num_params; i++)
+            memcpy(staged + 8 * (size_t)i, launch->params[i], 8);
+        return;
+    }
     memset(staged + shape->staged_bytes - 8, 0, 8); /* the padding is compared too */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);

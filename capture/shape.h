@@ -20,6 +20,7 @@ struct ag_param {
 struct ag_function {
     CUfunction func;
     bool is_kernel; /* the handle is a CUkernel */
+    bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
     bool usable;    /* its layout is known */
     bool immediate; /* waits for peers (NCCL, NVSHMEM): never held back */
     uint32_t num_params;
