@@ -5,6 +5,7 @@ load common.bash
 
 setup() {
     dump=$BATS_TEST_TMPDIR/dump
+    cd "$BATS_TEST_TMPDIR" || return 1
 }
 
 @test "a dump holds every launch that the library counted" {
@@ -24,6 +25,15 @@ setup() {
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 \
         run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     [[ "$output" == *"autograph report $dump"* ]]
+}
+
+@test "many threads, and children of fork: every launch is there, once, in its thread" {
+    made=$(LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/tests/tools/tools_threads")
+    autograph report "$dump" -n 0 -f json > report.json
+    holds "d['launches'][0]['Count'] == $made" < report.json
+    holds "len(d['streams']) == 24 and all(r['Launches'] == 2000 for r in d['streams'])" < report.json
+    [ -z "$(autograph report "$dump" 2>&1 >/dev/null)" ] # whole, ended orderly, nothing lost
+    autograph timeline "$dump" | holds "len({x['tid'] for x in d['traceEvents'] if x['name'] == 'cuMemsetAsync'}) == 24"
 }
 
 @test "tracing changes no result and no output" {

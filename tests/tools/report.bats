@@ -63,9 +63,13 @@ setup() {
 }
 
 @test "tables as CSV and as JSON lines hold the same as JSON" {
-    autograph report heat -f json > t.json
-    autograph report heat -f csv > t.csv
-    autograph report heat -f jsonl > t.jsonl
+    AUTOGRAPH_TRACE="$PWD/quoted" PRELOAD="$PRELOAD" \
+        bash -c 'export LD_PRELOAD=$PRELOAD; exec -a "a \"quoted\", name" "$0" --reps=1' \
+        "$AG_BUILD/examples/heat_driver"
+    autograph report quoted -f json > t.json
+    grep -q 'quoted' t.json
+    autograph report quoted -f csv > t.csv
+    autograph report quoted -f jsonl > t.jsonl
     python3 - <<'PY'
 import csv, json
 d = json.load(open("t.json"))
