@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capture/log.h"
 #include "preload/hook.h"
 #include "preload/substitute.h"
 
@@ -69,7 +70,10 @@ static void unknown_table(const unsigned char *id)
     int n = snprintf(why, sizeof(why), "an export table that nobody knows is in use: ");
     for (int i = 0; i < 16; i++)
         n += snprintf(why + n, sizeof(why) - (size_t)n, "%02x", id[i]);
-    ag_capture_observe_only(why);
+    if (ag_options.force) /* profilers bring tables of their own, and were to be put up with */
+        ag_log_line("start", "%s", why);
+    else
+        ag_capture_observe_only(why);
 }
 
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
