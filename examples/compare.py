@@ -18,7 +18,7 @@ EXAMPLES = [
     ("the same, arguments change", "loop", ["--sync=step", "--changing"], None),
     ("launches that never repeat", "loop", ["--sync=step", "--never-repeat"], None),
     ("heat equation", "heat", [], None),
-    ("cuBLAS inference chain", "chain", [], None),
+    ("cuBLAS inference chain", "chain", [], ["--graph"]),
 ]
 TIMEOUT = 120.0
 ROUNDS = 3     # fresh processes of each variant
