@@ -15,6 +15,7 @@ class Row:
     eager_goal: float = None
     graph_goal: float = None
     gain_goal: float = None
+    replay_goal: float = None   # share of ops in graphs
     reference: str = None       # a row further up
     graph_args: list = None     # added to the command for the hand-captured variant
     env: dict = field(default_factory=dict)  # added for the autograph variant
@@ -101,7 +102,7 @@ def example_rows():
                 eager_goal=0.99, simulated=binding == "driver", quick=binding != "static")
             for binding in BINDINGS]
     rows.append(Row("chain: 20 cuBLAS products with memsets", ["{bin}/chain_shared"],
-                    eager_goal=0.99))
+                    eager_goal=0.99, graph_args=["--graph"]))
     return rows
 
 
@@ -115,14 +116,15 @@ def framework_rows():
     vision = ("torch", "torchvision")
     return [
         script("resnet18_eager", "PyTorch ResNet-18, eager mode", modules=vision, eager_goal=1.25,
-               seconds=45.0, quick=True),
+               replay_goal=0.97, graph_args=["--graph"], seconds=45.0, quick=True),
         script("resnet18_script", "PyTorch ResNet-18, TorchScript", modules=vision, eager_goal=1.5,
-               seconds=45.0, quick=True),
+               replay_goal=0.97, graph_args=["--graph"], seconds=45.0, quick=True),
         script("train_step", "PyTorch training, 560 steps", modules=torch, repetitions=7,
                quick=True),
         script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2),
         script("transformer4", "PyTorch transformer", modules=torch),
-        script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch),
+        script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch,
+               graph_args=["--graph"]),
         script("decode", "transformers generate()", modules=("torch", "transformers"),
                eager_goal=1.0),
         script("triton_loop", "Triton loop", modules=("torch", "triton"), eager_goal=1.0),

@@ -106,7 +106,7 @@ class Suite:
 
     def measure(self, row):
         entry = {"row": row.name, "eager_goal": row.eager_goal, "graph_goal": row.graph_goal,
-                 "gain_goal": row.gain_goal}
+                 "gain_goal": row.gain_goal, "replay_goal": row.replay_goal}
         reason = self.why_not(row)
         if reason:
             return {**entry, "verdict": "skipped", "why": reason}
@@ -128,6 +128,9 @@ class Suite:
         if failure and failure.startswith("eager: ") and row.needs:
             return {**entry, "verdict": "skipped",
                     "why": f"does not run here without the library either, {failure}"}
+        if failure and failure.startswith("hand: ") and "autograph" in entry:
+            entry.pop("hand", None)
+            return {"why": failure, **judge(entry, replace(row, graph_goal=None))}
         if failure:
             return {**entry, "verdict": "FAIL", "why": failure}
         return judge(entry, row, self.find(row.reference))
@@ -161,7 +164,8 @@ class Suite:
         if self.args.quick:
             chosen = [row for row in chosen if row.quick]
         if self.args.simulated:
-            chosen = [replace(row, eager_goal=None, graph_goal=None, gain_goal=None) for row in chosen
+            chosen = [replace(row, eager_goal=None, graph_goal=None, gain_goal=None,
+                              replay_goal=None) for row in chosen
                       if row.simulated]
         return chosen
 
@@ -216,7 +220,8 @@ def judge(entry, row, reference=None):
     """Compares the variants' results and times with what the row asks for. `reference` is the entry
     of the same program without what this row adds to it."""
     variants = [entry[name] for name in ("eager", "autograph", "hand") if name in entry]
-    sums = {checksum for variant in variants for checksum in variant["checksums"]}
+    sums = {checksum for name in ("eager", "autograph") for checksum in entry[name]["checksums"]}
+    by_hand = set(entry["hand"]["checksums"]) if "hand" in entry else sums
     found = [result.get("check", "ok") for variant in variants for result in variant["results"]]
     entry["identical"] = "None" not in sums and len(sums) == 1
     entry["ratio"] = entry["eager"]["median"] / entry["autograph"]["median"]
@@ -230,8 +235,12 @@ def judge(entry, row, reference=None):
         return {**entry, "verdict": "unstable", "why": "eager runs differ among themselves"}
     if not entry["identical"]:
         return {**entry, "verdict": "FAIL", "why": "results differ"}
+    if by_hand != sums:
+        # Libraries may choose other kernels while they are captured.
+        entry["why"] = "captured by hand, the program computes something else"
     missed = ((row.eager_goal and entry["ratio"] < row.eager_goal)
               or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal)
+              or (row.replay_goal and (entry.get("replayed") or 0) < row.replay_goal)
               or (row.gain_goal and entry.get("gain_ratio", row.gain_goal) < row.gain_goal))
     return {**entry, "verdict": "slow" if missed else "ok"}
 
@@ -258,6 +267,8 @@ def cells(entry):
             ratios.append(f"{number(entry[key + '_ratio'])} {words}")
         if entry.get(key + "_goal"):
             goals.append(f"{number(entry[key + '_goal'])} {words}")
+    if entry.get("replay_goal"):
+        goals.append(f"{entry['replay_goal']:.0%} replayed")
     return [entry["row"], *(timing(entry, name) for name in ("eager", "autograph", "hand")),
             ", ".join(ratios) or "-", ", ".join(goals) or "-",
             {True: "yes", False: "NO", None: "-"}[entry.get("identical")],

@@ -117,6 +117,14 @@ class Judgement(unittest.TestCase):
         entry = judged(Row("r", []), program(checksum=OWN_CHECKSUM), program())
         self.assertEqual(entry["verdict"], "unstable")
 
+    def test_by_hand_does_not_decide(self):
+        entry = judged(Row("r", []), program(), program(), program(checksum="0x3"))
+        self.assertEqual((entry["verdict"], entry["identical"]), ("ok", True))
+        self.assertIn("by hand", entry["why"])
+
+    def test_share_replayed(self):
+        self.assertEqual(judged(Row("r", [], replay_goal=0.97), program(), program())["verdict"], "slow")
+
     def test_gain(self):
         row = Row("r", [], gain_goal=0.9)
         for time_us, verdict in ((1.0, "ok"), (1.5, "slow")):

@@ -3,14 +3,17 @@
 import torch
 import torchvision
 
+import by_hand
 import pace
 
-args = pace.arguments(60)
+args = pace.arguments(60, "--graph")
 digest = pace.new_digest()
 torch.manual_seed(1)
 torch.backends.cudnn.deterministic = True
 model = torchvision.models.resnet18(weights=None).eval().cuda()
 x = torch.randn(1, 3, 224, 224, device="cuda")
+if args.graph:
+    model = by_hand.captured(model, x)
 
 
 @torch.no_grad()

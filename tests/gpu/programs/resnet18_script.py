@@ -3,9 +3,10 @@
 import torch
 import torchvision
 
+import by_hand
 import pace
 
-args = pace.arguments(100)
+args = pace.arguments(100, "--graph")
 digest = pace.new_digest()
 torch.manual_seed(1)
 torch.backends.cudnn.deterministic = True
@@ -13,6 +14,8 @@ model = torchvision.models.resnet18(weights=None).eval().cuda()
 x = torch.randn(1, 3, 224, 224, device="cuda")
 with torch.no_grad():
     script = torch.jit.freeze(torch.jit.trace(model, x))
+if args.graph:
+    script = by_hand.captured(script, x)
 
 
 @torch.no_grad()

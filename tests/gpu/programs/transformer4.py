@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
+import by_hand
 import pace
 
-args = pace.arguments(80, "--script")
+args = pace.arguments(80, "--script", "--graph")
 digest = pace.new_digest()
 torch.manual_seed(1)
 layer = nn.TransformerEncoderLayer(256, 4, 512, batch_first=True)
@@ -14,6 +15,8 @@ x = torch.randn(1, 32, 256, device="cuda")
 if args.script:
     with torch.no_grad():
         model = torch.jit.freeze(torch.jit.trace(model, x, check_trace=False))
+if args.graph:
+    model = by_hand.captured(model, x)
 
 
 @torch.no_grad()
