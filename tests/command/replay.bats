@@ -2,7 +2,11 @@
 # Programs that repeat: the same results as without the library, and by graphs.
 
 load common.bash
-setup() { common_setup; }
+setup() {
+    common_setup
+    # Whether graphs pay is measured, and a CPU in place of a GPU says nothing about it.
+    export AUTOGRAPH_GATE=0
+}
 
 # replays PER-CENT COMMAND...
 replays() {
