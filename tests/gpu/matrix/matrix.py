@@ -28,9 +28,9 @@ LEAST = 0.98            # no cell may be slower
 HOST_BOUND_GOAL = 1.5   # median over cells where launching is the limit
 CUT_GOAL = 0.95         # of the best fixed chunk
 LATENCY_GOAL_US = 1000.0
-MS = 40                 # to warm up, and to measure, a cell
-RECHECK_MS = 120
-RECHECKED = 48          # cells at most
+MS = 30                 # to warm up, and to measure, a cell
+RECHECK_MS = 100
+RECHECKED = 36          # cells at most
 
 
 def cells_of(axes):
@@ -212,11 +212,11 @@ def main():
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
                         help="added to the environment of runs with the library")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=None,
-                        help="no further part begins after this (220, with --quick 70)")
+                        help="no further part begins after this (240, with --quick 70)")
     parser.add_argument("--simulated", action="store_true",
                         help="try this on the simulated driver; the times mean nothing")
     args = parser.parse_args()
-    args.budget = args.budget or (70 if args.quick else 220)
+    args.budget = args.budget or (70 if args.quick else 240)
     said = []
 
     def say(lines):
