@@ -447,7 +447,8 @@ struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t l
     for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
          e = e->next, looked++)
         if (e != entry && e->block.num_chunks && !e->block.periodic &&
-            e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
+            e->block.gate.most == block->gate.most && e->block.planned_limit < limit * 2 &&
+            limit < e->block.planned_limit * 2)
             return &e->block;
     return NULL;
 }

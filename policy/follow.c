@@ -46,10 +46,10 @@ static bool takes_graphs_over(struct ag_policy_state *s, struct ag_chunk *chunk)
 static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
     struct ag_block *b = chunk->block;
+    if (s->config.gate && !ag_gate_defers(&b->gate))
+        return AG_DO_EAGER;
     switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
     case AG_CHUNK_READY:
-        if (s->config.gate && !ag_gate_defers(&b->gate))
-            return AG_DO_EAGER;
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
         if (!chunk->retry_at) { /* not noticed before */
@@ -118,7 +118,9 @@ void ag_replan(struct ag_policy *p, uint64_t now)
     struct ag_block *block = s->block;
     if (block && p->next == block->keys && ag_plan_is_stale(s, block) &&
         ag_block_drop_chunks(p, block)) {
-        block->replans++;
+        if (!block->gate.recut)
+            block->replans++;
+        block->gate.recut = false;
         begin_stretch(p, 0, now);
     }
 }
@@ -212,6 +214,7 @@ static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     v->what = p->doing;
+    s->staged |= p->doing == AG_DO_STAGE;
     v->fresh = p->doing != AG_DO_EAGER && ag_position(p) == s->block->chunks[s->chunk].first;
     if (++p->next == p->stop)
         ag_policy_stretch_end(p, now, v);

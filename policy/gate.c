@@ -1,5 +1,6 @@
 /*
- * gate.c - whether a block gains from being replayed, by the program's own clock.
+ * gate.c - whether a block gains from being replayed, and in how long chunks, by the program's own
+ * clock.
  *
  * What is compared: the host's time from one start of the block to the next (from boundary to
  * boundary, or from turn to turn of a loop), with its graphs and with eager submission. With a sync
@@ -8,21 +9,36 @@
  * that; in either case the smaller one is the faster program. Medians of a few samples, so that a
  * preempted thread or a slow sync does not decide.
  *
- * How: a block is in one mode (replay first). After `interval` visits the other mode is tried for
- * a few visits; the first one is not counted, for it begins with what the other mode left in
- * flight. If the mode stays the interval doubles, so that looking costs next to nothing; if it
- * changes the interval is short again. Nothing is decided for ever.
+ * How: a block is replayed at first. After 128 visits it is compared with eager visits from before
+ * its graphs were there, after 1024 with a trial: it is submitted eagerly for a few visits, of
+ * which the first is not counted, for it begins with what the other mode left in flight. One mode
+ * beats the other only when the slower half of its samples is still faster than the faster half of
+ * the other's, twice running. Where replay does not lose, the next trial is four times as far away,
+ * so that looking costs next to nothing. Where it loses, the block is cut in chunks half as long,
+ * which is what helps a GPU that waits for chunks to fill; where chunks of one op lose too, it is
+ * submitted eagerly, and the best cut is tried again ever more rarely. Nothing is decided for ever.
  */
 #include "policy/internal.h"
+#include <string.h>
 
 enum {
-    FIRST_INTERVAL = 64, /* visits */
-    LONGEST_INTERVAL = 4096,
-    WARM_UP = 1,           /* visits of a trial that are not counted */
-    EAGER_MUST_REACH = 98, /* percent of the replayed time, for eager to be chosen */
+    SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
+    FIRST_INTERVAL = 1024,
+    LONGEST_INTERVAL = 16384,
+    GROWTH = 4,  /* of the interval, when the answer stays the same */
+    WARM_UP = 1, /* visits of a trial that are not counted */
+    FASTER = 98, /* at most so many percent of the other's time */
+    CLEARLY = 66,
 };
 
-static uint64_t median(const struct ag_gate_samples *samples)
+static void add_sample(struct ag_gate_samples *samples, uint64_t ns)
+{
+    samples->ns[samples->count++ % AG_GATE_SAMPLES] = ns;
+    if (samples->count == 2 * AG_GATE_SAMPLES)
+        samples->count = AG_GATE_SAMPLES;
+}
+
+static uint64_t middle_of(const struct ag_gate_samples *samples, int off)
 {
     uint64_t sorted[AG_GATE_SAMPLES];
     for (int i = 0; i < AG_GATE_SAMPLES; i++) {
@@ -31,47 +47,131 @@ static uint64_t median(const struct ag_gate_samples *samples)
             sorted[k] = sorted[k - 1];
         sorted[k] = samples->ns[i];
     }
-    return sorted[AG_GATE_SAMPLES / 2];
+    return sorted[AG_GATE_SAMPLES / 2 + off];
+}
+
+/* Whether a takes at most so many percent of the time of b, by more than their noise. */
+static bool beats(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
+{
+    return a->count >= AG_GATE_SAMPLES && b->count >= AG_GATE_SAMPLES &&
+           middle_of(a, 1) * 100 < middle_of(b, -1) * (uint64_t)percent;
 }
 
 bool ag_gate_defers(const struct ag_gate *g)
 {
-    return g->eager == g->trial; /* replaying and not trying, or eager and trying replay */
+    return g->mode != AG_GATE_EAGER && g->mode != AG_GATE_TRIES_EAGER;
 }
 
-static void decide(struct ag_gate *g)
+static void enter(struct ag_gate *g, enum ag_gate_mode mode, uint32_t visits)
 {
-    uint64_t replay = median(&g->samples[0]), eager = median(&g->samples[1]);
-    bool was = g->eager;
-    g->eager = eager * 100 < replay * EAGER_MUST_REACH;
-    g->interval = g->eager != was ? FIRST_INTERVAL : g->interval * 2;
+    g->mode = mode;
+    g->left = visits;
+}
+
+static void try_other(struct ag_gate *g, enum ag_gate_mode mode, struct ag_gate_samples *samples)
+{
+    samples->count = 0;
+    enter(g, mode, AG_GATE_SAMPLES + WARM_UP);
+}
+
+static void wait_longer(struct ag_gate *g, enum ag_gate_mode mode)
+{
+    g->interval = g->interval ? g->interval * GROWTH : FIRST_INTERVAL;
     if (g->interval > LONGEST_INTERVAL)
         g->interval = LONGEST_INTERVAL;
-    g->trial = false;
-    g->left = g->interval;
+    enter(g, mode, g->interval);
 }
 
-/* The block was visited in `ns`, with its graphs or (replayed false) without. */
-void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed)
+/* Cuts the block in shorter chunks from its next visit on. */
+static void cut_at(struct ag_gate *g, uint32_t most)
 {
-    if (!g->interval) {
-        if (!replayed)
-            return; /* not built yet: these visits pay for staging */
-        g->interval = g->left = FIRST_INTERVAL;
+    g->most = most;
+    g->recut = true;
+    g->replay.count = 0;
+}
+
+/* Eager submission was faster by more than chance. `longest` is the most ops in a chunk now. */
+static void replay_lost(struct ag_gate *g, uint32_t longest)
+{
+    uint64_t replay = middle_of(&g->replay, 0);
+    if (!g->doubt) {
+        g->doubt = true;
+        enter(g, AG_GATE_REPLAY, SOON);
+        return;
     }
-    if (replayed != ag_gate_defers(g))
+    g->doubt = false;
+    if (!g->best_ns || replay < g->best_ns) {
+        g->best_ns = replay;
+        g->best_most = longest;
+    }
+    g->interval = FIRST_INTERVAL;
+    if (longest > 1) {
+        cut_at(g, longest / 2);
+        enter(g, AG_GATE_REPLAY, SOON);
+        return;
+    }
+    wait_longer(g, AG_GATE_EAGER);
+}
+
+static void replay_stays(struct ag_gate *g)
+{
+    g->doubt = false;
+    g->best_ns = 0;
+    wait_longer(g, AG_GATE_REPLAY);
+}
+
+static void decide(struct ag_gate *g, uint32_t longest)
+{
+    if (g->mode == AG_GATE_TRIES_REPLAY) {
+        if (beats(&g->replay, &g->eager, FASTER)) {
+            g->interval = FIRST_INTERVAL;
+            replay_stays(g);
+        } else {
+            wait_longer(g, AG_GATE_EAGER);
+        }
+    } else if (beats(&g->eager, &g->replay, FASTER)) {
+        replay_lost(g, longest);
+    } else {
+        replay_stays(g);
+    }
+}
+
+/* The block was visited in `ns`, with its graphs or (replayed false) without. Visits that staged
+ * arguments for a build are not to be told. `longest`: most ops in a chunk of the block. */
+void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longest)
+{
+    if (g->mode == AG_GATE_NEW) {
+        if (!replayed) {
+            add_sample(&g->eager, ns);
+            return;
+        }
+        enter(g, AG_GATE_REPLAY, SOON);
+    }
+    if (replayed != ag_gate_defers(g) || g->recut)
         return; /* something else went on: a build, a chunk that cools down */
-    struct ag_gate_samples *samples = &g->samples[!replayed];
-    if (!g->trial || g->left <= AG_GATE_SAMPLES) {
-        samples->ns[samples->at++ % AG_GATE_SAMPLES] = ns;
-        samples->at %= AG_GATE_SAMPLES;
-    }
+    bool trial = g->mode == AG_GATE_TRIES_EAGER || g->mode == AG_GATE_TRIES_REPLAY;
+    if (!trial || g->left <= AG_GATE_SAMPLES)
+        add_sample(replayed ? &g->replay : &g->eager, ns);
     if (--g->left)
         return;
-    if (g->trial) {
-        decide(g);
-    } else {
-        g->trial = true;
-        g->left = AG_GATE_SAMPLES + WARM_UP;
+    switch (g->mode) {
+    case AG_GATE_REPLAY:
+        if (!g->interval && !beats(&g->eager, &g->replay, FASTER)) {
+            g->interval = FIRST_INTERVAL;
+            enter(g, AG_GATE_REPLAY, FIRST_INTERVAL - SOON);
+        } else if (g->interval == FIRST_INTERVAL && !g->doubt && !g->most &&
+                   beats(&g->replay, &g->eager, CLEARLY)) {
+            replay_stays(g);
+        } else {
+            try_other(g, AG_GATE_TRIES_EAGER, &g->eager);
+        }
+        break;
+    case AG_GATE_EAGER:
+        if (g->most != g->best_most)
+            cut_at(g, g->best_most);
+        try_other(g, AG_GATE_TRIES_REPLAY, &g->replay);
+        break;
+    default:
+        decide(g, longest);
     }
 }

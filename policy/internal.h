@@ -166,6 +166,7 @@ struct ag_policy_state {
     uint64_t stretch_began;
     uint64_t block_began;    /* last boundary, real or artificial */
     uint64_t replayed_began; /* ops replayed up to then */
+    bool staged;             /* an op was staged since then */
     uint64_t last_op;        /* when the last op came, if it was observed; else 0 */
     uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
 
@@ -193,7 +194,8 @@ struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
 void ag_block_drop_all(struct ag_policy *p);
 void ag_block_free_retired(struct ag_policy *p);
 bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
-/* A ready chunk of the same ops at the same place of another block with the same first key, or NULL. */
+/* A ready chunk of the same ops at the same place of another block with the same first key, or
+ * NULL. */
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
@@ -229,11 +231,11 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block);
 /* Whether the block would be cut differently now, and it is time to do so. */
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
-uint32_t ag_plan_limit(const struct ag_policy_state *s);
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block);
 
 /* gate.c */
 bool ag_gate_defers(const struct ag_gate *gate);
-void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed);
+void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest);
 
 /* chain.c */
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };

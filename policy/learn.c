@@ -12,9 +12,13 @@ void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint64_t replayed = p->counts.replayed - s->replayed_began;
-    if (s->config.gate && block && now > s->block_began && (!replayed || replayed * 2 > block->len))
-        ag_gate_visit(&block->gate, now - s->block_began, replayed > 0);
+    if (s->config.gate && block && !s->staged && now > s->block_began &&
+        (!replayed || replayed * 2 > block->len)) {
+        ag_gate_visit(&block->gate, now - s->block_began, replayed > 0,
+                      s->config.fixed_chunk ? 1 : block->longest);
+    }
     s->block_began = now;
+    s->staged = false;
     s->replayed_began = p->counts.replayed;
 }
 

@@ -17,8 +17,8 @@ enum {
     FIRST_CHUNK = 4, /* of a segment: the GPU is likely to be idle */
 };
 
-/* Most ops in a chunk at the present pace of the host. */
-uint32_t ag_plan_limit(const struct ag_policy_state *s)
+/* Most ops in a chunk of this block at the present pace of the host. */
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block)
 {
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
@@ -26,13 +26,17 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s)
     uint32_t limit = HOLD_NS / gap;
     if (limit < 4)
         limit = 4;
-    return limit < s->config.max_chunk ? limit : s->config.max_chunk;
+    if (limit > s->config.max_chunk)
+        limit = s->config.max_chunk;
+    if (block->gate.most && limit > block->gate.most)
+        limit = block->gate.most;
+    return limit;
 }
 
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
                            uint32_t at, uint32_t previous)
 {
-    uint32_t limit = ag_plan_limit(s), left = block->len - at, count;
+    uint32_t limit = ag_plan_limit(s, block), left = block->len - at, count;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (block->periodic) {
@@ -43,12 +47,13 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
         if (unit > limit)
             count = (block->len + pieces - 1) / pieces;
     } else {
-        count = at == 0 ? FIRST_CHUNK : previous * 4;
+        uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
+        count = at == 0 ? first : previous * 4;
         if (count > limit)
             count = limit;
-        if (left < count + FIRST_CHUNK && left <= limit + FIRST_CHUNK && at > 0)
+        if (left < count + first && left <= limit + first && at > 0)
             count = left; /* no crumb at the end */
-        if (at == 0 && left <= FIRST_CHUNK + 2)
+        if (at == 0 && left <= first + first / 2)
             count = left;
     }
     return count < left ? count : left;
@@ -77,7 +82,7 @@ static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block 
 
 int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s);
+    uint32_t limit = ag_plan_limit(s, block);
     const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < block->len; at += previous, n++)
@@ -85,12 +90,14 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block)
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
-    previous = 0;
+    previous = block->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
         previous = count_at(s, model, block, at, previous);
         chunks[i].block = block;
         chunks[i].first = at;
         chunks[i].count = previous;
+        if (block->longest < previous)
+            block->longest = previous;
     }
     block->chunks = chunks;
     block->num_chunks = n;
@@ -101,7 +108,9 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s), previous = 0;
+    uint32_t limit = ag_plan_limit(s, block), previous = 0;
+    if (block->gate.recut)
+        return block->num_chunks > 0;
     if (!block->num_chunks || block->replans == MOST_REPLANS ||
         block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
         (limit < block->planned_limit * 2 && block->planned_limit < limit * 2))

@@ -57,17 +57,28 @@ struct ag_chunk {
 };
 
 /* Whether a block gains from its graphs; see gate.c. */
-enum { AG_GATE_SAMPLES = 5 };
+enum { AG_GATE_SAMPLES = 7 };
 struct ag_gate_samples {
     uint64_t ns[AG_GATE_SAMPLES];
-    uint32_t at;
+    uint32_t count; /* at most AG_GATE_SAMPLES of them are kept */
+};
+enum ag_gate_mode {
+    AG_GATE_NEW, /* never replayed yet */
+    AG_GATE_REPLAY,
+    AG_GATE_EAGER,
+    AG_GATE_TRIES_EAGER, /* replay is the mode */
+    AG_GATE_TRIES_REPLAY,
 };
 struct ag_gate {
-    struct ag_gate_samples samples[2]; /* replayed, eager */
-    uint32_t interval;                 /* visits between trials; 0: never replayed yet */
-    uint32_t left;                     /* visits until the trial, or of the trial */
-    bool eager;                        /* the mode */
-    bool trial;                        /* the other mode is being tried */
+    struct ag_gate_samples replay, eager;
+    uint64_t best_ns;   /* of the cuts that lost to eager submission */
+    uint32_t interval;  /* visits between trials; 0: none yet */
+    uint32_t left;      /* visits until the trial, or of the trial */
+    uint8_t mode;       /* enum ag_gate_mode */
+    bool doubt;         /* replay has lost once */
+    bool recut;         /* to be cut anew */
+    uint32_t most;      /* ops in a chunk, 0: as planned */
+    uint32_t best_most; /* of best_ns */
 };
 
 /* A known op sequence. Read-only for callers. */
@@ -88,6 +99,7 @@ struct ag_block {
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
     struct ag_chunk *chunks;
     uint32_t num_chunks;    /* 0 until planned */
+    uint32_t longest;       /* ops in a chunk, as it was planned last */
     uint32_t planned_limit; /* most ops in a chunk at the pace it was planned for */
     uint32_t planned_at;    /* visits then */
     uint32_t replans;
@@ -137,9 +149,9 @@ struct ag_policy_config {
 void ag_policy_defaults(struct ag_policy_config *config);
 
 struct ag_policy_hooks {
-    /* The chunk `to`, which has no graphs, may use those of `from`, which has the same ops at the same
-     * place of a block that begins alike: to->user is to be set, and dropped like any other. NULL or
-     * false: it gets graphs of its own. */
+    /* The chunk `to`, which has no graphs, may use those of `from`, which has the same ops at the
+     * same place of a block that begins alike: to->user is to be set, and dropped like any other.
+     * NULL or false: it gets graphs of its own. */
     bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
     /* The chunk goes away: free chunk->user. Never called for a chunk that is being built. */
     void (*drop)(void *context, struct ag_chunk *chunk);

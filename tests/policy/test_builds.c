@@ -44,7 +44,7 @@ static void test_some_builds_fail(void **state)
     steps(r, 1000, 200);
     loop(r, 2000, 15);
     rig_mark(r);
-    steps(r, 100, 200);
+    steps(r, 400, 200);
     rig_at_least(rig_replayed(r), 90);
     rig_close(r);
 }

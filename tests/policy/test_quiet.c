@@ -36,7 +36,7 @@ static void wakes(uint32_t len, bool sync)
     }
     rig_at_least((double)r->first_replay, (double)slept);
     rig_mark(r);
-    for (uint32_t i = 500000 % len; i < 50000; i++) {
+    for (uint32_t i = 500000 % len; i < 600000; i++) {
         rig_op(r, rig_key(1, i % len));
         if (sync && i % len == len - 1)
             rig_sync(r);

@@ -111,7 +111,7 @@ static void odd_ops(uint32_t place, uint32_t odd, bool sync)
     }
     double replayed = rig_replayed(r);
     double possible = 100.0 * LEN / (LEN + odd);
-    if (replayed < possible - 13 || rig_built(r) > 200)
+    if (replayed < possible - 7 || rig_built(r) > 200)
         fail_msg("%u odd ops at %u, sync %d: replayed %.2f of %.2f, flushed %.2f, built %.0f", odd,
                  place, sync, replayed, possible, rig_flushed(r), (double)rig_built(r));
     rig_close(r);
