@@ -170,10 +170,10 @@ static void totals(struct table_output *o, const struct model *a, const struct m
 
 static void free_entries(struct entry *all)
 {
-    struct entry *e, *next;
-    HASH_ITER(hh, all, e, next)
-    {
-        HASH_DEL(all, e);
+    struct entry *e = all, *next;
+    HASH_CLEAR(hh, all);
+    for (; e; e = next) {
+        next = e->hh.next;
         free(e);
     }
 }

@@ -210,7 +210,8 @@ static void find_eager_cost(struct model *m)
         if (d->events[i].e.kind == AG_EVENT_CALL)
             ns[n++] = d->events[i].e.b;
     qsort(ns, n, sizeof(*ns), by_number);
-    m->eager_ns = ns[n / 2];
+    size_t middle = n / 2;
+    m->eager_ns = ns[middle];
     free(ns);
 }
 
@@ -298,7 +299,7 @@ static void find_sequences(struct model *m)
     for (uint32_t i = 0; i < n; i++) {
         const struct dump_graph *g = dump_graph(d, ids[i]);
         struct model_sequence *s = m->num_sequences ? &m->sequences[m->num_sequences - 1] : NULL;
-        if (!s || s->key != g->d.sequence || s->stream != g->d.stream) {
+        if (!s || !s->graphs || s->key != g->d.sequence || s->stream != g->d.stream) {
             s = &m->sequences[m->num_sequences++];
             s->key = g->d.sequence;
             s->stream = g->d.stream;

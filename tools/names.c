@@ -102,7 +102,7 @@ void names_of_shape(const struct dump *d, const struct ag_dump_shape *s, char *t
 {
     if (s->kind == AG_DUMP_MEMSET)
         snprintf(text, size, "memset %llu B",
-                 (unsigned long long)(s->width * s->elem_size * (s->height ? s->height : 1)));
+                 (unsigned long long)s->width * s->elem_size * (s->height ? s->height : 1));
     else if (s->kind == AG_DUMP_COPY)
         snprintf(text, size, "copy %llu B", (unsigned long long)s->width);
     else

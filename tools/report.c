@@ -94,7 +94,7 @@ void sequence_names(const struct model *m, const struct model_sequence *s, char 
         at += period * times;
     }
     if (used >= size)
-        strcpy(text + size - 4, "...");
+        memcpy(text + size - 4, "...", 4);
 }
 
 /* ---- tables ----------------------------------------------------------------------------- */

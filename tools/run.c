@@ -30,8 +30,10 @@ static void set_variable(struct argp_state *state, const char *text)
 {
     char name[256];
     const char *equals = strchr(text, '=');
-    if (!equals || equals == text || equals - text > 200)
+    if (!equals || equals == text || equals - text > 200) {
         argp_error(state, "%s is not NAME=VALUE", text);
+        return;
+    }
     snprintf(name, sizeof(name), "%s%.*s", strncmp(text, "AUTOGRAPH", 9) ? "AUTOGRAPH_" : "",
              (int)(equals - text), text);
     setenv(name, equals + 1, 1);

@@ -175,7 +175,7 @@ static void print_text(struct table_output *o)
         pad(o->out, widths[c] > WIDEST ? WIDEST : widths[c], '-');
     }
     fputc('\n', o->out);
-    for (size_t i = 0; i < o->num_cells; i++) {
+    for (size_t i = 0; columns && i < o->num_cells; i++) {
         size_t c = i % columns;
         fputs(c ? "  " : " ", o->out);
         print_cell(o->out, o->cells[i].text, widths[c], o->left[c], c + 1 == columns);
@@ -208,7 +208,7 @@ static void print_csv(struct table_output *o)
         print_csv_field(o->out, o->names[c]);
     }
     fputc('\n', o->out);
-    for (size_t i = 0; i < o->num_cells; i++) {
+    for (size_t i = 0; o->num_columns && i < o->num_cells; i++) {
         size_t c = i % o->num_columns;
         fputs(c ? "," : "", o->out);
         print_csv_field(o->out, o->cells[i].text);
