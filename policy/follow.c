@@ -98,6 +98,7 @@ static void begin_stretch(struct ag_policy *p, uint32_t at, uint64_t now)
     p->stop = b->keys + chunk->first + chunk->count;
     if (chunk->first == at)
         p->doing = treatment(s, chunk);
+    s->staged |= p->doing == AG_DO_STAGE;
 }
 
 void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_t now)
@@ -214,7 +215,6 @@ static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     v->what = p->doing;
-    s->staged |= p->doing == AG_DO_STAGE;
     v->fresh = p->doing != AG_DO_EAGER && ag_position(p) == s->block->chunks[s->chunk].first;
     if (++p->next == p->stop)
         ag_policy_stretch_end(p, now, v);

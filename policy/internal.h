@@ -166,7 +166,7 @@ struct ag_policy_state {
     uint64_t stretch_began;
     uint64_t block_began;    /* last boundary, real or artificial */
     uint64_t replayed_began; /* ops replayed up to then */
-    bool staged;             /* an op was staged since then */
+    bool staged;             /* ops were to be staged since then */
     uint64_t last_op;        /* when the last op came, if it was observed; else 0 */
     uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
 

@@ -10,7 +10,7 @@ void ag_policy_defaults(struct ag_policy_config *config)
                                         .min_ops = 1,
                                         .max_chunk = 64,
                                         .fixed_chunk = 0,
-                                        .gate = true,
+                                        .gate = false,
                                         .max_blocks = 512};
 }
 

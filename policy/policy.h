@@ -15,7 +15,9 @@
  * until it is recognised again (the same block a little further on, or any block by its last ops),
  * and what was really seen becomes a block of its own. Streams without boundaries get artificial
  * ones: the *period finder* notices that the stream repeats what it did d ops ago, and the period,
- * aligned to where the loop began, becomes a block that follows itself.
+ * aligned to where the loop began, becomes a block that follows itself; and where the stream leaves
+ * known work with an op that has been the first of other work before, a part ends and the next
+ * begins.
  *
  * Ownership: the caller serialises all calls on one ag_policy (the stream's lock). ag_chunk.state
  * is the only thing that another thread (the builder) may write.

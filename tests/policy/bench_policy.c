@@ -28,6 +28,7 @@ static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, 
     struct ag_verdict v;
     ag_key *keys = malloc((size_t)n * sizeof(*keys));
     ag_policy_defaults(&config);
+    config.gate = true;
     if (!keys || ag_policy_open(&p, &config, NULL))
         exit(2);
     seed = 88172645463325252ull;

@@ -68,6 +68,7 @@ static struct stream *stream_get(uint32_t id)
     struct ag_policy_config config;
     struct ag_policy_hooks hooks = {.share = share, .drop = drop};
     ag_policy_defaults(&config);
+    config.gate = true;
     s->id = id;
     s->first_replay = UINT64_MAX;
     if (ag_policy_open(&s->policy, &config, &hooks))

@@ -43,6 +43,7 @@ struct rig *rig_open(const struct ag_policy_config *config)
     struct ag_policy_config defaults;
     assert_non_null(r);
     ag_policy_defaults(&defaults);
+    defaults.gate = true;
     struct ag_policy_hooks hooks = {.drop = drop, .context = r};
     assert_int_equal(ag_policy_open(&r->policy, config ? config : &defaults, &hooks), 0);
     r->gap = 500;

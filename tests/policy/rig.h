@@ -58,7 +58,7 @@ struct rig {
     uint64_t seed;
 };
 
-struct rig *rig_open(const struct ag_policy_config *config); /* NULL: the defaults */
+struct rig *rig_open(const struct ag_policy_config *config); /* NULL: the defaults, with the gate */
 void rig_close(struct rig *r);
 void rig_op(struct rig *r, ag_key key);
 void rig_sync(struct rig *r);
