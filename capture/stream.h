@@ -20,7 +20,7 @@
 
 struct ag_context {
     CUcontext handle;
-    struct ag_stream *legacy;            /* of this context, NULL if never used */
+    _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
     _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
     struct ag_context *next;
 };
