@@ -429,6 +429,8 @@ enum {
 
 static uint32_t sightings_needed(struct ag_stream *s)
 {
+    if (!ag_options.gate)
+        return 0;
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
     int64_t debt = spent - s->gained_ns / GAIN_SHARE - ALLOWANCE_NS;
     if (debt <= 0)

@@ -51,7 +51,7 @@ struct ag_graphs {
     uint64_t last_used_ns;
 
     /* shared with the builder, under its lock */
-    uint32_t chunks; /* that use these graphs */
+    uint32_t chunks;                       /* that use these graphs */
     _Atomic bool requested;                /* a variant is being built; read without the lock */
     bool orphan;                           /* the chunk is gone: the builder frees this */
     _Atomic(struct ag_variant *) incoming; /* built, not taken in yet */

@@ -150,8 +150,15 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
     return r == CUDA_SUCCESS ? pending : r;
 }
 
-static CUresult refused(struct ag_shape *shape, CUresult r)
+/* The program's own call failed; an error of earlier work that it would have returned keeps for the
+ * next. */
+static CUresult refused(struct ag_stream *s, struct ag_shape *shape, CUresult r, CUresult pending)
 {
+    if (pending != CUDA_SUCCESS) {
+        ag_lock(&s->lock);
+        s->pending = pending;
+        ag_unlock(&s->lock);
+    }
     ag_count(AG_COUNT_FAILED_LAUNCHES);
     atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
     ag_capture_driver_error(r);
@@ -246,7 +253,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(shape, r);
+        return refused(s, shape, r, pending);
     return pending;
 }
 
@@ -347,7 +354,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
         return r;
     CUresult real = call_eagerly(s, &in, timed);
     if (__builtin_expect(real != CUDA_SUCCESS, 0))
-        return refused(shape, real);
+        return refused(s, shape, real, r);
     return r;
 }
 

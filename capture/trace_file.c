@@ -22,7 +22,8 @@
 enum { LAST_ROOM = 64 << 10 }; /* kept for the counters and the end */
 
 static int fd = -1;
-static uint64_t size, limit;
+static _Atomic uint64_t size; /* read by the summary while the writer writes */
+static uint64_t limit;
 static bool full, broken;
 static char path[4096];
 static uint32_t crc_tables[8][256];

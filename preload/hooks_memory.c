@@ -18,7 +18,7 @@
             .height = 1,                                                                           \
             .stream = hStream,                                                                     \
         };                                                                                         \
-        ag_process_op();                                                                     \
+        ag_process_op();                                                                           \
         return ag_capture_memset(&fill);                                                           \
     }
 
@@ -39,7 +39,7 @@
             .height = Height,                                                                      \
             .stream = hStream,                                                                     \
         };                                                                                         \
-        ag_process_op();                                                                     \
+        ag_process_op();                                                                           \
         return ag_capture_memset(&fill);                                                           \
     }
 
@@ -69,7 +69,7 @@ AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, true, unsigned int, 4)
             .bytes = ByteCount,                                                                    \
             .stream = hStream,                                                                     \
         };                                                                                         \
-        ag_process_op();                                                                     \
+        ag_process_op();                                                                           \
         return ag_capture_copy(&copy);                                                             \
     }
 
