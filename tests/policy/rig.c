@@ -5,7 +5,7 @@
 enum { LAUNCH_NS = 2500 }; /* host time of a submission */
 
 struct graph {
-    uint32_t count;
+    uint32_t count, users; /* chunks */
     ag_key keys[];
 };
 
@@ -32,9 +32,31 @@ static void drop(void *context, struct ag_chunk *chunk)
     for (uint32_t i = 0; i < r->num_builds; i++)
         assert_ptr_not_equal(r->builds[i].chunk, chunk);
     assert_non_null(chunk->user);
-    free(chunk->user);
+    struct graph *g = chunk->user;
     chunk->user = NULL;
+    if (--g->users)
+        return;
+    free(g);
     r->graphs_live--;
+}
+
+/* `to` takes over the graph of `from`: it must be of the same ops. */
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    struct rig *r = context;
+    struct graph *g = from->user;
+    assert_int_equal(from->state, AG_CHUNK_READY);
+    assert_int_equal(to->state, AG_CHUNK_NEW);
+    assert_non_null(g);
+    assert_null(to->user);
+    assert_int_equal(g->count, to->count);
+    assert_memory_equal(g->keys, to->block->keys + to->first, to->count * sizeof(ag_key));
+    if (rig_random(&r->seed) % 100 < r->decline_percent)
+        return false;
+    g->users++;
+    to->user = g;
+    r->graphs_shared++;
+    return true;
 }
 
 struct rig *rig_open(const struct ag_policy_config *config)
@@ -44,7 +66,7 @@ struct rig *rig_open(const struct ag_policy_config *config)
     assert_non_null(r);
     ag_policy_defaults(&defaults);
     defaults.gate = true;
-    struct ag_policy_hooks hooks = {.drop = drop, .context = r};
+    struct ag_policy_hooks hooks = {.share = share, .drop = drop, .context = r};
     assert_int_equal(ag_policy_open(&r->policy, config ? config : &defaults, &hooks), 0);
     r->gap = 500;
     r->now = 1000;
@@ -110,6 +132,7 @@ static void answer(struct rig *r, struct ag_chunk *chunk)
         assert_non_null(g);
         assert_null(chunk->user);
         g->count = chunk->count;
+        g->users = 1;
         memcpy(g->keys, chunk->block->keys + chunk->first, chunk->count * sizeof(ag_key));
         chunk->user = g;
         r->graphs_built++;

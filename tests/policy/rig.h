@@ -45,7 +45,7 @@ struct rig {
     uint64_t ops, submitted;
     uint64_t covered, flushed; /* deferred ops, by shorter graphs and one by one */
     uint64_t replayed;         /* ops that their own chunk submitted */
-    uint64_t graphs_built, graphs_live, graphs_peak, launches;
+    uint64_t graphs_built, graphs_shared, graphs_live, graphs_peak, launches;
     uint64_t asleep;       /* ops that the policy did not look at */
     uint64_t first_replay; /* op number, 0: none yet */
 
