@@ -47,8 +47,7 @@ static void test_random_count(void **state)
         nested((struct shape){3, 5, 5, 40, sync}, 90);
         nested((struct shape){2, 4, 3, 12, sync}, 90);
         nested((struct shape){12, 7, 2, 9, sync}, 90);
-        /* with a sync each of the 51 segments is learned by itself, which takes a while */
-        nested((struct shape){5, 20, 10, 60, sync}, sync ? 75 : 95);
+        nested((struct shape){5, 20, 10, 60, sync}, 90);
         nested((struct shape){30, 3, 1, 5, sync}, 90);
         nested((struct shape){109, 40, 2, 6, sync}, 90);
         nested((struct shape){20, 10, 5, 200, sync}, 90);
