@@ -544,7 +544,8 @@ static void repeated_capture(struct gen *g, int graph)
     struct fz_op body[8];
     int stream = pick_stream(g), length = between(g, 2, 8);
     int begin = below(g, length), end = between(g, begin, length), mode = below(g, 3);
-    int times = between(g, 4, 12), skip = below(g, 4);
+    int times = between(g, 6, 30), skip = below(g, 8);
+    bool pauses = chance(g, 30);
     if (g->m.graph[graph].live)
         simple(g, FZ_ungraph, graph, 0, 0);
     for (int i = 0; i < length; i++)
@@ -553,8 +554,11 @@ static void repeated_capture(struct gen *g, int graph)
         /* now and then without the capture, so that what is inside is known as work too */
         bool captures = i % 4 != skip;
         for (int k = 0; k <= length; k++) {
-            if (k == begin && captures)
+            if (k == begin && captures) {
                 simple(g, FZ_begin, stream, mode, 0);
+                if (pauses) /* long enough for the watchdog to look */
+                    simple(g, FZ_pause, 1200, 0, 0);
+            }
             if (k == end && captures) {
                 simple(g, FZ_end, stream, graph, 0);
                 simple(g, FZ_inst, graph, 0, 0);
