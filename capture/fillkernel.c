@@ -4,8 +4,10 @@
 #include "capture/op.h"
 #include <stdlib.h>
 
-/* The fatbin that nvcc made of fill.cu (fillimage.S); a weak zero where nvcc was not there. */
-extern const unsigned char ag_fill_image[] __attribute__((weak, visibility("hidden")));
+/* The fatbin that nvcc made of fill.cu (fillimage.S). */
+#ifdef AG_HAVE_FILL_IMAGE
+extern const unsigned char ag_fill_image[] __attribute__((visibility("hidden")));
+#endif
 
 struct loaded {
     CUcontext ctx;
@@ -28,8 +30,9 @@ CUfunction ag_fill_kernel(CUcontext ctx)
     l->next = all;
     all = l;
     CUresult r = CUDA_ERROR_NOT_FOUND;
-    if (ag_fill_image)
-        r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
+#ifdef AG_HAVE_FILL_IMAGE
+    r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
+#endif
     if (r == CUDA_SUCCESS)
         r = AG_REAL(cuModuleGetFunction)(&l->function, l->module, "ag_fill");
     if (r != CUDA_SUCCESS) {

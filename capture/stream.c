@@ -81,6 +81,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.min_ops = ag_options.min_ops;
     config.max_chunk = ag_options.max_chunk;
     config.fixed_chunk = ag_options.chunk;
+    config.gate = ag_options.gate;
     if (ag_policy_open(&s->policy, &config, &ag_stream_policy_hooks)) {
         free(s);
         return NULL;

@@ -15,6 +15,7 @@ enum {
     MOST_REPLANS = 6,
     HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
     FIRST_CHUNK = 4, /* of a segment: the GPU is likely to be idle */
+    FIRST_NS = 4000, /* and is not to wait longer than this for it */
 };
 
 /* Most ops in a chunk of this block at the present pace of the host. */
@@ -48,6 +49,8 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
             count = (block->len + pieces - 1) / pieces;
     } else {
         uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
+        if (s->gap > FIRST_NS / FIRST_CHUNK)
+            first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
         count = at == 0 ? first : previous * 4;
         if (count > limit)
             count = limit;
