@@ -13,6 +13,8 @@
  */
 #include "policy/internal.h"
 
+enum { FIRST_EVIDENCE = 4 }; /* ops of a block seen once that must agree before it is built */
+
 enum {
     MIN_FAILS = 4,        /* before a chunk that fails often is let cool down */
     COOL_VISITS = 64,     /* of its block */
@@ -63,6 +65,10 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
         return AG_DO_STAGE;
     case AG_CHUNK_NEW:
         if (!wants_graphs(s, b))
+            return AG_DO_EAGER;
+        /* that a block begins with an op seen once before says little */
+        if (b->visits < 2 && chunk->first + chunk->count < FIRST_EVIDENCE &&
+            chunk->first + chunk->count < b->len)
             return AG_DO_EAGER;
         return takes_graphs_over(s, chunk) ? AG_DO_DEFER : AG_DO_STAGE;
     default:
