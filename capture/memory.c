@@ -31,7 +31,8 @@ static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr 
     return type == CU_MEMORYTYPE_DEVICE && !managed && ctx == s->context->handle && *size;
 }
 
-bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+/* Under the stream's lock: two threads may use one stream. */
+static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
     uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
     if (s->ranges_epoch != epoch) {
@@ -49,4 +50,12 @@ bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
         return false;
     s->ranges[s->num_ranges++ % AG_RANGES] = range;
     return true;
+}
+
+bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+{
+    ag_lock(&s->lock);
+    bool plain = is_plain(s, address, bytes);
+    ag_unlock(&s->lock);
+    return plain;
 }
