@@ -7,6 +7,7 @@
 #include "capture/graph.h"
 #include "capture/clock.h"
 #include "capture/log.h"
+#include "capture/nvtx.h"
 #include "capture/op.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -141,7 +142,9 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
         }
     }
     struct ag_variant *v = g->variants[chosen];
+    ag_nvtx_begin(g->count);
     CUresult r = AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    ag_nvtx_end();
     ag_trace_graph(s, g, chosen, changes, began, r);
     if (r != CUDA_SUCCESS) {
         ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);

@@ -6,6 +6,7 @@
 #include "capture/graph.h"
 #include "capture/live.h"
 #include "capture/log.h"
+#include "capture/nvtx.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -35,6 +36,8 @@ void ag_capture_start(bool observe_only, const char *why)
         atomic_store(&ag_state.observe_only, 1);
     if (observe_only)
         ag_capture_observe_only(why);
+    if (!atomic_load(&ag_state.observe_only))
+        ag_nvtx_start();
     clear_bypass(AG_BYPASS_OFF);
     ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
 }

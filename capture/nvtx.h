@@ -1,0 +1,33 @@
+/*
+ * nvtx.h - ranges of NVTX around graph launches, for a profiler that listens.
+ *
+ * Where none has announced itself at the start (NVTX_INJECTION64_PATH), nothing of NVTX is called
+ * or loaded, and a replay pays one branch that is never taken. NVTX itself is a header.
+ */
+#ifndef AG_NVTX_H
+#define AG_NVTX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern bool ag_nvtx; /* set once, before the first hook is handed out */
+
+void ag_nvtx_start(void);
+void ag_nvtx_push(uint32_t launches);
+void ag_nvtx_pop(void);
+
+/* Around the driver call that submits `launches` of the program's launches as one graph; the two
+ * come in pairs on one thread. */
+static inline void ag_nvtx_begin(uint32_t launches)
+{
+    if (__builtin_expect(ag_nvtx, 0))
+        ag_nvtx_push(launches);
+}
+
+static inline void ag_nvtx_end(void)
+{
+    if (__builtin_expect(ag_nvtx, 0))
+        ag_nvtx_pop();
+}
+
+#endif
