@@ -17,7 +17,7 @@ EXAMPLES = [
     ("20 launches, no sync", "loop", ["--sync=none"], ["--graph"]),
     ("the same, arguments change", "loop", ["--sync=step", "--changing"], None),
     ("launches that never repeat", "loop", ["--sync=step", "--never-repeat"], None),
-    ("heat equation", "heat", [], None),
+    ("heat equation", "heat", [], ["--graph"]),
     ("cuBLAS inference chain", "chain", [], ["--graph"]),
 ]
 TIMEOUT = 120.0

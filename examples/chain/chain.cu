@@ -75,9 +75,11 @@ static void pass(chain *c)
     } else {
         submit_layers(c);
     }
+    ex_wait_begin(); // a copy to pageable memory waits
     CHECK(cudaMemcpyAsync(c->output.data(), c->last, c->output.size() * sizeof(float),
                           cudaMemcpyDeviceToHost, c->stream));
     CHECK(cudaStreamSynchronize(c->stream));
+    ex_wait_end();
 }
 
 static void capture_layers(chain *c)
@@ -187,6 +189,7 @@ int main(int argc, char **argv)
     CHECK_BLAS(cublasCreate(&c.blas));
     CHECK_BLAS(cublasSetStream(c.blas, c.stream));
 
+    ex_launches_per_step(2 * LAYERS);
     if (by_hand) {
         capture_layers(&c);
     }

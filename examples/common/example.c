@@ -10,11 +10,32 @@
 #include <time.h>
 #include <unistd.h>
 
+static double waited_us; /* of the repetition that is running */
+static double wait_started;
+static bool waits;
+static int per_step = 1;
+
 double ex_now_us(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+void ex_wait_begin(void)
+{
+    waits = true;
+    wait_started = ex_now_us();
+}
+
+void ex_wait_end(void)
+{
+    waited_us += ex_now_us() - wait_started;
+}
+
+void ex_launches_per_step(int launches)
+{
+    per_step = launches;
 }
 
 static int by_value(const void *a, const void *b)
@@ -53,11 +74,17 @@ double ex_measure(const struct ex_pace *pace, double (*repetition)(void *), void
         if (pace->paced) {
             wait_for_turn();
         }
+        waited_us = 0.0;
         double start = ex_now_us();
         double launches = repetition(arg);
-        times[i] = (ex_now_us() - start) / launches;
+        double took = ex_now_us() - start;
+        times[i] = took / launches;
         if (pace->paced) {
-            printf("TIME %.4f\n", times[i]);
+            printf("TIME %.4f", times[i]);
+            if (waits) {
+                printf(" HOST %.4f", (took - waited_us) / launches);
+            }
+            printf("\n");
             fflush(stdout);
         }
     }
@@ -86,9 +113,10 @@ uint32_t ex_hash(uint32_t x)
 int ex_result(const char *name, const char *binding, const char *variant, double us_per_launch,
               uint64_t checksum, bool correct)
 {
-    printf("RESULT name=%s binding=%s variant=%s us_per_launch=%.4f checksum=0x%016llx check=%s\n",
+    printf("RESULT name=%s binding=%s variant=%s us_per_launch=%.4f checksum=0x%016llx check=%s "
+           "per_step=%d\n",
            name, binding, variant, us_per_launch, (unsigned long long)checksum,
-           correct ? "ok" : "WRONG");
+           correct ? "ok" : "WRONG", per_step);
     fflush(stdout);
     return correct ? 0 : 1;
 }

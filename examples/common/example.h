@@ -2,11 +2,13 @@
  * example.h - what every example needs besides CUDA: repetitions, medians, checksums, one result
  * line.
  *
- * The result line is for machines and stays stable:
+ * The result line is for machines and stays stable, on one line:
  *   RESULT name=loop binding=driver variant=sync-step us_per_launch=4.310
- * checksum=0x0123456789abcdef check=ok With --paced a program stops before each repetition, prints
- * "READY" and waits for a line on stdin, and prints "TIME <us per launch>" after it. A harness can
- * so run several programs turn by turn.
+ *     checksum=0x0123456789abcdef check=ok per_step=20
+ * With --paced a program stops before each repetition, prints "READY" and waits for a line on
+ * stdin, and prints "TIME <us per launch> HOST <us per launch>" after it: the second is the time
+ * without that in ex_wait_begin .. ex_wait_end, HOST being left out where the program has no such
+ * places. A harness can so run several programs turn by turn.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
@@ -30,6 +32,14 @@ double ex_now_us(void);
 /* Runs `repetition(arg)` once to warm up and then pace->repetitions times. It returns how many
  * launches it made, with the GPU idle again. Returns the median of the microseconds a launch. */
 double ex_measure(const struct ex_pace *pace, double (*repetition)(void *), void *arg);
+
+/* Around each call in which the program waits for the GPU: what is left of a repetition is the time
+ * that its host needs to submit the work. */
+void ex_wait_begin(void);
+void ex_wait_end(void);
+
+/* How many launches make one step of the program; 1 where this is not said. */
+void ex_launches_per_step(int launches);
 
 /* FNV-1a over bytes. */
 uint64_t ex_checksum(const void *data, size_t bytes);

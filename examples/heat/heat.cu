@@ -8,6 +8,7 @@ struct heat {
     cudaStream_t stream;
     float *now, *next;
     unsigned int *largest;
+    cudaGraphExec_t graph; // with graph: the steps up to a look
     int steps;
     float residual;
 };
@@ -21,13 +22,52 @@ static void step(heat *h)
     if (++h->steps % h->options.check_every == 0) {
         CHECK(cudaMemsetAsync(h->largest, 0, sizeof *h->largest, h->stream));
         heat_residual<<<8, HEAT_BLOCK, 0, h->stream>>>(h->largest, h->next, h->now, n * n);
-        CHECK(cudaMemcpyAsync(&h->residual, h->largest, sizeof h->residual, cudaMemcpyDeviceToHost,
-                              h->stream));
-        CHECK(cudaStreamSynchronize(h->stream));
     }
     float *old = h->now;
     h->now = h->next;
     h->next = old;
+}
+
+static void submit_steps(heat *h)
+{
+    do {
+        step(h);
+    } while (h->steps % h->options.check_every && h->steps < h->options.most_steps);
+}
+
+static void look(heat *h)
+{
+    ex_wait_begin(); // a copy to pageable memory waits
+    CHECK(cudaMemcpyAsync(&h->residual, h->largest, sizeof h->residual, cudaMemcpyDeviceToHost,
+                          h->stream));
+    CHECK(cudaStreamSynchronize(h->stream));
+    ex_wait_end();
+}
+
+// The steps up to the next look, and the look where they are not the last few.
+static void advance(heat *h)
+{
+    if (h->graph) {
+        CHECK(cudaGraphLaunch(h->graph, h->stream));
+        h->steps += h->options.check_every;
+    } else {
+        submit_steps(h);
+    }
+    if (h->steps % h->options.check_every == 0) {
+        look(h);
+    }
+}
+
+static void capture_steps(heat *h)
+{
+    cudaGraph_t graph;
+    CHECK(cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeGlobal));
+    submit_steps(h);
+    CHECK(cudaStreamEndCapture(h->stream, &graph));
+    CHECK(cudaGraphInstantiate(&h->graph, graph, 0));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphUpload(h->graph, h->stream));
+    CHECK(cudaStreamSynchronize(h->stream));
 }
 
 static double solve(void *arg)
@@ -39,7 +79,7 @@ static double solve(void *arg)
     h->steps = 0;
     h->residual = 1.0f;
     while (heat_goes_on(&h->options, h->steps, h->residual)) {
-        step(h);
+        advance(h);
     }
     CHECK(cudaGetLastError());
     CHECK(cudaStreamSynchronize(h->stream));
@@ -56,6 +96,9 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&h.now, bytes));
     CHECK(cudaMalloc(&h.next, bytes));
     CHECK(cudaMalloc(&h.largest, sizeof *h.largest));
+    if (h.options.graph) {
+        capture_steps(&h);
+    }
     double us = ex_measure(&h.options.pace, solve, &h);
 
     heat_solution solution = {static_cast<float *>(malloc(bytes)), h.steps, h.residual};
@@ -63,6 +106,9 @@ int main(int argc, char **argv)
     int status = heat_result(&h.options, BINDING, us, &solution);
 
     free(solution.plate);
+    if (h.graph) {
+        CHECK(cudaGraphExecDestroy(h.graph));
+    }
     CHECK(cudaFree(h.now));
     CHECK(cudaFree(h.next));
     CHECK(cudaFree(h.largest));

@@ -54,6 +54,7 @@ struct heat_options {
     int size;        /* cells along each side */
     int most_steps;  /* gives up after so many */
     int check_every; /* steps between two looks at the residual */
+    bool graph;      /* the steps up to a look captured by hand, one graph launch for all */
 };
 
 /* A solution and what it took. */

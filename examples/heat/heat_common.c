@@ -13,6 +13,7 @@ static const char usage[] = "usage: heat [options]\n"
                             "  --size=N         cells along each side of the plate (64)\n"
                             "  --most-steps=N   gives up after so many steps (5000)\n"
                             "  --check-every=N  steps between two looks at the residual (10)\n"
+                            "  --graph          the steps between two looks captured by hand\n"
                             "  --reps=N         measured solutions (7)\n"
                             "  --paced          wait for a line on stdin before each solution\n";
 
@@ -23,6 +24,7 @@ struct heat_options heat_parse(int argc, char **argv)
                                           {"check-every", required_argument, NULL, 'c'},
                                           {"reps", required_argument, NULL, 'r'},
                                           {"paced", no_argument, NULL, 'p'},
+                                          {"graph", no_argument, NULL, 'g'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct heat_options o = {
@@ -45,6 +47,9 @@ struct heat_options heat_parse(int argc, char **argv)
         case 'p':
             o.pace.paced = true;
             break;
+        case 'g':
+            o.graph = true;
+            break;
         case 'h':
             fputs(usage, stdout);
             exit(0);
@@ -57,6 +62,13 @@ struct heat_options heat_parse(int argc, char **argv)
         fprintf(stderr, "heat: no arguments are taken\n%s", usage);
         exit(2);
     }
+    if (o.graph && (o.check_every % 2 || o.most_steps % o.check_every)) {
+        /* A graph names its memory: the two plates must lie as before after the steps of one. */
+        fprintf(stderr,
+                "heat: --graph goes with an even --check-every that divides --most-steps\n");
+        exit(2);
+    }
+    ex_launches_per_step(2 * o.check_every + 1);
     return o;
 }
 
@@ -121,7 +133,8 @@ int heat_result(const struct heat_options *options, const char *binding, double 
     }
     free(expected.plate);
     char variant[48];
-    snprintf(variant, sizeof variant, "%d-steps", solution->steps);
+    snprintf(variant, sizeof variant, "%d-steps%s", solution->steps,
+             options->graph ? "-graph" : "");
     return ex_result("heat", binding, variant, us_per_launch, ex_checksum(solution->plate, bytes),
                      correct);
 }

@@ -12,6 +12,7 @@ struct heat {
     CUstream stream;
     CUfunction inner, edge, residual_kernel;
     CUdeviceptr now, next, largest;
+    CUgraphExec graph; /* with graph: the steps up to a look */
     int steps;
     float residual;
 };
@@ -32,12 +33,51 @@ static void step(struct heat *h)
     if (++h->steps % h->options.check_every == 0) {
         CHECK(cuMemsetD32Async(h->largest, 0, 1, h->stream));
         launch(h, h->residual_kernel, 8, 1, (void *[]){&h->largest, &h->next, &h->now, &cells});
-        CHECK(cuMemcpyDtoHAsync(&h->residual, h->largest, sizeof h->residual, h->stream));
-        CHECK(cuStreamSynchronize(h->stream));
     }
     CUdeviceptr old = h->now;
     h->now = h->next;
     h->next = old;
+}
+
+static void submit_steps(struct heat *h)
+{
+    do {
+        step(h);
+    } while (h->steps % h->options.check_every && h->steps < h->options.most_steps);
+}
+
+static void look(struct heat *h)
+{
+    ex_wait_begin(); /* a copy to pageable memory waits */
+    CHECK(cuMemcpyDtoHAsync(&h->residual, h->largest, sizeof h->residual, h->stream));
+    CHECK(cuStreamSynchronize(h->stream));
+    ex_wait_end();
+}
+
+/* The steps up to the next look, and the look where they are not the last few. */
+static void advance(struct heat *h)
+{
+    if (h->graph) {
+        CHECK(cuGraphLaunch(h->graph, h->stream));
+        h->steps += h->options.check_every;
+    } else {
+        submit_steps(h);
+    }
+    if (h->steps % h->options.check_every == 0) {
+        look(h);
+    }
+}
+
+static void capture_steps(struct heat *h)
+{
+    CUgraph graph;
+    CHECK(cuStreamBeginCapture(h->stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    submit_steps(h);
+    CHECK(cuStreamEndCapture(h->stream, &graph));
+    CHECK(cuGraphInstantiate(&h->graph, graph, 0));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuGraphUpload(h->graph, h->stream));
+    CHECK(cuStreamSynchronize(h->stream));
 }
 
 static double solve(void *arg)
@@ -49,7 +89,7 @@ static double solve(void *arg)
     h->steps = 0;
     h->residual = 1.0f;
     while (heat_goes_on(&h->options, h->steps, h->residual)) {
-        step(h);
+        advance(h);
     }
     CHECK(cuStreamSynchronize(h->stream));
     return heat_launches(&h->options, h->steps);
@@ -69,6 +109,9 @@ int main(int argc, char **argv)
     CHECK(cuMemAlloc(&h.now, bytes));
     CHECK(cuMemAlloc(&h.next, bytes));
     CHECK(cuMemAlloc(&h.largest, sizeof(uint32_t)));
+    if (h.options.graph) {
+        capture_steps(&h);
+    }
     double us = ex_measure(&h.options.pace, solve, &h);
 
     struct heat_solution solution = {malloc(bytes), h.steps, h.residual};
@@ -80,6 +123,9 @@ int main(int argc, char **argv)
     int status = heat_result(&h.options, "driver", us, &solution);
 
     free(solution.plate);
+    if (h.graph) {
+        CHECK(cuGraphExecDestroy(h.graph));
+    }
     CHECK(cuMemFree(h.now));
     CHECK(cuMemFree(h.next));
     CHECK(cuMemFree(h.largest));

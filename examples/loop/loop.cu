@@ -16,6 +16,13 @@ struct loop {
     uint32_t steps_done;
 };
 
+static void wait_for(cudaStream_t stream)
+{
+    ex_wait_begin();
+    CHECK(cudaStreamSynchronize(stream));
+    ex_wait_end();
+}
+
 static void launch(loop *l, cudaStream_t stream, unsigned int *data, int size, int k)
 {
     const loop_options &o = l->options;
@@ -29,7 +36,7 @@ static void launch(loop *l, cudaStream_t stream, unsigned int *data, int size, i
         short_kernel<<<at.grid, at.block, 0, stream>>>(data, at.mul, at.add, size);
     }
     if (o.sync == LOOP_SYNC_KERNEL) {
-        CHECK(cudaStreamSynchronize(stream));
+        wait_for(stream);
     }
 }
 
@@ -75,7 +82,7 @@ static void timed_step(loop *l)
     CHECK(cudaEventRecord(l->begun, l->stream));
     submit_step(l);
     CHECK(cudaEventRecord(l->ended, l->stream));
-    CHECK(cudaStreamSynchronize(l->stream));
+    wait_for(l->stream);
     CHECK(cudaEventElapsedTime(&ms, l->begun, l->ended));
     if (!(ms > 0.0f)) {
         fprintf(stderr, "loop: a step took %g ms by its events\n", (double)ms);
@@ -92,13 +99,13 @@ static double repetition(void *arg)
         } else {
             submit_step(l);
             if (l->options.sync == LOOP_SYNC_STEP) {
-                CHECK(cudaStreamSynchronize(l->stream));
+                wait_for(l->stream);
             }
         }
         l->steps_done++;
     }
     CHECK(cudaGetLastError());
-    CHECK(cudaStreamSynchronize(l->stream));
+    wait_for(l->stream);
     return static_cast<double>(l->options.steps) * loop_ops(&l->options);
 }
 

@@ -129,6 +129,7 @@ struct loop_options loop_parse(int argc, char **argv)
     if (o.memsets && o.gpu_us) {
         fail("--memsets and --gpu-us do not go together");
     }
+    ex_launches_per_step(loop_ops(&o));
     return o;
 }
 

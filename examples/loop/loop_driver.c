@@ -19,6 +19,13 @@ struct loop {
     uint32_t steps_done;
 };
 
+static void wait_for(CUstream stream)
+{
+    ex_wait_begin();
+    CHECK(cuStreamSynchronize(stream));
+    ex_wait_end();
+}
+
 static void launch(struct loop *l, CUstream stream, CUdeviceptr data, int size, int k)
 {
     const struct loop_options *o = &l->options;
@@ -33,7 +40,7 @@ static void launch(struct loop *l, CUstream stream, CUdeviceptr data, int size, 
     CHECK(
         cuLaunchKernel(l->kernel, launch.grid, 1, 1, launch.block, 1, 1, 0, stream, params, NULL));
     if (o->sync == LOOP_SYNC_KERNEL) {
-        CHECK(cuStreamSynchronize(stream));
+        wait_for(stream);
     }
 }
 
@@ -80,7 +87,7 @@ static void timed_step(struct loop *l)
     CHECK(cuEventRecord(l->begun, l->stream));
     submit_step(l);
     CHECK(cuEventRecord(l->ended, l->stream));
-    CHECK(cuStreamSynchronize(l->stream));
+    wait_for(l->stream);
     CHECK(cuEventElapsedTime(&ms, l->begun, l->ended));
     if (!(ms > 0.0f)) {
         fprintf(stderr, "loop: a step took %g ms by its events\n", (double)ms);
@@ -97,12 +104,12 @@ static double repetition(void *arg)
         } else {
             submit_step(l);
             if (l->options.sync == LOOP_SYNC_STEP) {
-                CHECK(cuStreamSynchronize(l->stream));
+                wait_for(l->stream);
             }
         }
         l->steps_done++;
     }
-    CHECK(cuStreamSynchronize(l->stream));
+    wait_for(l->stream);
     return (double)l->options.steps * loop_ops(&l->options);
 }
 
