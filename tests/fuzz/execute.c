@@ -1,6 +1,7 @@
 /* execute.c - runs a program's threads, cleans up, prints the transcript. */
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/kernels.h"
+#include "tests/fuzz/model.h"
 #include "tests/simdriver/simcuda.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 extern __typeof__(cuStreamGetId) cuStreamGetId_ptsz;
 
 static CUcontext context;
+static bool managed;
+enum { FLAGS_BYTES = 2 * FZ_THREADS * sizeof(uint32_t) };
 
 static void must(CUresult r, const char *what)
 {
@@ -27,6 +30,12 @@ void fz_execute_start(void)
     MUST(cuDeviceGet(&device, 0));
     MUST(cuDevicePrimaryCtxRetain(&context, device));
     MUST(cuCtxSetCurrent(context));
+    int value = 1;
+    if (fz_limits.real)
+        MUST(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device));
+    managed = value != 0;
+    if (!managed)
+        fprintf(stderr, "fuzz: no concurrent managed access: managed memory is pinned memory\n");
     cuSimLogStart();
 }
 
@@ -178,6 +187,8 @@ static void clean_up(struct fz_handles *h)
     for (int i = 0; i < FZ_BUFS; i++)
         if (h->buf[i].words && h->buf[i].kind == FZ_PINNED)
             cuMemFreeHost(h->buf[i].host);
+        else if (h->buf[i].words && h->buf[i].kind == FZ_DEVICE && fz_pooled(i))
+            cuMemFreeAsync(h->buf[i].device, NULL);
         else if (h->buf[i].words)
             cuMemFree_v2(h->buf[i].device);
     for (int i = 0; i < FZ_MODULES; i++) {
@@ -213,7 +224,7 @@ static void print_results(const struct fz_program *p, const struct fz_result *re
     }
 }
 
-void fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
+bool fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
 {
     struct fz_handles h = {.ctx = context};
     struct crew crew = {.program = p, .legal = legal, .handles = &h};
@@ -222,9 +233,10 @@ void fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
     crew.results = calloc(p->count + 1, sizeof *crew.results);
     if (!crew.results)
         abort();
-    MUST(cuMemHostAlloc((void **)&h.flags, 2 * FZ_THREADS * sizeof *h.flags,
-                        CU_MEMHOSTALLOC_DEVICEMAP));
-    memset(h.flags, 0, 2 * FZ_THREADS * sizeof *h.flags);
+    MUST(cuMemHostAlloc((void **)&h.flags, FLAGS_BYTES + 64, CU_MEMHOSTALLOC_DEVICEMAP));
+    memset(h.flags, 0, FLAGS_BYTES + 64);
+    h.scratch = (uint64_t *)(void *)(h.flags + FLAGS_BYTES / sizeof *h.flags);
+    h.managed = managed;
     MUST(cuStreamGetId(NULL, &id));
     fz_note_stream(&h, id, 0, -1);
     cuSimLogClear();
@@ -244,4 +256,5 @@ void fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
     print_memory(&h, out);
     clean_up(&h);
     free(crew.results);
+    return end == CUDA_SUCCESS;
 }

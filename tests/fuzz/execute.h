@@ -17,8 +17,9 @@
 
 /* Once, before the first program. */
 void fz_execute_start(void);
-/* Runs it, cleans up behind it and prints the transcript. `legal` tells which ops to run. */
-void fz_execute(const struct fz_program *p, const bool *legal, FILE *out);
+/* Runs it, cleans up behind it and prints the transcript. `legal` tells which ops to run. False
+ * where the context is no good any more. */
+bool fz_execute(const struct fz_program *p, const bool *legal, FILE *out);
 /* How long a value that the device writes may take to be seen, before that counts as never. */
 extern double fz_patience_s;
 
@@ -53,7 +54,9 @@ struct fz_handles {
         unsigned int nodes;
         int buf;
     } graph[FZ_GRAPHS];
-    uint32_t *flags; /* mapped: one a thread for `flag`, one a thread for `gate` */
+    bool managed;      /* the host may touch managed memory while the device works */
+    uint64_t *scratch; /* mapped: a word that nobody looks at */
+    uint32_t *flags;   /* mapped: one a thread for `flag`, one a thread for `gate` */
     struct {
         CUcontext ctx;
         CUmodule module;

@@ -1,7 +1,7 @@
 /* execute_ops.c - one function for each kind of op. */
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/kernels.h"
-#include "tests/simdriver/simcuda.h"
+#include "tests/fuzz/model.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +180,7 @@ static void make_arguments(struct arguments *g, int kernel)
         g->params[3] = &g->odd.c;
         g->params[4] = &g->odd.d;
         g->params[5] = &g->odd.e;
-        pack(g, &g->odd, sizeof g->odd);
+        pack(g, &g->odd, offsetof(struct fz_odd, e) + sizeof g->odd.e);
         break;
     default:
         g->packed_bytes = 0;
@@ -275,7 +275,8 @@ static void run_bad(const struct run *r)
     const int32_t *a = r->op->a; /* stream what module */
     CUstream s = handle(r, a[0]);
     CUfunction f = r->h->module[a[2]].function[FZ_MIX];
-    uint64_t x = 0, k = 0;
+    /* should a driver run it all the same, it must do no harm */
+    uint64_t x = fz_limits.real ? (uintptr_t)r->h->scratch : 0, k = 0;
     void *params[] = {&x, &k}, *none[] = {CU_LAUNCH_PARAM_END};
     CUlaunchAttribute unknown = {.id = (CUlaunchAttributeID)99};
     CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, s, &unknown, 1};
@@ -455,12 +456,15 @@ static void run_alloc(const struct run *r)
     const int32_t *a = r->op->a; /* buf kind words */
     size_t n = (size_t)a[2] * 8;
     struct fz_handles *h = r->h;
-    h->buf[a[0]].kind = a[1];
+    int kind = a[1] == FZ_MANAGED && !h->managed ? FZ_PINNED : a[1];
+    h->buf[a[0]].kind = kind;
     h->buf[a[0]].words = (uint32_t)a[2];
     h->buf[a[0]].host = NULL;
-    if (a[1] == FZ_DEVICE) {
+    if (kind == FZ_DEVICE && fz_pooled(a[0])) {
+        check(r, cuMemAllocAsync(&h->buf[a[0]].device, n, NULL));
+    } else if (kind == FZ_DEVICE) {
         check(r, cuMemAlloc_v2(&h->buf[a[0]].device, n));
-    } else if (a[1] == FZ_PINNED) {
+    } else if (kind == FZ_PINNED) {
         check(r, cuMemHostAlloc(&h->buf[a[0]].host, n, CU_MEMHOSTALLOC_DEVICEMAP));
         check(r, cuMemHostGetDevicePointer_v2(&h->buf[a[0]].device, h->buf[a[0]].host, 0));
     } else {
@@ -677,14 +681,14 @@ static void run_load(const struct run *r)
 {
     int slot = r->op->a[0];
     if (r->op->a[1]) {
-        check(r, cuLibraryLoadData(&r->h->module[slot].library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0,
-                                   NULL, NULL, 0));
+        check(r, cuLibraryLoadData(&r->h->module[slot].library, fz_image(), NULL, NULL, 0, NULL,
+                                   NULL, 0));
         for (int i = 0; i < FZ_ALL_KERNELS; i++)
             check(r, cuLibraryGetKernel((CUkernel *)&r->h->module[slot].function[i],
                                         r->h->module[slot].library, fz_kernel_names[i]));
         return;
     }
-    check(r, cuModuleLoadData(&r->h->module[slot].module, SIMCUDA_IMAGE_MAGIC));
+    check(r, cuModuleLoadData(&r->h->module[slot].module, fz_image()));
     for (int i = 0; i < FZ_ALL_KERNELS; i++)
         check(r, cuModuleGetFunction(&r->h->module[slot].function[i], r->h->module[slot].module,
                                      fz_kernel_names[i]));
@@ -774,7 +778,7 @@ static void make_away(const struct run *r)
     check(r, cuDeviceGet(&device, 1));
     check(r, cuDevicePrimaryCtxRetain(&r->h->away.ctx, device));
     check(r, cuCtxPushCurrent_v2(r->h->away.ctx));
-    check(r, cuModuleLoadData(&r->h->away.module, SIMCUDA_IMAGE_MAGIC));
+    check(r, cuModuleLoadData(&r->h->away.module, fz_image()));
     check(r, cuModuleGetFunction(&r->h->away.mix, r->h->away.module, "fz_mix"));
     check(r, cuStreamCreate(&r->h->away.stream, CU_STREAM_DEFAULT));
     check(r, cuMemAlloc_v2(&r->h->away.x, 64));
@@ -818,9 +822,10 @@ static void run_context(const struct run *r)
     CUfunction mix;
     CUstream s;
     unsigned long long id;
-    uint64_t x = address(r, a[0], 0);
+    /* whether the work that a context leaves behind is still done, no real driver promises */
+    uint64_t x = address(r, a[0], 0), last = fz_limits.real ? (uintptr_t)r->h->scratch : x;
     check(r, cuCtxCreate_v4(&ctx, NULL, 0, 0));
-    check(r, cuModuleLoadData(&module, SIMCUDA_IMAGE_MAGIC));
+    check(r, cuModuleLoadData(&module, fz_image()));
     check(r, cuModuleGetFunction(&mix, module, "fz_mix"));
     check(r, cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     check(r, cuStreamGetId(s, &id));
@@ -828,7 +833,8 @@ static void run_context(const struct run *r)
     for (int round = 0; round <= a[1]; round++) {
         for (int i = 0; i < (round == a[1] ? a[2] / 2 : a[2]); i++) {
             uint64_t k = (uint64_t)(a[3] + i);
-            check(r, cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k}, NULL));
+            check(r, cuLaunchKernel(mix, 1, 1, 1, 1, 1, 1, 0, s,
+                                    (void *[]){round == a[1] ? &last : &x, &k}, NULL));
         }
         if (round < a[1])
             check(r, cuStreamSynchronize(s));

@@ -92,6 +92,12 @@ static void publish(const struct cuSimLaunch *l)
         __atomic_store_n(flag, ARG(uint32_t, 1), __ATOMIC_RELEASE);
 }
 
+/* Weak: a program that may also run on a real driver has one that chooses. */
+__attribute__((weak)) const void *fz_image(void)
+{
+    return SIMCUDA_IMAGE_MAGIC;
+}
+
 void fz_kernels_register(void)
 {
     static const struct {

@@ -9,6 +9,9 @@ extern const char *const fz_kernel_names[]; /* in the order of enum FZ_MIX ... *
 /* Registers them with the simulated driver. */
 void fz_kernels_register(void);
 
+/* The module image that has them. */
+const void *fz_image(void);
+
 /* The argument of `fz_big`, 4 KB. */
 struct fz_big {
     uint64_t word[512];

@@ -3,9 +3,12 @@
  *
  *     fuzz_program --seed FIRST [--count N] [--ops N] [--threads 0|1|2] [--print]
  *     fuzz_program FILE... | -
+ *     further: [--real] [--without KIND,...] [--limit SECONDS]
  *
  * --threads: 0 one host thread, 1 several, 2 (the default) several in every fourth program.
- * --print writes the program instead of running it. Each transcript ends with "done".
+ * --print writes the program instead of running it. --real: what only the simulated driver decides
+ * is left out. --without: kinds of ops that are left out. --limit: a program that takes longer
+ * hangs. Each transcript ends with "done".
  */
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/model.h"
@@ -15,7 +18,7 @@
 #include <unistd.h>
 
 /* A program that takes longer than this hangs. */
-enum { PROGRAM_S = 40 };
+static unsigned int limit_s = 40;
 
 static bool print_only;
 
@@ -50,11 +53,13 @@ static void run(const struct fz_program *p, const char *name)
     } else {
         printf("program %s: %zu ops, %zu skipped\n", name, p->count, skipped);
         fflush(stdout);
-        alarm(PROGRAM_S);
-        fz_execute(p, legal, stdout);
+        alarm(limit_s);
+        bool good = fz_execute(p, legal, stdout);
         alarm(0);
-        puts("done");
+        puts(good ? "done" : "the context is lost");
         fflush(stdout);
+        if (!good && fz_limits.real) /* and with it all further programs */
+            _exit(6);
     }
     free(legal);
 }
@@ -103,6 +108,22 @@ static uint64_t number(char **argv, int *i)
     return n;
 }
 
+static void leave_out(const char *names)
+{
+    for (size_t n; *names; names += n + (names[n] == ',')) {
+        n = strcspn(names, ",");
+        unsigned int kind = 0;
+        while (kind < FZ_KINDS &&
+               (strlen(fz_kind_name(kind)) != n || memcmp(fz_kind_name(kind), names, n) != 0))
+            kind++;
+        if (kind == FZ_KINDS || kind == FZ_barrier) {
+            fprintf(stderr, "fuzz_program: --without: no op %.*s\n", (int)n, names);
+            exit(2);
+        }
+        fz_limits.without |= UINT64_C(1) << kind;
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct fz_shape_of_program how = {.ops = 500};
@@ -118,6 +139,12 @@ int main(int argc, char **argv)
             how.ops = (unsigned int)number(argv, &i);
         else if (!strcmp(argv[i], "--threads"))
             threads = (int)number(argv, &i);
+        else if (!strcmp(argv[i], "--limit"))
+            limit_s = (unsigned int)number(argv, &i);
+        else if (!strcmp(argv[i], "--real"))
+            fz_limits.real = true;
+        else if (!strcmp(argv[i], "--without") && argv[i + 1])
+            leave_out(argv[++i]);
         else if (!strcmp(argv[i], "--print"))
             print_only = true;
         else if (argv[i][0] != '-' || !argv[i][1])

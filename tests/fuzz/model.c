@@ -2,6 +2,8 @@
 #include "tests/fuzz/model.h"
 #include <string.h>
 
+struct fz_limits fz_limits;
+
 void fz_model_start(struct fz_model *m)
 {
     memset(m, 0, sizeof *m);
@@ -201,6 +203,8 @@ static enum fz_legal do_unstream(const struct step *s)
         !take_phase(s))
         return FZ_ILLEGAL;
     m->stream[slot].live = false;
+    if (fz_limits.real) /* that the legacy stream waits for one that is gone is not promised */
+        m->blocking[m->stream[slot].clock] = false;
     return FZ_OK;
 }
 
@@ -230,6 +234,8 @@ static enum fz_legal do_free(const struct step *s)
     int buf = s->op->a[0], stream = s->op->a[2];
     if (m->capturing[s->thread] || !buf_usable(s, buf, 0, 1) || !take_phase(s))
         return FZ_ILLEGAL;
+    if (fz_limits.real && m->buf[buf].kind == FZ_DEVICE && fz_pooled(buf) != (s->op->a[1] != 0))
+        return FZ_ILLEGAL;
     if (s->op->a[1]) {
         if (m->buf[buf].kind != FZ_DEVICE)
             return FZ_ILLEGAL;
@@ -237,7 +243,7 @@ static enum fz_legal do_free(const struct step *s)
         if (r != FZ_OK)
             return r;
         host_knows(s, fz_model_clock(m, s->thread, stream));
-    } else {
+    } else if (!fz_limits.real) {
         host_knows_all(s);
     }
     m->buf[buf].live = false;
@@ -291,6 +297,8 @@ static enum fz_legal do_launch(const struct step *s)
 static enum fz_legal do_bad(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream what module */
+    if (fz_limits.real && (a[1] == 3 || a[1] == 5 || a[1] == 7))
+        return FZ_ILLEGAL; /* may run with whatever its parameters were, or end the context */
     if (s->m->capturing[s->thread] || !stream_usable(s, a[0]) || !in_range(a[1], FZ_BADS) ||
         !module_usable(s, a[2]))
         return FZ_ILLEGAL;
@@ -302,10 +310,10 @@ static enum fz_legal do_stale(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream words how good */
     if (s->m->capturing[s->thread] || a[1] < 1 || a[1] > FZ_MAX_WORDS || !in_range(a[2], 3) ||
-        !take_phase(s))
+        (fz_limits.real && !a[3]) || !take_phase(s))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], NULL, 0, -1);
-    if (r == FZ_OK)
+    if (r == FZ_OK && !fz_limits.real)
         host_knows_all(s); /* freeing waits */
     return r;
 }
@@ -345,6 +353,8 @@ static enum fz_legal do_copy(const struct step *s)
         return FZ_ILLEGAL;
     if (m->capturing[s->thread] && a[6] >= FZ_DTOD_SYNC)
         return FZ_ILLEGAL;
+    if (fz_limits.real && a[1] == a[3] && a[2] < a[4] + a[5] && a[4] < a[2] + a[5])
+        return FZ_ILLEGAL; /* what a copy onto itself leaves is not defined */
     return work(s, a[0], (struct fz_access[]){{(uint8_t)a[1], true}, {(uint8_t)a[3], a[1] == a[3]}},
                 2, -1);
 }
@@ -356,7 +366,7 @@ static enum fz_legal do_upload(const struct step *s)
         (a[5] == 1 && a[0] != 0 && a[0] != 2) || s->m->buf[a[1]].kind == FZ_PINNED)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
-    if (r == FZ_OK && a[5] == 1)
+    if (r == FZ_OK && a[5] == 1 && !fz_limits.real) /* a real one may return before the end */
         host_knows(s, fz_model_clock(s->m, s->thread, a[0]));
     return r;
 }
@@ -403,7 +413,8 @@ static enum fz_legal do_sync(const struct step *s, bool query)
         if (!stream_usable(s, slot))
             return FZ_ILLEGAL;
         unsigned int c = fz_model_clock(m, s->thread, slot);
-        if (c == 0) /* any other stream is waited for only as far as its own work goes */
+        if (c == 0 &&
+            !fz_limits.real) /* any other stream is waited for only as far as its own work goes */
             now(s, c);
         m->toucher[c] = (uint8_t)(s->thread + 1);
         if (!query)
@@ -469,7 +480,7 @@ static enum fz_legal do_flag(const struct step *s)
     if (s->m->capturing[s->thread] || !module_usable(s, s->op->a[1]))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, s->op->a[0], NULL, 0, -1);
-    if (r == FZ_OK)
+    if (r == FZ_OK && !fz_limits.real)
         host_knows(s, fz_model_clock(s->m, s->thread, s->op->a[0]));
     return r;
 }
@@ -479,6 +490,9 @@ static enum fz_legal do_gate(const struct step *s)
     const int32_t *a = s->op->a; /* stream buf module n k */
     if (s->m->capturing[s->thread] || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
         !in_range(a[3], 33))
+        return FZ_ILLEGAL;
+    /* Another thread could sit in a call that waits with a lock of the driver held. */
+    if (fz_limits.real && !take_phase(s))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
 }
@@ -620,7 +634,7 @@ static enum fz_legal do_ungraph(const struct step *s)
 
 static enum fz_legal do_away(const struct step *s, bool read)
 {
-    if (s->m->capturing[s->thread] || !in_range(s->op->a[0], 3) || !take_phase(s))
+    if (fz_limits.real || s->m->capturing[s->thread] || !in_range(s->op->a[0], 3) || !take_phase(s))
         return FZ_ILLEGAL;
     if (read)
         return s->m->away.made ? FZ_OK : FZ_ILLEGAL;
@@ -637,6 +651,8 @@ static enum fz_legal do_context(const struct step *s)
     if (s->m->capturing[s->thread] || !buf_usable(s, a[0], 0, 1) || !in_range(a[1], 9) ||
         !in_range(a[2], 33) || !take_phase(s))
         return FZ_ILLEGAL;
+    if (fz_limits.real && s->m->buf[a[0]].kind != FZ_PINNED)
+        return FZ_ILLEGAL; /* device memory belongs to its context */
     return do_host_access(s, true);
 }
 
@@ -751,7 +767,7 @@ static enum fz_legal judge(const struct step *s)
 enum fz_legal fz_model_step(struct fz_model *m, const struct fz_op *op, unsigned int *clock)
 {
     struct step s = {.m = m, .op = op, .thread = op->thread, .clock = clock};
-    if (op->thread >= FZ_THREADS ||
+    if (op->thread >= FZ_THREADS || fz_limits.without >> op->kind & 1 ||
         (m->solo && op->kind != FZ_barrier && !(m->actors & 1u << op->thread)))
         return FZ_ILLEGAL;
     enum fz_legal r = judge(&s);

@@ -69,6 +69,18 @@ struct fz_model {
     } away;
 };
 
+/* What the programs of a run have to do without; set before the first one. */
+struct fz_limits {
+    bool real;        /* only what a real GPU decides as well: see tests/gpu/fuzz/README.md */
+    uint64_t without; /* kinds of ops, a bit each */
+};
+extern struct fz_limits fz_limits;
+/* On a real GPU, memory from cuMemAlloc goes by cuMemFree and that of a pool by cuMemFreeAsync. */
+static inline bool fz_pooled(int buf)
+{
+    return fz_limits.real && buf % 4 == 1;
+}
+
 enum fz_legal { FZ_OK, FZ_ILLEGAL, FZ_RACE };
 
 void fz_model_start(struct fz_model *m);
