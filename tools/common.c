@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static const struct argp_option options[] = {
     {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
@@ -40,6 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp page_argp = {options + 1, parse, NULL, NULL, NULL, NULL, NULL};
 
 FILE *common_open(const struct common *c)
 {
@@ -61,6 +63,27 @@ bool common_close(const struct common *c, FILE *f)
         fprintf(stderr, "autograph: cannot write %s: %s\n", c->output ? c->output : "the output",
                 strerror(why));
     return good;
+}
+
+static ssize_t gz_write(void *gz, const char *bytes, size_t n)
+{
+    return gzwrite(gz, bytes, (unsigned int)n);
+}
+
+static int gz_close(void *gz)
+{
+    return gzclose(gz) == Z_OK ? 0 : -1;
+}
+
+FILE *open_compressed(const char *path)
+{
+    gzFile gz = gzopen(path, "wb3e");
+    if (!gz)
+        return NULL;
+    FILE *f = fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_write, .close = gz_close});
+    if (f)
+        setvbuf(f, NULL, _IOFBF, 1 << 16);
+    return f;
 }
 
 const char *find_library(const char *wanted)

@@ -353,7 +353,7 @@ static void boundaries(const struct model *m, FILE *out)
 
 /* ---- the verb --------------------------------------------------------------------------- */
 
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {{&page_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {

@@ -2,17 +2,25 @@
  * timeline.c - `autograph timeline`: a dump as Chrome trace events, for Perfetto, chrome://tracing
  * and what reads the traces of PyTorch's profiler.
  *
- * Names follow that profiler: driver calls are of category cuda_driver and bear a `correlation` and
- * a `stream`; arrows are of category ac2g. One arrow leads from each launch that was held back to
- * the call that submitted it. Host threads are threads of the process; process 0 has a line for
- * each stream, with what was held back there.
+ * Names follow that profiler: driver calls are of category cuda_driver and bear a `correlation`;
+ * arrows are of category ac2g. An argument `stream` would say that the GPU did something, which a
+ * dump does not know: Holistic Trace Analysis tells host from GPU by it, so host calls say `on
+ * stream`. One arrow leads from each launch that was held back to the call that submitted it. Host
+ * threads are threads of the process; process 0 has a line for each stream, with what was held back
+ * there. Dumps are large, hence JSON is written by hand here.
  */
 #include "tools/names.h"
 #include "tools/tools.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
+
+struct settings {
+    struct common common;
+    double from, to; /* seconds since the dump began */
+};
+
+#define LONGEST          1e9
+#define MOST_FOR_VIEWERS (1 << 30)
 
 struct held {
     uint64_t time;
@@ -28,98 +36,162 @@ struct writer {
     const struct dump *d;
     FILE *out;
     struct line *streams;
-    uint64_t start;
+    uint64_t start, from, to; /* ns; the latter two since the start */
     uint32_t correlation;
     bool any;
 };
 
-/* ---- compressed output ------------------------------------------------------------------ */
+/* ---- JSON ------------------------------------------------------------------------------- */
 
-static ssize_t gz_write(void *gz, const char *bytes, size_t n)
+/* Texts of a dump are valid UTF-8 without control characters (dump.c sees to it). */
+static void escaped(struct writer *w, const char *text)
 {
-    return gzwrite(gz, bytes, (unsigned int)n);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putc_unlocked('\\', w->out);
+        putc_unlocked(*text, w->out);
+    }
 }
 
-static int gz_close(void *gz)
+static void raw(struct writer *w, const char *text)
 {
-    return gzclose(gz) == Z_OK ? 0 : -1;
+    fputs_unlocked(text, w->out);
 }
 
-static FILE *compressed(const char *path)
+static void number(struct writer *w, uint64_t n)
 {
-    gzFile gz = gzopen(path, "wbe");
-    if (!gz)
-        return NULL;
-    FILE *f = fopencookie(gz, "w", (cookie_io_functions_t){.write = gz_write, .close = gz_close});
-    if (f)
-        setvbuf(f, NULL, _IOFBF, 1 << 16);
-    return f;
+    char digits[24], *at = digits + sizeof(digits) - 1;
+    *at = 0;
+    do
+        *--at = (char)('0' + n % 10);
+    while (n /= 10);
+    raw(w, at);
+}
+
+/* Nanoseconds as microseconds. */
+static void us(struct writer *w, uint64_t ns)
+{
+    char rest[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                   (char)('0' + ns % 10), 0};
+    number(w, ns / 1000);
+    raw(w, rest);
+}
+
+/* ,"name":n */
+static void add_number(struct writer *w, const char *name, uint64_t n)
+{
+    raw(w, ",\"");
+    raw(w, name);
+    raw(w, "\":");
+    number(w, n);
+}
+
+static void add_text(struct writer *w, const char *name, const char *text)
+{
+    raw(w, ",\"");
+    raw(w, name);
+    raw(w, "\":\"");
+    escaped(w, text);
+    raw(w, "\"");
 }
 
 /* ---- events ----------------------------------------------------------------------------- */
 
-static void put(struct writer *w, json_t *event)
+static uint64_t since_start(const struct writer *w, uint64_t time)
 {
-    if (!event)
-        return;
-    fputs(w->any ? ",\n" : "\n", w->out);
-    json_dumpf(event, w->out, JSON_COMPACT);
-    json_decref(event);
+    return time > w->start ? time - w->start : 0;
+}
+
+static bool is_shown(const struct writer *w, uint64_t time)
+{
+    uint64_t at = since_start(w, time);
+    return at >= w->from && at <= w->to;
+}
+
+static void begin(struct writer *w, char phase, const char *name, const char *category,
+                  uint64_t pid, uint64_t tid, uint64_t time)
+{
+    raw(w, w->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+    putc_unlocked(phase, w->out);
+    raw(w, "\"");
+    add_text(w, "name", name);
+    if (category)
+        add_text(w, "cat", category);
+    add_number(w, "pid", pid);
+    add_number(w, "tid", tid);
+    raw(w, ",\"ts\":");
+    us(w, since_start(w, time));
     w->any = true;
 }
 
-static double us(const struct writer *w, uint64_t time)
+/* A slice, whose arguments follow: add_number(), add_text(); then end_slice(). `first` and its
+ * value are the first argument. */
+static void begin_slice(struct writer *w, const char *name, const char *category, uint64_t pid,
+                        uint64_t tid, uint64_t time, uint64_t ns, const char *first, uint64_t value)
 {
-    return time > w->start ? (double)(time - w->start) / 1e3 : 0;
+    begin(w, 'X', name, category, pid, tid, time);
+    raw(w, ",\"dur\":");
+    us(w, ns);
+    raw(w, ",\"args\":{\"");
+    raw(w, first);
+    raw(w, "\":");
+    number(w, value);
 }
 
-static void slice(struct writer *w, const char *name, const char *category, uint64_t pid,
-                  uint64_t tid, uint64_t begin, uint64_t ns, json_t *args)
+static void end_slice(struct writer *w)
 {
-    put(w, json_pack("{ss ss ss sI sI sf sf so}", "ph", "X", "name", name, "cat", category, "pid",
-                     (json_int_t)pid, "tid", (json_int_t)tid, "ts", us(w, begin), "dur",
-                     (double)ns / 1e3, "args", args ? args : json_object()));
+    raw(w, "}}");
 }
 
 static void name_of(struct writer *w, const char *what, uint64_t pid, uint64_t tid,
                     const char *name)
 {
-    put(w, json_pack("{ss ss sI sI s{ss}}", "ph", "M", "name", what, "pid", (json_int_t)pid, "tid",
-                     (json_int_t)tid, "args", "name", name));
+    begin(w, 'M', what, NULL, pid, tid, w->start);
+    raw(w, ",\"args\":{\"name\":\"");
+    escaped(w, name);
+    raw(w, "\"}}");
 }
 
 static void arrow(struct writer *w, const struct held *from, uint32_t to_thread, uint64_t to)
 {
-    json_int_t pid = w->d->header.pid;
-    put(w, json_pack("{ss ss ss si sI si sf}", "ph", "s", "name", "ac2g", "cat", "ac2g", "id",
-                     from->correlation, "pid", pid, "tid", from->thread, "ts", us(w, from->time)));
-    put(w, json_pack("{ss ss ss si sI si sf ss}", "ph", "f", "name", "ac2g", "cat", "ac2g", "id",
-                     from->correlation, "pid", pid, "tid", to_thread, "ts", us(w, to), "bp", "e"));
+    begin(w, 's', "ac2g", "ac2g", w->d->header.pid, from->thread, from->time);
+    add_number(w, "id", from->correlation);
+    raw(w, "}");
+    begin(w, 'f', "ac2g", "ac2g", w->d->header.pid, to_thread, to);
+    add_number(w, "id", from->correlation);
+    raw(w, ",\"bp\":\"e\"}");
 }
 
-static json_t *shape_args(const struct writer *w, const struct ag_dump_event *e)
+static void shape_args(struct writer *w, uint32_t id)
 {
-    const struct ag_dump_shape *s = dump_shape(w->d, e->a);
+    const struct ag_dump_shape *s = dump_shape(w->d, id);
     char text[1024];
     names_of_shape(w->d, s, text, sizeof(text));
-    json_t *args =
-        json_pack("{si si ss}", "stream", e->stream, "correlation", w->correlation, "kernel", text);
-    if (s->kind == AG_DUMP_KERNEL) {
-        json_object_set_new(args, "grid", json_pack("[i,i,i]", s->dims[0], s->dims[1], s->dims[2]));
-        json_object_set_new(args, "block",
-                            json_pack("[i,i,i]", s->dims[3], s->dims[4], s->dims[5]));
-        json_object_set_new(args, "shared memory", json_integer(s->dims[6]));
+    add_text(w, "kernel", text);
+    if (s->kind != AG_DUMP_KERNEL)
+        return;
+    for (int i = 0; i < 6; i++) {
+        raw(w, i == 0 ? ",\"grid\":[" : i == 3 ? "],\"block\":[" : ",");
+        number(w, s->dims[i]);
     }
-    return args;
+    raw(w, "]");
+    if (s->dims[6])
+        add_number(w, "shared memory", s->dims[6]);
 }
 
+/* As the driver's function is called. */
 static const char *call_name(const struct writer *w, uint32_t shape)
 {
-    switch (dump_shape(w->d, shape)->kind) {
+    const struct ag_dump_shape *s = dump_shape(w->d, shape);
+    bool flat = s->height <= 1;
+    switch (s->kind) {
     case AG_DUMP_MEMSET:
-        return "cuMemsetAsync";
+        return s->elem_size == 1   ? flat ? "cuMemsetD8Async" : "cuMemsetD2D8Async"
+               : s->elem_size == 2 ? flat ? "cuMemsetD16Async" : "cuMemsetD2D16Async"
+               : flat              ? "cuMemsetD32Async"
+                                   : "cuMemsetD2D32Async";
     case AG_DUMP_COPY:
-        return "cuMemcpyAsync";
+        return "cuMemcpyDtoDAsync";
     default:
         return "cuLaunchKernel";
     }
@@ -139,7 +211,7 @@ static void hold(struct writer *w, const struct dump_event *event)
     l->held[l->count++] = (struct held){event->e.time, event->thread, w->correlation};
 }
 
-/* The call that ends at `to` submitted the first `n` ops that the stream holds back. */
+/* The call from `began` to `to` submitted the first `n` ops that the stream holds back. */
 static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thread, uint64_t began,
                     uint64_t to, const char *by)
 {
@@ -148,11 +220,15 @@ static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thre
         return;
     if (n > l->count)
         n = l->count;
-    for (uint32_t i = 0; i < n; i++)
-        arrow(w, &l->held[i], thread, began);
-    slice(w, "held back", "autograph", 0, stream, l->held[0].time,
-          to > l->held[0].time ? to - l->held[0].time : 0,
-          json_pack("{si ss}", "launches", n, "submitted by", by));
+    if (is_shown(w, to)) {
+        for (uint32_t i = 0; i < n; i++)
+            if (is_shown(w, l->held[i].time))
+                arrow(w, &l->held[i], thread, began);
+        begin_slice(w, "held back", "autograph", 0, stream, l->held[0].time,
+                    to > l->held[0].time ? to - l->held[0].time : 0, "launches", n);
+        add_text(w, "submitted by", by);
+        end_slice(w);
+    }
     memmove(l->held, l->held + n, (l->count - n) * sizeof(*l->held));
     l->count -= n;
 }
@@ -166,23 +242,27 @@ static uint64_t call_ns(const struct dump *d, size_t i)
     return 0;
 }
 
+enum { SEEN_NS = 100 }; /* so that a call held back can be seen, and an arrow hung on it */
+
 static void op(struct writer *w, size_t i)
 {
     const struct dump_event *event = &w->d->events[i];
     const struct ag_dump_event *e = &event->e;
-    uint64_t ns = call_ns(w->d, i), pid = w->d->header.pid;
+    bool immediate = e->what == AG_DONE_IMMEDIATE, held = e->what == AG_DONE_DEFERRED;
     w->correlation++;
-    if (e->what == AG_DONE_IMMEDIATE) {
-        slice(w, "cuLaunchKernel", "cuda_driver", pid, event->thread, e->time, ns,
-              json_pack("{si si ss}", "stream", e->stream, "correlation", w->correlation,
-                        "not recorded", dump_string(w->d, e->b)));
-        return;
-    }
-    if (e->what == AG_DONE_DEFERRED && e->stream < w->d->num_streams) {
+    if (held && e->stream < w->d->num_streams)
         hold(w, event);
-        ns = 100; /* only so that there is something to see and to hang an arrow on */
-    }
-    slice(w, call_name(w, e->a), "cuda_driver", pid, event->thread, e->time, ns, shape_args(w, e));
+    if (!is_shown(w, e->time))
+        return;
+    begin_slice(w, immediate ? "cuLaunchKernel" : call_name(w, e->a), "cuda_driver",
+                w->d->header.pid, event->thread, e->time, held ? SEEN_NS : call_ns(w->d, i),
+                "correlation", w->correlation);
+    add_number(w, "on stream", e->stream);
+    if (immediate)
+        add_text(w, "not recorded", dump_string(w->d, e->b));
+    else
+        shape_args(w, e->a);
+    end_slice(w);
 }
 
 static void graph(struct writer *w, const struct dump_event *event)
@@ -191,10 +271,17 @@ static void graph(struct writer *w, const struct dump_event *event)
     const struct dump_graph *g = dump_graph(w->d, e->a);
     uint64_t began = e->time > e->b ? e->time - e->b : 0;
     w->correlation++;
-    slice(w, "cuGraphLaunch", "cuda_driver", w->d->header.pid, event->thread, began, e->b,
-          json_pack("{si si si si si si si}", "stream", e->stream, "correlation", w->correlation,
-                    "graph", e->a, "launches", g->d.count, "variant", e->what, "updates",
-                    (int)(e->value & UINT32_MAX), "result", (int)(e->value >> 32)));
+    if (is_shown(w, e->time)) {
+        begin_slice(w, "cuGraphLaunch", "cuda_driver", w->d->header.pid, event->thread, began, e->b,
+                    "correlation", w->correlation);
+        add_number(w, "on stream", e->stream);
+        add_number(w, "graph", e->a);
+        add_number(w, "launches", g->d.count);
+        add_number(w, "variant", e->what);
+        add_number(w, "updates", e->value & UINT32_MAX);
+        add_number(w, "result", e->value >> 32);
+        end_slice(w);
+    }
     if (!(e->value >> 32))
         release(w, e->stream, g->d.count, event->thread, began, e->time, "cuGraphLaunch");
 }
@@ -207,9 +294,14 @@ static void flush(struct writer *w, const struct dump_event *event)
     char name[256];
     uint32_t covered = (uint32_t)(e->value & UINT32_MAX);
     snprintf(name, sizeof(name), "flush: %.200s", why);
-    slice(w, name, "autograph", w->d->header.pid, event->thread, began, ns,
-          json_pack("{si si si ss}", "stream", e->stream, "launches", e->b, "by shorter graphs",
-                    covered, "reason", why));
+    if (is_shown(w, e->time)) {
+        begin_slice(w, name, "autograph", w->d->header.pid, event->thread, began, ns, "launches",
+                    e->b);
+        add_number(w, "on stream", e->stream);
+        add_number(w, "by shorter graphs", covered);
+        add_text(w, "reason", why);
+        end_slice(w);
+    }
     release(w, e->stream, e->b > covered ? e->b - covered : 0, event->thread, began, e->time, name);
 }
 
@@ -217,20 +309,43 @@ static void boundary(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
     char place[512];
+    w->correlation++;
+    if (!is_shown(w, e->time))
+        return;
     names_of_site(w->d, e->b, place, sizeof(place));
-    json_t *args = json_pack("{si si}", "stream", e->stream, "correlation", ++w->correlation);
+    begin_slice(w, dump_string(w->d, e->a), "cuda_driver", w->d->header.pid, event->thread, e->time,
+                0, "correlation", w->correlation);
+    add_number(w, "on stream", e->stream);
     if (*place)
-        json_object_set_new(args, "made by", json_string(place));
-    slice(w, dump_string(w->d, e->a), "cuda_driver", w->d->header.pid, event->thread, e->time, 0,
-          args);
+        add_text(w, "made by", place);
+    end_slice(w);
+}
+
+/* What the library does by itself. */
+static void own_work(struct writer *w, const struct dump_event *event)
+{
+    const struct ag_dump_event *e = &event->e;
+    uint64_t pid = w->d->header.pid;
+    if (!is_shown(w, e->time))
+        return;
+    if (e->kind == AG_EVENT_BUILD) {
+        begin_slice(w, e->what == AG_BUILT ? "build graph" : "build graph (failed)", "autograph",
+                    pid, event->thread, e->time > e->value ? e->time - e->value : 0, e->value,
+                    "graph", e->a);
+        add_number(w, "launches", e->b);
+    } else if (e->kind == AG_EVENT_DROP) {
+        begin_slice(w, "drop graph", "autograph", pid, event->thread, e->time, 0, "graph", e->a);
+    } else {
+        begin_slice(w, dump_string(w->d, e->a), "autograph", pid, event->thread, e->time, 0, "note",
+                    1);
+    }
+    end_slice(w);
 }
 
 static void one(struct writer *w, size_t i)
 {
     const struct dump_event *event = &w->d->events[i];
-    const struct ag_dump_event *e = &event->e;
-    uint64_t pid = w->d->header.pid;
-    switch (e->kind) {
+    switch (event->e.kind) {
     case AG_EVENT_OP:
         op(w, i);
         break;
@@ -244,16 +359,9 @@ static void one(struct writer *w, size_t i)
         boundary(w, event);
         break;
     case AG_EVENT_BUILD:
-        slice(w, e->what == AG_BUILT ? "build graph" : "build graph (failed)", "autograph", pid,
-              event->thread, e->time > e->value ? e->time - e->value : 0, e->value,
-              json_pack("{si si}", "graph", e->a, "launches", e->b));
-        break;
     case AG_EVENT_DROP:
-        slice(w, "drop graph", "autograph", pid, event->thread, e->time, 0,
-              json_pack("{si}", "graph", e->a));
-        break;
     case AG_EVENT_NOTE:
-        slice(w, dump_string(w->d, e->a), "autograph", pid, event->thread, e->time, 0, NULL);
+        own_work(w, event);
         break;
     default:
         break;
@@ -267,11 +375,15 @@ static void name_lines(struct writer *w)
     name_of(w, "process_name", w->d->header.pid, 0, dump_process(w->d, "program"));
     name_of(w, "process_name", 0, 0, "held back by libautograph");
     for (uint32_t i = 1; i < w->d->num_streams; i++) {
+        if (!w->d->streams[i].id)
+            continue;
         snprintf(text, sizeof(text), "stream %u", i);
         name_of(w, "thread_name", 0, i, text);
     }
     for (size_t i = 0; i < w->d->num_events && n < 256; i++) {
         uint32_t k = 0, thread = w->d->events[i].thread;
+        if (i && w->d->events[i - 1].thread == thread)
+            continue;
         while (k < n && seen[k] != thread)
             k++;
         if (k < n)
@@ -283,22 +395,24 @@ static void name_lines(struct writer *w)
     }
 }
 
-static bool write_timeline(const struct dump *d, FILE *out)
+static bool write_timeline(const struct settings *s, const struct dump *d, FILE *out)
 {
-    struct writer w = {.d = d, .out = out, .start = d->header.clock_ns};
+    struct writer w = {.d = d,
+                       .out = out,
+                       .start = d->header.clock_ns,
+                       .from = (uint64_t)(s->from * 1e9),
+                       .to = (uint64_t)(s->to * 1e9)};
     w.streams = calloc(d->num_streams + 1, sizeof(*w.streams));
     if (!w.streams)
         return false;
-    json_t *program = json_string(dump_process(d, "program"));
-    fputs("{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"traceName\":", out);
-    json_dumpf(program, out, JSON_ENCODE_ANY);
-    fprintf(out, ",\"baseTimeNanoseconds\":%llu,\"traceEvents\":[",
-            (unsigned long long)d->header.wall_ns);
-    json_decref(program);
+    raw(&w, "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
+    add_text(&w, "traceName", dump_process(d, "program"));
+    add_number(&w, "baseTimeNanoseconds", d->header.wall_ns);
+    raw(&w, ",\"traceEvents\":[");
     name_lines(&w);
     for (size_t i = 0; i < d->num_events; i++)
         one(&w, i);
-    fputs("\n]}\n", out);
+    raw(&w, "\n]}\n");
     for (uint32_t i = 0; i < d->num_streams; i++)
         free(w.streams[i].held);
     free(w.streams);
@@ -307,18 +421,43 @@ static bool write_timeline(const struct dump *d, FILE *out)
 
 /* ---- the verb --------------------------------------------------------------------------- */
 
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
+enum { KEY_FROM = 256, KEY_TO };
+
+static const struct argp_option options[] = {
+    {"from", KEY_FROM, "SECONDS", 0, "leave out what came before (0)", 0},
+    {"to", KEY_TO, "SECONDS", 0, "leave out what came after (the end)", 0},
+    {0}};
+static const struct argp_child children[] = {{&page_argp, 0, NULL, 0}, {0}};
+
+static double seconds(struct argp_state *state, const char *text)
+{
+    char *end;
+    double n = strtod(text, &end);
+    if (*end || end == text || !(n >= 0 && n <= LONGEST))
+        argp_error(state, "%s is not a number of seconds", text);
+    return n;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    (void)arg;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
-    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
+    struct settings *s = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &s->common;
+        return 0;
+    case KEY_FROM:
+        s->from = seconds(state, arg);
+        return 0;
+    case KEY_TO:
+        s->to = seconds(state, arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
 }
 
 static const struct argp argp = {
-    NULL,
+    options,
     parse,
     "DUMP -o trace.json",
     "A dump as Chrome trace events: open the file in https://ui.perfetto.dev "
@@ -329,19 +468,24 @@ static const struct argp argp = {
 
 int verb_timeline(int argc, char **argv)
 {
-    struct common c = {.min_dumps = 1, .max_dumps = 1};
-    argp_parse(&argp, argc, argv, 0, NULL, &c);
-    struct dump *d = dump_load(c.dumps[0]);
+    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .to = LONGEST};
+    argp_parse(&argp, argc, argv, 0, NULL, &s);
+    struct dump *d = dump_load(s.common.dumps[0]);
     if (!d)
         return 1;
     dump_complain(d);
-    size_t n = c.output ? strlen(c.output) : 0;
-    bool gz = n > 3 && !strcmp(c.output + n - 3, ".gz");
-    FILE *out = gz ? compressed(c.output) : common_open(&c);
+    size_t n = s.common.output ? strlen(s.common.output) : 0;
+    bool gz = n > 3 && !strcmp(s.common.output + n - 3, ".gz");
+    FILE *out = gz ? open_compressed(s.common.output) : common_open(&s.common);
     if (gz && !out)
-        fprintf(stderr, "autograph: cannot write %s\n", c.output);
-    bool good = out && write_timeline(d, out);
-    if (out && !common_close(&c, out))
+        fprintf(stderr, "autograph: cannot write %s\n", s.common.output);
+    bool good = out && write_timeline(&s, d, out);
+    off_t size = out && !gz ? ftello(out) : 0;
+    if (size > MOST_FOR_VIEWERS)
+        fprintf(stderr,
+                "autograph: %lld MiB are more than viewers open; --from and --to cut a part out\n",
+                (long long)(size >> 20));
+    if (out && !common_close(&s.common, out))
         good = false;
     dump_free(d);
     return good ? 0 : 1;

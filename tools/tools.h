@@ -30,9 +30,12 @@ struct common {
     int num_dumps;
 };
 extern const struct argp common_argp; /* a child whose input is a struct common */
+extern const struct argp page_argp;   /* the same without --format */
 
 /* The file that --output names, or standard output; NULL: a line has said why not. */
 FILE *common_open(const struct common *c);
+/* The same for a file that is to be compressed by gzip; NULL with errno. */
+FILE *open_compressed(const char *path);
 /* Whether everything written there has arrived. */
 bool common_close(const struct common *c, FILE *f);
 

@@ -33,7 +33,7 @@ setup() {
     holds "d['launches'][0]['Count'] == $made" < report.json
     holds "len(d['streams']) == 24 and all(r['Launches'] == 2000 for r in d['streams'])" < report.json
     [ -z "$(autograph report "$dump" 2>&1 >/dev/null)" ] # whole, ended orderly, nothing lost
-    autograph timeline "$dump" | holds "len({x['tid'] for x in d['traceEvents'] if x['name'] == 'cuMemsetAsync'}) == 24"
+    autograph timeline "$dump" | holds "len({x['tid'] for x in d['traceEvents'] if x['name'] == 'cuMemsetD32Async'}) == 24"
 }
 
 @test "tracing changes no result and no output" {

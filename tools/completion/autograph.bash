@@ -34,7 +34,8 @@ _autograph() {
     replay) options="--min-repeats --min-ops --max-chunk --chunk --format --output" ;;
     top) options="--interval --count --format" ;;
     doctor) options="--library --format --output" ;;
-    timeline | html) options="--output" ;;
+    timeline) options="--from --to --output" ;;
+    html) options="--output" ;;
     env) options="--format --output" ;;
     esac
     if [[ $cur == -* ]]; then
