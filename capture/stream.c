@@ -8,20 +8,34 @@ __thread char ag_thread_mark __attribute__((tls_model("initial-exec")));
 
 static struct ag_lock lock;
 static struct ag_stream *streams; /* newest first */
+static struct ag_stream *buckets[256];
 static struct ag_context *contexts;
 static size_t num_streams;
 static uint64_t last_serial;
 static _Atomic uint64_t generation = 1; /* changes when a stream goes: caches are void */
 
-/* The last streams that this thread used: handle as normalised, and the context for the legacy one.
- */
-enum { CACHED = 4 };
+/* The streams that this thread used last, at one of two places each. All void when `generation` has
+ * changed. */
+enum { CACHED = 16 };
 static __thread struct {
-    CUstream handle;
-    CUcontext context;
-    struct ag_stream *stream;
     uint64_t generation;
-} cache[CACHED] __attribute__((tls_model("initial-exec")));
+    struct {
+        uintptr_t key;
+        struct ag_stream *stream;
+    } entries[CACHED];
+} cache __attribute__((tls_model("initial-exec")));
+
+/* What a stream is found by: its handle, or for the legacy stream its context. The lowest bit tells
+ * them apart. */
+static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
+{
+    return ctx ? (uintptr_t)ctx | 1 : (uintptr_t)handle;
+}
+
+static inline uint32_t hash(uintptr_t key)
+{
+    return (uint32_t)((uint64_t)key * 0x9E3779B97F4A7C15ull >> 32);
+}
 
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
 {
@@ -35,12 +49,18 @@ static CUcontext current_context(void)
 }
 
 /* Under the lock. */
-static struct ag_stream *look_up(CUstream handle, CUcontext ctx)
+static struct ag_stream **bucket(uintptr_t key)
 {
-    for (struct ag_stream *s = streams; s; s = s->next)
-        if (s->handle == handle && (!ctx || s->context->handle == ctx))
-            return s;
-    return NULL;
+    return &buckets[hash(key) % (sizeof(buckets) / sizeof(buckets[0]))];
+}
+
+/* Under the lock. */
+static struct ag_stream *look_up(uintptr_t key)
+{
+    struct ag_stream *s = *bucket(key);
+    while (s && s->key != key)
+        s = s->chained;
+    return s;
 }
 
 /* Under the lock. */
@@ -93,7 +113,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     atomic_store(&s->references, 1);
 
     ag_lock(&lock);
-    struct ag_stream *other = look_up(handle, legacy ? ctx : NULL);
+    s->key = key_of(handle, legacy ? ctx : NULL);
+    struct ag_stream *other = look_up(s->key);
     struct ag_context *context = other ? NULL : context_get(ctx);
     if (context) {
         s->context = context;
@@ -102,6 +123,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         if (streams)
             streams->prev = s;
         streams = s;
+        s->chained = *bucket(s->key);
+        *bucket(s->key) = s;
         num_streams++;
         if (legacy)
             context->legacy = s;
@@ -121,6 +144,28 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     return s;
 }
 
+static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
+{
+    uintptr_t key = key_of(handle, ctx);
+    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    ag_lock(&lock);
+    struct ag_stream *s = look_up(key);
+    ag_unlock(&lock);
+    if (!s && create)
+        s = make(handle, ctx);
+    if (!s)
+        return NULL;
+    if (cache.generation != now)
+        memset(&cache, 0, sizeof(cache));
+    cache.generation = now;
+    uint32_t place = hash(key) % CACHED;
+    if (cache.entries[place].key && !cache.entries[place ^ 1].key)
+        place ^= 1;
+    cache.entries[place].key = key;
+    cache.entries[place].stream = s;
+    return s;
+}
+
 static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
 {
     if (ag_stream_is_per_thread(handle, ptsz))
@@ -132,28 +177,16 @@ static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
         if (!ctx)
             return NULL;
     }
+    uintptr_t key = key_of(handle, ctx);
+    uint32_t place = hash(key) % CACHED;
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
-    for (int i = 0; i < CACHED; i++)
-        if (cache[i].handle == handle && cache[i].context == ctx && cache[i].generation == now)
-            return cache[i].stream;
-    ag_lock(&lock);
-    struct ag_stream *s = look_up(handle, ctx);
-    ag_unlock(&lock);
-    if (!s && create)
-        s = make(handle, ctx);
-    if (s) {
-        int victim = 0;
-        for (int i = 0; i < CACHED; i++)
-            if (cache[i].generation != now || !cache[i].stream)
-                victim = i;
-        if (cache[victim].generation == now && cache[victim].stream)
-            victim = (int)(s->serial % CACHED);
-        cache[victim].handle = handle;
-        cache[victim].context = ctx;
-        cache[victim].stream = s;
-        cache[victim].generation = now;
+    if (__builtin_expect(cache.generation == now, 1)) {
+        if (__builtin_expect(cache.entries[place].key == key, 1))
+            return cache.entries[place].stream;
+        if (cache.entries[place ^ 1].key == key)
+            return cache.entries[place ^ 1].stream;
     }
-    return s;
+    return get_uncached(handle, ctx, create);
 }
 
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz)
@@ -187,6 +220,10 @@ void ag_stream_forget(struct ag_stream *s)
         s->next->prev = s->prev;
     if (s->context->legacy == s)
         s->context->legacy = NULL;
+    struct ag_stream **at = bucket(s->key);
+    while (*at != s)
+        at = &(*at)->chained;
+    *at = s->chained;
     num_streams--;
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
     ag_unlock(&lock);

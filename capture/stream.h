@@ -41,6 +41,7 @@ struct ag_stream {
     /* constant */
     CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
     struct ag_context *context;
+    uintptr_t key; /* what it is found by */
     uint64_t serial;
     int priority;
     bool legacy;
@@ -75,6 +76,7 @@ struct ag_stream {
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
     struct ag_stream *next, *prev;
+    struct ag_stream *chained; /* of the same bucket */
 };
 
 /* An identity of the calling thread that costs no call. */
