@@ -210,7 +210,8 @@ void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
 void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why)
 {
     if (why || !s) {
-        event(AG_EVENT_OP, AG_DONE_IMMEDIATE, s, 0, ag_trace_string(why ? why : "no stream"), 0);
+        event(AG_EVENT_OP, AG_DONE_IMMEDIATE, s, 0, ag_trace_string(why ? why : "no stream"),
+              ag_trace_site());
         ag_trace_cause_now = AG_CAUSE_NOT_RECORDABLE;
         return;
     }

@@ -122,7 +122,8 @@ struct ag_dump_events {
 };
 
 enum ag_dump_kind {
-    AG_EVENT_OP = 1,   /* what: enum ag_dump_done; a: shape; b: string, why; value: digest */
+    AG_EVENT_OP = 1,   /* what: enum ag_dump_done; a: shape; value: digest. Where it cannot be
+                          recorded: a: 0; b: string, why; value: site */
     AG_EVENT_CALL,     /* an op's own driver call returned: a: shape; b: host ns; value: result */
     AG_EVENT_GRAPH,    /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
     AG_EVENT_UPDATE,   /* arguments of a node changed: a: graph; b: op of the graph, from 0 */

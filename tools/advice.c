@@ -40,8 +40,8 @@ static void about_cuts(const struct model *m, struct advice *a)
         const char *entry = dump_string(m->d, r->text);
         double between = r->times ? (double)r->ops_before / (double)r->times : 0;
         char place[256] = "";
-        if (r->num_sites)
-            names_of_site(m->d, r->sites[0].site, place, sizeof(place));
+        if (r->sites.count)
+            names_of_site(m->d, r->sites.list[0].id, place, sizeof(place));
         if (r->times < 20 || between > 4.0 || r->times * 10 < m->ops)
             continue;
         const char *cure = waits(entry) ? "wait once for several of them, or let an event say when"
@@ -75,8 +75,9 @@ static void about_flushes(const struct model *m, struct advice *a)
         else if (!strcmp(why, "mismatch"))
             say(a,
                 "%.0f %% of the launches were held back and then did not go on as before: the "
-                "program's sequences vary (other kernels, grids or sizes).",
-                share);
+                "program's sequences vary (other kernels, grids or sizes)%s%s.",
+                share, r->names.count ? ", most often at " : "",
+                r->names.count ? names_short(dump_string(m->d, r->names.list[0].id)) : "");
         else if (!strncmp(why, "order", 5))
             say(a,
                 "%.0f %% of the launches were submitted early because the legacy default stream "

@@ -340,8 +340,8 @@ static void boundaries(const struct model *m, FILE *out)
     for (uint32_t i = 0; i < n; i++) {
         const struct model_reason *r = &m->cuts.list[i];
         *place = 0;
-        if (r->num_sites)
-            names_of_site(m->d, r->sites[0].site, place, sizeof(place));
+        if (r->sites.count)
+            names_of_site(m->d, r->sites.list[0].id, place, sizeof(place));
         fprintf(out, "<tr><td>%llu</td><td>%.1f</td>", (unsigned long long)r->times,
                 r->times ? (double)r->ops_before / (double)r->times : 0.0);
         cell(out, dump_string(m->d, r->text));

@@ -3,6 +3,7 @@
 #include "tools/names.h"
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 /* Where a dump holds no eager launch to compare with: what one takes on the host, measured
  * (docs/performance.md: 2.5 to 3.9 us). */
@@ -31,26 +32,37 @@ static struct model_reason *reason_get(struct model_reasons *r, uint32_t text)
     return &r->list[r->count++];
 }
 
-static void count_site(struct model_reason *r, uint32_t site)
+/* `limit`: ids are below it. */
+static void tally(struct model_tally *t, uint32_t id, uint32_t limit)
 {
-    if (!site)
+    if (!id || id >= limit)
         return;
-    r->sites_seen++;
-    for (uint32_t i = 0; i < r->num_sites; i++)
-        if (r->sites[i].site == site) {
-            r->sites[i].times++;
-            return;
-        }
-    if (!(r->num_sites & (r->num_sites - 1)))
-        r->sites =
-            need(realloc(r->sites, (r->num_sites ? r->num_sites * 2 : 1) * sizeof(*r->sites)));
-    r->sites[r->num_sites++] = (struct model_call_site){site, 1};
+    t->met++;
+    if (id >= t->room) {
+        uint32_t room = id < limit / 2 ? id * 2 : limit;
+        t->index = need(realloc(t->index, room * sizeof(*t->index)));
+        memset(t->index + t->room, 0, (room - t->room) * sizeof(*t->index));
+        t->room = room;
+    }
+    if (!t->index[id]) {
+        if (!(t->count & (t->count - 1)))
+            t->list = need(realloc(t->list, (t->count ? t->count * 2 : 1) * sizeof(*t->list)));
+        t->list[t->count++] = (struct model_count){id, 0};
+        t->index[id] = t->count;
+    }
+    t->list[t->index[id] - 1].times++;
 }
 
-static int by_site_times(const void *a, const void *b)
+static int by_times_met(const void *a, const void *b)
 {
-    const struct model_call_site *x = a, *y = b;
-    return x->times < y->times ? 1 : x->times > y->times ? -1 : x->site < y->site ? -1 : 1;
+    const struct model_count *x = a, *y = b;
+    return x->times < y->times ? 1 : x->times > y->times ? -1 : x->id < y->id ? -1 : 1;
+}
+
+static void sort_tally(struct model_tally *t)
+{
+    if (t->count)
+        qsort(t->list, t->count, sizeof(*t->list), by_times_met);
 }
 
 static int by_ops(const void *a, const void *b)
@@ -72,19 +84,53 @@ static void sort_reasons(struct model_reasons *r, int (*order)(const void *, con
     if (!r->count)
         return;
     qsort(r->list, r->count, sizeof(*r->list), order);
-    for (uint32_t i = 0; i < r->count; i++)
-        if (r->list[i].num_sites)
-            qsort(r->list[i].sites, r->list[i].num_sites, sizeof(*r->list[i].sites), by_site_times);
+    for (uint32_t i = 0; i < r->count; i++) {
+        sort_tally(&r->list[i].sites);
+        sort_tally(&r->list[i].names);
+    }
 }
 
 static void free_reasons(struct model_reasons *r)
 {
-    for (uint32_t i = 0; i < r->count; i++)
-        free(r->list[i].sites);
+    for (uint32_t i = 0; i < r->count; i++) {
+        free(r->list[i].sites.list);
+        free(r->list[i].sites.index);
+        free(r->list[i].names.list);
+        free(r->list[i].names.index);
+    }
     free(r->list);
 }
 
 /* ---- events ----------------------------------------------------------------------------- */
+
+/* What adding up needs to know of the events before. */
+struct adding {
+    struct model *m;
+    uint32_t round;      /* boundaries of all streams so far */
+    uint64_t since;      /* ops of all streams since their last boundaries */
+    uint32_t departures; /* threads whose next op is waited for */
+    struct caller *list; /* threads */
+};
+
+/* A thread's last boundary, which tells who flushed; and its last flush by a mismatch, which the
+ * next op explains. */
+struct caller {
+    uint32_t thread, text, site;
+    uint32_t departed; /* string of the reason, 0: none */
+    UT_hash_handle hh;
+};
+
+static struct caller *caller_get(struct adding *a, uint32_t thread)
+{
+    struct caller *c;
+    HASH_FIND(hh, a->list, &thread, sizeof(thread), c);
+    if (!c) {
+        c = need(calloc(1, sizeof(*c)));
+        c->thread = thread;
+        HASH_ADD(hh, a->list, thread, sizeof(thread), c);
+    }
+    return c;
+}
 
 static struct model_bucket *bucket(struct model *m, uint64_t time)
 {
@@ -94,8 +140,20 @@ static struct model_bucket *bucket(struct model *m, uint64_t time)
     return &m->buckets[i < MODEL_BUCKETS ? i : MODEL_BUCKETS - 1];
 }
 
-static void add_op(struct model *m, const struct ag_dump_event *e)
+static uint64_t *ops_since_boundary(const struct adding *a, uint32_t stream)
 {
+    struct model_stream *s = &a->m->streams[stream];
+    if (s->round != a->round) {
+        s->round = a->round;
+        s->since_boundary = 0;
+    }
+    return &s->since_boundary;
+}
+
+static void add_op(struct adding *a, const struct dump_event *event)
+{
+    struct model *m = a->m;
+    const struct ag_dump_event *e = &event->e;
     m->ops++;
     m->done[e->what & 7]++;
     bucket(m, e->time)->ops++;
@@ -103,12 +161,22 @@ static void add_op(struct model *m, const struct ag_dump_event *e)
         m->shape_ops[e->a]++;
     if (e->stream < m->num_streams) {
         m->streams[e->stream].ops++;
-        m->streams[e->stream].since_boundary++;
+        ++*ops_since_boundary(a, e->stream);
+        a->since++;
     }
     if (e->what == AG_DONE_IMMEDIATE) {
         struct model_reason *r = reason_get(&m->immediate, e->b);
         r->times++;
         r->ops++;
+        if (e->value <= UINT32_MAX)
+            tally(&r->sites, (uint32_t)e->value, m->d->num_sites);
+    }
+    struct caller *c = a->departures ? caller_get(a, event->thread) : NULL;
+    if (c && c->departed) {
+        tally(&reason_get(&m->flushes, c->departed)->names, dump_shape(m->d, e->a)->name,
+              m->d->num_strings);
+        c->departed = 0;
+        a->departures--;
     }
 }
 
@@ -158,9 +226,12 @@ static void add_build(struct model *m, const struct ag_dump_event *e)
     }
 }
 
-static void add_flush(struct model *m, const struct ag_dump_event *e)
+static void add_flush(struct adding *a, const struct dump_event *event)
 {
+    struct model *m = a->m;
+    const struct ag_dump_event *e = &event->e;
     struct model_reason *r = reason_get(&m->flushes, e->a);
+    struct caller *c = caller_get(a, event->thread);
     uint64_t covered = e->value & UINT32_MAX, ops = e->b;
     if (covered > ops)
         covered = ops;
@@ -172,19 +243,35 @@ static void add_flush(struct model *m, const struct ag_dump_event *e)
     m->flushed += ops - covered;
     if (e->stream < m->num_streams)
         m->streams[e->stream].flushed += ops - covered;
+    if (c->text == e->a)
+        tally(&r->sites, c->site, m->d->num_sites);
+    if (!strcmp(dump_string(m->d, e->a), "mismatch")) {
+        a->departures += !c->departed;
+        c->departed = e->a;
+    }
 }
 
-static void add_boundary(struct model *m, const struct ag_dump_event *e)
+static void add_boundary(struct adding *a, const struct dump_event *event)
 {
+    struct model *m = a->m;
+    const struct ag_dump_event *e = &event->e;
     struct model_reason *r = reason_get(&m->cuts, e->a);
+    struct caller *c = caller_get(a, event->thread);
     m->boundaries++;
     r->times++;
-    for (uint32_t i = 0; i < m->num_streams; i++)
-        if (!e->stream || e->stream == i) {
-            r->ops_before += m->streams[i].since_boundary;
-            m->streams[i].since_boundary = 0;
-        }
-    count_site(r, e->b);
+    if (!e->stream) {
+        r->ops_before += a->since;
+        a->since = 0;
+        a->round++;
+    } else if (e->stream < m->num_streams) {
+        uint64_t *ops = ops_since_boundary(a, e->stream);
+        r->ops_before += *ops;
+        a->since -= *ops;
+        *ops = 0;
+    }
+    tally(&r->sites, e->b, m->d->num_sites);
+    c->text = e->a;
+    c->site = e->b;
 }
 
 static int by_number(const void *a, const void *b)
@@ -208,46 +295,59 @@ static void find_eager_cost(struct model *m)
     n = 0;
     for (size_t i = 0; i < d->num_events; i++)
         if (d->events[i].e.kind == AG_EVENT_CALL)
-            ns[n++] = d->events[i].e.b;
+            m->eager_total_ns += ns[n++] = d->events[i].e.b;
+    m->eager_calls = n;
     qsort(ns, n, sizeof(*ns), by_number);
     size_t middle = n / 2;
     m->eager_ns = ns[middle];
     free(ns);
 }
 
+static void add_event(struct adding *a, const struct dump_event *event)
+{
+    struct model *m = a->m;
+    const struct ag_dump_event *e = &event->e;
+    switch (e->kind) {
+    case AG_EVENT_OP:
+        add_op(a, event);
+        break;
+    case AG_EVENT_GRAPH:
+        add_graph(m, e);
+        break;
+    case AG_EVENT_UPDATE:
+        add_update(m, e);
+        break;
+    case AG_EVENT_BUILD:
+        add_build(m, e);
+        break;
+    case AG_EVENT_FLUSH:
+        add_flush(a, event);
+        break;
+    case AG_EVENT_BOUNDARY:
+        add_boundary(a, event);
+        break;
+    case AG_EVENT_DROP:
+        m->dropped += e->b;
+        if (e->a < m->d->num_graphs)
+            m->graphs[e->a].dropped = true;
+        break;
+    default:
+        break;
+    }
+}
+
 static void add_events(struct model *m)
 {
-    for (size_t i = 0; i < m->d->num_events; i++) {
-        const struct ag_dump_event *e = &m->d->events[i].e;
-        switch (e->kind) {
-        case AG_EVENT_OP:
-            add_op(m, e);
-            break;
-        case AG_EVENT_GRAPH:
-            add_graph(m, e);
-            break;
-        case AG_EVENT_UPDATE:
-            add_update(m, e);
-            break;
-        case AG_EVENT_BUILD:
-            add_build(m, e);
-            break;
-        case AG_EVENT_FLUSH:
-            add_flush(m, e);
-            break;
-        case AG_EVENT_BOUNDARY:
-            add_boundary(m, e);
-            break;
-        case AG_EVENT_DROP:
-            m->dropped += e->b;
-            if (e->a < m->d->num_graphs)
-                m->graphs[e->a].dropped = true;
-            break;
-        default:
-            break;
-        }
-    }
+    struct adding a = {.m = m};
+    for (size_t i = 0; i < m->d->num_events; i++)
+        add_event(&a, &m->d->events[i]);
     m->replayed -= m->covered < m->replayed ? m->covered : m->replayed;
+    struct caller *c = a.list, *next;
+    HASH_CLEAR(hh, a.list);
+    for (; c; c = next) {
+        next = c->hh.next;
+        free(c);
+    }
 }
 
 /* ---- sequences -------------------------------------------------------------------------- */
@@ -277,7 +377,7 @@ static void add_to_sequence(struct model *m, struct model_sequence *s, uint32_t 
 {
     const struct dump_graph *g = dump_graph(m->d, id);
     const struct model_graph *mine = &m->graphs[id];
-    s->graphs[s->num_graphs++] = id;
+    s->num_graphs++;
     s->launches += mine->launches;
     s->carried += mine->launches * g->d.count;
     s->updates += mine->updates;
@@ -299,12 +399,12 @@ static void find_sequences(struct model *m)
     for (uint32_t i = 0; i < n; i++) {
         const struct dump_graph *g = dump_graph(d, ids[i]);
         struct model_sequence *s = m->num_sequences ? &m->sequences[m->num_sequences - 1] : NULL;
-        if (!s || !s->graphs || s->key != g->d.sequence || s->stream != g->d.stream) {
+        if (!s || s->key != g->d.sequence || s->stream != g->d.stream) {
             s = &m->sequences[m->num_sequences++];
             s->key = g->d.sequence;
             s->stream = g->d.stream;
             s->length = g->d.sequence_length;
-            s->graphs = need(malloc((n - i) * sizeof(*s->graphs)));
+            s->graphs = ids + i;
         }
         add_to_sequence(m, s, ids[i]);
     }
@@ -312,7 +412,7 @@ static void find_sequences(struct model *m)
         m->saved_ns += m->sequences[i].saved_ns;
     if (m->num_sequences)
         qsort(m->sequences, m->num_sequences, sizeof(*m->sequences), by_saved);
-    free(ids);
+    m->sequence_graphs = ids;
 }
 
 /* ---- all of it -------------------------------------------------------------------------- */
@@ -342,8 +442,7 @@ void model_free(struct model *m)
 {
     for (uint32_t i = 0; i < m->d->num_graphs; i++)
         free(m->graphs[i].op_updates);
-    for (uint32_t i = 0; i < m->num_sequences; i++)
-        free(m->sequences[i].graphs);
+    free(m->sequence_graphs);
     free_reasons(&m->flushes);
     free_reasons(&m->immediate);
     free_reasons(&m->cuts);

@@ -21,24 +21,32 @@ struct model_graph {
 struct model_sequence {
     uint64_t key;
     uint32_t stream, length, num_graphs;
-    uint32_t *graphs; /* ids, by their place */
+    uint32_t *graphs; /* ids, by their place; a part of model.sequence_graphs */
     uint64_t launches, carried, updates, host_ns, build_ns, builds;
     double saved_ns; /* host time against eager launches */
 };
 
 enum { MODEL_MOST_SITES = 3 };
 
+/* How often each of some ids was met. */
+struct model_tally {
+    struct model_count {
+        uint32_t id;
+        uint64_t times;
+    } * list; /* most often first, when the model is made */
+    uint32_t count;
+    uint64_t met;
+    uint32_t *index; /* by id: place in the list + 1 */
+    uint32_t room;
+};
+
 /* Why something did not go as a graph, or what cut a stream. */
 struct model_reason {
     uint32_t text; /* string */
     uint64_t times, ops, covered, ns;
-    uint64_t ops_before; /* boundaries: ops on the stream since the one before */
-    struct model_call_site {
-        uint32_t site;
-        uint64_t times;
-    } * sites;
-    uint32_t num_sites;
-    uint64_t sites_seen;
+    uint64_t ops_before;      /* boundaries: ops on the stream since the one before */
+    struct model_tally sites; /* who made the call, where it was looked at */
+    struct model_tally names; /* mismatches: strings, the op that came instead */
 };
 
 struct model_reasons {
@@ -47,7 +55,9 @@ struct model_reasons {
 };
 
 struct model_stream {
-    uint64_t ops, carried, flushed, launches, since_boundary;
+    uint64_t ops, carried, flushed, launches;
+    uint64_t since_boundary; /* ops; of an earlier round: none */
+    uint32_t round;
 };
 
 struct model_kernel {
@@ -63,7 +73,8 @@ struct model {
     uint64_t replayed, covered, flushed, launches, updates, graph_ns;
     uint64_t builds, builds_failed, builds_put_off, build_ns;
     uint64_t boundaries, dropped;
-    double eager_ns; /* a typical eager call; 0 where none was seen */
+    uint64_t eager_calls, eager_total_ns;
+    double eager_ns; /* a typical eager call; assumed where none was seen */
     double saved_ns;
     bool eager_is_assumed;
     struct model_graph *graphs;   /* by id, d->num_graphs */
@@ -72,6 +83,7 @@ struct model {
     uint64_t *shape_ops;              /* by id, d->num_shapes: arrivals */
     struct model_sequence *sequences; /* by time saved */
     uint32_t num_sequences;
+    uint32_t *sequence_graphs;
     struct model_reasons flushes, immediate, cuts; /* by ops, by ops, by times */
     struct model_bucket {
         uint64_t ops, carried;

@@ -134,8 +134,8 @@ static void summary(const struct model *m, struct table_output *o)
     table_real(o, (double)m->build_ns / 1e3, 1);
     table_real(o, m->builds ? (double)m->build_ns / 1e3 / (double)m->builds : 0, 2);
     table_text(o, m->eager_is_assumed ? "eager launch (assumed)" : "eager launch (median)");
-    table_number(o, m->done[AG_DONE_EAGER] + m->done[AG_DONE_STAGED]);
-    table_real(o, 0, 1);
+    table_number(o, m->eager_calls);
+    table_real(o, (double)m->eager_total_ns / 1e3, 1);
     table_real(o, m->eager_ns / 1e3, 2);
     table_text(o, "saved on the host");
     table_number(o, m->replayed + m->covered);
@@ -171,33 +171,6 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
     table_end(o);
 }
 
-static void reasons(const struct model *m, struct table_output *o, unsigned int top)
-{
-    table_begin(o, "flushes", "Why launches that were held back went one by one",
-                "Launches|Share (%)|Times|By shorter graphs|Host time (us)|<Reason");
-    for (uint32_t i = 0; i < m->flushes.count && i < top; i++) {
-        const struct model_reason *r = &m->flushes.list[i];
-        table_number(o, r->ops);
-        table_real(o, share(r->ops, m->ops), 2);
-        table_number(o, r->times);
-        table_number(o, r->covered);
-        table_real(o, (double)r->ns / 1e3, 1);
-        table_text(o, dump_string(m->d, r->text));
-    }
-    table_end(o);
-    if (m->immediate.count) {
-        table_begin(o, "unrecordable", "Why launches could not be recorded",
-                    "Launches|Share (%)|<Reason");
-        for (uint32_t i = 0; i < m->immediate.count && i < top; i++) {
-            const struct model_reason *r = &m->immediate.list[i];
-            table_number(o, r->ops);
-            table_real(o, share(r->ops, m->ops), 2);
-            table_text(o, dump_string(m->d, r->text));
-        }
-        table_end(o);
-    }
-}
-
 /* Several calls in one function are one place here. */
 struct place {
     char text[512];
@@ -211,12 +184,12 @@ static int by_place_times(const void *a, const void *b)
     return x->times < y->times ? 1 : x->times > y->times ? -1 : strcmp(x->text, y->text);
 }
 
-static int places_of(const struct model *m, const struct model_reason *r, struct place *places)
+static int places_of(const struct model *m, const struct model_tally *t, struct place *places)
 {
     int n = 0, k;
-    for (uint32_t i = 0; i < r->num_sites; i++) {
-        struct place p = {.times = r->sites[i].times};
-        names_of_site(m->d, r->sites[i].site, p.text, sizeof(p.text));
+    for (uint32_t i = 0; i < t->count; i++) {
+        struct place p = {.times = t->list[i].times};
+        names_of_site(m->d, t->list[i].id, p.text, sizeof(p.text));
         for (k = 0; k < n && strcmp(places[k].text, p.text); k++) {
         }
         if (k < n)
@@ -228,6 +201,64 @@ static int places_of(const struct model *m, const struct model_reason *r, struct
     return n;
 }
 
+/* Who did it for the most part: "step in solver, 80 %", or nothing. */
+static void main_place(const struct model *m, const struct model_tally *t, struct table_output *o)
+{
+    static struct place places[MOST_PLACES];
+    char text[600];
+    int n = places_of(m, t, places);
+    if (n)
+        snprintf(text, sizeof(text), "%s, %.0f %%", places[0].text, share(places[0].times, t->met));
+    table_text(o, n ? text : "");
+}
+
+static void reasons(const struct model *m, struct table_output *o, unsigned int top)
+{
+    table_begin(o, "flushes", "Why launches that were held back went one by one",
+                "Launches|Share (%)|Times|By shorter graphs|Host time (us)|<Reason|<Made by");
+    for (uint32_t i = 0; i < m->flushes.count && i < top; i++) {
+        const struct model_reason *r = &m->flushes.list[i];
+        table_number(o, r->ops);
+        table_real(o, share(r->ops, m->ops), 2);
+        table_number(o, r->times);
+        table_number(o, r->covered);
+        table_real(o, (double)r->ns / 1e3, 1);
+        table_text(o, dump_string(m->d, r->text));
+        main_place(m, &r->sites, o);
+    }
+    table_end(o);
+    if (m->immediate.count) {
+        table_begin(o, "unrecordable", "Why launches could not be recorded",
+                    "Launches|Share (%)|<Reason|<Made by");
+        for (uint32_t i = 0; i < m->immediate.count && i < top; i++) {
+            const struct model_reason *r = &m->immediate.list[i];
+            table_number(o, r->ops);
+            table_real(o, share(r->ops, m->ops), 2);
+            table_text(o, dump_string(m->d, r->text));
+            main_place(m, &r->sites, o);
+        }
+        table_end(o);
+    }
+}
+
+/* Where sequences did not go on as before. */
+static void departures(const struct model *m, struct table_output *o, unsigned int top)
+{
+    for (uint32_t i = 0; i < m->flushes.count; i++) {
+        const struct model_tally *names = &m->flushes.list[i].names;
+        if (!names->count)
+            continue;
+        table_begin(o, "departures", "What came instead of what a sequence held before",
+                    "Times|Share (%)|<Launch");
+        for (uint32_t k = 0; k < names->count && k < top; k++) {
+            table_number(o, names->list[k].times);
+            table_real(o, share(names->list[k].times, names->met), 1);
+            table_text(o, names_short(dump_string(m->d, names->list[k].id)));
+        }
+        table_end(o);
+    }
+}
+
 static void boundaries(const struct model *m, struct table_output *o, unsigned int top)
 {
     static struct place places[MOST_PLACES];
@@ -235,11 +266,11 @@ static void boundaries(const struct model *m, struct table_output *o, unsigned i
                 "Times|Launches between|Of the call (%)|<Call|<Made by");
     for (uint32_t i = 0, rows = 0; i < m->cuts.count && rows < top; i++) {
         const struct model_reason *r = &m->cuts.list[i];
-        int n = places_of(m, r, places);
+        int n = places_of(m, &r->sites, places);
         for (int k = 0; k < MODEL_MOST_SITES && (k < n || !k); k++, rows++) {
             table_number(o, r->times);
             table_real(o, r->times ? (double)r->ops_before / (double)r->times : 0, 1);
-            table_real(o, n ? share(places[k].times, r->sites_seen) : 0, 1);
+            table_real(o, n ? share(places[k].times, r->sites.met) : 0, 1);
             table_text(o, dump_string(m->d, r->text));
             table_text(o, n ? places[k].text : "");
         }
@@ -316,6 +347,7 @@ int verb_report(int argc, char **argv)
     summary(m, o);
     sequences(m, o, top);
     reasons(m, o, top);
+    departures(m, o, top);
     boundaries(m, o, top);
     streams(m, o);
     advise(m, o);

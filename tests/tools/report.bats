@@ -38,6 +38,17 @@ setup() {
     autograph report heat -f json | holds "not d['boundaries'][0]['Made by'].startswith('+0x')"
 }
 
+@test "report: flushes, ops that cannot be recorded and departures have a place in the program" {
+    [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer's runtime stands between"
+    program=$AG_BUILD/tests/tools/tools_reasons
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_BUILD=inline "$program"
+    autograph report reasons -f json > reasons.json
+    holds "[r for r in d['flushes'] if r['Reason'] == 'cuStreamQuery'][0]['Made by'].startswith('impatient in tools_reasons, ')" < reasons.json
+    holds "[r for r in d['unrecordable'] if r['Reason'] == 'per-thread default stream'][0]['Made by'].startswith('elsewhere in tools_reasons, ')" < reasons.json
+    holds "d['departures'][0]['Launch'] == 'copy' and d['departures'][0]['Share (%)'] > 90" < reasons.json
+    holds "d['departures'][0]['Times'] <= [r for r in d['flushes'] if r['Reason'] == 'mismatch'][0]['Times']" < reasons.json
+}
+
 @test "report: updated arguments are counted" {
     autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] > 1"
     autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"
