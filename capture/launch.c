@@ -168,12 +168,8 @@ static CUresult refused(struct ag_stream *s, struct ag_shape *shape, CUresult r,
 static void update_nap(struct ag_stream *s)
 {
     if (__builtin_expect(s->policy.dormant != 0, 0)) {
-        atomic_store_explicit(&s->nap, s->policy.dormant, memory_order_relaxed);
+        ag_stream_sleeps(s, s->policy.dormant);
         s->policy.dormant = 0;
-        if (s->open) { /* what is passed unseen has nothing to flush */
-            s->open = false;
-            atomic_fetch_sub(&ag_open_streams, 1);
-        }
     }
 }
 
@@ -243,6 +239,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
             ag_builder_collective(s);
         return r;
     }
+    ag_stream_wakes(s);
     s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
     ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
     open_segment(s);
@@ -260,11 +257,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 /* Whether this op is to be passed unseen. */
 static inline bool napping(struct ag_stream *s)
 {
-    uint32_t nap = atomic_load_explicit(&s->nap, memory_order_relaxed);
-    if (__builtin_expect(nap == 0, 1))
-        return false;
-    atomic_store_explicit(&s->nap, nap - 1, memory_order_relaxed);
-    return true;
+    return ag_nap_is_active(&s->nap) && ag_nap_step(&s->nap);
 }
 
 static inline void set_owner(struct ag_stream *s)
@@ -326,6 +319,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     if (!is_understood(s))
         return call_not_understood(s, &in);
     if (napping(s)) {
+        ag_stream_remember_nap(s, l->stream);
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }
@@ -364,8 +358,8 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
                              CUstream stream, bool ptsz, enum ag_sym sym)
 {
     if (!s || !plain) {
-        ag_count(AG_COUNT_NOT_RECORDABLE);
-        ag_trace_passed(s, in, "memory that graphs cannot hold");
+        ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
+        ag_trace_passed(s, in, s ? "memory that graphs cannot hold" : "per-thread default stream");
         CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
         CUresult r = ag_op_call(in);
         return r == CUDA_SUCCESS ? pending : r;
