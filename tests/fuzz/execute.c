@@ -9,6 +9,8 @@
 
 extern __typeof__(cuStreamGetId) cuStreamGetId_ptsz;
 
+_Atomic int64_t fz_at[FZ_THREADS] = {-1, -1, -1, -1};
+
 static CUcontext context;
 static bool managed;
 enum { FLAGS_BYTES = 2 * FZ_THREADS * sizeof(uint32_t) };
@@ -87,11 +89,14 @@ static void *work(void *argument)
         const struct fz_op *op = &c->program->ops[i];
         if (!c->legal[i])
             continue;
+        if (op->kind == FZ_barrier || op->thread == m->thread)
+            fz_at[m->thread] = (int64_t)i;
         if (op->kind == FZ_barrier)
             pthread_barrier_wait(&c->barrier);
         else if (op->thread == m->thread)
             fz_run_op(c->handles, op, &c->results[i]);
     }
+    fz_at[m->thread] = -1;
     return NULL;
 }
 

@@ -22,6 +22,8 @@ void fz_execute_start(void);
 bool fz_execute(const struct fz_program *p, const bool *legal, FILE *out);
 /* How long a value that the device writes may take to be seen, before that counts as never. */
 extern double fz_patience_s;
+/* For each thread the place in the program of the op that it does; -1: none. */
+extern _Atomic int64_t fz_at[FZ_THREADS];
 
 /* ---- between execute.c and execute_ops.c ------------------------------------------------ */
 

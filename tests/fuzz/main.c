@@ -22,11 +22,21 @@ static unsigned int limit_s = 40;
 
 static bool print_only;
 
+static const struct fz_program *running;
+
+/* Says where each thread is. */
 static void on_alarm(int signal)
 {
-    static const char text[] = "\nHANG\n";
+    char text[512];
+    int n = snprintf(text, sizeof text, "\n");
     (void)signal;
-    if (write(STDOUT_FILENO, text, sizeof text - 1) < 0)
+    for (unsigned int t = 0; running && t < running->threads; t++) {
+        int64_t at = fz_at[t];
+        n += snprintf(text + n, sizeof text - (size_t)n, "at op %lld of thread %u: %s\n",
+                      (long long)at, t, at < 0 ? "-" : fz_kind_name(running->ops[at].kind));
+    }
+    n += snprintf(text + n, sizeof text - (size_t)n, "HANG\n");
+    if (write(STDOUT_FILENO, text, (size_t)n) < 0)
         _exit(5);
     _exit(4);
 }
@@ -53,9 +63,11 @@ static void run(const struct fz_program *p, const char *name)
     } else {
         printf("program %s: %zu ops, %zu skipped\n", name, p->count, skipped);
         fflush(stdout);
+        running = p;
         alarm(limit_s);
         bool good = fz_execute(p, legal, stdout);
         alarm(0);
+        running = NULL;
         puts(good ? "done" : "the context is lost");
         fflush(stdout);
         if (!good && fz_limits.real) /* and with it all further programs */

@@ -310,7 +310,7 @@ static enum fz_legal do_stale(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream words how good */
     if (s->m->capturing[s->thread] || a[1] < 1 || a[1] > FZ_MAX_WORDS || !in_range(a[2], 3) ||
-        (fz_limits.real && !a[3]) || !take_phase(s))
+        (fz_limits.real && (!a[3] || a[1] < 2)) || !take_phase(s))
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], NULL, 0, -1);
     if (r == FZ_OK && !fz_limits.real)
