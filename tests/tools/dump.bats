@@ -234,3 +234,28 @@ PY
     nm -D "$AG_LIBRARY" | grep -q '__[at]san' && skip "a sanitized build says nothing about cost"
     [ "$least" -lt 100 ]
 }
+
+@test "a dump eight times as large takes no more than twelve times as long, and bounded memory" {
+    for mib in 8 64; do
+        "$AG_BUILD/tests/tools/tools_large" "$dump.$mib" "$mib"
+    done
+    cat > measure.py <<'PY'
+import os, resource, subprocess, sys
+command, dump = sys.argv[1:3]
+sanitized = bool(os.environ.get("AG_RUNTIME"))
+for verb in (["report"], ["html"], ["timeline"], ["replay"], ["graphs"], ["diff", dump + ".8"]):
+    seconds, peak = {}, {}
+    for mib in (8, 64):
+        pid = os.fork()
+        if pid == 0:
+            os.execv(command, [command, *verb, f"{dump}.{mib}", "-o", "/dev/null"])
+        _, status, used = os.wait4(pid, 0)
+        assert status == 0, (verb, mib, status)
+        seconds[mib], peak[mib] = used.ru_utime, used.ru_maxrss / 1024
+    print(verb[0], {k: round(v, 2) for k, v in seconds.items()}, {k: round(v) for k, v in peak.items()})
+    assert seconds[64] < 12 * seconds[8] + 0.5, (verb, seconds)
+    assert sanitized or peak[64] < 4 * 64 + 32, (verb, peak)
+PY
+    python3 measure.py "$AG_COMMAND" "$dump"
+    autograph report "$dump.8" -f json | holds "d['launches'][1]['Share (%)'] == 100 and len(d['streams']) == 64"
+}
