@@ -35,6 +35,7 @@ static struct garbage {
     struct garbage *next;
 } * garbage;
 static bool running, busy, stopping;
+static bool answering; /* a thread that pauses ends what was queued */
 static unsigned int paused;
 static pthread_t thread;
 static _Atomic uint64_t memory;
@@ -307,7 +308,8 @@ static void *builder(void *unused)
     (void)unused;
     pthread_mutex_lock(&mutex);
     while (!stopping) {
-        if (garbage) {
+        /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
+        if (garbage && !paused) {
             busy = true;
             pthread_mutex_unlock(&mutex);
             collect();
@@ -326,7 +328,7 @@ static void *builder(void *unused)
         }
         struct request *r = may_build() ? first : NULL;
         if (!r) {
-            if (!garbage && !stopping)
+            if ((!garbage || paused) && !stopping)
                 pthread_cond_wait(&work, &mutex);
             continue;
         }
@@ -410,7 +412,8 @@ static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
         free(r);
         return NULL;
     }
-    memcpy(r->bytes, bytes, g->num_bytes);
+    if (g->num_bytes) /* `bytes` is NULL where no op has arguments */
+        memcpy(r->bytes, bytes, g->num_bytes);
     return r;
 }
 
@@ -502,11 +505,14 @@ void ag_builder_pause(void)
 {
     pthread_mutex_lock(&mutex);
     paused++;
-    while (busy)
+    /* An answer writes to a chunk of any stream: none may be under way in another thread that
+     * pauses when this one goes on to free its own stream's chunks. */
+    while (busy || answering)
         pthread_cond_wait(&idle, &mutex);
     struct request *list = first;
     first = NULL;
     last = &first;
+    bool answers = answering = list != NULL;
     pthread_mutex_unlock(&mutex);
     while (list) {
         struct request *next = list->next;
@@ -514,6 +520,12 @@ void ag_builder_pause(void)
         free_request(list);
         list = next;
     }
+    if (!answers)
+        return;
+    pthread_mutex_lock(&mutex);
+    answering = false;
+    pthread_cond_broadcast(&idle);
+    pthread_mutex_unlock(&mutex);
 }
 
 void ag_builder_resume(void)
