@@ -5,11 +5,12 @@ setup() {
   : "${AG_BUILD:=$BATS_TEST_DIRNAME/../../build}"
   bin="$AG_BUILD/tests/preload"
   export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver"
+  library="${AG_RUNTIME:+$AG_RUNTIME:}$AG_BUILD/preload/libautograph.so" # a sanitizer's runtime wants to be first
 }
 
 # With graphs built where they are needed, so that a program can count on them.
 under() {
-  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=1 LD_PRELOAD="$AG_BUILD/preload/libautograph.so" "$@"
+  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=1 LD_PRELOAD="$library" "$@"
 }
 
 @test "a stream with attributes of its own is eager, the other is replayed" {

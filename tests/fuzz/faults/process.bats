@@ -3,7 +3,7 @@
 
 setup() {
     program=$FUZZ_BUILD/tests/fuzz/fuzz_process
-    library=$FUZZ_BUILD/preload/libautograph.so
+    library=${AG_RUNTIME:+$AG_RUNTIME:}$FUZZ_BUILD/preload/libautograph.so # a sanitizer's runtime wants to be first
     log=$BATS_TEST_TMPDIR/log
     # Deferral as long as possible: nobody but the end itself submits the work.
     export AUTOGRAPH_MAX_DEFER_US=1000000 AUTOGRAPH_GATE=0
