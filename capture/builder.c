@@ -412,8 +412,7 @@ static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
         free(r);
         return NULL;
     }
-    if (g->num_bytes) /* `bytes` is NULL where no op has arguments */
-        memcpy(r->bytes, bytes, g->num_bytes);
+    memcpy(r->bytes, bytes, g->num_bytes);
     return r;
 }
 

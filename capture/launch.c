@@ -42,7 +42,8 @@ static bool grow(struct ag_stream *s, uint32_t bytes)
         s->staged = staged;
         s->max_staged = n;
     }
-    if (s->num_bytes + bytes > s->max_bytes) {
+    /* there is a buffer even where no op has arguments: it is compared and copied from */
+    if (!s->bytes || s->num_bytes + bytes > s->max_bytes) {
         uint32_t n = (s->num_bytes + bytes) * 2 + 4096;
         uint8_t *more = realloc(s->bytes, n);
         if (!more)
