@@ -2,22 +2,60 @@
  * replay.c - `autograph replay`: a dump's launches played to the policy alone, as capture/ would
  * play them. Says what a run in observe mode would have gained, and what other settings would make
  * of a run.
+ *
+ * What is played besides the launches: boundaries, of the calling thread's streams as capture/
+ * takes them; the order of the legacy default stream; the watchdog; the memory budget. What is not:
+ * graphs are there as soon as they are asked for, and building costs nothing.
  */
 #include "policy/policy.h"
 #include "tools/tools.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* Of a node of an executable graph, host and device (measured, docs/performance.md). */
+enum { NODE_BYTES = 10752 };
 
 struct stream {
     struct ag_policy policy;
-    bool open;
-    ag_key deferred[AG_MAX_BLOCK_OPS];
-    uint32_t num_deferred;
-    uint64_t launches, built, nodes, failed;
+    const struct ag_dump_stream *as; /* the dump's */
+    uint32_t owner;                  /* thread of the last op */
+    ag_key *deferred;
+    uint32_t num_deferred, room;
+    uint64_t deferred_since;
+    size_t memory; /* of the policy, when it was looked at last */
+    struct stream *next;
 };
 
-static struct ag_policy_config config;
+/* A chunk's. */
+struct graphs {
+    uint32_t chunks, count;
+    uint64_t last_used;
+};
+
+static struct settings {
+    struct common common;
+    struct ag_policy_config config;
+    uint32_t max_defer_us, memory_mb;
+} settings;
+
+static struct stream *all; /* that have had an op */
+static struct result {
+    uint64_t first; /* launches until the first replay, this included; 0: none */
+    uint64_t launches, built, nodes, put_off;
+    uint64_t memory, peak; /* of graphs and policies */
+} result;
+static uint64_t num_ops;
 static uint32_t launch_ns; /* of an eager launch, as the dump has it */
+
+static void *need(void *p)
+{
+    if (!p) {
+        fputs("autograph: out of memory\n", stderr);
+        exit(1);
+    }
+    return p;
+}
 
 static uint32_t usual_launch_ns(const struct dump *d)
 {
@@ -30,22 +68,97 @@ static uint32_t usual_launch_ns(const struct dump *d)
     return n ? (uint32_t)(sum / n) : 0;
 }
 
+/* ---- graphs ----------------------------------------------------------------------------- */
+
 static void drop(void *context, struct ag_chunk *chunk)
 {
+    struct graphs *g = chunk->user;
     (void)context;
     chunk->user = NULL;
+    if (--g->chunks)
+        return;
+    result.memory -= (uint64_t)g->count * NODE_BYTES;
+    free(g);
 }
 
-static struct stream *stream_get(struct stream **streams, uint32_t id)
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
 {
-    struct ag_policy_hooks hooks = {.drop = drop};
+    struct graphs *g = from->user;
+    (void)context;
+    g->chunks++;
+    to->user = g;
+    return true;
+}
+
+static uint64_t last_use_of(const struct ag_block *block)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < block->num_chunks; i++) {
+        const struct graphs *g = block->chunks[i].user;
+        if (g && g->last_used > latest)
+            latest = g->last_used;
+    }
+    return latest;
+}
+
+/* Drops the graphs that have gone unused for longest, as the library does. */
+static bool evict_one(void)
+{
+    uint64_t oldest = UINT64_MAX, ignored;
+    struct stream *from = NULL;
+    for (struct stream *s = all; s; s = s->next) {
+        struct ag_block *b = ag_policy_victim(&s->policy, &ignored);
+        if (b && last_use_of(b) < oldest) {
+            oldest = last_use_of(b);
+            from = s;
+        }
+    }
+    struct ag_block *b = from ? ag_policy_victim(&from->policy, &ignored) : NULL;
+    return b && ag_policy_drop_graphs(&from->policy, b);
+}
+
+static void look_at_memory(struct stream *s)
+{
+    size_t now = ag_policy_memory(&s->policy);
+    result.memory += now - s->memory;
+    s->memory = now;
+    if (result.memory > result.peak)
+        result.peak = result.memory;
+}
+
+static void build(struct stream *s, struct ag_chunk *chunk, uint64_t now)
+{
+    uint64_t bytes = (uint64_t)chunk->count * NODE_BYTES;
+    while (result.memory + bytes > (uint64_t)settings.memory_mb << 20)
+        if (!evict_one()) {
+            result.put_off++;
+            ag_policy_not_built(chunk);
+            return;
+        }
+    struct graphs *g = need(malloc(sizeof(*g)));
+    *g = (struct graphs){.chunks = 1, .count = chunk->count, .last_used = now};
+    chunk->user = g;
+    result.memory += bytes;
+    result.built++;
+    result.nodes += chunk->count;
+    ag_policy_built(chunk, true);
+    look_at_memory(s);
+}
+
+/* ---- streams ---------------------------------------------------------------------------- */
+
+static struct stream *stream_get(const struct dump *d, struct stream **streams, uint32_t id)
+{
+    struct ag_policy_hooks hooks = {.share = share, .drop = drop};
     if (streams[id])
         return streams[id];
-    struct stream *s = calloc(1, sizeof(*s));
-    if (!s || ag_policy_open(&s->policy, &config, &hooks)) {
-        fputs("autograph: out of memory\n", stderr);
-        exit(1);
-    }
+    struct stream *s = need(calloc(1, sizeof(*s)));
+    if (ag_policy_open(&s->policy, &settings.config, &hooks))
+        need(NULL);
+    s->as = &d->streams[id];
+    s->policy.launch_ns = launch_ns;
+    s->next = all;
+    all = s;
     return streams[id] = s;
 }
 
@@ -57,31 +170,10 @@ static void flush(struct stream *s, uint32_t n)
             s->policy.counts.covered += c->count;
         else
             s->policy.counts.flushed++;
-        s->launches += c != NULL;
+        result.launches += c != NULL;
         at += c ? c->count : 1;
     }
     s->num_deferred = 0;
-}
-
-static void op(struct stream *s, uint32_t shape, uint64_t now)
-{
-    struct ag_verdict v;
-    ag_key key = shape;
-    s->policy.launch_ns = launch_ns;
-    ag_policy_op(&s->policy, key, now, &v);
-    if (v.flush)
-        flush(s, v.flush);
-    if (v.what == AG_DO_DEFER && s->num_deferred < AG_MAX_BLOCK_OPS)
-        s->deferred[s->num_deferred++] = key;
-    if (v.done && v.what == AG_DO_DEFER) {
-        s->launches++;
-        s->num_deferred = 0;
-    } else if (v.done) {
-        s->built++;
-        s->nodes += v.done->count;
-        v.done->user = s;
-        ag_policy_built(v.done, true);
-    }
 }
 
 static void boundary(struct stream *s, uint64_t now)
@@ -89,90 +181,214 @@ static void boundary(struct stream *s, uint64_t now)
     flush(s, ag_policy_boundary(&s->policy, now));
 }
 
-static void play(const struct dump *d, struct stream **streams)
+static void submit(struct stream *s)
 {
-    for (size_t i = 0; i < d->num_events; i++) {
-        const struct ag_dump_event *e = &d->events[i].e;
-        bool known = e->stream && e->stream < d->num_streams && e->stream < UINT32_MAX;
-        if (e->kind == AG_EVENT_OP && known) {
-            struct stream *s = stream_get(streams, e->stream);
-            if (e->a && e->what != AG_DONE_IMMEDIATE)
-                op(s, e->a, e->time);
-            else
-                boundary(s, e->time);
-        } else if (e->kind == AG_EVENT_BOUNDARY && known) {
-            boundary(stream_get(streams, e->stream), e->time);
-        } else if (e->kind == AG_EVENT_BOUNDARY) {
-            for (uint32_t k = 0; k < d->num_streams; k++)
-                if (streams[k])
-                    boundary(streams[k], e->time);
-        }
+    flush(s, ag_policy_break(&s->policy));
+}
+
+/* By `thread`: the streams of others only submit what they hold back. */
+static void meet(struct stream *s, uint32_t thread, uint64_t now)
+{
+    if (s->owner == thread)
+        boundary(s, now);
+    else if (s->num_deferred)
+        submit(s);
+}
+
+static void watchdog(struct stream *s, uint64_t now)
+{
+    if (s->num_deferred && now - s->deferred_since > (uint64_t)settings.max_defer_us * 1000)
+        submit(s);
+}
+
+/* Work on `as` is coming: the legacy default stream and the blocking streams of its context keep
+ * their order. NULL: a per-thread default stream. */
+static void keep_order(const struct ag_dump_stream *as, uint32_t thread, uint64_t now)
+{
+    bool legacy = as && as->flags & AG_DUMP_STREAM_LEGACY;
+    if (as && !legacy && !(as->flags & AG_DUMP_STREAM_BLOCKING))
+        return;
+    for (struct stream *s = all; s; s = s->next)
+        if (s->num_deferred && s->as != as && (!as || s->as->context == as->context) &&
+            s->as->flags & (legacy ? AG_DUMP_STREAM_BLOCKING : AG_DUMP_STREAM_LEGACY))
+            meet(s, thread, now);
+}
+
+static void defer(struct stream *s, ag_key key, uint64_t now)
+{
+    if (s->num_deferred == s->room) {
+        s->room = s->room ? s->room * 2 : 64;
+        s->deferred = need(realloc(s->deferred, s->room * sizeof(*s->deferred)));
+    }
+    if (!s->num_deferred)
+        s->deferred_since = now;
+    s->deferred[s->num_deferred++] = key;
+}
+
+static void op(struct stream *s, uint32_t shape, uint32_t thread, uint64_t now)
+{
+    struct ag_verdict v;
+    ag_key key = shape;
+    num_ops++;
+    s->owner = thread;
+    watchdog(s, now);
+    ag_policy_op(&s->policy, key, now, &v);
+    if (v.flush)
+        flush(s, v.flush);
+    if (v.what == AG_DO_DEFER)
+        defer(s, key, now);
+    if (v.done && v.what == AG_DO_DEFER) {
+        struct graphs *g = v.done->user;
+        g->last_used = now;
+        result.launches++;
+        if (!result.first)
+            result.first = num_ops;
+        s->num_deferred = 0;
+        ag_policy_submitted(&s->policy, now);
+    } else if (v.done) {
+        build(s, v.done, now);
     }
 }
 
-static void result(struct table_output *o, const char *what, uint64_t count, uint64_t of)
+static void call(const struct dump *d, struct stream *s, const struct dump_event *event)
+{
+    uint64_t now = event->e.time;
+    bool everywhere = !event->e.stream;
+    if (!everywhere && s) {
+        keep_order(s->as, event->thread, now);
+        everywhere = s->as->flags & AG_DUMP_STREAM_LEGACY;
+        watchdog(s, now);
+        boundary(s, now);
+    }
+    /* who waits for one stream is not launching to others */
+    bool waits = strstr(dump_string(d, event->e.a), "Synchronize") != NULL;
+    for (struct stream *k = all; k && (everywhere || waits); k = k->next)
+        if (k != s && (everywhere || k->owner == event->thread)) {
+            watchdog(k, now);
+            meet(k, event->thread, now);
+        }
+}
+
+static void play(const struct dump *d, struct stream **streams)
+{
+    for (size_t i = 0; i < d->num_events; i++) {
+        const struct dump_event *event = &d->events[i];
+        const struct ag_dump_event *e = &event->e;
+        bool known = e->stream && e->stream < d->num_streams;
+        if (e->kind == AG_EVENT_BOUNDARY)
+            call(d, known ? streams[e->stream] : NULL, event);
+        if (e->kind != AG_EVENT_OP)
+            continue;
+        keep_order(known ? &d->streams[e->stream] : NULL, event->thread, e->time);
+        if (!known)
+            continue;
+        struct stream *s = stream_get(d, streams, e->stream);
+        if (e->a && e->what != AG_DONE_IMMEDIATE)
+            op(s, e->a, event->thread, e->time);
+        else
+            boundary(s, e->time);
+    }
+}
+
+/* ---- what came of it -------------------------------------------------------------------- */
+
+static struct ag_policy_counts close_streams(void)
+{
+    struct ag_policy_counts t = {0};
+    for (struct stream *s = all, *next; s; s = next) {
+        next = s->next;
+        flush(s, ag_policy_boundary(&s->policy, UINT64_MAX / 2));
+        look_at_memory(s);
+        const uint64_t *from = (const uint64_t *)&s->policy.counts;
+        uint64_t *to = (uint64_t *)&t;
+        for (size_t i = 0; i < sizeof(t) / sizeof(*to); i++)
+            to[i] += from[i];
+        ag_policy_close(&s->policy);
+        free(s->deferred);
+        free(s);
+    }
+    all = NULL;
+    return t;
+}
+
+static void count_row(struct table_output *o, const char *what, uint64_t count, uint64_t of)
 {
     table_text(o, what);
     table_number(o, count);
     table_real(o, of ? 100.0 * (double)count / (double)of : 0, 1);
 }
 
+static void cost_row(struct table_output *o, const char *what, double value, int decimals,
+                     const char *unit)
+{
+    table_text(o, what);
+    table_real(o, value, decimals);
+    table_text(o, unit);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Those of capture/options.def. */
+static void replay_defaults(void)
+{
+    ag_policy_defaults(&settings.config);
+    settings.config.gate = true;
+    settings.max_defer_us = 500;
+    settings.memory_mb = 256;
+}
+
 int replay_dump(const struct dump *d, struct table_output *o)
 {
-    struct stream **streams = calloc(d->num_streams + 1, sizeof(*streams));
-    struct ag_policy_counts t = {0};
-    uint64_t launches = 0, built = 0, nodes = 0;
-    if (!streams)
-        return 1;
-    if (!config.max_blocks)
-        ag_policy_defaults(&config);
+    struct stream **streams = need(calloc(d->num_streams + 1, sizeof(*streams)));
+    if (!settings.config.max_blocks)
+        replay_defaults();
+    memset(&result, 0, sizeof(result));
+    num_ops = 0;
     launch_ns = usual_launch_ns(d);
+    uint64_t began = now_ns();
     play(d, streams);
-    for (uint32_t k = 0; k < d->num_streams; k++) {
-        if (!streams[k])
-            continue;
-        struct stream *s = streams[k];
-        flush(s, ag_policy_boundary(&s->policy, UINT64_MAX / 2));
-        const uint64_t *from = (const uint64_t *)&s->policy.counts;
-        uint64_t *to = (uint64_t *)&t;
-        for (size_t i = 0; i < sizeof(t) / sizeof(*to); i++)
-            to[i] += from[i];
-        launches += s->launches;
-        built += s->built;
-        nodes += s->nodes;
-        ag_policy_close(&s->policy);
-        free(s);
-    }
+    double ns = (double)(now_ns() - began);
+    struct ag_policy_counts t = close_streams();
     free(streams);
     table_begin(o, "replay", "What the policy makes of these launches", "<What|Count|Share (%)");
-    result(o, "launches", t.ops, t.ops);
-    result(o, "replayed by graphs", t.replayed, t.ops);
-    result(o, "by shorter graphs", t.covered, t.ops);
-    result(o, "held back, then one by one", t.flushed, t.ops);
-    result(o, "calls of the driver to submit them", t.ops - t.replayed - t.covered + launches,
-           t.ops);
-    result(o, "graph launches", launches, t.ops);
-    result(o, "graphs built", built, t.ops);
-    result(o, "nodes in them", nodes, t.ops);
-    result(o, "sequences known", t.blocks, t.ops);
-    result(o, "departures from a sequence", t.mismatches, t.ops);
+    count_row(o, "launches", t.ops, t.ops);
+    count_row(o, "replayed by graphs", t.replayed, t.ops);
+    count_row(o, "by shorter graphs", t.covered, t.ops);
+    count_row(o, "held back, then one by one", t.flushed, t.ops);
+    count_row(o, "calls of the driver to submit them",
+              t.ops - t.replayed - t.covered + result.launches, t.ops);
+    count_row(o, "graph launches", result.launches, t.ops);
+    count_row(o, "graphs built", result.built, t.ops);
+    count_row(o, "nodes in them", result.nodes, t.ops);
+    count_row(o, "graphs put off, over the memory budget", result.put_off, t.ops);
+    count_row(o, "sequences known", t.blocks, t.ops);
+    count_row(o, "departures from a sequence", t.mismatches, t.ops);
+    count_row(o, "until the first replay", result.first ? result.first - 1 : t.ops, t.ops);
+    table_end(o);
+    table_begin(o, "cost", "What the policy costs", "<What|Value|<Unit");
+    cost_row(o, "most memory, graphs and policy", (double)result.peak / 1024, 0, "KiB");
+    cost_row(o, "policy's time for a launch", num_ops ? ns / (double)num_ops : 0, 1, "ns");
     table_end(o);
     return 0;
 }
 
 /* ---- the verb --------------------------------------------------------------------------- */
 
-struct settings {
-    struct common common;
-};
-
-enum { KEY_REPEATS = 256, KEY_OPS, KEY_MOST, KEY_CHUNK };
+enum { KEY_REPEATS = 256, KEY_OPS, KEY_MOST, KEY_CHUNK, KEY_DEFER, KEY_MEMORY, KEY_GATE };
 
 static const struct argp_option options[] = {
     {"min-repeats", KEY_REPEATS, "N", 0, "as AUTOGRAPH_MIN_REPEATS", 0},
     {"min-ops", KEY_OPS, "N", 0, "as AUTOGRAPH_MIN_OPS", 0},
     {"max-chunk", KEY_MOST, "N", 0, "as AUTOGRAPH_MAX_CHUNK", 0},
     {"chunk", KEY_CHUNK, "N", 0, "as AUTOGRAPH_CHUNK", 0},
+    {"max-defer-us", KEY_DEFER, "N", 0, "as AUTOGRAPH_MAX_DEFER_US", 0},
+    {"memory-mb", KEY_MEMORY, "N", 0, "as AUTOGRAPH_MEMORY_MB", 0},
+    {"gate", KEY_GATE, "N", 0, "as AUTOGRAPH_GATE", 0},
     {0}};
 static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
@@ -193,16 +409,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &s->common;
         return 0;
     case KEY_REPEATS:
-        config.min_repeats = number(state, arg, 2, 1000000);
+        s->config.min_repeats = number(state, arg, 2, 1000000);
         return 0;
     case KEY_OPS:
-        config.min_ops = number(state, arg, 1, 10000);
+        s->config.min_ops = number(state, arg, 1, 10000);
         return 0;
     case KEY_MOST:
-        config.max_chunk = number(state, arg, 1, 1024);
+        s->config.max_chunk = number(state, arg, 1, 1024);
         return 0;
     case KEY_CHUNK:
-        config.fixed_chunk = number(state, arg, 0, 1024);
+        s->config.fixed_chunk = number(state, arg, 0, 1024);
+        return 0;
+    case KEY_DEFER:
+        s->max_defer_us = number(state, arg, 20, 1000000);
+        return 0;
+    case KEY_MEMORY:
+        s->memory_mb = number(state, arg, 1, 65536);
+        return 0;
+    case KEY_GATE:
+        s->config.gate = number(state, arg, 0, 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -221,18 +446,19 @@ static const struct argp argp = {
 
 int verb_replay(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}};
-    ag_policy_defaults(&config);
-    argp_parse(&argp, argc, argv, 0, NULL, &s);
-    struct dump *d = dump_load(s.common.dumps[0]);
-    FILE *out = d ? common_open(&s.common) : NULL;
+    struct settings *s = &settings;
+    s->common = (struct common){.min_dumps = 1, .max_dumps = 1};
+    replay_defaults();
+    argp_parse(&argp, argc, argv, 0, NULL, s);
+    struct dump *d = dump_load(s->common.dumps[0]);
+    FILE *out = d ? common_open(&s->common) : NULL;
     int status = 1;
     if (out) {
-        struct table_output *o = table_open(out, s.common.format);
+        struct table_output *o = table_open(out, s->common.format);
         dump_complain(d);
         status = replay_dump(d, o);
         table_close(o);
-        if (!common_close(&s.common, out))
+        if (!common_close(&s->common, out))
             status = 1;
     }
     dump_free(d);

@@ -243,6 +243,67 @@ PY
     autograph replay observed --chunk=4 -f json | holds "d['replay'][1]['Count'] >= 3.9 * d['replay'][5]['Count']"
 }
 
+@test "replay: foretells what a run that replays does" {
+    for name in loop heat none; do
+        case $name in
+        loop) args=(loop_driver --steps=200 --reps=2) ;;
+        heat) args=(heat_driver) ;;
+        none) args=(loop_driver --sync=none --steps=200 --reps=2) ;;
+        esac
+        AUTOGRAPH=observe traced "$PWD/foretold.$name" "${args[@]}"
+        autograph replay "foretold.$name" -f json > foretold.json
+        autograph report "$name" -f json > real.json
+        python3 - "$name" <<'PY'
+import json, sys
+told, real = json.load(open("foretold.json")), json.load(open("real.json"))
+rows = {r["What"]: r for r in told["replay"]}
+carried = rows["replayed by graphs"]["Share (%)"] + rows["by shorter graphs"]["Share (%)"]
+done = real["launches"][1]["Share (%)"] + real["launches"][2]["Share (%)"]
+print(sys.argv[1], carried, done)
+assert abs(carried - done) < 2, (carried, done)
+assert 0 < rows["until the first replay"]["Count"] < 200
+assert rows["nodes in them"]["Count"] >= rows["graphs built"]["Count"] > 0
+assert rows["departures from a sequence"]["Share (%)"] < 0.5
+cost = {r["What"]: (r["Value"], r["Unit"]) for r in told["cost"]}
+memory, unit = cost["most memory, graphs and policy"]
+assert unit == "KiB" and 64 < memory < 8192, cost
+ns, unit = cost["policy's time for a launch"]
+assert unit == "ns" and 0 < ns < 2000, cost
+PY
+    done
+}
+
+@test "replay: the budget and the watchdog are played too" {
+    "$AG_BUILD/tests/tools/tools_large" many 8
+    autograph replay many --memory-mb=4 -f json > small.json
+    holds "[r for r in d['cost'] if r['Unit'] == 'KiB'][0]['Value'] < 4096 + 2048" < small.json
+    autograph replay many -f json | holds "[r for r in d['cost'] if r['Unit'] == 'KiB'][0]['Value'] > 3 * 4096"
+    # 20 ops of 300 us each in a step: nothing can wait for a whole graph of them
+    slow() {
+        python3 - loop "$1" <<'PY'
+import struct, sys, zlib
+b = open(sys.argv[1], "rb").read()
+out, at, times = b[:48], 48, 0
+while at < len(b):
+    mark, typ, n, crc = struct.unpack("<4s4sII", b[at:at + 16])
+    p = bytearray(b[at + 16:at + 16 + n])
+    if typ == b"EVTS":
+        for i in range(8, len(p), 32):
+            times += 300000
+            p[i:i + 8] = struct.pack("<Q", 10**12 + times)
+    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p
+    out += b"\0" * (-len(p) % 8)
+    at += 16 + (n + 7 & ~7)
+open(sys.argv[2], "wb").write(out)
+PY
+    }
+    slow slowly
+    autograph replay slowly -f json | holds "d['replay'][3]['Share (%)'] > 0 or d['replay'][1]['Share (%)'] == 0"
+    one=$(autograph replay slowly --chunk=4 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["Count"])')
+    all=$(autograph replay slowly --chunk=4 --max-defer-us=100000 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["Count"])')
+    [ "$one" -lt "$((all / 2))" ]
+}
+
 @test "wrong calls are told apart from failures" {
     run autograph report
     [ "$status" -eq 2 ]

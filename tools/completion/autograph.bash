@@ -31,7 +31,7 @@ _autograph() {
     report) options="--top --format --output" ;;
     graphs) options="--graph --top --output" ;;
     diff) options="--top --fail --format --output" ;;
-    replay) options="--min-repeats --min-ops --max-chunk --chunk --format --output" ;;
+    replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --output" ;;
     top) options="--interval --count --format" ;;
     doctor) options="--library --format --output" ;;
     timeline) options="--from --to --output" ;;
