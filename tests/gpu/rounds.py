@@ -1,9 +1,12 @@
 """Runs the variants of one program round by round: one process at a time, several fresh ones each.
 
 A process warms up, prints READY, waits for a line on stdin, does one repetition, prints
-"TIME <microseconds>", and so on; at its end it prints a RESULT line. Two processes on a GPU slow each
-other even where only one of them works, so no two exist at once; and a process keeps the speed that
-it happens to start with, so each variant is started anew in every round.
+"TIME <microseconds>", and so on; at its end it prints a RESULT line. After the time may stand "HOST
+<microseconds>", what is left of it without waiting for the GPU. Two processes on a GPU slow each
+other even where only one of them works, so no two have a context at once; and a process keeps the
+speed that it happens to start with, so each variant is started anew in every round. A gated program
+says LOADED before it touches CUDA and waits for a line: all processes of a row load their modules at
+the same time, and nothing is measured before the last one has.
 """
 
 import json
@@ -36,8 +39,10 @@ class Process:
     def __init__(self, name, command, env, timeout):
         self.name = name
         self.command = command
+        self.timeout = timeout
         self.deadline = time.monotonic() + timeout
         self.times = []
+        self.host_times = []
         self.result = None
         self.output = []
         self.error_text = ""
@@ -69,6 +74,21 @@ class Process:
             if line.startswith(word):
                 return line
 
+    def await_loaded(self):
+        """What goes wrong here shows again at open_gate."""
+        try:
+            self._expect("LOADED")
+        except Failure:
+            pass
+
+    def open_gate(self):
+        self.deadline = time.monotonic() + self.timeout
+        try:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}") from None
+
     def await_ready(self):
         if self._expect("READY") is None:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}")
@@ -82,7 +102,10 @@ class Process:
         line = self._expect("TIME ")
         if line is None:
             raise Failure(f"{self.name}: ended in a repetition, {self.end_status()}")
-        self.times.append(float(line.split()[1]))
+        words = line.split()
+        self.times.append(float(words[1]))
+        if len(words) > 3 and words[2] == "HOST":
+            self.host_times.append(float(words[3]))
 
     def finish(self):
         """Waits for the end, which must be orderly and after a RESULT line."""
@@ -132,15 +155,21 @@ class Variant:
     def __init__(self, name):
         self.name = name
         self.rounds = []
+        self.host_times = []
         self.results = []
         self.logs = []
         self.error_text = ""    # of the last process
+        self.failure = None
 
     def times(self):
         return [time_us for times in self.rounds for time_us in times]
 
     def median(self):
         return statistics.median(self.times())
+
+    def host(self):
+        """The median of the host's times; None where the program does not tell them."""
+        return statistics.median(self.host_times) if self.host_times else None
 
     def spread(self):
         """The fastest and the slowest process, each by its median."""
@@ -154,12 +183,16 @@ class Variant:
         return "".join(self.logs)
 
 
-def run_once(variant, command, env, repetitions, timeout):
-    """One process from start to end, added to its variant. Returns the failure or None."""
-    process = None
+def run_once(variant, command, env, repetitions, timeout, loaded=None):
+    """One process from start to end, added to its variant. Returns the failure or None. `loaded` is
+    the process where it waits at its gate already."""
+    process = loaded
     failure = None
     try:
-        process = Process(variant.name, command, env, timeout)
+        if process:
+            process.open_gate()
+        else:
+            process = Process(variant.name, command, env, timeout)
         for _ in range(repetitions):
             process.await_ready()
             process.repeat()
@@ -170,6 +203,7 @@ def run_once(variant, command, env, repetitions, timeout):
         if process:
             process.kill()
             variant.rounds.append(process.times)
+            variant.host_times += process.host_times
             if process.result is not None:
                 variant.results.append(process.result)
             variant.logs.append(process.log())
@@ -177,23 +211,59 @@ def run_once(variant, command, env, repetitions, timeout):
     return failure
 
 
-def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf")):
+class Loaded:
+    """The processes of gated variants, all past the loading of their modules: `rounds` of each."""
+
+    def __init__(self, specs, rounds, timeout):
+        self.waiting = {name: [] for name, _, _ in specs}
+        try:
+            for _ in range(rounds):
+                for name, command, env in specs:
+                    self.waiting[name].append(Process(name, [*command, "--gated"], env, timeout))
+            for process in self.all():
+                process.await_loaded()
+        except OSError:
+            self.end()
+            raise
+
+    def all(self):
+        return [process for processes in self.waiting.values() for process in processes]
+
+    def take(self, name):
+        return self.waiting[name].pop(0)
+
+    def end(self):
+        """Ends those that nobody took."""
+        for process in self.all():
+            process.kill()
+
+
+def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf"), gated=False,
+                  optional=()):
     """specs: (name, command, env) of each variant. Every other round goes backwards, so that drift of
     the machine meets all variants alike. After the second round no round is begun that would end
-    later than `seconds` from the start. Returns the variants and the failure, None where all went
-    well."""
+    later than `seconds` from the start. A variant named in `optional` that fails is left out of
+    further rounds. Returns the variants and the failure of another one, None where all went well."""
     variants = [Variant(name) for name, _, _ in specs]
+    loaded = Loaded(specs, rounds, timeout) if gated else None
     start = time.monotonic()
-    for number in range(rounds):
-        begun = time.monotonic()
-        order = list(zip(variants, specs))
-        for variant, (_, command, env) in order if number % 2 == 0 else order[::-1]:
-            failure = run_once(variant, command, env, repetitions, timeout)
-            if failure:
-                return variants, failure
-        now = time.monotonic()
-        if number >= 1 and now - start + (now - begun) > seconds:
-            break
+    try:
+        for number in range(rounds):
+            begun = time.monotonic()
+            order = list(zip(variants, specs))
+            for variant, (_, command, env) in order if number % 2 == 0 else order[::-1]:
+                if variant.failure:
+                    continue
+                variant.failure = run_once(variant, command, env, repetitions, timeout,
+                                           loaded.take(variant.name) if loaded else None)
+                if variant.failure and variant.name not in optional:
+                    return variants, variant.failure
+            now = time.monotonic()
+            if number >= 1 and now - start + (now - begun) > seconds:
+                break
+    finally:
+        if loaded:
+            loaded.end()
     return variants, None
 
 

@@ -8,7 +8,6 @@ fails or hangs (with --strict: or where a speed goal is missed).
 import argparse
 import fnmatch
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -21,14 +20,27 @@ from pathlib import Path
 
 import checks
 import page
+import results
 import rows as table_rows
 from rounds import pin_to_one_node, run_in_rounds
 
 HERE = Path(__file__).resolve().parent
-LEGEND = """Microseconds a launch (C programs) or an iteration (Python): the median of all repetitions and, in brackets, the medians of
-the fastest and the slowest process. `ratio` is eager time over autograph time; `of hand` is hand-captured time over autograph
-time; `of the gain` is what is saved, over what is saved without the timing events.
-"""
+def part_of(text):
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if not found or int(found[1]) > int(found[2]):
+        raise argparse.ArgumentTypeError(f"1/2 or 2/2, for example, and not {text}")
+    return int(found[1]), int(found[2])
+
+
+def part(rows, number, parts):
+    """The rows of one part: all that begin in its share of the whole time."""
+    whole = sum(row.cost for row in rows)
+    chosen, before = [], 0.0
+    for row in rows:
+        if int(before / whole * parts) == number - 1:
+            chosen.append(row)
+        before += row.cost
+    return chosen
 
 
 def parse_arguments():
@@ -40,7 +52,11 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, metavar="N",
                         help="fresh processes of each variant (as the row has it, 2 with --quick)")
     parser.add_argument("--strict", action="store_true", help="a missed speed goal fails the run")
-    parser.add_argument("--out", type=Path, help="folder for table.txt, results.jsonl and all.log")
+    parser.add_argument("--part", metavar="K/N", type=part_of, default=(1, 1),
+                        help="the K-th of N parts of the rows, each of about the same time")
+    parser.add_argument("--out", type=Path,
+                        help="folder for table.txt, gain.json, results.jsonl and all.log; rows of the same commit "
+                             "that are there already are kept, so that parts add up")
     parser.add_argument("--markdown", metavar="FILE", type=Path,
                         help="page of results whose section is rewritten (docs/gpu-results.md)")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
@@ -63,9 +79,10 @@ class Suite:
     def __init__(self, args):
         self.args = args
         self.results = []
+        self.earlier = []   # entries of other parts
         self.logs = []
         self.stop_at = float("inf")
-        self.workers = max(1, min(4, (os.cpu_count() or 1) // 2))
+        self.workers = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))
         self.base_env = dict(os.environ)
         for name in list(self.base_env):
             if name == "LD_PRELOAD" or name.startswith("AUTOGRAPH"):
@@ -106,7 +123,7 @@ class Suite:
 
     def measure(self, row):
         entry = {"row": row.name, "eager_goal": row.eager_goal, "graph_goal": row.graph_goal,
-                 "gain_goal": row.gain_goal, "replay_goal": row.replay_goal}
+                 "gain_goal": row.gain_goal, "replay_goal": row.replay_goal, "label": row.label}
         reason = self.why_not(row)
         if reason:
             return {**entry, "verdict": "skipped", "why": reason}
@@ -117,26 +134,26 @@ class Suite:
         if row.graph_args:
             specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
         rounds = self.args.rounds or (2 if self.args.quick else row.rounds)
-        variants, failure = run_in_rounds(specs, rounds, row.repetitions, row.timeout, row.seconds)
+        variants, failure = run_in_rounds(specs, rounds, row.repetitions, row.timeout, row.seconds,
+                                          gated=bool(row.needs), optional=("hand",))
         self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
         for variant in variants:
-            if variant.times():
-                entry[variant.name] = {"median": variant.median(), "spread": variant.spread(),
+            if variant.times() and not variant.failure:
+                entry[variant.name] = {"median": variant.median(), "spread": variant.spread(), "host": variant.host(),
                                        "rounds": variant.rounds, "results": variant.results,
                                        "checksums": sorted(map(str, variant.checksums()))}
         entry["replayed"] = replayed(variants[1].error_text)
         if failure and failure.startswith("eager: ") and row.needs:
             return {**entry, "verdict": "skipped",
                     "why": f"does not run here without the library either, {failure}"}
-        if failure and failure.startswith("hand: ") and "autograph" in entry:
-            entry.pop("hand", None)
-            return {"why": failure, **judge(entry, replace(row, graph_goal=None))}
         if failure:
             return {**entry, "verdict": "FAIL", "why": failure}
+        if variants[-1].failure:
+            return {"why": variants[-1].failure, **judge(entry, replace(row, graph_goal=None))}
         return judge(entry, row, self.find(row.reference))
 
     def find(self, name):
-        return next((entry for entry in self.results if entry["row"] == name), None)
+        return next((entry for entry in [*self.results, *self.earlier] if entry["row"] == name), None)
 
     def compare(self, check):
         if time.monotonic() > self.stop_at:
@@ -144,16 +161,21 @@ class Suite:
         return checks.compare(check, self.base_env, self.preload_env())
 
     def check_behaviour(self):
-        """Faults, order, and programs without CUDA: compared by what they say. Those that measure
-        something run alone, the others side by side."""
-        chosen = [check for check in checks.all_checks(self.args.build / "gpu", self.args.simulated)
-                  if self.wanted(check.name)]
+        """Faults, order, and programs without CUDA: compared by what they say. Most run side by side;
+        those that measure something run alone, after these."""
+        chosen = self.select_checks()
         with ThreadPoolExecutor(max_workers=self.workers) as pool:
-            alone = map(self.compare, (check for check in chosen if check.measures))
-            beside = (check for check in chosen if not check.measures)
-            for entry, log in chain(list(alone), pool.map(self.compare, beside)):
-                self.logs.append(log)
-                yield entry
+            beside = list(pool.map(self.compare, (check for check in chosen if not check.measures)))
+        alone = map(self.compare, (check for check in chosen if check.measures))
+        for entry, log in chain(beside, alone):
+            self.logs.append(log)
+            yield entry
+
+    def select_checks(self):
+        if self.args.part[0] != 1:
+            return []
+        return [check for check in checks.all_checks(self.args.build / "gpu", self.args.simulated)
+                if self.wanted(check.name)]
 
     def wanted(self, name):
         pattern = self.args.only
@@ -167,43 +189,48 @@ class Suite:
             chosen = [replace(row, eager_goal=None, graph_goal=None, gain_goal=None,
                               replay_goal=None) for row in chosen
                       if row.simulated]
-        return chosen
+        return part(chosen, *self.args.part)
+
+    def order(self):
+        """The rows and checks as the table has them."""
+        names = [row.name for row in table_rows.all_rows()]
+        return names + [check.name for check in checks.all_checks("", self.args.simulated)]
 
     def run(self):
         chosen = self.select()
         if self.args.list:
-            names = [check.name for check in checks.all_checks("", self.args.simulated)]
-            print("\n".join([row.name for row in chosen] + list(filter(self.wanted, names))))
+            print("\n".join(item.name for item in chosen + self.select_checks()))
             return 0
         start = time.monotonic()
         self.stop_at = start + self.args.budget
-        for entry in chain(map(self.measure, chosen), self.check_behaviour()):
-            self.results.append(entry)
-            self.write_out(table(self.results))
+        made = {"commit": page.commit(), "origin": page.origin()}
+        if self.args.out:
+            self.earlier = [entry for entry in results.load(self.args.out)
+                            if entry.get("commit") == made["commit"]]
+            if self.earlier:
+                self.logs.append(results.log_of(self.args.out))
+        for entry in chain(self.check_behaviour(), map(self.measure, chosen)):
+            self.results.append({**entry, **made})
+            self.write_out()
             print(f"{time.monotonic() - start:6.1f} s  {entry['verdict']:8s} {entry['row']}"
                   + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
-        text = table(self.results)
-        if self.args.simulated:
-            text += "\nThe simulated driver: the times say nothing about a GPU.\n"
-        self.write_out(text)
         if self.args.markdown:
-            page.put_section(self.args.markdown, "Programs", LEGEND + "\n" + text)
-        print("\n" + text, end="")
+            results.put_on_page(self.args.markdown, self.all_entries())
+        print("\n" + results.text_of(self.all_entries()), end="")
+        if self.args.simulated:
+            print("\nThe simulated driver: the times say nothing about a GPU.")
         return self.status()
+
+    def all_entries(self):
+        return results.merge(self.earlier, self.results, self.order())
 
     def status(self):
         bad = ("FAIL", "slow") if self.args.strict and not self.args.simulated else ("FAIL",)
         return 1 if any(entry["verdict"] in bad for entry in self.results) else 0
 
-    def write_out(self, text):
-        if not self.args.out:
-            return
-        self.args.out.mkdir(parents=True, exist_ok=True)
-        (self.args.out / "table.txt").write_text(text)
-        (self.args.out / "all.log").write_text("".join(self.logs))
-        with open(self.args.out / "results.jsonl", "w", encoding="utf-8") as lines:
-            for entry in self.results:
-                lines.write(json.dumps(entry) + "\n")
+    def write_out(self):
+        if self.args.out:
+            results.save(self.args.out, self.all_entries(), "".join(self.logs))
 
 
 def replayed(text):
@@ -235,7 +262,7 @@ def judge(entry, row, reference=None):
         return {**entry, "verdict": "unstable", "why": "eager runs differ among themselves"}
     if not entry["identical"]:
         return {**entry, "verdict": "FAIL", "why": "results differ"}
-    if by_hand != sums:
+    if row.hand_same and by_hand != sums:
         # Libraries may choose other kernels while they are captured.
         entry["why"] = "captured by hand, the program computes something else"
     missed = ((row.eager_goal and entry["ratio"] < row.eager_goal)
@@ -243,55 +270,6 @@ def judge(entry, row, reference=None):
               or (row.replay_goal and (entry.get("replayed") or 0) < row.replay_goal)
               or (row.gain_goal and entry.get("gain_ratio", row.gain_goal) < row.gain_goal))
     return {**entry, "verdict": "slow" if missed else "ok"}
-
-
-def number(value, pattern="{:.2f}"):
-    return "-" if value is None else pattern.format(value)
-
-
-def timing(entry, name):
-    """The median and, in brackets, the fastest and the slowest process."""
-    if name not in entry:
-        return "-"
-    text = number(entry[name]["median"])
-    if "spread" in entry[name]:
-        text += " ({}..{})".format(*map(number, entry[name]["spread"]))
-    return text
-
-
-def cells(entry):
-    goals = [number(entry["eager_goal"]) + "x"] if entry.get("eager_goal") else []
-    ratios = [number(entry["ratio"]) + "x"] if "ratio" in entry else []
-    for key, words in (("graph", "of hand"), ("gain", "of the gain")):
-        if entry.get(key + "_ratio") is not None:
-            ratios.append(f"{number(entry[key + '_ratio'])} {words}")
-        if entry.get(key + "_goal"):
-            goals.append(f"{number(entry[key + '_goal'])} {words}")
-    if entry.get("replay_goal"):
-        goals.append(f"{entry['replay_goal']:.0%} replayed")
-    return [entry["row"], *(timing(entry, name) for name in ("eager", "autograph", "hand")),
-            ", ".join(ratios) or "-", ", ".join(goals) or "-",
-            {True: "yes", False: "NO", None: "-"}[entry.get("identical")],
-            number(entry.get("replayed"), "{:.1%}"),
-            entry["verdict"] + (f": {entry['why']}" if entry.get("why") else "")]
-
-
-def table(entries):
-    """The one table at the end. Times are microseconds a launch (C programs) or an iteration: the
-    median of all repetitions, and the medians of the fastest and the slowest process."""
-    head = ["program", "eager us", "autograph us", "hand graph us", "ratio", "goal", "identical",
-            "replayed", "verdict"]
-    lines = [head, None, *map(cells, entries)]
-    widths = [max(len(line[i]) for line in lines if line) for i in range(len(head))]
-    text = []
-    for line in lines:
-        line = ["-" * width for width in widths] if line is None else line
-        text.append("| " + " | ".join(cell.replace("|", "/").ljust(width) for cell, width in zip(line, widths)) + " |")
-    counts = {verdict: sum(entry["verdict"] == verdict for entry in entries)
-              for verdict in ("ok", "slow", "FAIL", "unstable", "skipped")}
-    text.append("")
-    text.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    return "\n".join(text) + "\n"
 
 
 def main():

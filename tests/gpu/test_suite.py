@@ -17,13 +17,17 @@ import checks
 import kernels
 import matrix
 import page
+import results
 import suite
+import tables
 from processes import Failed
 from rows import Row
 from rounds import numbers, run_in_rounds
 
 GOOD = """
 import sys
+if "--gated" in sys.argv:
+    print("LOADED", flush=True); sys.stdin.readline()
 for i in range(3):
     print("READY", flush=True); sys.stdin.readline(); print("TIME", {time}, flush=True)
     {fault}
@@ -98,6 +102,35 @@ class Rounds(unittest.TestCase):
         self.assertEqual(numbers("0-2,8\n"), {0, 1, 2, 8})
 
 
+    def test_host_time(self):
+        variants, _ = rounds([sys.executable, "-c", GOOD.format(time='"2.5 HOST 1.5"', fault="pass",
+                                                                checksum=1)], program())
+        self.assertEqual([v.median() for v in variants], [2.5, 2.0])
+        self.assertEqual([v.host() for v in variants], [1.5, None])
+
+    def test_gated_processes_load_together_and_work_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            here = f"import os; os.mkdir('{folder}/busy') if i == 0 else None; " \
+                   f"os.rmdir('{folder}/busy') if i == 2 else None"
+            load = f"open('{folder}/loaded', 'a').write('x'); "
+            before = GOOD.format(fault=here + f"; assert len(open('{folder}/loaded').read()) == 4",
+                                 time=2.0, checksum=1)
+            command = [sys.executable, "-c", load + before.strip()]
+            variants, failure = rounds(command, command, gated=True)
+            self.assertIsNone(failure)
+            self.assertEqual([len(v.rounds) for v in variants], [2, 2])
+
+    def test_gated_process_that_cannot_load(self):
+        _, failure = rounds(program(), [sys.executable, "-c", "import no_such_module"], gated=True)
+        self.assertIn("no_such_module", failure)
+
+    def test_hand_captured_variant_may_fail(self):
+        variants, failure = rounds(program(), program(), program("sys.exit(5)"), optional=("hand",))
+        self.assertIsNone(failure)
+        self.assertIn("exit status 5", variants[2].failure)
+        self.assertEqual([len(v.rounds) for v in variants], [2, 2, 1])
+
+
 class Judgement(unittest.TestCase):
     def test_goals(self):
         row = Row("r", [], eager_goal=1.5)
@@ -131,6 +164,38 @@ class Judgement(unittest.TestCase):
             reference = {"ratio": 2.0, "eager": {"median": 2.0}, "autograph": {"median": 1.0}}
             entry = judged(row, program(), program(time=time_us), reference=reference)
             self.assertEqual(entry["verdict"], verdict)
+
+
+class Parts(unittest.TestCase):
+    def test_every_row_is_in_one_part(self):
+        rows = [Row(str(i), [], needs=["torch"] if i % 3 else []) for i in range(17)]
+        parts = [suite.part(rows, number, 3) for number in (1, 2, 3)]
+        self.assertEqual([row.name for found in parts for row in found], [row.name for row in rows])
+        costs = [sum(row.cost for row in found) for found in parts]
+        self.assertLess(max(costs) - min(costs), 5.0)
+
+    def test_merge(self):
+        def entry(row, verdict, time=1.0):
+            return {"row": row, "verdict": verdict, "commit": "c", "time": time}
+        older = [entry("a", "ok"), entry("b", "slow"), entry("d", "skipped")]
+        newer = [entry("b", "ok", 2.0), entry("a", "skipped"), entry("c", "ok")]
+        merged = results.merge(older, newer, ["a", "b", "c", "d"])
+        self.assertEqual([(e["row"], e["verdict"]) for e in merged],
+                         [("a", "ok"), ("b", "ok"), ("c", "ok"), ("d", "skipped")])
+        self.assertEqual(results.commit_of(merged), "c")
+        with self.assertRaises(results.Mixed):
+            results.commit_of([*merged, {"row": "e", "verdict": "ok", "commit": "other"}])
+
+    def test_a_step(self):
+        def variant(median, host):
+            return {"median": median, "host": host, "results": [{"per_step": "20"}]}
+        found = tables.gain_of({"row": "r", "ratio": 2.0, "identical": True, "verdict": "ok",
+                                "eager": variant(4.0, 3.0), "autograph": variant(2.0, None)})
+        self.assertEqual(found["eager"], {"wall_us": 80.0, "host_us": 60.0})
+        self.assertEqual((found["autograph"]["host_us"], found["hand"]), (None, None))
+        self.assertIsNone(tables.gain_of({"row": "r", "verdict": "skipped"}))
+        self.assertEqual(tables.step_cells(found)[1:9],
+                         ["80.0", "60.0", "40.0", "-", "-", "-", "2.00x", "-"])
 
 
 class Checks(unittest.TestCase):

@@ -35,8 +35,9 @@ def step(parameters, inputs, targets):
 
 def repetition(iterations):
     global weights
-    for _ in range(iterations):
-        weights = step(weights, x, y)
+    with pace.launches:
+        for _ in range(iterations):
+            weights = step(weights, x, y)
     jax.block_until_ready(weights)
     pace.add(digest, *(np.asarray(weight) for weight in weights))
 

@@ -3,9 +3,10 @@
 import torch
 from torch import nn
 
+import by_hand
 import pace
 
-args = pace.arguments(200)
+args = pace.arguments(200, "--graph")
 digest = pace.new_digest()
 torch.manual_seed(1)
 layers = []
@@ -13,13 +14,17 @@ for _ in range(20):
     layers += [nn.Linear(256, 256), nn.ReLU()]
 model = nn.Sequential(*layers).eval().cuda()
 x = torch.randn(1, 256, device="cuda")
+if args.graph:
+    model = by_hand.captured(model, x)
 
 
 @torch.no_grad()
 def repetition(iterations):
     x.mul_(0.99)
     for _ in range(iterations):
-        pace.add(digest, model(x).cpu())
+        with pace.launches:
+            y = model(x)
+        pace.add(digest, y.cpu())
 
 
 pace.run("mlp20", args, repetition, digest)

@@ -1,7 +1,7 @@
 """What each program does besides its work: options, the harness's pace (rounds.py), the result line.
 
 A program defines `repetition(iterations)`, which leaves the GPU idle, and a sha256 object that every
-output goes into. Nothing here touches CUDA.
+output goes into. Nothing here touches CUDA, and no program touches it before it has its arguments.
 """
 
 import argparse
@@ -12,14 +12,43 @@ import sys
 import time
 
 
-def arguments(iters, *flags):
+def arguments(iters, *flags, **words):
+    """Options of every program, flags of this one, and options with a value (the default is given)."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--iters", type=int, default=iters, help="iterations a repetition")
     parser.add_argument("--reps", type=int, default=7, help="measured repetitions")
     parser.add_argument("--paced", action="store_true", help="wait for a line on stdin before each")
+    parser.add_argument("--gated", action="store_true",
+                        help="wait for a line on stdin once all modules are loaded")
     for flag in flags:
         parser.add_argument(flag, action="store_true")
-    return parser.parse_args()
+    for word, value in words.items():
+        parser.add_argument("--" + word, default=value)
+    args = parser.parse_args()
+    if args.gated:
+        print("LOADED", flush=True)
+        sys.stdin.readline()
+    return args
+
+
+class Launches:
+    """`with pace.launches:` around what submits the work of an iteration, without waiting for it: the
+    time in there is the host's."""
+
+    def __init__(self):
+        self.seconds = 0.0
+        self.used = False
+        self.start = 0.0
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_):
+        self.seconds += time.perf_counter() - self.start
+        self.used = True
+
+
+launches = Launches()
 
 
 def add(digest, *arrays):
@@ -46,14 +75,16 @@ def run(name, args, repetition, digest, finish=None):
     times = []
     for _ in range(args.reps):
         wait_for_turn(args)
+        launches.seconds = 0.0
         start = time.perf_counter()
         repetition(args.iters)
         times.append((time.perf_counter() - start) * 1e6 / args.iters)
         if args.paced:
-            print(f"TIME {times[-1]:.3f}", flush=True)
+            host = f" HOST {launches.seconds * 1e6 / args.iters:.3f}" if launches.used else ""
+            print(f"TIME {times[-1]:.3f}{host}", flush=True)
     if finish:
         finish()
     result = {"name": name, "iters": args.iters, "reps": args.reps,
-              "us_per_iteration": round(statistics.median(times), 3),
+              "us_per_iteration": round(statistics.median(times), 3) if times else None,
               "checksum": digest.hexdigest()}
     print("RESULT " + json.dumps(result), flush=True)
