@@ -1,6 +1,8 @@
 """What a run of the suite has to show: the table of all rows, and the side by side of eager, autograph
 and hand-captured programs a step, as text and as JSON."""
 
+from page import TOP
+
 LEGEND = """Microseconds a launch (C programs) or an iteration (Python): the median of all repetitions and, in brackets, the medians of
 the fastest and the slowest process. `ratio` is eager time over autograph time; `of hand` is hand-captured time over autograph
 time; `of the gain` is what is saved, over what is saved without the timing events.
@@ -47,7 +49,8 @@ def cells(entry):
 
 
 def verdict_of(entry):
-    return entry["verdict"] + (f": {entry['why']}" if entry.get("why") else "")
+    why = (entry.get("why") or "").replace(f"{TOP}/", "")
+    return entry["verdict"] + (f": {why}" if why else "")
 
 
 def layout(head, rows):

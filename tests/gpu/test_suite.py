@@ -4,11 +4,13 @@
     python3 tests/gpu/test_suite.py
 """
 
+import argparse
 import os
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from xml.etree import ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
@@ -17,6 +19,8 @@ import checks
 import kernels
 import matrix
 import page
+import picture
+import real
 import results
 import suite
 import tables
@@ -196,6 +200,77 @@ class Parts(unittest.TestCase):
         self.assertIsNone(tables.gain_of({"row": "r", "verdict": "skipped"}))
         self.assertEqual(tables.step_cells(found)[1:9],
                          ["80.0", "60.0", "40.0", "-", "-", "-", "2.00x", "-"])
+
+
+class RealPrograms(unittest.TestCase):
+    def run_as(self, *checksums):
+        """The entry of a program that computes these things: eager, with the library, eager again."""
+        with tempfile.TemporaryDirectory() as folder:
+            code = (f"import os\nauto = 'AUTOGRAPH_STATS' in os.environ\nname = 'auto' if auto else 'eager'\n"
+                    f"names = [name] if auto else ['eager', 'again', 'third']\n"
+                    f"name = next(n for n in names if not os.path.exists('{folder}/' + n))\n"
+                    f"open('{folder}/' + name, 'w')\n"
+                    f"found = dict(zip(['eager', 'auto', 'again', 'third'], {checksums!r}))[name]\n"
+                    "if found is None: os.abort()\n"
+                    "print('RESULT checksum=' + found)\n")
+            args = argparse.Namespace(build=Path(folder), library="", simulated=False, jobs=2, timeout=20.0,
+                                      budget=60.0, test_seconds=1.0, env=[])
+            return real.Real(args).compare(real.Program("p", [sys.executable, "-c", code]))
+
+    def test_same_and_different(self):
+        self.assertEqual(self.run_as("a", "a", "a")["verdict"], "ok")
+        entry = self.run_as("a", "b", "a", "a")
+        self.assertEqual((entry["verdict"], entry["identical"]), ("FAIL", False))
+
+    def test_not_reproducible(self):
+        self.assertEqual(self.run_as("a", "a", "b")["verdict"], "not reproducible")
+        self.assertEqual(self.run_as("a", "b", "a", "c")["verdict"], "not reproducible")
+
+    def test_crashes(self):
+        self.assertEqual(self.run_as(None, "a", "a")["verdict"], "skipped")
+        entry = self.run_as("a", None, "a")
+        self.assertEqual(entry["verdict"], "FAIL")
+        self.assertIn("SIGABRT", entry["why"])
+
+    def test_hang_ends_with_all_children(self):
+        outcome = real.run(["bash", "-c", "sleep 60 & sleep 60"], dict(os.environ), 0.5)
+        self.assertEqual(outcome.status, "hang")
+
+    def test_tests_are_compared_one_by_one(self):
+        def outcome(text):
+            return real.Outcome("exit status 0", text)
+        one = outcome("TEST a ok\nTEST b failed 0x1\nTEST c ok\nRESULT name=x\n")
+        same = outcome("TEST a ok\nTEST b failed 0x2\nRESULT name=x\n")
+        self.assertEqual(real.judge_tests(one, one, same)[:2], ("ok", True))
+        other = outcome("TEST a error\nTEST b failed\nTEST c ok\nRESULT name=x\n")
+        self.assertEqual(real.judge_tests(one, one, other)[:2], ("FAIL", False))
+        self.assertEqual(real.judge_tests(one, other, other)[:2], ("ok", True))
+        self.assertEqual(real.judge_tests(one, one, real.Outcome("killed by SIGSEGV"))[0], "FAIL")
+
+    def test_counts_of_all_processes(self):
+        said = ("autograph: replayed 30 of 40 ops (75.0%) in 3\nautograph:   graph builds failed: 2\n"
+                "autograph: replayed 0 of 20 ops (0.0%) in 0\nautograph:   graph launches failed: 1\n")
+        self.assertEqual(real.counted(said), {"ops": 60, "replayed": 0.5, "errors": 3})
+        self.assertEqual(real.counted(""), {"ops": None, "replayed": None, "errors": None})
+
+
+class Picture(unittest.TestCase):
+    FOUND = [{"label": "A & B", "eager": {"wall_us": 100.0}, "autograph": {"wall_us": 50.0}, "hand": None},
+             {"label": None, "eager": {"wall_us": 1.0}, "autograph": {"wall_us": 1.0}, "hand": None}]
+
+    def test_bars_are_as_long_as_the_times(self):
+        root = ElementTree.fromstring(picture.draw(self.FOUND, "made up"))
+        bars = [(rect.get("class"), float(rect.get("width"))) for rect in root.findall(".//{*}rect")
+                if rect.get("rx") and float(rect.get("width")) != 12.0]
+        self.assertEqual([name for name, _ in bars], ["eager", "autograph"])
+        self.assertAlmostEqual(bars[0][1], 2 * bars[1][1])
+        texts = "\n".join("".join(text.itertext()) for text in root.findall(".//{*}text"))
+        for said in ("A & B", "50.0 us, 2.00x", "made up"):
+            self.assertIn(said, texts)
+
+    def test_nothing_to_draw(self):
+        with self.assertRaises(ValueError):
+            picture.draw([])
 
 
 class Checks(unittest.TestCase):
