@@ -15,6 +15,7 @@ int main(void)
     CHECK(cuLibraryGetKernel(&kernel, library, "hash"));
     CHECK(cuKernelGetFunction(&function, kernel));
     CUdeviceptr x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* it is filled in the legacy stream, for which nobody waits here */
     CUstream stream;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     const CUfunction_attribute shared = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;

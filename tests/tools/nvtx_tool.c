@@ -25,8 +25,9 @@ static int push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event)
     char expected[64];
     snprintf(expected, sizeof(expected), "graph of %llu launches",
              (unsigned long long)event->payload.ullValue);
-    strange += (void *)domain != &marker || strcmp(event->message.ascii, expected) != 0 ||
-               event->payloadType != NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 || depth != 0;
+    if ((void *)domain != &marker || strcmp(event->message.ascii, expected) != 0 ||
+        event->payloadType != NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 || depth != 0)
+        __atomic_fetch_add(&strange, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&pushed, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&launches, event->payload.ullValue, __ATOMIC_RELAXED);
     return depth++;
@@ -34,7 +35,8 @@ static int push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *event)
 
 static int pop(nvtxDomainHandle_t domain)
 {
-    strange += (void *)domain != &marker || depth != 1;
+    if ((void *)domain != &marker || depth != 1)
+        __atomic_fetch_add(&strange, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&popped, 1, __ATOMIC_RELAXED);
     return --depth;
 }

@@ -179,7 +179,8 @@ PY
     autograph graphs changing > g.dot
     grep -q 'updated [0-9]* times' g.dot
     autograph graphs heat > out.txt
-    no grep -q 'updated [0-9]* times' out.txt
+    # at a sanitizer's pace sequences are cut elsewhere, and graphs are shared with updates
+    [ -n "${AG_RUNTIME:-}" ] || no grep -q 'updated [0-9]* times' out.txt
     command -v dot >/dev/null || skip "dot is not installed"
     dot -Tsvg g.dot > g.svg
     autograph graphs changing -o own.svg
