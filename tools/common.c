@@ -22,6 +22,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
         c->format = (enum table_format)format;
+        c->format_given = true;
         return 0;
     case 'o':
         c->output = strcmp(arg, "-") ? arg : NULL;

@@ -344,7 +344,10 @@ static void check_effect(struct findings *f, const char *library, const char *pr
     if (child > 0)
         waitpid(child, &status, 0);
     if (seen)
-        say(f, GOOD, "effect", "the loader takes the library into this program");
+        say(f, GOOD, "effect",
+            "the loader takes the library into this program. Whether the program loads CUDA in a "
+            "way that looks past it (RTLD_DEEPBIND) shows only when it runs: `autograph --observe` "
+            "counts the launches that arrive");
     else
         say(f, BAD, "effect", "the loader does not take the library into this program");
 }

@@ -50,7 +50,7 @@ static const struct argp argp = {
     "DUMP",
     "The graphs of a dump in the language of Graphviz. With -o FILE.svg they "
     "are drawn, where `dot` is installed. Nodes whose arguments were updated "
-    "between launches are marked.",
+    "between launches are marked. With --format they are listed in a table.",
     children,
     NULL,
     NULL};
@@ -104,18 +104,29 @@ static int by_launches(const void *a, const void *b)
     return x != y ? (x < y ? 1 : -1) : i < k ? -1 : 1;
 }
 
-static bool write_dot(const struct model *m, const struct settings *s, FILE *out)
+/* Ids of the graphs that are wanted, by launches; NULL where there is nothing to be said of. */
+static uint32_t *choose(const struct model *m, const struct settings *s, uint32_t *count)
 {
     uint32_t *ids = malloc((m->d->num_graphs + 1) * sizeof(*ids)), n = 0;
     if (!ids)
-        return false;
+        return NULL;
     for (uint32_t i = 1; i < m->d->num_graphs; i++)
         if (m->d->graphs[i].d.id && (!s->only || s->only == i))
             ids[n++] = i;
+    if (!n && s->only) {
+        fprintf(stderr, "autograph: there is no graph %u\n", s->only);
+        free(ids);
+        return NULL;
+    }
     sorting = m;
     qsort(ids, n, sizeof(*ids), by_launches);
-    if (s->top && n > s->top)
-        n = s->top;
+    *count = s->top && n > s->top ? s->top : n;
+    return ids;
+}
+
+static bool write_dot(const struct model *m, const struct settings *s, FILE *out)
+{
+    uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
           "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#e8f0fe\", "
           "fontname=\"sans-serif\"];\n",
@@ -124,9 +135,41 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
         draw(m, ids[i], out);
     fputs("}\n", out);
     free(ids);
-    if (!n && s->only)
-        fprintf(stderr, "autograph: there is no graph %u\n", s->only);
-    return n || !s->only;
+    return ids != NULL;
+}
+
+static bool write_table(const struct model *m, const struct settings *s, FILE *out)
+{
+    char first[1024];
+    uint32_t n = 0, *ids = choose(m, s, &n);
+    struct table_output *o = table_open(out, s->common.format);
+    table_begin(o, "graphs", "Graphs, by launches",
+                "Graph|Launched|Launches in it|From place|Of a sequence of|Stream|Variants|"
+                "Updates|Host time (us)|Each (us)|Built|Building (us)|<Its first launch");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct dump_graph *g = dump_graph(m->d, ids[i]);
+        const struct model_graph *mine = &m->graphs[ids[i]];
+        *first = 0;
+        if (g->d.count)
+            names_of_shape(m->d, dump_shape(m->d, g->shapes[0]), first, sizeof(first));
+        table_number(o, ids[i]);
+        table_number(o, mine->launches);
+        table_number(o, g->d.count);
+        table_number(o, g->d.first);
+        table_number(o, g->d.sequence_length);
+        table_number(o, g->d.stream);
+        table_number(o, mine->variants);
+        table_number(o, mine->updates);
+        table_real(o, (double)mine->host_ns / 1e3, 1);
+        table_real(o, mine->launches ? (double)mine->host_ns / 1e3 / (double)mine->launches : 0, 2);
+        table_number(o, mine->builds);
+        table_real(o, (double)mine->build_ns / 1e3, 1);
+        table_text(o, first);
+    }
+    table_end(o);
+    table_close(o);
+    free(ids);
+    return ids != NULL;
 }
 
 /* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
@@ -179,11 +222,11 @@ int verb_graphs(int argc, char **argv)
     struct model *m = model_make(d);
     size_t n = s.common.output ? strlen(s.common.output) : 0;
     bool good;
-    if (n > 4 && !strcmp(s.common.output + n - 4, ".svg")) {
+    if (n > 4 && !s.common.format_given && !strcmp(s.common.output + n - 4, ".svg")) {
         good = write_svg(m, &s);
     } else {
         FILE *out = common_open(&s.common);
-        good = out && write_dot(m, &s, out);
+        good = out && (s.common.format_given ? write_table : write_dot)(m, &s, out);
         good = out && common_close(&s.common, out) && good;
     }
     model_free(m);

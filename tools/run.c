@@ -11,7 +11,8 @@
 
 struct settings {
     bool observe, quiet;
-    const char *trace, *library;
+    enum table_format format; /* of what --observe says */
+    const char *output, *trace, *library;
     char **program;
 };
 
@@ -22,6 +23,8 @@ static const struct argp_option options[] = {
     {"trace", 't', "FILE", 0, "write a dump (%p is the pid, %h the host, %e the program)", 0},
     {"quiet", 'q', NULL, 0, "no summary at the end", 0},
     {"set", 'e', "NAME=VALUE", 0, "set a variable; AUTOGRAPH_ may be left out", 0},
+    {"format", 'f', "FORMAT", 0, "of what --observe says: text, csv, json or jsonl (text)", 0},
+    {"output", 'o', "FILE", 0, "where --observe says it (standard error)", 0},
     {"library", KEY_LIBRARY, "FILE", 0, "another libautograph.so", 0},
     {0}};
 
@@ -42,7 +45,17 @@ static void set_variable(struct argp_state *state, const char *text)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
+    int format;
     switch (key) {
+    case 'f':
+        format = table_format(arg);
+        if (format < 0)
+            argp_error(state, "%s is not text, csv, json or jsonl", arg);
+        s->format = (enum table_format)format;
+        return 0;
+    case 'o':
+        s->output = arg;
+        return 0;
     case 'n':
         s->observe = true;
         return 0;
@@ -140,8 +153,11 @@ static int end_like(int status)
     return 128 + WTERMSIG(status);
 }
 
-static void tell(const char *folder)
+/* What the dumps in the folder foretell; the folder goes. False: it could not be written. */
+static bool tell(const struct settings *s, const char *folder)
 {
+    struct common c = {.output = s->output};
+    FILE *out = s->output ? common_open(&c) : stderr;
     char path[4400];
     struct dirent *entry;
     DIR *dir = opendir(folder);
@@ -151,15 +167,15 @@ static void tell(const char *folder)
             continue;
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         struct dump *d = dump_load(path);
-        if (d) {
-            struct table_output *o = table_open(stderr, TABLE_TEXT);
+        if (d && out) {
+            struct table_output *o = table_open(out, s->format);
             table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n",
                       dump_process(d, "program"), dump_process(d, "pid"));
             replay_dump(d, o);
             table_close(o);
-            dump_free(d);
-            found++;
         }
+        found += d != NULL;
+        dump_free(d);
         unlink(path);
     }
     if (dir)
@@ -168,11 +184,12 @@ static void tell(const char *folder)
     if (!found)
         fputs("autograph: no CUDA launch was seen (`autograph doctor PROGRAM` may say why)\n",
               stderr);
-    else
+    else if (s->format == TABLE_TEXT)
         fputs("\nautograph: to replay, run it without --observe\n", stderr);
+    return out && (out == stderr || common_close(&c, out));
 }
 
-static int observe(char **program)
+static int observe(const struct settings *s)
 {
     static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     char folder[4096], trace[4200];
@@ -187,7 +204,7 @@ static int observe(char **program)
     setenv("AUTOGRAPH_TRACE", trace, 1);
     child = fork();
     if (child == 0)
-        _exit(start(program));
+        _exit(start(s->program));
     signal(SIGINT, SIG_IGN); /* the terminal sends these to the program too */
     signal(SIGQUIT, SIG_IGN);
     for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
@@ -195,7 +212,8 @@ static int observe(char **program)
     int status = 1 << 8;
     while (child > 0 && waitpid((pid_t)child, &status, 0) < 0 && errno == EINTR) {
     }
-    tell(folder);
+    if (!tell(s, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
+        return 1;
     return end_like(status);
 }
 
@@ -224,5 +242,5 @@ int verb_run(int argc, char **argv)
     setenv("AUTOGRAPH", "observe", 1);
     if (!s.quiet)
         unsetenv("AUTOGRAPH_STATS");
-    return s.trace ? start(s.program) : observe(s.program);
+    return s.trace ? start(s.program) : observe(&s);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 24, WIDEST = 70 };
+enum { MOST_COLUMNS = 24, WIDEST = 70, DIGITS = 15 };
 
 struct cell {
     char *text;    /* as printed */
@@ -55,7 +55,7 @@ struct table_output *table_open(FILE *out, enum table_format format)
 void table_close(struct table_output *o)
 {
     if (o->format == TABLE_JSON) {
-        json_dumpf(o->document, o->out, JSON_INDENT(2));
+        json_dumpf(o->document, o->out, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS));
         fputc('\n', o->out);
     }
     json_decref(o->document);
@@ -237,7 +237,7 @@ static void print_json(struct table_output *o)
         json_t *line = need(json_object());
         json_object_set_new(line, "table", json_string(o->id));
         json_object_update(line, r);
-        json_dumpf(line, o->out, JSON_COMPACT);
+        json_dumpf(line, o->out, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
         fputc('\n', o->out);
         json_decref(line);
         json_decref(r);

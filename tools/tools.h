@@ -24,6 +24,7 @@ int verb_replay(int argc, char **argv);
 /* What verbs that read dumps have in common: --format, --output, and names of dumps. */
 struct common {
     enum table_format format;
+    bool format_given;
     const char *output; /* NULL: standard output */
     int min_dumps, max_dumps;
     const char *dumps[2];

@@ -190,6 +190,41 @@ PY
     [ "$status" -eq 1 ]
 }
 
+@test "graphs: a table of them" {
+    autograph graphs heat --format=json > graphs.json
+    python3 - <<'PY'
+import json
+graphs = json.load(open("graphs.json"))["graphs"]
+assert 0 < len(graphs) <= 10
+assert [g["Launched"] for g in graphs] == sorted((g["Launched"] for g in graphs), reverse=True)
+assert all(g["From place"] + g["Launches in it"] <= g["Of a sequence of"] for g in graphs)
+assert any(g["Its first launch"].startswith("heat_inner <<<") for g in graphs)
+PY
+    all=$(autograph graphs heat -n 0 -f json | python3 -c 'import json,sys; print(sum(g["Launched"] for g in json.load(sys.stdin)["graphs"]))')
+    autograph report heat -f json | holds "d['work'][0]['Count'] == $all"
+}
+
+@test "every verb that has tables has them in every format" {
+    for verb in "report loop" "graphs loop" "diff loop heat" "replay loop" env doctor; do
+        for format in text csv json jsonl; do
+            autograph $verb --format=$format -o "out.$format" || [ "$verb" = doctor ]
+        done
+        python3 - "$verb" <<'PY'
+import csv, json, sys
+text, document = open("out.text").read(), json.load(open("out.json"))
+lines = [json.loads(l) for l in open("out.jsonl")]
+rows = sum(len(t) for t in document.values())
+assert rows and len(lines) == rows, (sys.argv[1], rows, len(lines))
+assert {l["table"] for l in lines} == {k for k, v in document.items() if v}
+assert all(f"({name}):" in text for name in document), sys.argv[1]
+blocks = open("out.csv").read().split("\n\n")
+assert len(blocks) == len(document) and sum(len(list(csv.reader(b.splitlines()))) - 1 for b in blocks) == rows
+PY
+    done
+    run autograph html loop -f json
+    [ "$status" -eq 2 ]
+}
+
 @test "html: one page that asks for nothing else" {
     autograph html heat -o page.html
     no grep -Eiq '(src|href)=|@import|url\(|<script' page.html

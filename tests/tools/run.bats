@@ -65,6 +65,16 @@ load common.bash
     [ "$status" -eq 143 ]
 }
 
+@test "--observe: as a table for programs" {
+    autograph --observe -f json -o "$BATS_TEST_TMPDIR/told.json" "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
+    holds "d['replay'][0]['Count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
+    run autograph --observe -f xml sh -c true
+    [ "$status" -eq 2 ]
+    run autograph --observe -o /nowhere/x "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"cannot write /nowhere/x"* ]]
+}
+
 @test "top: live figures of a running program" {
     LD_PRELOAD="$PRELOAD" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
     sleep 0.5

@@ -10,7 +10,7 @@ _autograph() {
         for ((i = 1; i < COMP_CWORD; i++)); do
             case ${COMP_WORDS[i]} in
             run) [[ $i -eq 1 ]] || break ;;
-            -t | -e) ((i++)) ;;
+            -t | -e | -f | -o) ((i++)) ;;
             -*) ;;
             *) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
             esac
@@ -27,9 +27,9 @@ _autograph() {
         ;;
     esac
     case $verb in
-    run) options="--observe --trace --quiet --set --library" ;;
+    run) options="--observe --trace --quiet --set --format --output --library" ;;
     report) options="--top --format --output" ;;
-    graphs) options="--graph --top --output" ;;
+    graphs) options="--graph --top --format --output" ;;
     diff) options="--top --fail --format --output" ;;
     replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --output" ;;
     top) options="--interval --count --format" ;;
