@@ -80,8 +80,11 @@ static void unstage(struct ag_stream *s)
 
 void ag_stream_end_segment(struct ag_stream *s)
 {
-    if (atomic_load_explicit(&s->nap, memory_order_relaxed))
-        return; /* the policy is not looking, and nothing was recorded since it stopped */
+    if (ag_nap_is_active(&s->nap)) {
+        if (atomic_load_explicit(&s->nap.left, memory_order_relaxed))
+            return; /* the policy is not looking, and nothing was recorded since it stopped */
+        ag_stream_wakes(s);
+    }
     uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
     if (n)
         ag_flush(s, n);

@@ -26,7 +26,7 @@ static void forget_sequences(struct ag_stream *s)
     ag_lock(&s->lock);
     if (!s->dead) {
         ag_stream_end_segment(s);
-        atomic_store(&s->nap, 0);
+        ag_stream_wakes(s);
         ag_policy_forget(&s->policy);
         memset(&s->shapes, 0, sizeof(s->shapes));
     }

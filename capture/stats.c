@@ -19,7 +19,7 @@ static const char *const texts[AG_NUM_COUNTS] = {
 void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = &s->policy.counts;
-    uint64_t napping = atomic_load(&s->nap);
+    uint64_t napping = atomic_load(&s->nap.left);
     t->ops += c->ops + c->dormant - napping;
     t->dormant += c->dormant - napping;
     t->replayed += s->replayed_ops;

@@ -5,17 +5,19 @@
 #include <stdlib.h>
 
 __thread char ag_thread_mark __attribute__((tls_model("initial-exec")));
+__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 
 static struct ag_lock lock;
 static struct ag_stream *streams; /* newest first */
 static struct ag_stream *buckets[256];
 static struct ag_context *contexts;
+static _Atomic uint32_t num_contexts;
 static size_t num_streams;
 static uint64_t last_serial;
-static _Atomic uint64_t generation = 1; /* changes when a stream goes: caches are void */
+_Atomic uint64_t ag_stream_generation = 1;
 
-/* The streams that this thread used last, at one of two places each. All void when `generation` has
- * changed. */
+/* The streams that this thread used last, at one of two places each. All void when
+ * ag_stream_generation has changed. */
 enum { CACHED = 16 };
 static __thread struct {
     uint64_t generation;
@@ -76,6 +78,8 @@ static struct ag_context *context_get(CUcontext handle)
     c->handle = handle;
     c->next = contexts;
     contexts = c;
+    atomic_fetch_add(&num_contexts, 1);
+    atomic_fetch_add(&ag_stream_generation, 1); /* whose legacy stream NULL is, is not clear now */
     return c;
 }
 
@@ -102,6 +106,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.max_chunk = ag_options.max_chunk;
     config.fixed_chunk = ag_options.chunk;
     config.gate = ag_options.gate;
+    config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
     if (ag_policy_open(&s->policy, &config, &ag_stream_policy_hooks)) {
         free(s);
         return NULL;
@@ -126,8 +131,10 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         s->chained = *bucket(s->key);
         *bucket(s->key) = s;
         num_streams++;
-        if (legacy)
+        if (legacy) {
             context->legacy = s;
+            atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
+        }
     }
     ag_unlock(&lock);
     if (!context) {
@@ -147,7 +154,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
 static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
 {
     uintptr_t key = key_of(handle, ctx);
-    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
     ag_lock(&lock);
     struct ag_stream *s = look_up(key);
     ag_unlock(&lock);
@@ -179,7 +186,7 @@ static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
     }
     uintptr_t key = key_of(handle, ctx);
     uint32_t place = hash(key) % CACHED;
-    uint64_t now = atomic_load_explicit(&generation, memory_order_acquire);
+    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
     if (__builtin_expect(cache.generation == now, 1)) {
         if (__builtin_expect(cache.entries[place].key == key, 1))
             return cache.entries[place].stream;
@@ -225,10 +232,56 @@ void ag_stream_forget(struct ag_stream *s)
         at = &(*at)->chained;
     *at = s->chained;
     num_streams--;
-    atomic_fetch_add_explicit(&generation, 1, memory_order_release);
+    atomic_fetch_add(&ag_stream_generation, 1);
     ag_unlock(&lock);
     release(s);
 }
+
+/* ---- naps ------------------------------------------------------------------------------- */
+
+void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
+{
+    atomic_store_explicit(&s->nap.left, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->nap.active, 1, memory_order_release);
+    if (s->open) { /* what is passed unseen has nothing to flush */
+        s->open = false;
+        atomic_fetch_sub(&ag_open_streams, 1);
+    }
+}
+
+void ag_stream_wakes(struct ag_stream *s)
+{
+    if (!ag_nap_is_active(&s->nap))
+        return;
+    s->policy.counts.dormant -= atomic_exchange(&s->nap.left, 0); /* was not slept */
+    atomic_store(&s->nap.active, 0);
+}
+
+/* What tells that something is held back which goes before an op of this stream, as
+ * ag_flush_for_order() does it; NULL where one look at a counter does not tell. Read the generation
+ * before. */
+static const _Atomic uint32_t *held_before(struct ag_stream *s)
+{
+    static const _Atomic uint32_t nothing;
+    if (s->legacy) /* with one context known, nothing is held back in any other that is current */
+        return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;
+    struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;
+    return legacy ? &legacy->deferring : &nothing;
+}
+
+void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
+{
+    uint64_t now = atomic_load(&ag_stream_generation);
+    const _Atomic uint32_t *held = held_before(s);
+    if (!held || ag_trace_on()) /* a dump names every launch */
+        return;
+    if (ag_naps.generation != now)
+        memset(ag_naps.slots, 0xff, sizeof(ag_naps.slots)); /* no stream is called that */
+    ag_naps.generation = now;
+    ag_naps.slots[ag_nap_slot_of(handle)] = (struct ag_nap_slot){handle, &s->nap, held};
+}
+
+/* ---- all streams ------------------------------------------------------------------------ */
 
 struct ag_stream **ag_streams_snapshot(size_t *n)
 {

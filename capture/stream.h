@@ -16,6 +16,7 @@
 #define AG_STREAM_H
 
 #include "capture/lock.h"
+#include "capture/nap.h"
 #include "capture/shape.h"
 
 struct ag_context {
@@ -49,8 +50,8 @@ struct ag_stream {
 
     _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
     _Atomic uint32_t references;
-    _Atomic bool collective;    /* a collective may be in flight here */
-    _Atomic uint32_t nap;       /* ops to pass without taking the lock */
+    _Atomic bool collective; /* a collective may be in flight here */
+    struct ag_nap nap;
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
     _Atomic uint32_t call_ns;   /* what an eager call takes on the host, smoothed */
@@ -94,6 +95,13 @@ struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
 struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
 /* Whether the handle names the calling thread's own default stream. */
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
+
+/* The stream sleeps, as its policy wishes: `ops` launches pass unseen. And it is awake again. Under
+ * its lock, with nothing deferred. */
+void ag_stream_sleeps(struct ag_stream *stream, uint32_t ops);
+void ag_stream_wakes(struct ag_stream *stream);
+/* Lets this thread's next launches on a sleeping stream pass by ag_nap_passes(), if they may. */
+void ag_stream_remember_nap(struct ag_stream *stream, CUstream handle);
 
 /* All streams, each with a reference; valid until the calling thread's next snapshot. */
 struct ag_stream **ag_streams_snapshot(size_t *n);

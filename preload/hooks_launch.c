@@ -1,49 +1,123 @@
 /* hooks_launch.c - kernel launches. */
+#include "capture/nap.h"
 #include "preload/hook.h"
 #include "preload/process.h"
 
-static CUresult launch_kernel(enum ag_sym sym, bool ptsz, CUfunction f, const unsigned int *grid,
-                              const unsigned int *block, unsigned int shared_bytes, CUstream stream,
-                              void **params, void **extra)
-{
-    /* Every member is named: clearing the others would take a third of the hook's time. */
-    struct ag_launch launch = {
-        .sym = sym,
-        .ptsz = ptsz,
-        .func = f,
-        .grid = {grid[0], grid[1], grid[2]},
-        .block = {block[0], block[1], block[2]},
-        .shared_bytes = shared_bytes,
-        .stream = stream,
-        .params = params,
-        .extra = extra,
-        .attrs = NULL,
-        .num_attrs = 0,
-    };
-    ag_process_op();
-    return ag_capture_launch(&launch);
-}
-
-#define AG_LAUNCH_HOOK(name, is_ptsz)                                                              \
-    AG_HOOK name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,                       \
-                 unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,            \
-                 unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,            \
-                 void **kernelParams, void **extra)                                                \
+/* The rest of a hook, once its stream is known not to sleep. */
+#define AG_CAPTURE_LAUNCH(name, is_ptsz)                                                           \
+    CUresult ag_capture_##name(                                                                    \
+        CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);         \
+    CUresult ag_capture_##name(                                                                    \
+        CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)          \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
                            sharedMemBytes, hStream, kernelParams, extra);                          \
-        return launch_kernel(AG_SYM_##name, is_ptsz, f,                                            \
-                             (unsigned int[]){gridDimX, gridDimY, gridDimZ},                       \
-                             (unsigned int[]){blockDimX, blockDimY, blockDimZ}, sharedMemBytes,    \
-                             hStream, kernelParams, extra);                                        \
+        /* Every member is named: clearing the others would take a third of the time. */           \
+        struct ag_launch launch = {                                                                \
+            .sym = AG_SYM_##name,                                                                  \
+            .ptsz = is_ptsz,                                                                       \
+            .func = f,                                                                             \
+            .grid = {gridDimX, gridDimY, gridDimZ},                                                \
+            .block = {blockDimX, blockDimY, blockDimZ},                                            \
+            .shared_bytes = sharedMemBytes,                                                        \
+            .stream = hStream,                                                                     \
+            .params = kernelParams,                                                                \
+            .extra = extra,                                                                        \
+            .attrs = NULL,                                                                         \
+            .num_attrs = 0,                                                                        \
+        };                                                                                         \
+        ag_process_op();                                                                           \
+        return ag_capture_launch(&launch);                                                         \
     }
 
-AG_LAUNCH_HOOK(cuLaunchKernel, false)
-AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, true)
+AG_CAPTURE_LAUNCH(cuLaunchKernel, false)
+AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, true)
 
-static CUresult launch_config(enum ag_sym sym, bool ptsz, const CUlaunchConfig *config,
-                              CUfunction f, void **params, void **extra)
+/*
+ * The hook: ag_nap_passes(), then a jump to the driver or to the rest, all arguments where they
+ * are. On x86-64 it is written out, as five arguments lie on the stack, which compilers load and
+ * store again around the jump: 4 ns of every launch. That a stream sleeps tells that the library
+ * knows the driver.
+ */
+#define AG_LAUNCH_PARAMETERS                                                                       \
+    CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,             \
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra
+
+#if defined(__x86_64__)
+_Static_assert(sizeof(struct ag_nap_slot) == 24, "three times eight, as below");
+#define AG_LAUNCH_HOOK(name, refuse_null)                                                          \
+    AG_HOOK __attribute__((naked)) name(AG_LAUNCH_PARAMETERS)                                      \
+    {                                                                                              \
+        __asm__(                                                                                   \
+            "endbr64\n\t"                                                                          \
+            "movq    24(%%rsp), %%r10\n\t" /* the stream */                                        \
+            refuse_null "movq    ag_naps@gottpoff(%%rip), %%r11\n\t"                               \
+            "movabsq %[multiplier], %%rax\n\t"                                                     \
+            "imulq   %%r10, %%rax\n\t"                                                             \
+            "shrq    $62, %%rax\n\t"                                                               \
+            "leaq    (%%rax, %%rax, 2), %%rax\n\t"                                                 \
+            "leaq    %c[slots](%%r11, %%rax, 8), %%rax\n\t"                                        \
+            "cmpq    %%r10, %%fs:%c[stream](%%rax)\n\t"                                            \
+            "jne     1f\n\t"                                                                       \
+            "movq    %%fs:%c[generation](%%r11), %%r11\n\t"                                        \
+            "cmpq    %%r11, ag_stream_generation(%%rip)\n\t"                                       \
+            "jne     1f\n\t"                                                                       \
+            "movq    %%fs:%c[held](%%rax), %%r11\n\t"                                              \
+            "movq    %%fs:%c[nap](%%rax), %%rax\n\t"                                               \
+            "cmpl    $0, %c[active](%%rax)\n\t"                                                    \
+            "je      1f\n\t"                                                                       \
+            "cmpl    $0, (%%r11)\n\t"                                                              \
+            "jne     1f\n\t"                                                                       \
+            "movl    %c[left](%%rax), %%r11d\n\t"                                                  \
+            "subl    $1, %%r11d\n\t"                                                               \
+            "jc      1f\n\t"                                                                       \
+            "movl    %%r11d, %c[left](%%rax)\n\t"                                                  \
+            "jmp     *ag_real + %c[real](%%rip)\n"                                                 \
+            "1:\tjmp  ag_capture_" #name                                                           \
+            :                                                                                      \
+            : [multiplier] "i"(AG_NAP_MULTIPLIER), [slots] "i"(offsetof(struct ag_naps, slots)),   \
+              [stream] "i"(offsetof(struct ag_nap_slot, stream)),                                  \
+              [generation] "i"(offsetof(struct ag_naps, generation)),                              \
+              [held] "i"(offsetof(struct ag_nap_slot, held)),                                      \
+              [nap] "i"(offsetof(struct ag_nap_slot, nap)),                                        \
+              [active] "i"(offsetof(struct ag_nap, active)),                                       \
+              [left] "i"(offsetof(struct ag_nap, left)),                                           \
+              [real] "i"(AG_SYM_##name * sizeof(void *)));                                         \
+    }
+#define AG_NULL_IS_LEGACY     ""
+#define AG_NULL_IS_PER_THREAD "testq   %%r10, %%r10\n\tje      1f\n\t"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#else
+#define AG_LAUNCH_HOOK(name, null_passes)                                                          \
+    AG_HOOK name(AG_LAUNCH_PARAMETERS)                                                             \
+    {                                                                                              \
+        if (!((hStream || null_passes) && ag_nap_passes(hStream)))                                 \
+            return ag_capture_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,        \
+                                     blockDimZ, sharedMemBytes, hStream, kernelParams, extra);     \
+        return AG_REAL(name)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
+                             sharedMemBytes, hStream, kernelParams, extra);                        \
+    }
+#define AG_NULL_IS_LEGACY     true
+#define AG_NULL_IS_PER_THREAD false
+#endif
+
+AG_LAUNCH_HOOK(cuLaunchKernel, AG_NULL_IS_LEGACY)
+AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, AG_NULL_IS_PER_THREAD)
+
+#if defined(__x86_64__)
+#pragma GCC diagnostic pop
+#endif
+
+static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool ptsz,
+                                                        const CUlaunchConfig *config, CUfunction f,
+                                                        void **params, void **extra)
 {
     struct ag_launch launch = {
         .sym = sym,
@@ -66,7 +140,8 @@ static CUresult launch_config(enum ag_sym sym, bool ptsz, const CUlaunchConfig *
 #define AG_LAUNCH_EX_HOOK(name, is_ptsz)                                                           \
     AG_HOOK name(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)    \
     {                                                                                              \
-        if (!ag_hooked() || !config || (config->numAttrs && !config->attrs))                       \
+        if (!ag_hooked() || !config || (config->numAttrs && !config->attrs) ||                     \
+            ((config->hStream || !is_ptsz) && ag_nap_passes(config->hStream)))                     \
             return AG_CALL(name, config, f, kernelParams, extra);                                  \
         return launch_config(AG_SYM_##name, is_ptsz, config, f, kernelParams, extra);              \
     }

@@ -3,10 +3,13 @@
  * only hooks. What it costs is the cost of hooking; the rest is that of thinking.
  */
 #include "capture/capture.h"
+#include "capture/nap.h"
 #include "capture/op.h"
 #include "capture/options.h"
 
 _Atomic uint32_t ag_open_streams;
+_Atomic uint64_t ag_stream_generation = 1;
+__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 
 void ag_capture_start(bool observe_only, const char *why)
 {

@@ -14,9 +14,12 @@
 
 #include "capture/capture.h"
 #include "capture/log.h"
+#include "capture/nap.h"
 #include "capture/options.h"
 
 _Atomic uint32_t ag_open_streams;
+_Atomic uint64_t ag_stream_generation = 1;
+__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 static bool in_child;
 
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
