@@ -1,0 +1,61 @@
+"""Curves of a long run: whether they are flat, and how they look."""
+
+import statistics
+from html import escape
+
+WIDTH, HEIGHT, LEFT, TOP = 720, 150, 70, 24
+STYLE = ("text{font:12px sans-serif;fill:#333}.frame{fill:none;stroke:#999}.grid{stroke:#e4e4e4}"
+         ".line{fill:none;stroke:#1f77b4;stroke-width:1.5}.third{stroke:#d62728;stroke-width:2}")
+LEAST_SAMPLES = 9
+
+
+def thirds(samples):
+    """Medians of the middle and the last third of [(seconds, value)]; None where there are too few."""
+    if len(samples) < LEAST_SAMPLES:
+        return None
+    n = len(samples)
+    return (statistics.median(v for _, v in samples[n // 3:2 * n // 3]),
+            statistics.median(v for _, v in samples[2 * n // 3:]))
+
+
+def is_flat(samples):
+    """Whether the last third lies within 2 % and 2 MiB of the middle third; None: too short to say."""
+    found = thirds(samples)
+    return None if found is None else abs(found[1] - found[0]) <= 0.02 * found[0] + 2.0
+
+
+def panel(title, samples, top):
+    """One curve; values are in MiB."""
+    end = max(t for t, _ in samples) or 1.0
+    high = max(max(v for _, v in samples) * 1.1, 1.0)
+
+    def x(seconds):
+        return LEFT + seconds / end * WIDTH
+
+    def y(value):
+        return top + HEIGHT - value / high * HEIGHT
+
+    lines = [f'<text x="{LEFT}" y="{top - 7}">{escape(title)}</text>',
+             f'<rect class="frame" x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}"/>']
+    for part in (0.0, 0.5, 1.0):
+        lines.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(high * part):.1f}" y2="{y(high * part):.1f}"/>')
+        lines.append(f'<text x="{LEFT - 6}" y="{y(high * part) + 4:.1f}" text-anchor="end">{high * part:.0f}</text>')
+        lines.append(f'<text x="{x(end * part):.1f}" y="{top + HEIGHT + 15}" text-anchor="middle">{end * part:.0f} s</text>')
+    points = " ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in samples)
+    lines.append(f'<polyline class="line" points="{points}"/>')
+    found = thirds(samples)
+    for i, value in enumerate(found or ()):
+        lines.append(f'<line class="third" x1="{x(end * (1 + i) / 3):.1f}" x2="{x(end * (2 + i) / 3):.1f}" '
+                     f'y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
+    return lines
+
+
+def svg(title, curves):
+    """curves: {name: [(seconds, MiB)]}; the red lines are the medians that are compared."""
+    step, drawn = HEIGHT + TOP + 30, {name: samples for name, samples in curves.items() if samples}
+    height = 30 + step * len(drawn)
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}">',
+             f"<style>{STYLE}</style>", f'<text x="{LEFT}" y="18" font-weight="bold">{escape(title)}</text>']
+    for i, (name, samples) in enumerate(drawn.items()):
+        lines += panel(f"{name}, MiB", samples, 30 + TOP + i * step)
+    return "\n".join([*lines, "</svg>", ""])

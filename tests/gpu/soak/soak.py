@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Programs that run long under the library: the results of every phase, and the curves of memory.
+
+First each program goes twice through its phases eagerly: these digests are the judge. Then it runs under the library
+for its share of the time; once a second its resident memory, the memory in use on the GPU and that of the library's
+graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
+tests/gpu/run --soak builds what is needed and starts this.
+"""
+
+import argparse
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import curves
+from live import LivePage
+
+HERE = Path(__file__).resolve().parent
+COLUMNS = ("seconds", "phases", "rss_mib", "gpu_mib", "graphs_mib", "graphs_built", "sequences", "streams", "ops",
+           "replayed")
+CURVES = {"resident memory": "rss_mib", "GPU memory in use": "gpu_mib", "graphs of the library": "graphs_mib"}
+MIB = 1048576.0
+
+
+class Program:
+    """One process, followed while it runs."""
+
+    def __init__(self, command, env, patience):
+        self.start = time.monotonic()
+        self.heard = self.start
+        self.patience = patience
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, errors="replace")
+        self.phases, self.gpu_mib, self.ended = [], None, False
+        self.samples, self.errors = [], []
+        self.page = LivePage(self.process.pid)
+        self.readers = [threading.Thread(target=self.listen), threading.Thread(target=self.listen_to_errors)]
+        for reader in self.readers:
+            reader.start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.heard = time.monotonic()
+            words = line.split()
+            if words[:1] == ["PHASE"]:
+                self.phases.append((int(words[1]), words[2], " ".join(words[3:])))
+            elif words[:1] == ["GPU"]:
+                self.gpu_mib = int(words[1]) / MIB
+            elif words[:1] == ["END"]:
+                self.ended = True
+
+    def listen_to_errors(self):
+        for line in self.process.stderr:
+            self.errors.append(line)
+            del self.errors[:-200]
+
+    def resident(self):
+        try:
+            text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        except OSError:
+            return None
+        found = re.search(r"VmRSS:\s+(\d+) kB", text)
+        return int(found[1]) / 1024.0 if found else None
+
+    def sample(self):
+        rss, page = self.resident(), self.page.read()
+        if rss is None or self.ended:
+            return
+        replayed = page.get("replayed", 0) + page.get("covered", 0)
+        self.samples.append((round(time.monotonic() - self.start, 1), len(self.phases), round(rss, 2), self.gpu_mib,
+                             round(page["memory"] / MIB, 3) if page else None, page.get("graphs_built"),
+                             page.get("sequences"), page.get("streams"), page.get("ops"), replayed))
+
+    def follow(self):
+        """Until it ends. Returns None, or what went wrong."""
+        while self.process.poll() is None:
+            time.sleep(max(0.05, 1.0 - (time.monotonic() - self.start) % 1.0))
+            self.sample()
+            if time.monotonic() - self.heard > self.patience:
+                self.process.kill()
+                self.process.wait()
+                self.finish()
+                return f"hang: nothing heard for {self.patience:.0f} s after {len(self.phases)} phases"
+        self.finish()
+        if self.process.returncode or not self.ended:
+            return f"exit status {self.process.returncode}: {''.join(self.errors)[-1500:]}"
+        return None
+
+    def finish(self):
+        for reader in self.readers:
+            reader.join()
+
+    def curve(self, column):
+        at = COLUMNS.index(column)
+        return [(s[0], s[at]) for s in self.samples if s[at] is not None]
+
+    def share(self):
+        found = re.search(r"replayed \d+ of \d+ ops \(([0-9.]+)%\)", "".join(self.errors))
+        return found[1] + "%" if found else "-"
+
+    def csv(self):
+        rows = [",".join("" if v is None else str(v) for v in s) for s in self.samples]
+        return "\n".join([",".join(COLUMNS), *rows, ""])
+
+
+class Soak:
+    def __init__(self, args):
+        self.args = args
+        self.plain = {name: value for name, value in os.environ.items()
+                      if name != "LD_PRELOAD" and not name.startswith("AUTOGRAPH")}
+        if args.simulated:
+            self.plain["LD_LIBRARY_PATH"] = str(args.build / "tests" / "simdriver")
+            self.plain["SIMCUDA_HANDLES"] = "reuse"  # else it remembers every graph there ever was
+        more = dict(item.split("=", 1) for item in args.env)
+        self.preload = {**self.plain, **more, "LD_PRELOAD": str(args.library), "AUTOGRAPH_STATS": "1"}
+        if args.eager:
+            self.preload = self.plain
+
+    def programs(self):
+        """{name: command} of what can run here."""
+        found = {"driver": [str(self.args.build / "gpu" / "soak_driver")]}
+        if self.args.simulated:
+            found["driver"] += ["--steps", "2000"]
+        elif importlib.util.find_spec("torch"):
+            found["pytorch"] = [sys.executable, str(HERE / "soak_torch.py")]
+        else:
+            print("PyTorch is not installed: the driver program alone")
+        if self.args.only:
+            found = {name: command for name, command in found.items() if name == self.args.only}
+        return found
+
+    def reference(self, command):
+        """The digests of an eager run by phase, or what went wrong."""
+        program = Program([*command, "--cycles", "2"], self.plain, self.args.patience)
+        failure = program.follow()
+        if failure:
+            return None, f"the eager run fails, {failure}"
+        digests = {}
+        for phase, digest, name in program.phases:
+            if digests.setdefault(phase, digest) != digest:
+                print(f"phase '{name}' is not the same in two eager cycles: it is not compared")
+                digests[phase] = None
+        return digests, None
+
+    def run_one(self, name, command, seconds):
+        """One row of the table."""
+        print(f"{name}: two eager cycles", flush=True)
+        digests, failure = self.reference(command)
+        if failure:
+            return [name, "-", "-", "-", "-", "-", "-", "-", f"FAIL: {failure}"]
+        print(f"{name}: {seconds:.0f} s {'without' if self.args.eager else 'under'} the library", flush=True)
+        program = Program([*command, "--seconds", str(max(1, int(seconds)))], self.preload, self.args.patience)
+        failure = program.follow()
+        differing = [(i, phase) for i, phase in enumerate(program.phases)
+                     if digests.get(phase[0]) not in (None, phase[1])]
+        for i, phase in differing[:5]:
+            print(f"{name}: phase {i} ('{phase[2]}') differs: eager {digests[phase[0]]}, library {phase[1]}")
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        found = {title: program.curve(column) for title, column in CURVES.items()}
+        (self.args.out / f"{name}.csv").write_text(program.csv(), encoding="utf-8")
+        (self.args.out / f"{name}.svg").write_text(curves.svg(f"{name}, {len(program.phases)} phases", found),
+                                                   encoding="utf-8")
+        (self.args.out / f"{name}.log").write_text("".join(program.errors), encoding="utf-8")
+        verdicts = {title: curves.is_flat(samples) for title, samples in found.items()}
+        growing = [title for title, flat in verdicts.items() if flat is False]
+        verdict = "flat"
+        if failure:
+            verdict = f"FAIL: {failure}"
+        elif differing:
+            verdict = f"FAIL: {len(differing)} phases differ"
+        elif growing:
+            verdict = "FAIL: not flat: " + ", ".join(growing)
+        elif verdicts["resident memory"] is None:
+            verdict = "too short to say"
+        elif not program.phases:
+            verdict = "FAIL: no phase was done"
+        return [name, f"{program.samples[-1][0] if program.samples else 0:.0f}", str(len(program.phases)),
+                str(len(differing)), program.share(), *(self.medians(samples) for samples in found.values()), verdict]
+
+    @staticmethod
+    def medians(samples):
+        found = curves.thirds(samples)
+        return f"{found[0]:.1f} -> {found[1]:.1f}" if found else "-"
+
+    def run(self):
+        programs = self.programs()
+        if not programs:
+            print("nothing to run")
+            return 1
+        rows = [["program", "seconds", "phases", "differ", "replayed", "RSS MiB", "GPU MiB", "graphs MiB", "verdict"]]
+        for name, command in programs.items():
+            rows.append(self.run_one(name, command, self.args.seconds / len(programs)))
+        widths = [max(len(row[i].splitlines()[0]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
+        lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
+        text = "\n".join([*lines, "Medians of the middle and of the last third of the time. Curves: "
+                          f"{self.args.out}/*.csv, *.svg"])
+        print(text)
+        self.args.out.mkdir(parents=True, exist_ok=True)
+        (self.args.out / "soak.txt").write_text(text + "\n", encoding="utf-8")
+        return 0 if all(row[-1] in ("flat", "too short to say") for row in rows[1:]) else 1
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(prog="tests/gpu/soak/run", description=__doc__.split("\n\n")[0])
+    p.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
+    p.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
+    p.add_argument("--seconds", type=float, default=120.0, help="for all programs together (120)")
+    p.add_argument("--only", choices=("driver", "pytorch"), help="one program")
+    p.add_argument("--env", metavar="N=V", action="append", default=[], help="added to runs with the library")
+    p.add_argument("--eager", action="store_true", help="the long run without the library too, to compare curves")
+    p.add_argument("--patience", type=float, default=90.0, help="seconds of silence that are a hang (90)")
+    p.add_argument("--out", type=Path, help="folder for the curves (BUILD/soak)")
+    p.add_argument("--simulated", action="store_true", help="the driver program on the simulated driver")
+    args = p.parse_args()
+    args.out = args.out or args.build / "soak"
+    return args
+
+
+if __name__ == "__main__":
+    sys.exit(Soak(parse_arguments()).run())
