@@ -10,9 +10,11 @@ import argparse
 import fnmatch
 import importlib.util
 import lzma
+import re
 import sys
 import tarfile
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,27 @@ HERE = Path(__file__).resolve().parent
 MODES = {"observe": "observe", "replay": "1"}
 MOST_PACKED = 16 << 20
 TOGETHER = 4    # programs whose processes load at the same time
+
+
+def without_names(dump, folder):
+    """The dump without the name of the machine, and without the path to `folder` in any text."""
+    size = int.from_bytes(dump[12:16], "little")
+    parts, at = [dump[:size]], size
+    while dump[at:at + 4] == b"AGck":
+        kind, length = dump[at + 4:at + 8], int.from_bytes(dump[at + 8:at + 12], "little")
+        text = dump[at + 16:at + 16 + length]
+        if kind == b"PROC":
+            text = re.sub(rb"(^|\0)host=[^\0]*", rb"\1host=gpu", text)
+            text = re.sub(rb"(^|\0)AUTOGRAPH_TRACE=[^\0]*/", rb"\1AUTOGRAPH_TRACE=", text)
+            text = text.replace(folder + b"/", b"")
+        elif kind == b"STRG":
+            words = text[8:].replace(folder + b"/", b"")
+            text = text[:4] + len(words).to_bytes(4, "little") + words
+        head = kind + len(text).to_bytes(4, "little")
+        parts += [b"AGck", head, zlib.crc32(head + text).to_bytes(4, "little"), text,
+                  bytes(-len(text) % 8)]
+        at += 16 + length + -length % 8
+    return b"".join(parts)
 
 
 @dataclass
@@ -111,6 +134,8 @@ class Dumps:
             if failure or not path.exists():
                 path.unlink(missing_ok=True)
                 failure = failure or "no dump was written"
+            else:
+                path.write_bytes(without_names(path.read_bytes(), str(page.TOP).encode()))
             self.say(f"{program.name}.{mode}: " + (failure or f"{path.stat().st_size / 1024:.0f} KiB"))
 
     def say(self, line):

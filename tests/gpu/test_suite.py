@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,6 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
 
 import checks
+import dumps
 import kernels
 import matrix
 import page
@@ -252,6 +254,26 @@ class RealPrograms(unittest.TestCase):
                 "autograph: replayed 0 of 20 ops (0.0%) in 0\nautograph:   graph launches failed: 1\n")
         self.assertEqual(real.counted(said), {"ops": 60, "replayed": 0.5, "errors": 3})
         self.assertEqual(real.counted(""), {"ops": None, "replayed": None, "errors": None})
+
+
+class Dumps(unittest.TestCase):
+    @staticmethod
+    def chunk(kind, text):
+        head = kind + len(text).to_bytes(4, "little")
+        return b"AGck" + head + zlib.crc32(head + text).to_bytes(4, "little") + text + bytes(-len(text) % 8)
+
+    def test_names_go_and_the_rest_stays(self):
+        def dump(host, top, trace):
+            program = top + b"build/x"
+            name = (1).to_bytes(4, "little") + len(program).to_bytes(4, "little") + program
+            return (b"\x89AGDUMP\n" + (1).to_bytes(4, "little") + (48).to_bytes(4, "little") + bytes(32)
+                    + self.chunk(b"PROC", b"pid=3\0host=" + host + b"\0program=" + program
+                                 + b"\0AUTOGRAPH_TRACE=" + trace + b"\0")
+                    + self.chunk(b"EVTS", b"/home/me/tree/") + self.chunk(b"STRG", name)
+                    + self.chunk(b"END ", b"exit"))
+        self.assertEqual(dumps.without_names(dump(b"castle", b"/home/me/tree/", b"/home/me/raw/x.dump"),
+                                             b"/home/me/tree"),
+                         dump(b"gpu", b"", b"x.dump"))
 
 
 class Picture(unittest.TestCase):

@@ -2,13 +2,14 @@
 iteration is one new token; shapes grow with each. By hand (--graph) it is another program: a cache of
 fixed size and a loop around one captured step, which has to find the tokens that generate() finds."""
 
+import inspect
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import pace
 
@@ -39,8 +40,11 @@ class ByHand:
 
     @torch.no_grad()
     def __init__(self, most):
-        from transformers import StaticCache
-        self.cache = StaticCache(config=config, max_cache_len=prompt.shape[1] + most)
+        # Older releases want to be told what newer ones find out by themselves.
+        told = {"max_batch_size": 1, "device": torch.device("cuda"), "dtype": torch.float32}
+        asked = inspect.signature(StaticCache.__init__).parameters
+        self.cache = StaticCache(config=config, max_cache_len=prompt.shape[1] + most,
+                                 **{name: value for name, value in told.items() if name in asked})
         self.token = torch.zeros(1, 1, dtype=torch.long, device="cuda")
         self.place = torch.zeros(1, dtype=torch.long, device="cuda")
         self.graph = None
