@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_ROWS = 40, MOST_PICTURES = 8, MOST_BOXES = 400 };
+enum { MOST_ROWS = 30, MOST_PICTURES = 8, MOST_BOXES = 400, MOST_GRAPHS = 12, MOST_KEYS = 24 };
 
 static const char style[] =
     ":root{color-scheme:light "
@@ -25,8 +25,8 @@ static const char style[] =
     "0}h2{font-size:"
     "1.15rem;margin:2rem 0 .5rem}p{margin:.4rem "
     "0}.soft{color:var(--soft)}.cards{display:grid;gap:.75rem;"
-    "grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));margin:1rem "
-    "0}.card{background:var(--panel);"
+    "grid-template-columns:repeat(4,1fr);margin:1rem "
+    "0}@media(max-width:40rem){.cards{grid-template-columns:1fr 1fr}}.card{background:var(--panel);"
     "border:1px solid var(--line);border-radius:.5rem;padding:.6rem .8rem}.card "
     "b{display:block;font-size:"
     "1.4rem}.scroll{overflow-x:auto;border:1px solid "
@@ -35,10 +35,17 @@ static const char style[] =
     ".6rem;text-align:right;border-bottom:1px "
     "solid "
     "var(--line);white-space:nowrap}th.l,td.l{text-align:left}td.wrap{white-space:normal;min-width:"
-    "14rem;overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}tr:last-child "
+    "16rem;overflow-wrap:anywhere}th{color:var(--soft);font-weight:600}tr:last-child "
     "td{border-bottom:0}"
     "svg{display:block;width:100%;height:auto}ul{padding-left:1.2rem}code{overflow-wrap:anywhere}"
-    ".box{stroke:var(--bg);stroke-width:1}.upd{stroke:var(--bad);stroke-width:2}";
+    ".ends{display:flex;justify-content:space-between}figure{margin:1rem 0 "
+    "1.5rem}figcaption{margin-bottom:.3rem;overflow-wrap:anywhere}.cut{display:grid;"
+    "grid-template-columns:max-content 1fr;gap:2px .6rem;align-items:center}.cut "
+    "span{text-align:right;font-size:.8rem;color:var(--soft)}.cut "
+    "svg{height:1.1rem}.box{stroke:var(--bg);stroke-width:1;vector-effect:non-scaling-stroke}"
+    ".upd{stroke:var(--bad);stroke-width:2;vector-effect:non-scaling-stroke}.key{display:flex;"
+    "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem}.key "
+    "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
 static void text(FILE *out, const char *t)
 {
@@ -64,6 +71,26 @@ static void text(FILE *out, const char *t)
 static double share(uint64_t part, uint64_t whole)
 {
     return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* With commas between thousands. */
+static const char *grouped(uint64_t n)
+{
+    static char texts[4][32];
+    static unsigned int turn;
+    char *at = texts[turn++ % 4] + 31;
+    *at = 0;
+    for (int digits = 0; n || !digits; n /= 10, digits++) {
+        if (digits && digits % 3 == 0)
+            *--at = ',';
+        *--at = (char)('0' + n % 10);
+    }
+    return at;
+}
+
+static void number(FILE *out, uint64_t n)
+{
+    fprintf(out, "<td>%s</td>", grouped(n));
 }
 
 static void card(FILE *out, const char *label, const char *format, ...)
@@ -108,49 +135,63 @@ static void cell(FILE *out, const char *t)
 
 /* ---- parts ------------------------------------------------------------------------------ */
 
-static void head(const struct model *m, FILE *out)
+static const char *file_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static void about(const struct model *m, FILE *out)
 {
     const struct dump *d = m->d;
     char when[64] = "";
     time_t seconds = (time_t)(d->header.wall_ns / 1000000000u);
+    int driver = atoi(dump_process(d, "driver"));
     struct tm tm;
     if (gmtime_r(&seconds, &tm))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
-    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
-          "name=\"viewport\" "
-          "content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
-          "content=\"light "
-          "dark\">\n<title>autograph: ",
-          out);
-    text(out, dump_process(d, "program"));
-    fprintf(out, "</title>\n<style>%s</style></head>\n<body>\n<h1>", style);
-    text(out, dump_process(d, "program"));
-    fputs("</h1>\n<p class=\"soft\"><code>", out);
+    fputs("<p class=\"soft\"><code>", out);
     text(out, dump_process(d, "command"));
     fputs("</code><br>process ", out);
     text(out, dump_process(d, "pid"));
     fputs(" on ", out);
     text(out, dump_process(d, "host"));
-    fprintf(out, ", %s, driver ", when);
-    text(out, dump_process(d, "driver"));
-    fputs(", AUTOGRAPH=", out);
-    text(out, dump_process(d, "AUTOGRAPH"));
+    fprintf(out, ", %s, %.2f s", when, (double)(m->last_ns - m->first_ns) / 1e9);
+    if (driver > 0)
+        fprintf(out, ", driver for CUDA %d.%d", driver / 1000, driver % 1000 / 10);
+    if (strcmp(dump_process(d, "AUTOGRAPH"), "1")) {
+        fputs(", AUTOGRAPH=", out);
+        text(out, dump_process(d, "AUTOGRAPH"));
+    }
     fputs("</p>\n", out);
     if (!d->end || d->cut || d->damaged || d->lost || !strcmp(d->end, "full"))
         fputs("<p><strong>This dump is not complete</strong>: figures are those of the part that "
-              "there "
-              "is.</p>\n",
+              "there is.</p>\n",
               out);
+}
+
+static void head(const struct model *m, FILE *out)
+{
+    const char *program = file_of(dump_process(m->d, "program"));
+    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
+          "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
+          "name=\"color-scheme\" content=\"light dark\">\n<title>autograph: ",
+          out);
+    text(out, program);
+    fprintf(out, "</title>\n<style>%s</style></head>\n<body>\n<h1>", style);
+    text(out, program);
+    fputs("</h1>\n", out);
+    about(m, out);
 }
 
 static void cards(const struct model *m, FILE *out)
 {
     fputs("<div class=\"cards\">\n", out);
     card(out, "of the launches went as graphs", "%.1f %%", model_coverage(m));
-    card(out, "launches", "%llu", (unsigned long long)m->ops);
-    card(out, "graph launches", "%llu", (unsigned long long)m->launches);
+    card(out, "launches", "%s", grouped(m->ops));
+    card(out, "graph launches", "%s", grouped(m->launches));
     card(out, "host time saved", "%.1f ms", m->saved_ns / 1e6);
-    card(out, "graphs built", "%llu", (unsigned long long)m->builds);
+    card(out, "graphs built", "%s", grouped(m->builds));
     card(out, "launches flushed", "%.2f %%", share(m->flushed, m->ops));
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
@@ -166,10 +207,9 @@ static void coverage(const struct model *m, FILE *out)
             most = m->buckets[i].ops;
     fprintf(out,
             "<h2 id=\"coverage\">Coverage over time</h2>\n<p class=\"soft\">Launches in each of %d "
-            "parts "
-            "of %.3f s; green went as graphs.</p>\n<svg viewBox=\"0 0 %d 120\" role=\"img\" "
-            "aria-label=\"Coverage over time\">\n",
-            MODEL_BUCKETS, (double)(m->last_ns - m->first_ns) / 1e9, MODEL_BUCKETS * 10);
+            "equal parts of the time, at most %s; green went as graphs.</p>\n<svg viewBox=\"0 0 %d "
+            "120\" role=\"img\" aria-label=\"Coverage over time\">\n",
+            MODEL_BUCKETS, grouped(most), MODEL_BUCKETS * 10);
     for (int i = 0; i < MODEL_BUCKETS; i++) {
         uint64_t ops = m->buckets[i].ops, carried = m->buckets[i].carried;
         if (carried > ops)
@@ -183,7 +223,8 @@ static void coverage(const struct model *m, FILE *out)
                 i * 10 + 1, 118 - h, h, i * 10 + 1, 118 - g, g, (unsigned long long)carried,
                 (unsigned long long)ops);
     }
-    fputs("</svg>\n", out);
+    fprintf(out, "</svg>\n<p class=\"soft ends\"><span>0 s</span><span>%.3f s</span></p>\n",
+            (double)(m->last_ns - m->first_ns) / 1e9);
 }
 
 static void advice(const struct model *m, FILE *out)
@@ -213,12 +254,13 @@ static void sequences(const struct model *m, FILE *out)
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
         sequence_names(m, s, names, sizeof(names));
-        fprintf(out, "<tr><td>%.2f</td>", s->saved_ns / 1e6);
+        double saved = s->saved_ns / 1e6;
+        fprintf(out, "<tr><td>%.2f</td>", saved > -0.005 && saved < 0 ? 0.0 : saved);
         cell(out, names);
-        fprintf(out,
-                "<td>%llu</td><td>%u</td><td>%u</td><td>%.1f</td><td>%.2f</td><td>%u</td></tr>\n",
-                (unsigned long long)s->carried, s->length, s->num_graphs,
-                (double)s->carried / launches, (double)s->updates / launches, s->stream);
+        number(out, s->carried);
+        fprintf(out, "<td>%u</td><td>%u</td><td>%.1f</td><td>%.2f</td><td>%u</td></tr>\n",
+                s->length, s->num_graphs, (double)s->carried / launches,
+                (double)s->updates / launches, s->stream);
     }
     end_table(out, n, m->num_sequences);
 }
@@ -232,54 +274,100 @@ static int hue(const char *name)
     return (int)(h % 360);
 }
 
-/* Each graph is a row of boxes, one for each launch in it, at its place in the sequence. */
-static void picture(const struct model *m, const struct model_sequence *s, FILE *out)
+/* A graph as a row of boxes, one for each launch in it, at its place in the sequence. */
+static void row(const struct model *m, uint32_t id, uint32_t length, FILE *out)
 {
-    uint32_t length = 1, boxes = 0, rows = 0;
+    const struct dump_graph *g = dump_graph(m->d, id);
+    const struct model_graph *mine = &m->graphs[id];
     char name[1024];
-    for (uint32_t i = 0; i < s->num_graphs; i++) {
-        const struct dump_graph *g = dump_graph(m->d, s->graphs[i]);
-        if (g->d.first < MOST_BOXES && g->d.first + g->d.count > length)
-            length = g->d.first + g->d.count;
-    }
-    if (length > MOST_BOXES)
-        length = MOST_BOXES;
-    for (uint32_t i = 0; i < s->num_graphs; i++)
-        rows += m->graphs[s->graphs[i]].launches > 0;
-    rows = rows < 1 ? 1 : rows > 12 ? 12 : rows;
-    double w = 600.0 / (double)length;
-    sequence_names(m, s, name, 200);
-    fputs("<p class=\"soft\">", out);
-    text(out, name);
     fprintf(out,
-            "</p>\n<svg viewBox=\"0 0 600 %u\" role=\"img\" aria-label=\"Graphs of a sequence\">\n",
-            rows * 20);
-    for (uint32_t i = 0, row = 0; i < s->num_graphs && row < rows; i++) {
-        const struct dump_graph *g = dump_graph(m->d, s->graphs[i]);
-        const struct model_graph *mine = &m->graphs[s->graphs[i]];
-        if (!mine->launches)
-            continue;
-        for (uint32_t k = 0; k < g->d.count && g->d.first < length && boxes < 4 * MOST_BOXES;
-             k++, boxes++) {
-            const struct ag_dump_shape *shape = dump_shape(m->d, g->shapes[k]);
-            uint64_t updates = mine->op_updates ? mine->op_updates[k] : 0;
-            if (g->d.first + k >= length)
-                break;
-            names_of_shape(m->d, shape, name, sizeof(name));
-            fprintf(out,
-                    "<rect class=\"%s\" x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"17\" rx=\"2\" "
-                    "fill=\"hsl(%d 55%% 55%%)\"><title>graph %u, launched %llu times: ",
-                    updates ? "upd" : "box", w * (g->d.first + k), row * 20 + 1, w,
-                    hue(dump_string(m->d, shape->name)), g->d.id,
-                    (unsigned long long)mine->launches);
-            text(out, name);
-            if (updates)
-                fprintf(out, ", updated %llu times", (unsigned long long)updates);
-            fputs("</title></rect>\n", out);
-        }
-        row++;
+            "<span>%s&times;</span><svg viewBox=\"0 0 %u 10\" preserveAspectRatio=\"none\" "
+            "role=\"img\" aria-label=\"graph %u\">\n",
+            grouped(mine->launches), length * 10, id);
+    for (uint32_t k = 0; k < g->d.count && k < length && g->d.first + k < length; k++) {
+        const struct ag_dump_shape *shape = dump_shape(m->d, g->shapes[k]);
+        uint64_t updates = mine->op_updates ? mine->op_updates[k] : 0;
+        names_of_shape(m->d, shape, name, sizeof(name));
+        fprintf(out,
+                "<rect class=\"%s\" x=\"%u\" y=\"0\" width=\"10\" height=\"10\" fill=\"hsl(%d "
+                "55%% 55%%)\"><title>graph %u, launched %llu times: ",
+                updates ? "upd" : "box", (g->d.first + k) * 10, hue(dump_string(m->d, shape->name)),
+                id, (unsigned long long)mine->launches);
+        text(out, name);
+        if (updates)
+            fprintf(out, ", updated %llu times", (unsigned long long)updates);
+        fputs("</title></rect>\n", out);
     }
     fputs("</svg>\n", out);
+}
+
+/* Which colour is which kernel, of those in a row. */
+static uint32_t add_to_key(const struct model *m, uint32_t id, uint32_t *names, uint32_t n)
+{
+    const struct dump_graph *g = dump_graph(m->d, id);
+    for (uint32_t k = 0; k < g->d.count && n < MOST_KEYS; k++) {
+        uint32_t name = dump_shape(m->d, g->shapes[k])->name, i = 0;
+        while (i < n && names[i] != name)
+            i++;
+        if (i == n)
+            names[n++] = name;
+    }
+    return n;
+}
+
+static const struct model *sorting;
+
+static int by_launches(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint64_t i = sorting->graphs[x].launches, k = sorting->graphs[y].launches;
+    return i != k ? (i < k ? 1 : -1) : x < y ? -1 : x > y;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t i = dump_graph(sorting->d, x)->d.first, k = dump_graph(sorting->d, y)->d.first;
+    return i != k ? (i < k ? -1 : 1) : x < y ? -1 : x > y;
+}
+
+static void picture(const struct model *m, const struct model_sequence *s, FILE *out)
+{
+    uint32_t names[MOST_KEYS], num_names = 0, rows = 0;
+    uint32_t length = s->length < MOST_BOXES ? s->length : MOST_BOXES;
+    uint32_t *ids = malloc((s->num_graphs + 1) * sizeof(*ids));
+    char title[200];
+    if (!ids)
+        return;
+    for (uint32_t i = 0; i < s->num_graphs; i++)
+        if (m->graphs[s->graphs[i]].launches && dump_graph(m->d, s->graphs[i])->d.first < length)
+            ids[rows++] = s->graphs[i];
+    sorting = m;
+    qsort(ids, rows, sizeof(*ids), by_launches);
+    uint32_t shown = rows < MOST_GRAPHS ? rows : MOST_GRAPHS;
+    qsort(ids, shown, sizeof(*ids), by_place);
+    sequence_names(m, s, title, sizeof(title));
+    fputs("<figure><figcaption>", out);
+    text(out, title);
+    if (s->length > length)
+        fprintf(out, " <span class=\"soft\">(the first %u of %u launches)</span>", length,
+                s->length);
+    if (shown < rows)
+        fprintf(out, " <span class=\"soft\">(%u of %u graphs)</span>", shown, rows);
+    fputs("</figcaption>\n<div class=\"cut\">\n", out);
+    for (uint32_t i = 0; i < shown; i++) {
+        row(m, ids[i], length ? length : 1, out);
+        num_names = add_to_key(m, ids[i], names, num_names);
+    }
+    fputs("</div>\n<div class=\"key\">", out);
+    for (uint32_t i = 0; i < num_names; i++) {
+        const char *name = dump_string(m->d, names[i]);
+        fprintf(out, "<span><i style=\"background:hsl(%d 55%% 55%%)\"></i>", hue(name));
+        text(out, names_short(name));
+        fputs("</span>", out);
+    }
+    fputs("</div></figure>\n", out);
+    free(ids);
 }
 
 static void pictures(const struct model *m, FILE *out)
@@ -290,62 +378,81 @@ static void pictures(const struct model *m, FILE *out)
             continue;
         if (!shown++)
             fputs("<h2 id=\"graphs\">How sequences are cut into graphs</h2>\n<p class=\"soft\">A "
-                  "row is a "
-                  "graph, a box a launch; the same colour is the same kernel, a red edge one whose "
-                  "arguments were updated.</p>\n",
+                  "row is a graph and how often it was launched, a box a launch of the program; a "
+                  "red edge is one whose arguments were updated. Places without a box go by a "
+                  "graph of "
+                  "another sequence that begins alike, or one by one.</p>\n",
                   out);
         picture(m, &m->sequences[i], out);
     }
 }
 
+/* Who did it for the most part. */
+static void place_cell(const struct model *m, const struct model_tally *t, FILE *out)
+{
+    char place[512] = "";
+    if (t->count)
+        names_of_site(m->d, t->list[0].id, place, sizeof(place));
+    cell(out, place);
+}
+
+static uint32_t reason_rows(const struct model *m, const struct model_reasons *list, FILE *out)
+{
+    uint32_t n = list->count < MOST_ROWS ? list->count : MOST_ROWS;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct model_reason *r = &list->list[i];
+        char reason[700];
+        snprintf(reason, sizeof(reason), "%s%s%s", dump_string(m->d, r->text),
+                 r->names.count ? ", most often at " : "",
+                 r->names.count ? names_short(dump_string(m->d, r->names.list[0].id)) : "");
+        fputs("<tr>", out);
+        number(out, r->ops);
+        fprintf(out, "<td>%.2f %%</td>", share(r->ops, m->ops));
+        number(out, r->times);
+        cell(out, reason);
+        place_cell(m, &r->sites, out);
+        fputs("</tr>\n", out);
+    }
+    return n;
+}
+
 static void reasons(const struct model *m, FILE *out)
 {
-    begin_table(out, "reasons", "Why launches did not go as graphs",
-                "Launches|Share|Times|<Reason");
-    uint32_t n = m->flushes.count < MOST_ROWS ? m->flushes.count : MOST_ROWS;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct model_reason *r = &m->flushes.list[i];
-        fprintf(out, "<tr><td>%llu</td><td>%.2f %%</td><td>%llu</td>", (unsigned long long)r->ops,
-                share(r->ops, m->ops), (unsigned long long)r->times);
-        cell(out, dump_string(m->d, r->text));
-        fputs("</tr>\n", out);
-    }
-    for (uint32_t i = 0; i < m->immediate.count && i < MOST_ROWS; i++) {
-        const struct model_reason *r = &m->immediate.list[i];
-        fprintf(out, "<tr><td>%llu</td><td>%.2f %%</td><td></td>", (unsigned long long)r->ops,
-                share(r->ops, m->ops));
-        cell(out, dump_string(m->d, r->text));
-        fputs("</tr>\n", out);
-    }
     static const struct {
         int done;
         const char *what;
     } rest[] = {{AG_DONE_EAGER, "not known to repeat, or not yet"},
                 {AG_DONE_STAGED, "recorded for a graph to come"},
                 {AG_DONE_PASSED, "let through without a look"}};
-    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
-        fprintf(out,
-                "<tr><td>%llu</td><td>%.2f %%</td><td></td><td class=\"l wrap\">%s</td></tr>\n",
-                (unsigned long long)m->done[rest[i].done], share(m->done[rest[i].done], m->ops),
-                rest[i].what);
-    end_table(out, n + 3, n + 3);
+    begin_table(out, "reasons", "Why launches did not go as graphs",
+                "Launches|Share|Times|<Reason|<Mostly made by");
+    uint32_t n = reason_rows(m, &m->flushes, out) + reason_rows(m, &m->immediate, out);
+    for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+        uint64_t ops = m->done[rest[i].done];
+        if (!ops)
+            continue;
+        fputs("<tr>", out);
+        number(out, ops);
+        fprintf(out, "<td>%.2f %%</td><td></td>", share(ops, m->ops));
+        cell(out, rest[i].what);
+        fputs("<td></td></tr>\n", out);
+        n++;
+    }
+    end_table(out, n, n);
 }
 
 static void boundaries(const struct model *m, FILE *out)
 {
-    char place[512];
     begin_table(out, "boundaries", "Calls that end sequences",
                 "Times|Launches between|<Call|<Mostly made by");
     uint32_t n = m->cuts.count < MOST_ROWS ? m->cuts.count : MOST_ROWS;
     for (uint32_t i = 0; i < n; i++) {
         const struct model_reason *r = &m->cuts.list[i];
-        *place = 0;
-        if (r->sites.count)
-            names_of_site(m->d, r->sites.list[0].id, place, sizeof(place));
-        fprintf(out, "<tr><td>%llu</td><td>%.1f</td>", (unsigned long long)r->times,
-                r->times ? (double)r->ops_before / (double)r->times : 0.0);
+        fputs("<tr>", out);
+        number(out, r->times);
+        fprintf(out, "<td>%.1f</td>", r->times ? (double)r->ops_before / (double)r->times : 0.0);
         cell(out, dump_string(m->d, r->text));
-        cell(out, place);
+        place_cell(m, &r->sites, out);
         fputs("</tr>\n", out);
     }
     end_table(out, n, m->cuts.count);

@@ -13,6 +13,7 @@ setup_file() {
     traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
     traced "$PWD/heat" heat_driver
     AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
 }
 
 setup() {
@@ -40,8 +41,6 @@ setup() {
 
 @test "report: flushes, ops that cannot be recorded and departures have a place in the program" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer's runtime stands between"
-    program=$AG_BUILD/tests/tools/tools_reasons
-    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_BUILD=inline "$program"
     autograph report reasons -f json > reasons.json
     holds "[r for r in d['flushes'] if r['Reason'] == 'cuStreamQuery'][0]['Made by'].startswith('impatient in tools_reasons, ')" < reasons.json
     holds "[r for r in d['unrecordable'] if r['Reason'] == 'per-thread default stream'][0]['Made by'].startswith('elsewhere in tools_reasons, ')" < reasons.json
@@ -245,6 +244,12 @@ p = P()
 p.feed(open("page.html").read())
 assert not p.stack and p.tags["table"] >= 3 and p.tags["svg"] >= 2 and p.tags["rect"] > 60, p.tags
 PY
+    for part in coverage sequences graphs reasons boundaries; do
+        grep -q "<h2 id=\"$part\">" page.html
+    done
+    grep -q '</i>heat_inner</span>' page.html # the key of the colours
+    grep -q '<b>41,200</b>\|<b>[0-9]*,[0-9]*</b>' page.html
+    autograph html reasons 2>/dev/null | grep -q 'mismatch, most often at copy'
 }
 
 @test "html: a browser draws it, narrow and dark, without a line on its console" {
@@ -258,6 +263,22 @@ PY
     [ "$(stat -c %s page.png)" -gt 10000 ]
     timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$BATS_TEST_TMPDIR/profile" \
         --dump-dom "file://$PWD/page.html" 2>/dev/null | grep -q 'heat_inner'
+    # nothing but tables is wider than a phone, and those scroll by themselves: measured by a script of the test
+    cat > measure.html <<'HTML'
+<iframe id=f src=page.html style="width:390px;height:800px"></iframe><script>
+f.onload = () => { const d = f.contentDocument.documentElement;
+  document.title = "width " + d.scrollWidth + " of " + d.clientWidth + ", background " +
+    getComputedStyle(f.contentDocument.body).backgroundColor; }
+</script>
+HTML
+    for scheme in 1 0; do # light, dark
+        timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$BATS_TEST_TMPDIR/profile" \
+            --allow-file-access-from-files --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=3000 \
+            --dump-dom "file://$PWD/measure.html" 2>/dev/null | grep -o '<title>.*</title>'
+    done > seen
+    cat seen
+    [ "$(grep -c 'width \([0-9]*\) of \1,' seen)" -eq 2 ]
+    [ "$(sed 's/.*background//' seen | sort -u | wc -l)" -eq 2 ]
 }
 
 @test "diff: the same twice, and a program that lost its repetition" {
