@@ -106,4 +106,6 @@ void ag_stats_print(void)
         if (atomic_load(&ag_counts[i]))
             ag_say("  %s: %llu", texts[i], ull(atomic_load(&ag_counts[i])));
     print_boundaries();
+    if (!ag_options.trace)
+        ag_say("  for more: AUTOGRAPH_TRACE=FILE writes a dump, autograph report FILE explains it");
 }

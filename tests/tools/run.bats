@@ -50,6 +50,7 @@ load common.bash
     [ "$status" -eq 0 ]
     [[ "$output" == *"check=ok"* ]]
     [[ "$output" == *"autograph: replayed "* ]]
+    [[ "$output" == *"autograph report FILE explains it" ]] # the next command to try
 }
 
 @test "--observe: says what would be gained, ends as the program, leaves nothing behind" {
