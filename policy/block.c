@@ -439,6 +439,17 @@ struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key)
     return best;
 }
 
+/* Whether other blocks that begin alike are in use beside this one. Those are to be cut alike, so
+ * that the stream can turn from one to the other with ops deferred. */
+bool ag_block_has_like(const struct ag_block *block)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)block;
+    for (struct ag_entry *e = entry->head->first; e; e = e->next)
+        if (e != entry && !e->block.periodic && e->block.visits > 1 + block->visits / 32)
+            return true;
+    return false;
+}
+
 /* The most recently used other block with the same beginning that is cut in chunks already. */
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
 {
@@ -447,8 +458,8 @@ struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t l
     for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
          e = e->next, looked++)
         if (e != entry && e->block.num_chunks && !e->block.periodic &&
-            e->block.gate.most == block->gate.most && e->block.planned_limit < limit * 2 &&
-            limit < e->block.planned_limit * 2)
+            e->block.gate.most == block->gate.most && e->block.tune.up == block->tune.up &&
+            e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
             return &e->block;
     return NULL;
 }

@@ -125,9 +125,9 @@ void ag_replan(struct ag_policy *p, uint64_t now)
     struct ag_block *block = s->block;
     if (block && p->next == block->keys && ag_plan_is_stale(s, block) &&
         ag_block_drop_chunks(p, block)) {
-        if (!block->gate.recut)
+        if (!block->gate.recut && !block->tune.recut)
             block->replans++;
-        block->gate.recut = false;
+        block->gate.recut = block->tune.recut = false;
         begin_stretch(p, 0, now);
     }
 }
@@ -168,6 +168,7 @@ void ag_chunk_failed(struct ag_chunk *chunk)
 {
     chunk->block->fails++;
     chunk->fails++;
+    ag_tune_failed(chunk->block);
     if (chunk->fails >= MIN_FAILS) {
         if (chunk->fails > chunk->hits)
             chunk->cold_until = chunk->block->visits + COOL_VISITS;

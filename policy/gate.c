@@ -31,7 +31,7 @@ enum {
     CLEARLY = 66,
 };
 
-static void add_sample(struct ag_gate_samples *samples, uint64_t ns)
+void ag_samples_add(struct ag_gate_samples *samples, uint64_t ns)
 {
     samples->ns[samples->count++ % AG_GATE_SAMPLES] = ns;
     if (samples->count == 2 * AG_GATE_SAMPLES)
@@ -50,8 +50,7 @@ static uint64_t middle_of(const struct ag_gate_samples *samples, int off)
     return sorted[AG_GATE_SAMPLES / 2 + off];
 }
 
-/* Whether a takes at most so many percent of the time of b, by more than their noise. */
-static bool beats(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
+bool ag_samples_beat(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
 {
     return a->count >= AG_GATE_SAMPLES && b->count >= AG_GATE_SAMPLES &&
            middle_of(a, 1) * 100 < middle_of(b, -1) * (uint64_t)percent;
@@ -123,13 +122,13 @@ static void replay_stays(struct ag_gate *g)
 static void decide(struct ag_gate *g, uint32_t longest)
 {
     if (g->mode == AG_GATE_TRIES_REPLAY) {
-        if (beats(&g->replay, &g->eager, FASTER)) {
+        if (ag_samples_beat(&g->replay, &g->eager, FASTER)) {
             g->interval = FIRST_INTERVAL;
             replay_stays(g);
         } else {
             wait_longer(g, AG_GATE_EAGER);
         }
-    } else if (beats(&g->eager, &g->replay, FASTER)) {
+    } else if (ag_samples_beat(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
     } else {
         replay_stays(g);
@@ -142,7 +141,7 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
 {
     if (g->mode == AG_GATE_NEW) {
         if (!replayed) {
-            add_sample(&g->eager, ns);
+            ag_samples_add(&g->eager, ns);
             return;
         }
         enter(g, AG_GATE_REPLAY, SOON);
@@ -151,16 +150,16 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
         return; /* something else went on: a build, a chunk that cools down */
     bool trial = g->mode == AG_GATE_TRIES_EAGER || g->mode == AG_GATE_TRIES_REPLAY;
     if (!trial || g->left <= AG_GATE_SAMPLES)
-        add_sample(replayed ? &g->replay : &g->eager, ns);
+        ag_samples_add(replayed ? &g->replay : &g->eager, ns);
     if (--g->left)
         return;
     switch (g->mode) {
     case AG_GATE_REPLAY:
-        if (!g->interval && !beats(&g->eager, &g->replay, FASTER)) {
+        if (!g->interval && !ag_samples_beat(&g->eager, &g->replay, FASTER)) {
             g->interval = FIRST_INTERVAL;
             enter(g, AG_GATE_REPLAY, FIRST_INTERVAL - SOON);
         } else if (g->interval == FIRST_INTERVAL && !g->doubt && !g->most &&
-                   beats(&g->replay, &g->eager, CLEARLY)) {
+                   ag_samples_beat(&g->replay, &g->eager, CLEARLY)) {
             replay_stays(g);
         } else {
             try_other(g, AG_GATE_TRIES_EAGER, &g->eager);

@@ -187,6 +187,7 @@ struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key);
 bool ag_block_is_kept(const struct ag_block *block);
 void ag_block_left(struct ag_block *block, uint32_t at);
 void ag_block_kept(struct ag_block *block);
+bool ag_block_has_like(const struct ag_block *block);
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit);
 void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
 struct ag_ref ag_block_ref(const struct ag_block *block);
@@ -231,11 +232,20 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block);
 /* Whether the block would be cut differently now, and it is time to do so. */
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block);
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up);
 
 /* gate.c */
+void ag_samples_add(struct ag_gate_samples *samples, uint64_t ns);
+/* Whether a takes at most so many percent of the time of b, by more than their noise. */
+bool ag_samples_beat(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent);
 bool ag_gate_defers(const struct ag_gate *gate);
 void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest);
+
+/* tune.c */
+void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *block, uint64_t ns,
+                   bool replayed);
+
+void ag_tune_failed(struct ag_block *block);
 
 /* chain.c */
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };

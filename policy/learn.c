@@ -12,8 +12,11 @@ void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint64_t replayed = p->counts.replayed - s->replayed_began;
-    if (s->config.gate && block && !s->staged && now > s->block_began &&
-        (!replayed || replayed * 2 > block->len)) {
+    bool whole = block && !s->staged && now > s->block_began;
+    if (s->config.gate && block && block->tune.mode == AG_TUNE_TRIES) {
+        ag_tune_visit(s, block, now - s->block_began, whole && replayed == block->len);
+    } else if (s->config.gate && whole && (!replayed || replayed * 2 > block->len)) {
+        ag_tune_visit(s, block, now - s->block_began, replayed == block->len);
         ag_gate_visit(&block->gate, now - s->block_began, replayed > 0,
                       s->config.fixed_chunk ? 1 : block->longest);
     }

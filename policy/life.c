@@ -11,7 +11,8 @@ void ag_policy_defaults(struct ag_policy_config *config)
                                         .max_chunk = 64,
                                         .fixed_chunk = 0,
                                         .gate = false,
-                                        .max_blocks = 512};
+                                        .max_blocks = 512,
+                                        .hold_most_ns = 150000};
 }
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,

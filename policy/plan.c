@@ -18,8 +18,8 @@ enum {
     FIRST_NS = 4000, /* and is not to wait longer than this for it */
 };
 
-/* Most ops in a chunk of this block at the present pace of the host. */
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block)
+/* Most ops in a chunk of this block at the present pace of the host, made longer `up` times. */
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up)
 {
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
@@ -27,6 +27,14 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     uint32_t limit = HOLD_NS / gap;
     if (limit < 4)
         limit = 4;
+    if (up) {
+        uint32_t most = s->config.hold_most_ns / gap;
+        uint32_t longer = limit << 2 * up;
+        if (longer > most)
+            longer = most;
+        if (limit < longer)
+            limit = longer;
+    }
     if (limit > s->config.max_chunk)
         limit = s->config.max_chunk;
     if (block->gate.most && limit > block->gate.most)
@@ -37,7 +45,7 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
                            uint32_t at, uint32_t previous)
 {
-    uint32_t limit = ag_plan_limit(s, block), left = block->len - at, count;
+    uint32_t limit = ag_plan_limit(s, block, block->tune.up), left = block->len - at, count;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (block->periodic) {
@@ -47,6 +55,10 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
         uint32_t pieces = (block->len + count - 1) / count;
         if (unit > limit)
             count = (block->len + pieces - 1) / pieces;
+    } else if (block->tune.up) {
+        /* the GPU waits for the host: only the last chunk keeps the program waiting */
+        uint32_t tail = ag_plan_limit(s, block, 0);
+        count = left > limit + tail ? limit : left > tail ? left - tail : left;
     } else {
         uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
         if (s->gap > FIRST_NS / FIRST_CHUNK)
@@ -85,7 +97,7 @@ static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block 
 
 int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s, block);
+    uint32_t limit = ag_plan_limit(s, block, block->tune.up);
     const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < block->len; at += previous, n++)
@@ -111,10 +123,10 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s, block), previous = 0;
-    if (block->gate.recut)
+    uint32_t limit = ag_plan_limit(s, block, block->tune.up), previous = 0;
+    if (block->gate.recut || block->tune.recut)
         return block->num_chunks > 0;
-    if (!block->num_chunks || block->replans == MOST_REPLANS ||
+    if (!block->num_chunks || block->tune.mode == AG_TUNE_TRIES || block->replans == MOST_REPLANS ||
         block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
         (limit < block->planned_limit * 2 && block->planned_limit < limit * 2))
         return false;

@@ -83,6 +83,17 @@ struct ag_gate {
     uint32_t best_most; /* of best_ns */
 };
 
+/* Whether a block gains from longer chunks; see tune.c. */
+enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
+struct ag_tune {
+    struct ag_gate_samples base, tried;
+    uint32_t visits, replayed, fails; /* in this mode */
+    uint32_t rest;                    /* visits until longer chunks are tried again */
+    uint8_t mode;                     /* enum ag_tune_mode */
+    uint8_t up;                       /* how often the chunks were made longer */
+    bool recut;                       /* to be cut anew */
+};
+
 /* A known op sequence. Read-only for callers. */
 struct ag_block {
     uint64_t id;     /* content hash */
@@ -106,6 +117,7 @@ struct ag_block {
     uint32_t planned_at;    /* visits then */
     uint32_t replans;
     struct ag_gate gate;
+    struct ag_tune tune;
     uint32_t shortest_period; /* of a merged block: its repeating unit, else 0 */
 };
 
@@ -141,12 +153,13 @@ struct ag_policy_counts {
 
 /* Tunables; ag_policy_defaults() gives the documented values. */
 struct ag_policy_config {
-    uint32_t min_repeats; /* sightings of a block before its graphs are built (>= 2) */
-    uint32_t min_ops;     /* shortest block that is graphed */
-    uint32_t max_chunk;   /* most ops in a chunk */
-    uint32_t fixed_chunk; /* every chunk this long; 0: the policy chooses */
-    bool gate;            /* compare replay with eager on the live program (gate.c) */
-    uint32_t max_blocks;  /* blocks remembered per stream, at most 1024 */
+    uint32_t min_repeats;  /* sightings of a block before its graphs are built (>= 2) */
+    uint32_t min_ops;      /* shortest block that is graphed */
+    uint32_t max_chunk;    /* most ops in a chunk */
+    uint32_t fixed_chunk;  /* every chunk this long; 0: the policy chooses */
+    bool gate;             /* compare replay with eager on the live program (gate.c) */
+    uint32_t max_blocks;   /* blocks remembered per stream, at most 1024 */
+    uint32_t hold_most_ns; /* host's time that no chunk is planned to take longer than */
 };
 void ag_policy_defaults(struct ag_policy_config *config);
 

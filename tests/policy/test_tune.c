@@ -1,0 +1,123 @@
+/* test_tune.c - longer chunks where the host is slow: a host and a GPU of which both speeds are
+ * known. */
+#include "rig.h"
+#include "policy/internal.h"
+
+enum { STEP = 52, LAUNCH_NS = 3000, SYNC_NS = 8000 };
+
+struct machine {
+    uint64_t host, gpu; /* ns an op */
+    double noise;       /* of the host */
+    uint64_t gpu_free;  /* when the GPU has done what it was given */
+    uint64_t seed;
+};
+
+/* One step of `len` ops and a sync: a graph launch costs the host LAUNCH_NS and gives the GPU its
+ * ops; an eager launch costs the same. Returns the time it took. */
+static uint64_t step(struct rig *r, struct machine *m, uint64_t family, uint32_t len)
+{
+    uint64_t began = r->now;
+    double factor = 1 + m->noise * ((double)(rig_random(&m->seed) % 2001) / 1000 - 1);
+    r->gap = (uint64_t)((double)m->host * factor);
+    for (uint32_t i = 0; i < len; i++) {
+        uint64_t submitted = r->submitted, launches = r->launches;
+        rig_op(r, rig_key(family, i));
+        uint64_t given = r->submitted - submitted;
+        r->now += (r->launches > launches ? 1 : given) * LAUNCH_NS;
+        if (given)
+            m->gpu_free = (m->gpu_free > r->now ? m->gpu_free : r->now) + given * m->gpu;
+    }
+    rig_sync(r);
+    r->now = (m->gpu_free > r->now ? m->gpu_free : r->now) + SYNC_NS;
+    return r->now - began;
+}
+
+static double mean(struct rig *r, struct machine *m, uint32_t steps)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < steps; i++)
+        total += step(r, m, 1, STEP);
+    return (double)total / steps;
+}
+
+/* The host is far slower than the GPU: fewer launches, and the last chunk stays short. */
+static void test_slow_host(void **state)
+{
+    (void)state;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        struct rig *r = rig_open(NULL);
+        struct machine m = {.host = 10000, .gpu = 2000, .noise = noisy * 0.02, .seed = 7};
+        mean(r, &m, 12);
+        rig_mark(r);
+        double before = mean(r, &m, 10);
+        rig_at_most(rig_ops_per_launch(r), 5);
+        mean(r, &m, 500);
+        rig_mark(r);
+        double after = mean(r, &m, 100);
+        rig_at_least(rig_ops_per_launch(r), 8);
+        rig_at_most(after / before, 0.97);
+        rig_close(r);
+    }
+}
+
+/* The GPU is the limit: whatever is tried, the block ends with the cut that it began with. */
+static void test_slow_gpu(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 5000, .gpu = 9000, .noise = 0.02, .seed = 7};
+    mean(r, &m, 12);
+    rig_mark(r);
+    double before = mean(r, &m, 10), cut = rig_ops_per_launch(r);
+    mean(r, &m, 500);
+    rig_mark(r);
+    rig_at_most(mean(r, &m, 100) / before, 1.01);
+    rig_at_most(rig_ops_per_launch(r), cut * 1.05);
+    rig_close(r);
+}
+
+/* Blocks that begin alike keep the same cut: turning from one to the other flushes nothing. */
+static void test_alike(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
+    for (int i = 0; i < 400; i++)
+        step(r, &m, 1, i % 2 ? STEP : STEP / 2);
+    rig_mark(r);
+    for (int i = 0; i < 100; i++)
+        step(r, &m, 1, i % 2 ? STEP : STEP / 2);
+    rig_at_least(rig_replayed(r), 97);
+    rig_close(r);
+}
+
+/* A block with long chunks that the stream begins to leave half way goes back to short ones. */
+static void test_left_half_way(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
+    mean(r, &m, 500);
+    rig_mark(r);
+    mean(r, &m, 10);
+    rig_at_least(rig_ops_per_launch(r), 8);
+    for (int i = 0; i < 600; i++) {
+        if (i == 200)
+            rig_mark(r);
+        step(r, &m, 1, rig_random(&m.seed) % 2 ? STEP : STEP - 9);
+    }
+    rig_at_most(rig_ops_per_launch(r), 5);
+    rig_at_least(rig_replayed(r), 97);
+    rig_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_slow_gpu),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_left_half_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
