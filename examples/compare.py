@@ -18,6 +18,7 @@ EXAMPLES = [
     ("the same, arguments change", "loop", ["--sync=step", "--changing"], None),
     ("launches that never repeat", "loop", ["--sync=step", "--never-repeat"], None),
     ("heat equation", "heat", [], ["--graph"]),
+    ("conjugate gradients", "cg", [], ["--graph"]),
     ("cuBLAS inference chain", "chain", [], ["--graph"]),
 ]
 TIMEOUT = 120.0

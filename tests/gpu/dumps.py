@@ -75,6 +75,7 @@ def all_programs():
         example("loop-never-repeats", "loop_driver", "--never-repeat", "--steps=100", simulated=True),
         example("heat", "heat_static", "--most-steps=600"),
         example("heat-driver", "heat_driver", "--most-steps=600", simulated=True),
+        example("cg", "cg_static"),
         example("chain", "chain_shared", "--passes=60"),
         script("resnet18-eager", "resnet18_eager", "--reps=3", "--iters=40", needs=vision),
         script("resnet18-script", "resnet18_script", "--reps=3", "--iters=40", needs=vision),

@@ -84,6 +84,7 @@ def all_programs():
         script("JAX training step", "jax_step", "--iters=100", needs=("jax",)),
         script("numba loop", "numba_loop", "--iters=60", needs=("numba",)),
         Program("heat equation, driver API", ["{bin}/heat_driver", "--reps=2"], simulated=True),
+        Program("conjugate gradients, static cudart", ["{bin}/cg_static", "--reps=2"]),
         Program("published loop with its own CUDA graph",
                 ["{bin}/loop_driver", "--graph", "--reps=2", "--steps=300"], simulated=True),
         Program("cuBLAS chain", ["{bin}/chain_shared", "--reps=2"]),

@@ -118,6 +118,11 @@ def example_rows():
                 quick=binding != "static",
                 label="C++ heat equation, residual read back" if binding == "static" else None)
             for binding in BINDINGS]
+    rows += [Row(f"cg {binding}: residual read back in every iteration", ["{bin}/cg_" + binding],
+                 eager_goal=0.99, graph_goal=0.97, graph_args=hand, simulated=binding == "driver",
+                 quick=binding == "static",
+                 label="C++ conjugate gradients" if binding == "static" else None)
+             for binding in ("static", "driver")]
     rows.append(Row("chain: 20 cuBLAS products with memsets and activations", ["{bin}/chain_shared"],
                     eager_goal=0.99, graph_goal=0.97, graph_args=hand, label="cuBLAS, 20 layers"))
     return rows
