@@ -7,6 +7,8 @@
 _Atomic uint64_t ag_counts[AG_NUM_COUNTS];
 _Atomic uint64_t ag_boundary_counts[AG_SYM_COUNT + 1];
 
+enum { MOST_BOUNDARIES = 10 }; /* the summary is to fit on a screen */
+
 static struct ag_lock lock;
 static struct ag_totals retired;
 
@@ -62,11 +64,14 @@ static void print_boundaries(void)
         if (atomic_load(&ag_boundary_counts[i]))
             order[n++] = i;
     qsort(order, (size_t)n, sizeof(order[0]), by_count);
-    for (int i = 0; i < n; i++)
+    int shown = n > MOST_BOUNDARIES ? MOST_BOUNDARIES : n;
+    for (int i = 0; i < shown; i++)
         ag_say("  boundary %-36s %llu",
                order[i] == AG_SYM_COUNT ? "(unknown entry point, or the end)"
                                         : ag_sym_name((enum ag_sym)order[i]),
                ull(atomic_load(&ag_boundary_counts[order[i]])));
+    if (n > shown)
+        ag_say("  and %d more entry points", n - shown);
 }
 
 void ag_stats_collect(struct ag_totals *t)

@@ -149,9 +149,10 @@ static void summary(const struct model *m, struct table_output *o)
 static void sequences(const struct model *m, struct table_output *o, unsigned int top)
 {
     char names[2048];
-    table_begin(o, "sequences", "Sequences, by the host time they saved",
-                "Saved (%)|Saved (us)|Launches carried|Length|Graphs|Graph launches|Launches a "
-                "graph|Updates a graph launch|Builds|Stream|<Kernels");
+    table_begin(
+        o, "sequences", "Sequences, by the host time they saved",
+        "Saved (%)|Saved (us)|Launches carried|Of all (%)|Length|Graphs|Graph launches|Launches a "
+        "graph|Updates a graph launch|Builds|Stream|<Kernels");
     for (uint32_t i = 0; i < m->num_sequences && i < top; i++) {
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
@@ -159,6 +160,7 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
         table_real(o, m->saved_ns > 0 ? 100 * s->saved_ns / m->saved_ns : 0, 1);
         table_real(o, s->saved_ns / 1e3, 1);
         table_number(o, s->carried);
+        table_real(o, share(s->carried, m->ops), 1);
         table_number(o, s->length);
         table_number(o, s->num_graphs);
         table_number(o, s->launches);
