@@ -2,6 +2,9 @@
 install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/man/autograph.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/completion/autograph.bash
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME autograph)
+file(GLOB AG_PAGES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.svg)
+install(FILES ${AG_PAGES} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libautograph/docs)
+install(FILES ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libautograph)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libautograph RENAME copyright)
 
 set(CPACK_PACKAGE_NAME libautograph)

@@ -186,6 +186,32 @@ setup() {
     done
 }
 
+@test "every verb lives through nonsense with good checksums" {
+    traced "$dump" heat_driver --reps=1 --most-steps=100
+    cat > nonsense.py <<'PY'
+import random, struct, sys, zlib
+random.seed(int(sys.argv[3]))
+b = open(sys.argv[1], "rb").read()
+out, at = b[:48], 48
+while at + 16 <= len(b):
+    mark, typ, n, _ = struct.unpack("<4s4sII", b[at:at + 16])
+    p = bytearray(b[at + 16:at + 16 + n])
+    for _ in range(random.randrange(6)):
+        if p:
+            p[random.randrange(len(p))] = random.choice((0, 1, 255, random.randrange(256)))
+    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p + b"\0" * (-len(p) % 8)
+    at += 16 + (n + 7 & ~7)
+open(sys.argv[2], "wb").write(out)
+PY
+    for seed in 1 2 3 4 5; do
+        python3 nonsense.py "$dump" "$dump.bad" $seed
+        for verb in report timeline graphs "graphs -f csv" html replay "replay --memory-mb=1" "diff $dump"; do
+            run timeout 30 "$AG_COMMAND" $verb "$dump.bad" -o "$dump.out"
+            [ "$status" -le 1 ]
+        done
+    done
+}
+
 @test "a text that is not a dump is refused in one line" {
     echo hello > "$dump"
     for verb in report timeline graphs html replay; do

@@ -14,6 +14,9 @@ load common.bash
     [ -s root/usr/lib/libautograph.so ]
     [ -s root/usr/share/bash-completion/completions/autograph ]
     ls root/usr/share/man/man1/autograph.1*
+    for page in README.md copyright docs/limits.md; do
+        [ -s "root/usr/share/doc/libautograph/$page" ]
+    done
     run root/usr/bin/autograph --version
     [ "$status" -eq 0 ]
     run root/usr/bin/autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
