@@ -248,6 +248,8 @@ class RealPrograms(unittest.TestCase):
         self.assertEqual(real.judge_tests(one, one, other)[:2], ("FAIL", False))
         self.assertEqual(real.judge_tests(one, other, other)[:2], ("ok", True))
         self.assertEqual(real.judge_tests(one, one, real.Outcome("killed by SIGSEGV"))[0], "FAIL")
+        self.assertTrue(real.Outcome("hang", "TEST a ok\n").ended_well())
+        self.assertFalse(real.Outcome("hang", "RESULT checksum=1\n").ended_well())
 
     def test_counts_of_all_processes(self):
         said = ("autograph: replayed 30 of 40 ops (75.0%) in 3\nautograph:   graph builds failed: 2\n"
