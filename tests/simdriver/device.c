@@ -68,7 +68,7 @@ SIM_API(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device), (bytes, device))
         return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    *bytes = sim_mem_total;
+    *bytes = sim_settings.memory;
     return CUDA_SUCCESS;
 }
 

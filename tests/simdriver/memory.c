@@ -131,9 +131,9 @@ SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, tota
     if (r != CUDA_SUCCESS)
         return r;
     if (free_bytes)
-        *free_bytes = sim_mem_total - sim_mem_used();
+        *free_bytes = sim_settings.memory - sim_mem_used();
     if (total)
-        *total = sim_mem_total;
+        *total = sim_settings.memory;
     return CUDA_SUCCESS;
 }
 

@@ -13,10 +13,9 @@
 /* Inside the application's range of every sanitizer, and far from where the kernel puts libraries.
  */
 #define ARENA_BASE 0x7eb000000000u
-#define ARENA_SIZE ((size_t)64 << 30)
+/* More than there is memory, so that a fragmented arena refuses nothing. */
+#define ARENA_SIZE (4 * sim_settings.memory)
 #define ALIGNMENT  512u
-
-const size_t sim_mem_total = (size_t)16 << 30;
 
 static struct sim_allocation *table;
 static size_t count, capacity;
@@ -79,7 +78,7 @@ CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t siz
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
     size_t room = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     pthread_rwlock_wrlock(&lock);
-    if (size <= sim_mem_total - used && reserve()) {
+    if (size <= sim_settings.memory - used && reserve()) {
         uintptr_t at = arena;
         for (size_t i = 0; i < count; i++) {
             if (table[i].base < arena || table[i].base >= arena + ARENA_SIZE)

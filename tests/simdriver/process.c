@@ -6,7 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-struct sim_settings sim_settings = {.mode = SIM_ASYNC, .version = 13000, .devices = 2};
+struct sim_settings sim_settings = {
+    .mode = SIM_ASYNC, .version = 13000, .devices = 2, .memory = (size_t)16 << 30};
 pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic unsigned int sim_attention = SIM_ATTEND_UNINITIALISED;
 _Atomic uint64_t sim_calls[SIM_SYMBOL_COUNT];
@@ -93,6 +94,9 @@ static void start(void)
     const char *devices = getenv("SIMCUDA_DEVICES");
     if (devices && *devices >= '0' && atoi(devices) <= 16)
         sim_settings.devices = atoi(devices);
+    const char *memory = getenv("SIMCUDA_MEMORY_MB");
+    if (memory && atoi(memory) > 0)
+        sim_settings.memory = (size_t)atoi(memory) << 20;
     const char *handles = getenv("SIMCUDA_HANDLES");
     sim_settings.reuse_handles = handles && !strcmp(handles, "reuse");
     sim_settings.report_leaks = getenv("SIMCUDA_LEAKS") && atoi(getenv("SIMCUDA_LEAKS"));

@@ -66,6 +66,7 @@ struct sim_settings {
     enum sim_mode mode;
     int version;
     int devices;
+    size_t memory;
     bool reuse_handles;
     bool report_leaks;
     const char *log_path;
@@ -165,7 +166,6 @@ bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
 bool sim_mem_covers(uintptr_t address, size_t bytes);
 bool sim_mem_mark_dying(uintptr_t base);
 size_t sim_mem_used(void);
-extern const size_t sim_mem_total;
 
 /* ---- operations
  * ----------------------------------------------------------------------------------- */

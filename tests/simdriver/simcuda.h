@@ -16,14 +16,16 @@
  *                       cannot block runs in the submitting call), null (work is dropped: only the
  *                       cost of a call is left)
  *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
- *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
+ *     SIMCUDA_MEMORY_MB memory of a device, default 16384; checkers that shadow the address space
+ * want little SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
  *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call (or every one: *) of an entry point
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
  *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file
  *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
- *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-'), comma
- * separated SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out
- * again, so a later use is reported) or reuse (addresses come back at once, as on the real driver)
+ *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-', commas)
+ *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
+ *                       a later use is reported) or reuse (addresses come back at once, as on the
+ *                       real driver)
  */
 #ifndef SIMCUDA_H
 #define SIMCUDA_H
