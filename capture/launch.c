@@ -182,8 +182,25 @@ static inline void open_segment(struct ag_stream *s)
     }
 }
 
+/* A look at the clock takes 10 to 26 ns, as much as a third of all that an eager op costs here:
+ * once the pace of a stream is known, a few ops in 64 are timed. */
+enum { EVERY_OP = 256, ONE_IN = 64 };
+
 /* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
-enum { TIMED_LAUNCHES = 8 }; /* one in so many is timed */
+static inline bool times_call(const struct ag_stream *s)
+{
+    return s->eager_ops % (s->eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
+           !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+}
+
+/* Where nothing is followed, and an op has come since the last boundary, the policy wants a time
+ * for that between two ops alone, and takes 0 for none. */
+static inline bool wants_time(const struct ag_stream *s)
+{
+    uint64_t ops = s->policy.counts.ops;
+    return s->policy.next || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
+}
+
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
 {
     if (!timed && !ag_trace_on())
@@ -208,14 +225,13 @@ static inline bool captured(void)
     return __builtin_expect(atomic_load_explicit(&ag_state.captures, memory_order_relaxed), 0);
 }
 
-/* Not the expected op, or no op expected, or not a launch. */
+/* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 {
     const char *why = "";
     struct ag_shape *shape;
     struct ag_verdict v;
-    uint64_t now = ag_clock_ns();
-    ag_lock(&s->lock);
+    uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
     if (captured()) {
         ag_unlock(&s->lock);
         ag_count(AG_COUNT_IN_CAPTURE);
@@ -247,7 +263,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     bool eager = act(s, shape, in, &v, now);
     update_nap(s);
     CUresult pending = take_pending(s, CUDA_SUCCESS);
-    bool timed = s->eager_ops % TIMED_LAUNCHES == 0;
+    bool timed = times_call(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
@@ -311,7 +327,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     if (passing())
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
-    ag_flush_for_order(s);
+    if (!s || s->legacy || s->blocking)
+        ag_flush_for_order(s);
     if (!s) {
         ag_count(AG_COUNT_PER_THREAD);
         ag_trace_passed(NULL, &in, "per-thread default stream");
@@ -328,10 +345,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
 
     ag_lock(&s->lock);
     struct ag_policy *p = &s->policy;
-    if (!is_expected(p, l) || captured()) {
-        ag_unlock(&s->lock);
+    if (!is_expected(p, l) || captured())
         return arrive(s, &in);
-    }
     struct ag_shape *shape = (struct ag_shape *)(uintptr_t)*p->next;
     struct ag_verdict v = {.what = p->doing};
     uint64_t now = 0;
@@ -343,7 +358,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     }
     bool eager = act(s, shape, &in, &v, now);
     CUresult r = take_pending(s, CUDA_SUCCESS);
-    bool timed = s->eager_ops % TIMED_LAUNCHES == 0;
+    bool timed = times_call(s);
     ag_unlock(&s->lock);
     if (!eager)
         return r;
@@ -373,6 +388,7 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
         return ag_op_call(in);
     }
     set_owner(s);
+    ag_lock(&s->lock);
     return arrive(s, in);
 }
 
