@@ -253,8 +253,8 @@ class RealPrograms(unittest.TestCase):
 
     def test_counts_of_all_processes(self):
         said = ("autograph: replayed 30 of 40 ops (75.0%) in 3\nautograph:   graph builds failed: 2\n"
-                "autograph: replayed 0 of 20 ops (0.0%) in 0\nautograph:   graph launches failed: 1\n")
-        self.assertEqual(real.counted(said), {"ops": 60, "replayed": 0.5, "errors": 3})
+                "autograph: replayed 15 of 20 ops (75.0%) in 1\nautograph:   graph launches failed: 1\n")
+        self.assertEqual(real.counted(said), {"ops": 60, "replayed": 0.75, "errors": 3})
         self.assertEqual(real.counted(""), {"ops": None, "replayed": None, "errors": None})
 
 
