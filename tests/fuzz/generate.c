@@ -155,6 +155,13 @@ static int words_of(const struct gen *g, int buf)
     return (int)g->m.buf[buf].words;
 }
 
+/* Where nobody tells the order of the work, what a read shows has to. */
+static int words_to_read(struct gen *g, int buf)
+{
+    int few = between(g, 1, 8);
+    return fz_limits.real && g->m.buf[buf].live ? words_of(g, buf) : few;
+}
+
 static int pick_module(struct gen *g)
 {
     int m = below(g, FZ_MODULES);
@@ -226,7 +233,7 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         break;
     case 7:
         op->kind = FZ_read;
-        memcpy(op->a, (int32_t[]){stream, buf, 0, between(g, 1, 8), below(g, 3)},
+        memcpy(op->a, (int32_t[]){stream, buf, 0, words_to_read(g, buf), below(g, 3)},
                5 * sizeof op->a[0]);
         break;
     case 8:
@@ -430,7 +437,9 @@ static void run_item(struct gen *g, struct item *item, int i, int mutations)
 
 static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
 {
-    struct fz_op op = {.kind = FZ_read, .thread = (uint8_t)g->thread, .a = {stream, buf, 0, 1, 0}};
+    int words = fz_limits.real && g->m.buf[buf].live ? words_of(g, buf) : 1;
+    struct fz_op op = {
+        .kind = FZ_read, .thread = (uint8_t)g->thread, .a = {stream, buf, 0, words, 0}};
     switch (way) {
     case 0:
         simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
@@ -611,6 +620,8 @@ static void upheaval(struct gen *g)
         break;
     case 1:
         slot = between(g, FZ_FIRST_STREAM, FZ_STREAMS - 1);
+        for (int i = 0; fz_limits.real && !g->m.stream[slot].live && i < 8; i++)
+            slot = between(g, FZ_FIRST_STREAM, FZ_STREAMS - 1);
         simple(g, FZ_unstream, slot, 0, 0);
         simple(g, FZ_stream, slot, below(g, 4), 0);
         break;
