@@ -93,7 +93,7 @@ class Machine:
 
     def __init__(self, args):
         self.args = args
-        self.program = str(args.build / "gpu" / "fuzz_gpu")
+        self.program = str(args.programs / "fuzz_gpu")
         self.base = {name: value for name, value in os.environ.items()
                      if name != "LD_PRELOAD" and not name.startswith("AUTOGRAPH")}
         # Loading a kernel late may wait for the GPU, which in these programs may wait for the host.
@@ -125,7 +125,10 @@ class Machine:
             out.seek(0)
             err.seek(0)
             errors = err.read()
-            return Outcome(transcript.blocks(out.read()), errors, end, transcript.replayed(errors))
+            text = out.read()
+            if self.args.blind:
+                text = transcript.without_order(text)
+            return Outcome(transcript.blocks(text), errors, end, transcript.replayed(errors))
 
     @staticmethod
     def how_it_ended(status):
@@ -345,11 +348,12 @@ def table(rows):
     return [lines[0], "| " + " | ".join("-" * width for width in widths) + " |", *lines[1:]]
 
 
-def parse_arguments():
+def parse_arguments(arguments=None):
     cores = os.cpu_count() or 1
     p = argparse.ArgumentParser(prog="tests/gpu/fuzz/run", description=__doc__.split("\n\n")[0])
     p.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     p.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
+    p.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     p.add_argument("--seconds", type=float, default=60.0, help="begin no batch after this long (60)")
     p.add_argument("--jobs", type=int, default=max(1, min(8, cores // 2)), help="processes at a time")
     p.add_argument("--first", type=int, default=1, help="first seed (1)")
@@ -366,8 +370,11 @@ def parse_arguments():
     p.add_argument("--shrink", type=float, default=0.0, metavar="SECONDS", help="make the first two small")
     p.add_argument("--out", type=Path, help="folder for what differs (BUILD/fuzz)")
     p.add_argument("--simulated", action="store_true", help="try it on the simulated driver")
-    args = p.parse_args()
+    p.add_argument("--blind", action="store_true",
+                   help="do not compare the order of the work on streams, which a GPU does not tell")
+    args = p.parse_args(arguments)
     args.out = args.out or args.build / "fuzz"
+    args.programs = args.programs or args.build / "gpu"
     if args.setting is not None:
         args.setting = dict(item.split("=", 1) for item in args.setting.split())
     return args

@@ -28,6 +28,11 @@ def blocks(text):
     return {a[1]: text[a.start():b.start() if b else len(text)] for a, b in zip(starts, starts[1:])}
 
 
+def without_order(text):
+    """Without what only the simulated driver tells: the work of each stream."""
+    return re.sub(r"(?m)^order .*\n", "", text)
+
+
 def num_ops(block):
     return int(START.match(block)[2])
 

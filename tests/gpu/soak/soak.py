@@ -123,7 +123,7 @@ class Soak:
 
     def programs(self):
         """{name: command} of what can run here."""
-        found = {"driver": [str(self.args.build / "gpu" / "soak_driver")]}
+        found = {"driver": [str(self.args.programs / "soak_driver")]}
         if self.args.simulated:
             found["driver"] += ["--steps", "2000"]
         elif importlib.util.find_spec("torch"):
@@ -206,10 +206,11 @@ class Soak:
         return 0 if all(row[-1] in ("flat", "too short to say") for row in rows[1:]) else 1
 
 
-def parse_arguments():
+def parse_arguments(arguments=None):
     p = argparse.ArgumentParser(prog="tests/gpu/soak/run", description=__doc__.split("\n\n")[0])
     p.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     p.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
+    p.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     p.add_argument("--seconds", type=float, default=120.0, help="for all programs together (120)")
     p.add_argument("--only", choices=("driver", "pytorch"), help="one program")
     p.add_argument("--env", metavar="N=V", action="append", default=[], help="added to runs with the library")
@@ -217,8 +218,9 @@ def parse_arguments():
     p.add_argument("--patience", type=float, default=90.0, help="seconds of silence that are a hang (90)")
     p.add_argument("--out", type=Path, help="folder for the curves (BUILD/soak)")
     p.add_argument("--simulated", action="store_true", help="the driver program on the simulated driver")
-    args = p.parse_args()
+    args = p.parse_args(arguments)
     args.out = args.out or args.build / "soak"
+    args.programs = args.programs or args.build / "gpu"
     return args
 
 
