@@ -19,7 +19,6 @@
  * submitted eagerly, and the best cut is tried again ever more rarely. Nothing is decided for ever.
  */
 #include "policy/internal.h"
-#include <string.h>
 
 enum {
     SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
@@ -31,29 +30,21 @@ enum {
     CLEARLY = 66,
 };
 
-void ag_samples_add(struct ag_gate_samples *samples, uint64_t ns)
+static void add_sample(struct ag_gate_samples *samples, uint64_t ns)
 {
-    samples->ns[samples->count++ % AG_GATE_SAMPLES] = ns;
-    if (samples->count == 2 * AG_GATE_SAMPLES)
-        samples->count = AG_GATE_SAMPLES;
+    ag_sample_add(samples->ns, &samples->count, AG_GATE_SAMPLES, ns);
 }
 
-static uint64_t middle_of(const struct ag_gate_samples *samples, int off)
-{
-    uint64_t sorted[AG_GATE_SAMPLES];
-    for (int i = 0; i < AG_GATE_SAMPLES; i++) {
-        int k = i;
-        for (; k > 0 && sorted[k - 1] > samples->ns[i]; k--)
-            sorted[k] = sorted[k - 1];
-        sorted[k] = samples->ns[i];
-    }
-    return sorted[AG_GATE_SAMPLES / 2 + off];
-}
-
-bool ag_samples_beat(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
+/* Whether a takes at most so many percent of the time of b, by more than their noise. */
+static bool beats(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
 {
     return a->count >= AG_GATE_SAMPLES && b->count >= AG_GATE_SAMPLES &&
-           middle_of(a, 1) * 100 < middle_of(b, -1) * (uint64_t)percent;
+           ag_samples_beat(a->ns, b->ns, AG_GATE_SAMPLES, percent);
+}
+
+static uint64_t median_of(const struct ag_gate_samples *samples)
+{
+    return ag_samples_middle(samples->ns, AG_GATE_SAMPLES, 0);
 }
 
 bool ag_gate_defers(const struct ag_gate *g)
@@ -92,7 +83,7 @@ static void cut_at(struct ag_gate *g, uint32_t most)
 /* Eager submission was faster by more than chance. `longest` is the most ops in a chunk now. */
 static void replay_lost(struct ag_gate *g, uint32_t longest)
 {
-    uint64_t replay = middle_of(&g->replay, 0);
+    uint64_t replay = median_of(&g->replay);
     if (!g->doubt) {
         g->doubt = true;
         enter(g, AG_GATE_REPLAY, SOON);
@@ -122,13 +113,13 @@ static void replay_stays(struct ag_gate *g)
 static void decide(struct ag_gate *g, uint32_t longest)
 {
     if (g->mode == AG_GATE_TRIES_REPLAY) {
-        if (ag_samples_beat(&g->replay, &g->eager, FASTER)) {
+        if (beats(&g->replay, &g->eager, FASTER)) {
             g->interval = FIRST_INTERVAL;
             replay_stays(g);
         } else {
             wait_longer(g, AG_GATE_EAGER);
         }
-    } else if (ag_samples_beat(&g->eager, &g->replay, FASTER)) {
+    } else if (beats(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
     } else {
         replay_stays(g);
@@ -141,7 +132,7 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
 {
     if (g->mode == AG_GATE_NEW) {
         if (!replayed) {
-            ag_samples_add(&g->eager, ns);
+            add_sample(&g->eager, ns);
             return;
         }
         enter(g, AG_GATE_REPLAY, SOON);
@@ -150,16 +141,16 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
         return; /* something else went on: a build, a chunk that cools down */
     bool trial = g->mode == AG_GATE_TRIES_EAGER || g->mode == AG_GATE_TRIES_REPLAY;
     if (!trial || g->left <= AG_GATE_SAMPLES)
-        ag_samples_add(replayed ? &g->replay : &g->eager, ns);
+        add_sample(replayed ? &g->replay : &g->eager, ns);
     if (--g->left)
         return;
     switch (g->mode) {
     case AG_GATE_REPLAY:
-        if (!g->interval && !ag_samples_beat(&g->eager, &g->replay, FASTER)) {
+        if (!g->interval && !beats(&g->eager, &g->replay, FASTER)) {
             g->interval = FIRST_INTERVAL;
             enter(g, AG_GATE_REPLAY, FIRST_INTERVAL - SOON);
         } else if (g->interval == FIRST_INTERVAL && !g->doubt && !g->most &&
-                   ag_samples_beat(&g->replay, &g->eager, CLEARLY)) {
+                   beats(&g->replay, &g->eager, CLEARLY)) {
             replay_stays(g);
         } else {
             try_other(g, AG_GATE_TRIES_EAGER, &g->eager);

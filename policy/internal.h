@@ -234,10 +234,13 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up);
 
+/* samples.c; kept: how many, at most AG_TUNE_SAMPLES */
+void ag_sample_add(uint64_t *ns, uint32_t *count, uint32_t kept, uint64_t sample);
+uint64_t ag_samples_middle(const uint64_t *ns, uint32_t kept, int off);
+/* Whether the samples a take at most so many percent of the time of b, by more than their noise. */
+bool ag_samples_beat(const uint64_t *a, const uint64_t *b, uint32_t kept, int percent);
+
 /* gate.c */
-void ag_samples_add(struct ag_gate_samples *samples, uint64_t ns);
-/* Whether a takes at most so many percent of the time of b, by more than their noise. */
-bool ag_samples_beat(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent);
 bool ag_gate_defers(const struct ag_gate *gate);
 void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest);
 

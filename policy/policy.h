@@ -59,10 +59,14 @@ struct ag_chunk {
 };
 
 /* Whether a block gains from its graphs; see gate.c. */
-enum { AG_GATE_SAMPLES = 7 };
+enum { AG_GATE_SAMPLES = 7, AG_TUNE_SAMPLES = 15 };
 struct ag_gate_samples {
     uint64_t ns[AG_GATE_SAMPLES];
     uint32_t count; /* at most AG_GATE_SAMPLES of them are kept */
+};
+struct ag_tune_samples {
+    uint64_t ns[AG_TUNE_SAMPLES];
+    uint32_t count; /* at most AG_TUNE_SAMPLES of them are kept */
 };
 enum ag_gate_mode {
     AG_GATE_NEW, /* never replayed yet */
@@ -86,7 +90,7 @@ struct ag_gate {
 /* Whether a block gains from longer chunks; see tune.c. */
 enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
 struct ag_tune {
-    struct ag_gate_samples base, tried;
+    struct ag_tune_samples base, tried;
     uint32_t visits, replayed, fails; /* in this mode */
     uint32_t rest;                    /* visits until longer chunks are tried again */
     uint8_t mode;                     /* enum ag_tune_mode */

@@ -14,7 +14,7 @@
 #include "policy/internal.h"
 
 enum {
-    SETTLED = 24,      /* visits replayed whole before a trial */
+    SETTLED = 32,      /* visits replayed whole before a trial */
     WARM_UP = 2,       /* visits of a trial that are not counted */
     PATIENCE = 128,    /* visits until the graphs of a trial must be there */
     MOST_UP = 2,       /* times the chunks are made longer, each time four times */
@@ -73,11 +73,11 @@ static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64
 {
     struct ag_tune *t = &b->tune;
     if (replayed && !t->recut && ++t->replayed > WARM_UP)
-        ag_samples_add(&t->tried, ns);
-    if (t->tried.count < AG_GATE_SAMPLES) {
+        ag_sample_add(t->tried.ns, &t->tried.count, AG_TUNE_SAMPLES, ns);
+    if (t->tried.count < AG_TUNE_SAMPLES) {
         if (t->visits > PATIENCE) /* its graphs are not to be had */
             go_back(t);
-    } else if (!ag_samples_beat(&t->tried, &t->base, FASTER)) {
+    } else if (!ag_samples_beat(t->tried.ns, t->base.ns, AG_TUNE_SAMPLES, FASTER)) {
         go_back(t);
     } else if (may_try(s, b)) {
         t->base = t->tried;
@@ -107,8 +107,8 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t
     case AG_TUNE_WAITS:
         if (!replayed || t->recut)
             break;
-        ag_samples_add(&t->base, ns);
-        if (++t->replayed >= SETTLED && t->base.count >= AG_GATE_SAMPLES) {
+        ag_sample_add(t->base.ns, &t->base.count, AG_TUNE_SAMPLES, ns);
+        if (++t->replayed >= SETTLED && t->base.count >= AG_TUNE_SAMPLES) {
             if (may_try(s, b))
                 cut_longer(t);
             else
