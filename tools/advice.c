@@ -77,7 +77,7 @@ static void about_flushes(const struct model *m, struct advice *a)
                 "%.0f %% of the launches were held back and then did not go on as before: the "
                 "program's sequences vary (other kernels, grids or sizes)%s%s.",
                 share, r->names.count ? ", most often at " : "",
-                r->names.count ? names_short(dump_string(m->d, r->names.list[0].id)) : "");
+                r->names.count ? names_kernel(dump_string(m->d, r->names.list[0].id)) : "");
         else if (!strncmp(why, "order", 5))
             say(a,
                 "%.0f %% of the launches were submitted early because the legacy default stream "

@@ -245,7 +245,7 @@ static void advice(const struct model *m, FILE *out)
 
 static void sequences(const struct model *m, FILE *out)
 {
-    char names[2048];
+    char names[600];
     begin_table(
         out, "sequences", "Sequences, by the host time they saved",
         "Saved ms|<Kernels|Launches|Length|Graphs|Launches a graph|Updates a launch|Stream");
@@ -363,7 +363,7 @@ static void picture(const struct model *m, const struct model_sequence *s, FILE 
     for (uint32_t i = 0; i < num_names; i++) {
         const char *name = dump_string(m->d, names[i]);
         fprintf(out, "<span><i style=\"background:hsl(%d 55%% 55%%)\"></i>", hue(name));
-        text(out, names_short(name));
+        text(out, names_kernel(name));
         fputs("</span>", out);
     }
     fputs("</div></figure>\n", out);
@@ -404,7 +404,7 @@ static uint32_t reason_rows(const struct model *m, const struct model_reasons *l
         char reason[700];
         snprintf(reason, sizeof(reason), "%s%s%s", dump_string(m->d, r->text),
                  r->names.count ? ", most often at " : "",
-                 r->names.count ? names_short(dump_string(m->d, r->names.list[0].id)) : "");
+                 r->names.count ? names_kernel(dump_string(m->d, r->names.list[0].id)) : "");
         fputs("<tr>", out);
         number(out, r->ops);
         fprintf(out, "<td>%.2f %%</td>", share(r->ops, m->ops));

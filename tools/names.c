@@ -13,7 +13,7 @@
 char *__cxa_demangle(const char *name, char *buffer, size_t *size, int *status);
 
 struct known {
-    char *text, *brief;
+    char *text, *brief, *kernel;
     UT_hash_handle hh;
     char name[];
 };
@@ -67,6 +67,93 @@ static char *shorten(const char *text)
     return brief;
 }
 
+/* ---- kernels ---------------------------------------------------------------------------- */
+
+static const char anonymous[] = "(anonymous namespace)";
+
+/* Behind the bracket that closes the one at `from`, or the end. */
+static const char *past_brackets(const char *from)
+{
+    int depth = 0;
+    for (; *from; from++) {
+        depth += strchr("<([{", *from) != NULL;
+        if (strchr(">)]}", *from) && from[-1] != '-' && --depth == 0)
+            return from + 1;
+    }
+    return from;
+}
+
+/* The last name of a path: "add" of "at::native::(anonymous namespace)::add<float>". Ends at the
+ * first bracket that is not a part of the path; `*end` is there. */
+static const char *last_name(const char *path, const char **end)
+{
+    const char *name = path;
+    while (*path && *path != ',' && *path != '>' && *path != '{') {
+        if (!strncmp(path, "::", 2)) {
+            path += 2;
+            name = path;
+        } else if (!strncmp(path, anonymous, sizeof(anonymous) - 1)) {
+            path += sizeof(anonymous) - 1;
+        } else if (*path == '<' && !strncmp(past_brackets(path), "::", 2)) {
+            path = past_brackets(path);
+        } else if (*path == '<' || *path == '(') {
+            break;
+        } else {
+            path++;
+        }
+    }
+    *end = path;
+    return name;
+}
+
+/* The first of template arguments that is a type of its own, as a functor or a tile is: what tells
+ * kernels apart. NULL: there is none. `args` begins with <. */
+static const char *type_among(const char *args, const char **end)
+{
+    const char *at = args + 1, *stop = past_brackets(args) - 1;
+    while (at < stop) {
+        const char *name = last_name(at, end);
+        if (name > at && *end > name)
+            return name;
+        while (at < stop && *at != ',')
+            at = strchr("<([{", *at) ? past_brackets(at) : at + 1;
+        at += at < stop;
+        at += *at == ' ';
+    }
+    return NULL;
+}
+
+/* "reduce_kernel<ReduceOp<MeanOps>>": without name spaces and arguments, and with one template
+ * argument where there are many. */
+static char *kernel_name(const char *text)
+{
+    enum { BRIEF = 24 };
+    const char *end, *arg_end, *inner_end = NULL;
+    char *kernel;
+    if (!strncmp(text, "void ", 5))
+        text += 5;
+    const char *name = last_name(text, &end);
+    if (end == name)
+        return strdup(text);
+    int n = (int)(end - name);
+    if (*end != '<')
+        return asprintf(&kernel, "%.*s", n, name) < 0 ? NULL : kernel;
+    const char *past = past_brackets(end);
+    if (past - end <= BRIEF + 2)
+        return asprintf(&kernel, "%.*s", (int)(past - name), name) < 0 ? NULL : kernel;
+    const char *arg = type_among(end, &arg_end);
+    if (!arg) {
+        arg = end + 1;
+        arg_end = arg + strcspn(arg, ",<>(");
+    }
+    const char *inner = *arg_end == '<' ? type_among(arg_end, &inner_end) : NULL;
+    return asprintf(&kernel, "%.*s<%.*s%s%.*s%s>", n, name, (int)(arg_end - arg), arg,
+                    inner ? "<" : "", inner ? (int)(inner_end - inner) : 0, inner ? inner : "",
+                    inner ? ">" : "") < 0
+               ? NULL
+               : kernel;
+}
+
 static const struct known *look_up(const char *name)
 {
     static struct known *all;
@@ -82,6 +169,7 @@ static const struct known *look_up(const char *name)
     if (!k->text)
         k->text = strdup(name);
     k->brief = k->text ? shorten(k->text) : NULL;
+    k->kernel = k->text ? kernel_name(k->text) : NULL;
     HASH_ADD_KEYPTR(hh, all, k->name, n, k);
     return k;
 }
@@ -98,6 +186,12 @@ const char *names_short(const char *name)
     return k && k->brief && *k->brief ? k->brief : name;
 }
 
+const char *names_kernel(const char *name)
+{
+    const struct known *k = look_up(name);
+    return k && k->kernel && *k->kernel ? k->kernel : name;
+}
+
 void names_of_shape(const struct dump *d, const struct ag_dump_shape *s, char *text, size_t size)
 {
     if (s->kind == AG_DUMP_MEMSET)
@@ -106,7 +200,7 @@ void names_of_shape(const struct dump *d, const struct ag_dump_shape *s, char *t
     else if (s->kind == AG_DUMP_COPY)
         snprintf(text, size, "copy %llu B", (unsigned long long)s->width);
     else
-        snprintf(text, size, "%s <<<%u,%u,%u; %u,%u,%u>>>", names_short(dump_string(d, s->name)),
+        snprintf(text, size, "%s <<<%u,%u,%u; %u,%u,%u>>>", names_kernel(dump_string(d, s->name)),
                  s->dims[0], s->dims[1], s->dims[2], s->dims[3], s->dims[4], s->dims[5]);
 }
 

@@ -9,6 +9,8 @@ const char *names_demangle(const char *name);
 /* The same without its argument list, and without what a template was made of where that is long.
  */
 const char *names_short(const char *name);
+/* A kernel's name as people tell kernels apart: "vectorized_elementwise_kernel<FillFunctor>". */
+const char *names_kernel(const char *name);
 /* "name <<<grid, block>>>", "memset 4096 B", "copy 64 B" */
 void names_of_shape(const struct dump *d, const struct ag_dump_shape *shape, char *text,
                     size_t size);

@@ -55,7 +55,7 @@ static uint32_t list_names(const struct model *m, const struct model_sequence *s
             continue;
         covered = g->d.first + g->d.count;
         for (uint32_t k = 0; k < g->d.count && n < MOST_NAMES; k++)
-            list[n++] = names_short(dump_string(m->d, dump_shape(m->d, g->shapes[k])->name));
+            list[n++] = names_kernel(dump_string(m->d, dump_shape(m->d, g->shapes[k])->name));
     }
     return n;
 }
@@ -146,7 +146,8 @@ static void summary(const struct model *m, struct table_output *o)
     table_end(o);
 }
 
-static void sequences(const struct model *m, struct table_output *o, unsigned int top)
+static void sequences(const struct model *m, struct table_output *o, unsigned int top,
+                      bool for_people)
 {
     char names[2048];
     table_begin(
@@ -156,7 +157,7 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
     for (uint32_t i = 0; i < m->num_sequences && i < top; i++) {
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
-        sequence_names(m, s, names, sizeof(names));
+        sequence_names(m, s, names, for_people ? 300 : sizeof(names));
         table_real(o, m->saved_ns > 0 ? 100 * s->saved_ns / m->saved_ns : 0, 1);
         table_real(o, s->saved_ns / 1e3, 1);
         table_number(o, s->carried);
@@ -255,7 +256,7 @@ static void departures(const struct model *m, struct table_output *o, unsigned i
         for (uint32_t k = 0; k < names->count && k < top; k++) {
             table_number(o, names->list[k].times);
             table_real(o, share(names->list[k].times, names->met), 1);
-            table_text(o, names_short(dump_string(m->d, names->list[k].id)));
+            table_text(o, names_kernel(dump_string(m->d, names->list[k].id)));
         }
         table_end(o);
     }
@@ -347,7 +348,7 @@ int verb_report(int argc, char **argv)
               m->saved_ns / 1e6);
     about(m, o);
     summary(m, o);
-    sequences(m, o, top);
+    sequences(m, o, top, s.common.format == TABLE_TEXT);
     reasons(m, o, top);
     departures(m, o, top);
     boundaries(m, o, top);

@@ -53,6 +53,32 @@ setup() {
     autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"
 }
 
+@test "report: kernels of templates are told apart by what they are made of" {
+    "$AG_BUILD/tests/tools/tools_large" named 4
+    autograph report named -n 1 -f json | holds "'vectorized_elementwise_kernel<Functor' in d['sequences'][0]['Kernels']"
+    autograph report named -n 1 | grep -q 'vectorized_elementwise_kernel<Functor[0-9]*>, vector'
+    [ "$(autograph report named | wc -L)" -lt 500 ]
+    # the same names, changed: an inner functor, a lambda of a function, no type among the arguments, a short list
+    python3 - <<'PY'
+import struct, zlib
+names = [b"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIffffEEjfLi4EEEEEvT1_",
+         b"_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_11silu_kernelERNS_18TensorIteratorBaseEENKUlvE_clEvENKUlvE0_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_",
+         b"_Z7forwardIffffLi8ELb0ELb0EEvPT_", b"_Z3addIfEvPT_", b"ampere_sgemm_32x128_tn"]
+b = open("named", "rb").read()
+out, at, n = b[:48], 48, 0
+while at < len(b):
+    mark, typ, size, crc = struct.unpack("<4s4sII", b[at:at + 16])
+    p = b[at + 16:at + 16 + size]
+    if typ == b"STRG" and p[8:].startswith(b"_Z"):
+        p = struct.pack("<II", struct.unpack("<I", p[:4])[0], len(names[n % 5])) + names[n % 5]
+        n += 1
+    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p + b"\0" * (-len(p) % 8)
+    at += 16 + (size + 7 & ~7)
+open("renamed", "wb").write(out)
+PY
+    autograph report renamed -n 1 -f json | holds "set(d['sequences'][0]['Kernels'].split(' x')[0].strip('()').split(', ')[:5]) == {'reduce_kernel<ReduceOp<MeanOps>>', 'vectorized_elementwise_kernel<silu_kernel>', 'forward<float>', 'add<float>', 'ampere_sgemm_32x128_tn'}"
+}
+
 @test "report: advice" {
     autograph report kernel | grep -q 'cuStreamSynchronize comes after every 1.0 launches'
     autograph report kernel | grep -q 'wait once for several of them'
