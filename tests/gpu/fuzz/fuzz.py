@@ -210,6 +210,7 @@ class Campaign:
             self.call_unusable(bad, f"its eager run ended with: {eager.end}{transcript.where(eager.blocks[bad])}"
                                f"\n{eager.errors[-600:]}")
             self.again_behind(batch, bad, batch.settings)
+            del eager.blocks[bad]
             batch = Batch(batch.first, int(bad) - batch.first, batch.settings, batch.twice)
         elif eager.end != "ok":
             self.trouble = f"the eager run of {batch} ended with: {eager.end}\n{eager.errors[-2000:]}"

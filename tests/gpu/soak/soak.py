@@ -94,6 +94,8 @@ class Program:
     def finish(self):
         for reader in self.readers:
             reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
 
     def curve(self, column):
         at = COLUMNS.index(column)

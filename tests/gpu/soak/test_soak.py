@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Tests of the soak's judge, without a GPU: what grows, differs, fails or falls silent must be told so.
+
+    python3 tests/gpu/soak/test_soak.py
+"""
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from xml.etree import ElementTree
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import curves
+import soak
+
+PROGRAM = """#!{python}
+import os, sys, time
+library, cycles = "AUTOGRAPH_STATS" in os.environ, "--cycles" in sys.argv
+end, kept, done = time.monotonic() + 11, [], 0
+while done < 4 if cycles else time.monotonic() < end:
+    value = 7
+    {fault}
+    print(f"PHASE {{done % 2}} {{value:016x}} phase", flush=True)
+    print("GPU 1000000000", flush=True)
+    done += 1
+    time.sleep(0 if cycles else 0.2)
+print("END", done)
+"""
+
+
+class Judge(unittest.TestCase):
+    def run_on(self, fault):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "soak_driver"
+            program.write_text(PROGRAM.format(python=sys.executable, fault=fault), encoding="utf-8")
+            program.chmod(0o755)
+            args = soak.parse_arguments(["--build", folder, "--programs", folder, "--library", "", "--only", "driver",
+                                         "--seconds", "11", "--patience", "4"])
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                status = soak.Soak(args).run()
+            text = out.getvalue()
+            if status == 0:
+                ElementTree.parse(Path(folder) / "soak" / "driver.svg")
+                self.assertGreater(len((Path(folder) / "soak" / "driver.csv").read_text().splitlines()), 8)
+        return status, text
+
+    def test_flat(self):
+        status, text = self.run_on("pass")
+        self.assertEqual(status, 0, text)
+        self.assertIn("| flat", text)
+
+    def test_growth(self):
+        status, text = self.run_on("kept.append(bytearray(b'x' * 1000000))")
+        self.assertEqual(status, 1, text)
+        self.assertIn("not flat: resident memory", text)
+
+    def test_difference(self):
+        status, text = self.run_on("value = 8 if library and done == 9 else 7")
+        self.assertEqual(status, 1, text)
+        self.assertIn("1 phases differ", text)
+
+    def test_silence(self):
+        status, text = self.run_on("time.sleep(60 if library and done == 3 else 0)")
+        self.assertEqual(status, 1, text)
+        self.assertIn("hang", text)
+
+    def test_failure(self):
+        status, text = self.run_on("library and sys.exit(9)")
+        self.assertEqual(status, 1, text)
+        self.assertIn("exit status 9", text)
+
+
+class Curves(unittest.TestCase):
+    def test_bounds(self):
+        def line(last):
+            return [(t, 100.0 if t < 20 else last) for t in range(30)]
+        self.assertTrue(curves.is_flat(line(103.9)))
+        self.assertFalse(curves.is_flat(line(104.1)))
+        self.assertIsNone(curves.is_flat(line(100.0)[:5]))
+
+
+if __name__ == "__main__":
+    unittest.main()
