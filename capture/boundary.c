@@ -32,11 +32,6 @@ static CUresult end_segment(struct ag_stream *s, bool report)
     return r;
 }
 
-static bool is_own(const struct ag_stream *s)
-{
-    return atomic_load_explicit(&s->owner, memory_order_relaxed) == ag_this_thread();
-}
-
 /* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
  * what they have deferred and go on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
@@ -44,12 +39,12 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
 {
     CUresult first = CUDA_SUCCESS;
     size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
+    struct ag_stream **streams = ag_streams_concerned(!only_own, &n);
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
         if (s == except || (context && s->context != context))
             continue;
-        if (is_own(s)) {
+        if (ag_stream_is_own(s)) {
             CUresult r = end_segment(s, report);
             if (first == CUDA_SUCCESS)
                 first = r;
@@ -84,7 +79,7 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
     if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
         every_stream(s->context, s, false, false);
     CUresult r = end_segment(s, report);
-    if (blocks && !s->legacy)
+    if (blocks && !s->legacy && ag_owns_others(s))
         every_stream(NULL, s, true, false);
     return r;
 }

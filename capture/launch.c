@@ -279,9 +279,10 @@ static inline bool napping(struct ag_stream *s)
 
 static inline void set_owner(struct ag_stream *s)
 {
-    if (__builtin_expect(atomic_load_explicit(&s->owner, memory_order_relaxed) != ag_this_thread(),
-                         0))
+    if (__builtin_expect(!ag_stream_is_own(s), 0)) {
         atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+        ag_thread.owned++;
+    }
 }
 
 static inline bool passing(void)

@@ -4,7 +4,7 @@
 #include "capture/trace.h"
 #include <stdlib.h>
 
-__thread char ag_thread_mark __attribute__((tls_model("initial-exec")));
+__thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 
 static struct ag_lock lock;
@@ -37,6 +37,12 @@ static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
 static inline uint32_t hash(uintptr_t key)
 {
     return (uint32_t)((uint64_t)key * 0x9E3779B97F4A7C15ull >> 32);
+}
+
+uintptr_t ag_number_thread(void)
+{
+    static _Atomic uintptr_t last;
+    return ag_thread.number = atomic_fetch_add(&last, 1) + 1;
 }
 
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
@@ -218,6 +224,8 @@ static void release(struct ag_stream *s)
 
 void ag_stream_forget(struct ag_stream *s)
 {
+    if (ag_stream_is_own(s))
+        ag_thread.owned--;
     ag_lock(&lock);
     if (s->prev)
         s->prev->next = s->next;
@@ -283,17 +291,39 @@ void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
 
 /* ---- all streams ------------------------------------------------------------------------ */
 
-struct ag_stream **ag_streams_snapshot(size_t *n)
+static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), size_t *n)
 {
     ag_lock(&lock);
     struct ag_stream **list = malloc((num_streams + 1) * sizeof(*list));
     *n = 0;
     for (struct ag_stream *s = list ? streams : NULL; s; s = s->next) {
+        if (!wanted(s))
+            continue;
         atomic_fetch_add(&s->references, 1);
         list[(*n)++] = s;
     }
     ag_unlock(&lock);
     return list;
+}
+
+static bool any(const struct ag_stream *s)
+{
+    return s != NULL;
+}
+
+static bool own_or_deferring(const struct ag_stream *s)
+{
+    return ag_stream_is_own(s) || atomic_load(&s->deferring);
+}
+
+struct ag_stream **ag_streams_snapshot(size_t *n)
+{
+    return snapshot(any, n);
+}
+
+struct ag_stream **ag_streams_concerned(bool deferring, size_t *n)
+{
+    return snapshot(deferring ? own_or_deferring : ag_stream_is_own, n);
 }
 
 void ag_streams_release(struct ag_stream **list, size_t n)

@@ -80,11 +80,17 @@ struct ag_stream {
     struct ag_stream *chained; /* of the same bucket */
 };
 
-/* An identity of the calling thread that costs no call. */
-extern __thread char ag_thread_mark;
+/* The calling thread: a number that no other thread had, 0 until it is wanted, and of how many
+ * streams it has become the owner, those that others have taken from it since included. */
+struct ag_thread {
+    uintptr_t number;
+    uint32_t owned;
+};
+extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
+uintptr_t ag_number_thread(void);
 static inline uintptr_t ag_this_thread(void)
 {
-    return (uintptr_t)&ag_thread_mark;
+    return __builtin_expect(ag_thread.number != 0, 1) ? ag_thread.number : ag_number_thread();
 }
 
 /* The stream's state, made if it is new; NULL for the per-thread default stream, for a handle that
@@ -103,8 +109,20 @@ void ag_stream_wakes(struct ag_stream *stream);
 /* Lets this thread's next launches on a sleeping stream pass by ag_nap_passes(), if they may. */
 void ag_stream_remember_nap(struct ag_stream *stream, CUstream handle);
 
-/* All streams, each with a reference; valid until the calling thread's next snapshot. */
+/* All streams, each with a reference, in a list that ag_streams_release() frees. */
 struct ag_stream **ag_streams_snapshot(size_t *n);
+/* The same of the calling thread's own streams, and if `deferring` of those of other threads that
+ * hold ops back. What other streams there are costs a look at each, no reference. */
+struct ag_stream **ag_streams_concerned(bool deferring, size_t *n);
+static inline bool ag_stream_is_own(const struct ag_stream *stream)
+{
+    return atomic_load_explicit(&stream->owner, memory_order_relaxed) == ag_this_thread();
+}
+/* Whether the calling thread may own a stream other than this one. */
+static inline bool ag_owns_others(const struct ag_stream *stream)
+{
+    return ag_thread.owned > ag_stream_is_own(stream);
+}
 void ag_streams_release(struct ag_stream **streams, size_t n);
 
 /* Takes the stream out of the table; it is freed with its last reference. `ctx` NULL: any. */
