@@ -181,22 +181,30 @@ static inline uint32_t stream_id(const struct ag_stream *s)
     return s ? (uint32_t)s->serial : 0;
 }
 
-static inline uint32_t short_ns(uint64_t began)
+/* Of something that ends `now`: time and duration are of one reading of the clock, so that what was
+ * within something else is so in the dump. */
+static inline uint32_t short_ns(uint64_t began, uint64_t now)
 {
-    uint64_t ns = began ? ag_clock_ns() - began : 0;
+    uint64_t ns = began ? now - began : 0;
     return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
 }
 
-static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_stream *s,
-                         uint32_t a, uint32_t b, uint64_t value)
+static inline void event_at(uint64_t now, enum ag_dump_kind kind, uint32_t what,
+                            const struct ag_stream *s, uint32_t a, uint32_t b, uint64_t value)
 {
-    ag_trace_push(&(struct ag_dump_event){.time = ag_clock_ns(),
+    ag_trace_push(&(struct ag_dump_event){.time = now,
                                           .kind = (uint8_t)kind,
                                           .what = (uint8_t)what,
                                           .stream = stream_id(s),
                                           .a = a,
                                           .b = b,
                                           .value = value});
+}
+
+static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_stream *s,
+                         uint32_t a, uint32_t b, uint64_t value)
+{
+    event_at(ag_clock_ns(), kind, what, s, a, b, value);
 }
 
 void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
@@ -232,14 +240,16 @@ void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in
                          CUresult r)
 {
     (void)in;
-    event(AG_EVENT_CALL, 0, s, 0, short_ns(began), (uint64_t)r);
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_CALL, 0, s, 0, short_ns(began, now), (uint64_t)r);
 }
 
 void ag_trace_write_graph(const struct ag_stream *s, const struct ag_graphs *g, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r)
 {
-    event(AG_EVENT_GRAPH, variant, s, g->trace_id, short_ns(began),
-          (updates & UINT32_MAX) | (uint64_t)r << 32);
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_GRAPH, variant, s, g->trace_id, short_ns(began, now),
+             (updates & UINT32_MAX) | (uint64_t)r << 32);
 }
 
 void ag_trace_write_update(const struct ag_stream *s, const struct ag_graphs *g, uint32_t op)
@@ -274,8 +284,9 @@ void ag_trace_write_build(const struct ag_graphs *g, uint32_t how, uint64_t ns)
 
 void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
 {
-    event(AG_EVENT_FLUSH, 0, s, cause_string(ag_trace_cause_now), n,
-          (covered & UINT32_MAX) | (uint64_t)short_ns(began) << 32);
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_FLUSH, 0, s, cause_string(ag_trace_cause_now), n,
+             (covered & UINT32_MAX) | (uint64_t)short_ns(began, now) << 32);
 }
 
 void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 #include <zlib.h>
 
 /* Every definition takes at least this much of the file, and ids have no gaps: a larger id than
@@ -411,4 +412,33 @@ const char *dump_process(const struct dump *d, const char *name)
 uint64_t dump_counter(const struct dump *d, const char *name)
 {
     return strtoull(find(d->counters, d->num_counters, name), NULL, 10);
+}
+
+uint32_t *dump_link_threads(const struct dump *d)
+{
+    struct thread {
+        uint32_t id, next;
+        UT_hash_handle hh;
+    } *all = NULL, *t = NULL;
+    uint32_t *next = calloc(d->num_events + 1, sizeof(*next));
+    for (size_t i = d->num_events; next && i--;) {
+        uint32_t id = d->events[i].thread;
+        if (!t || t->id != id)
+            HASH_FIND(hh, all, &id, sizeof(id), t);
+        if (!t) {
+            if (!(t = calloc(1, sizeof(*t))))
+                break;
+            t->id = id;
+            HASH_ADD(hh, all, id, sizeof(id), t);
+        }
+        next[i] = t->next;
+        t->next = (uint32_t)i;
+    }
+    t = all;
+    HASH_CLEAR(hh, all);
+    for (struct thread *after; t; t = after) {
+        after = t->hh.next;
+        free(t);
+    }
+    return next;
 }

@@ -62,6 +62,8 @@ void dump_complain(const struct dump *d);
 const char *dump_string(const struct dump *d, uint32_t id);
 const struct ag_dump_shape *dump_shape(const struct dump *d, uint32_t id);
 const struct dump_graph *dump_graph(const struct dump *d, uint32_t id);
+/* For each event the next one of its thread; 0: there is none. To be freed; NULL without memory. */
+uint32_t *dump_link_threads(const struct dump *d);
 /* "" where it is not there */
 const char *dump_process(const struct dump *d, const char *name);
 uint64_t dump_counter(const struct dump *d, const char *name);

@@ -7,8 +7,9 @@
  * dump does not know: Holistic Trace Analysis tells host from GPU by it, so host calls say `on
  * stream`. One arrow leads from each launch that was held back to the call that submitted it. Host
  * threads are threads of the process; process 0 has a line for each stream, with what was held back
- * there. Dumps are large, hence JSON is written by hand here.
+ * there. Dumps are large, hence json_out.h.
  */
+#include "tools/json_out.h"
 #include "tools/names.h"
 #include "tools/tools.h"
 #include <stdlib.h>
@@ -30,70 +31,18 @@ struct held {
 struct line {
     struct held *held;
     uint32_t count, room;
+    uint64_t until; /* the last slice of what was held back ends here */
 };
 
 struct writer {
     const struct dump *d;
     FILE *out;
     struct line *streams;
+    uint32_t *next;           /* by event: the next one of its thread */
     uint64_t start, from, to; /* ns; the latter two since the start */
     uint32_t correlation;
     bool any;
 };
-
-/* ---- JSON ------------------------------------------------------------------------------- */
-
-/* Texts of a dump are valid UTF-8 without control characters (dump.c sees to it). */
-static void escaped(struct writer *w, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            putc_unlocked('\\', w->out);
-        putc_unlocked(*text, w->out);
-    }
-}
-
-static void raw(struct writer *w, const char *text)
-{
-    fputs_unlocked(text, w->out);
-}
-
-static void number(struct writer *w, uint64_t n)
-{
-    char digits[24], *at = digits + sizeof(digits) - 1;
-    *at = 0;
-    do
-        *--at = (char)('0' + n % 10);
-    while (n /= 10);
-    raw(w, at);
-}
-
-/* Nanoseconds as microseconds. */
-static void us(struct writer *w, uint64_t ns)
-{
-    char rest[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
-                   (char)('0' + ns % 10), 0};
-    number(w, ns / 1000);
-    raw(w, rest);
-}
-
-/* ,"name":n */
-static void add_number(struct writer *w, const char *name, uint64_t n)
-{
-    raw(w, ",\"");
-    raw(w, name);
-    raw(w, "\":");
-    number(w, n);
-}
-
-static void add_text(struct writer *w, const char *name, const char *text)
-{
-    raw(w, ",\"");
-    raw(w, name);
-    raw(w, "\":\"");
-    escaped(w, text);
-    raw(w, "\"");
-}
 
 /* ---- events ----------------------------------------------------------------------------- */
 
@@ -111,55 +60,55 @@ static bool is_shown(const struct writer *w, uint64_t time)
 static void begin(struct writer *w, char phase, const char *name, const char *category,
                   uint64_t pid, uint64_t tid, uint64_t time)
 {
-    raw(w, w->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+    json_raw(w->out, w->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
     putc_unlocked(phase, w->out);
-    raw(w, "\"");
-    add_text(w, "name", name);
+    json_raw(w->out, "\"");
+    json_add_text(w->out, "name", name);
     if (category)
-        add_text(w, "cat", category);
-    add_number(w, "pid", pid);
-    add_number(w, "tid", tid);
-    raw(w, ",\"ts\":");
-    us(w, since_start(w, time));
+        json_add_text(w->out, "cat", category);
+    json_add_number(w->out, "pid", pid);
+    json_add_number(w->out, "tid", tid);
+    json_raw(w->out, ",\"ts\":");
+    json_us(w->out, since_start(w, time));
     w->any = true;
 }
 
-/* A slice, whose arguments follow: add_number(), add_text(); then end_slice(). `first` and its
- * value are the first argument. */
+/* A slice, whose arguments follow: json_add_number(), json_add_text(); then end_slice(). `first`
+ * and its value are the first argument. */
 static void begin_slice(struct writer *w, const char *name, const char *category, uint64_t pid,
                         uint64_t tid, uint64_t time, uint64_t ns, const char *first, uint64_t value)
 {
     begin(w, 'X', name, category, pid, tid, time);
-    raw(w, ",\"dur\":");
-    us(w, ns);
-    raw(w, ",\"args\":{\"");
-    raw(w, first);
-    raw(w, "\":");
-    number(w, value);
+    json_raw(w->out, ",\"dur\":");
+    json_us(w->out, ns);
+    json_raw(w->out, ",\"args\":{\"");
+    json_raw(w->out, first);
+    json_raw(w->out, "\":");
+    json_number(w->out, value);
 }
 
 static void end_slice(struct writer *w)
 {
-    raw(w, "}}");
+    json_raw(w->out, "}}");
 }
 
 static void name_of(struct writer *w, const char *what, uint64_t pid, uint64_t tid,
                     const char *name)
 {
     begin(w, 'M', what, NULL, pid, tid, w->start);
-    raw(w, ",\"args\":{\"name\":\"");
-    escaped(w, name);
-    raw(w, "\"}}");
+    json_raw(w->out, ",\"args\":{\"name\":\"");
+    json_escaped(w->out, name);
+    json_raw(w->out, "\"}}");
 }
 
 static void arrow(struct writer *w, const struct held *from, uint32_t to_thread, uint64_t to)
 {
     begin(w, 's', "ac2g", "ac2g", w->d->header.pid, from->thread, from->time);
-    add_number(w, "id", from->correlation);
-    raw(w, "}");
+    json_add_number(w->out, "id", from->correlation);
+    json_raw(w->out, "}");
     begin(w, 'f', "ac2g", "ac2g", w->d->header.pid, to_thread, to);
-    add_number(w, "id", from->correlation);
-    raw(w, ",\"bp\":\"e\"}");
+    json_add_number(w->out, "id", from->correlation);
+    json_raw(w->out, ",\"bp\":\"e\"}");
 }
 
 static void shape_args(struct writer *w, uint32_t id)
@@ -167,16 +116,16 @@ static void shape_args(struct writer *w, uint32_t id)
     const struct ag_dump_shape *s = dump_shape(w->d, id);
     char text[1024];
     names_of_shape(w->d, s, text, sizeof(text));
-    add_text(w, "kernel", text);
+    json_add_text(w->out, "kernel", text);
     if (s->kind != AG_DUMP_KERNEL)
         return;
     for (int i = 0; i < 6; i++) {
-        raw(w, i == 0 ? ",\"grid\":[" : i == 3 ? "],\"block\":[" : ",");
-        number(w, s->dims[i]);
+        json_raw(w->out, i == 0 ? ",\"grid\":[" : i == 3 ? "],\"block\":[" : ",");
+        json_number(w->out, s->dims[i]);
     }
-    raw(w, "]");
+    json_raw(w->out, "]");
     if (s->dims[6])
-        add_number(w, "shared memory", s->dims[6]);
+        json_add_number(w->out, "shared memory", s->dims[6]);
 }
 
 /* As the driver's function is called. */
@@ -211,8 +160,8 @@ static void hold(struct writer *w, const struct dump_event *event)
     l->held[l->count++] = (struct held){event->e.time, event->thread, w->correlation};
 }
 
-/* The call from `began` to `to` submitted the first `n` ops that the stream holds back. */
-static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thread, uint64_t began,
+/* The call from `start` to `to` submitted the first `n` ops that the stream holds back. */
+static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thread, uint64_t start,
                     uint64_t to, const char *by)
 {
     struct line *l = stream < w->d->num_streams ? &w->streams[stream] : NULL;
@@ -223,26 +172,57 @@ static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thre
     if (is_shown(w, to)) {
         for (uint32_t i = 0; i < n; i++)
             if (is_shown(w, l->held[i].time))
-                arrow(w, &l->held[i], thread, began);
-        begin_slice(w, "held back", "autograph", 0, stream, l->held[0].time,
-                    to > l->held[0].time ? to - l->held[0].time : 0, "launches", n);
-        add_text(w, "submitted by", by);
+                arrow(w, &l->held[i], thread, start);
+        uint64_t from = l->held[0].time > l->until ? l->held[0].time : l->until;
+        begin_slice(w, "held back", "autograph", 0, stream, from, to > from ? to - from : 0,
+                    "launches", n);
+        json_add_text(w->out, "submitted by", by);
         end_slice(w);
     }
+    l->until = to;
     memmove(l->held, l->held + n, (l->count - n) * sizeof(*l->held));
     l->count -= n;
 }
 
-/* Host time of the eager call of the op at `i`: the next event of its thread says it. */
-static uint64_t call_ns(const struct dump *d, size_t i)
+/* When what this event tells of began. */
+static uint64_t began(const struct ag_dump_event *e)
 {
-    for (size_t k = i + 1; k < d->num_events && k < i + 64; k++)
-        if (d->events[k].thread == d->events[i].thread)
-            return d->events[k].e.kind == AG_EVENT_CALL ? d->events[k].e.b : 0;
-    return 0;
+    uint64_t ns = e->kind == AG_EVENT_GRAPH || e->kind == AG_EVENT_CALL ? e->b
+                  : e->kind == AG_EVENT_FLUSH                           ? e->value >> 32
+                  : e->kind == AG_EVENT_BUILD                           ? e->value
+                                                                        : 0;
+    return e->time > ns ? e->time - ns : 0;
 }
 
-enum { SEEN_NS = 100 }; /* so that a call held back can be seen, and an arrow hung on it */
+enum {
+    SEEN_NS = 100, /* so that a call held back can be seen, and an arrow hung on it */
+    AHEAD = 32     /* events of the thread looked at */
+};
+
+/* How long the slice of the op at `i` is: to the end of its call where it was submitted at once.
+ * The slices of a thread must not overlap, viewers drop those that do. */
+static uint64_t op_ns(const struct writer *w, size_t i)
+{
+    const struct dump_event *event = &w->d->events[i];
+    bool held = event->e.what == AG_DONE_DEFERRED;
+    uint64_t time = event->e.time, ns = held ? SEEN_NS : 0;
+    int looked = 0;
+    for (uint32_t k = w->next[i]; k && looked < AHEAD; k = w->next[k]) {
+        const struct ag_dump_event *e = &w->d->events[k].e;
+        if (e->kind == AG_EVENT_UPDATE) /* many at once, before the launch of their graph */
+            continue;
+        looked++;
+        if (held) {
+            uint64_t until = began(e) > time ? began(e) - time : 0;
+            ns = until < ns ? until : ns;
+        } else if (e->kind == AG_EVENT_CALL) {
+            return e->time - time;
+        } else if (e->kind != AG_EVENT_BUILD) {
+            return 0;
+        }
+    }
+    return ns;
+}
 
 static void op(struct writer *w, size_t i)
 {
@@ -255,11 +235,11 @@ static void op(struct writer *w, size_t i)
     if (!is_shown(w, e->time))
         return;
     begin_slice(w, immediate ? "cuLaunchKernel" : call_name(w, e->a), "cuda_driver",
-                w->d->header.pid, event->thread, e->time, held ? SEEN_NS : call_ns(w->d, i),
-                "correlation", w->correlation);
-    add_number(w, "on stream", e->stream);
+                w->d->header.pid, event->thread, e->time, op_ns(w, i), "correlation",
+                w->correlation);
+    json_add_number(w->out, "on stream", e->stream);
     if (immediate)
-        add_text(w, "not recorded", dump_string(w->d, e->b));
+        json_add_text(w->out, "not recorded", dump_string(w->d, e->b));
     else
         shape_args(w, e->a);
     end_slice(w);
@@ -269,40 +249,39 @@ static void graph(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
     const struct dump_graph *g = dump_graph(w->d, e->a);
-    uint64_t began = e->time > e->b ? e->time - e->b : 0;
     w->correlation++;
     if (is_shown(w, e->time)) {
-        begin_slice(w, "cuGraphLaunch", "cuda_driver", w->d->header.pid, event->thread, began, e->b,
-                    "correlation", w->correlation);
-        add_number(w, "on stream", e->stream);
-        add_number(w, "graph", e->a);
-        add_number(w, "launches", g->d.count);
-        add_number(w, "variant", e->what);
-        add_number(w, "updates", e->value & UINT32_MAX);
-        add_number(w, "result", e->value >> 32);
+        begin_slice(w, "cuGraphLaunch", "cuda_driver", w->d->header.pid, event->thread, began(e),
+                    e->b, "correlation", w->correlation);
+        json_add_number(w->out, "on stream", e->stream);
+        json_add_number(w->out, "graph", e->a);
+        json_add_number(w->out, "launches", g->d.count);
+        json_add_number(w->out, "variant", e->what);
+        json_add_number(w->out, "updates", e->value & UINT32_MAX);
+        json_add_number(w->out, "result", e->value >> 32);
         end_slice(w);
     }
     if (!(e->value >> 32))
-        release(w, e->stream, g->d.count, event->thread, began, e->time, "cuGraphLaunch");
+        release(w, e->stream, g->d.count, event->thread, began(e), e->time, "cuGraphLaunch");
 }
 
 static void flush(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
-    uint64_t ns = e->value >> 32, began = e->time > ns ? e->time - ns : 0;
     const char *why = dump_string(w->d, e->a);
     char name[256];
     uint32_t covered = (uint32_t)(e->value & UINT32_MAX);
     snprintf(name, sizeof(name), "flush: %.200s", why);
     if (is_shown(w, e->time)) {
-        begin_slice(w, name, "autograph", w->d->header.pid, event->thread, began, ns, "launches",
-                    e->b);
-        add_number(w, "on stream", e->stream);
-        add_number(w, "by shorter graphs", covered);
-        add_text(w, "reason", why);
+        begin_slice(w, name, "autograph", w->d->header.pid, event->thread, began(e), e->value >> 32,
+                    "launches", e->b);
+        json_add_number(w->out, "on stream", e->stream);
+        json_add_number(w->out, "by shorter graphs", covered);
+        json_add_text(w->out, "reason", why);
         end_slice(w);
     }
-    release(w, e->stream, e->b > covered ? e->b - covered : 0, event->thread, began, e->time, name);
+    release(w, e->stream, e->b > covered ? e->b - covered : 0, event->thread, began(e), e->time,
+            name);
 }
 
 static void boundary(struct writer *w, const struct dump_event *event)
@@ -315,9 +294,9 @@ static void boundary(struct writer *w, const struct dump_event *event)
     names_of_site(w->d, e->b, place, sizeof(place));
     begin_slice(w, dump_string(w->d, e->a), "cuda_driver", w->d->header.pid, event->thread, e->time,
                 0, "correlation", w->correlation);
-    add_number(w, "on stream", e->stream);
+    json_add_number(w->out, "on stream", e->stream);
     if (*place)
-        add_text(w, "made by", place);
+        json_add_text(w->out, "made by", place);
     end_slice(w);
 }
 
@@ -330,9 +309,8 @@ static void own_work(struct writer *w, const struct dump_event *event)
         return;
     if (e->kind == AG_EVENT_BUILD) {
         begin_slice(w, e->what == AG_BUILT ? "build graph" : "build graph (failed)", "autograph",
-                    pid, event->thread, e->time > e->value ? e->time - e->value : 0, e->value,
-                    "graph", e->a);
-        add_number(w, "launches", e->b);
+                    pid, event->thread, began(e), e->value, "graph", e->a);
+        json_add_number(w->out, "launches", e->b);
     } else if (e->kind == AG_EVENT_DROP) {
         begin_slice(w, "drop graph", "autograph", pid, event->thread, e->time, 0, "graph", e->a);
     } else {
@@ -403,19 +381,25 @@ static bool write_timeline(const struct settings *s, const struct dump *d, FILE 
                        .from = (uint64_t)(s->from * 1e9),
                        .to = (uint64_t)(s->to * 1e9)};
     w.streams = calloc(d->num_streams + 1, sizeof(*w.streams));
-    if (!w.streams)
+    w.next = dump_link_threads(d);
+    if (!w.streams || !w.next) {
+        free(w.streams);
+        free(w.next);
+        fputs("autograph: out of memory\n", stderr);
         return false;
-    raw(&w, "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
-    add_text(&w, "traceName", dump_process(d, "program"));
-    add_number(&w, "baseTimeNanoseconds", d->header.wall_ns);
-    raw(&w, ",\"traceEvents\":[");
+    }
+    json_raw(w.out, "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
+    json_add_text(w.out, "traceName", dump_process(d, "program"));
+    json_add_number(w.out, "baseTimeNanoseconds", d->header.wall_ns);
+    json_raw(w.out, ",\"traceEvents\":[");
     name_lines(&w);
     for (size_t i = 0; i < d->num_events; i++)
         one(&w, i);
-    raw(&w, "\n]}\n");
+    json_raw(w.out, "\n]}\n");
     for (uint32_t i = 0; i < d->num_streams; i++)
         free(w.streams[i].held);
     free(w.streams);
+    free(w.next);
     return true;
 }
 

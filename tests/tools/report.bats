@@ -176,6 +176,30 @@ assert got == why, (got, why)
 PY
 }
 
+@test "timeline: slices of a line are within each other or apart: viewers drop what overlaps" {
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/threads" "$AG_BUILD/tests/tools/tools_threads"
+    for name in heat reasons changing none threads; do
+        autograph timeline $name -o t.json
+        python3 - $name <<'PY'
+import json, sys
+lines = {}
+for x in json.load(open("t.json"))["traceEvents"]:
+    if x["ph"] == "X":
+        begin = round(x["ts"] * 1000)
+        lines.setdefault((x["pid"], x["tid"]), []).append((begin, -round(x["dur"] * 1000), x["name"]))
+for line, slices in lines.items():
+    open_until = []
+    for begin, minus, name in sorted(slices):
+        while open_until and open_until[-1] <= begin:
+            open_until.pop()
+        end = begin - minus
+        assert not open_until or end <= open_until[-1], (sys.argv[1], line, name, begin, end, open_until)
+        open_until.append(end)
+assert len(lines) > 1
+PY
+    done
+}
+
 @test "timeline: a part of it" {
     autograph timeline heat -o whole.json
     autograph timeline heat --from=0.02 --to=0.03 -o part.json
