@@ -133,7 +133,10 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
         ag_learn_gap(s, apart > launch + 100 ? apart - launch : 100);
     }
     s->last_op = now;
-    if (realign(p, key, now) || ag_adopt_period(p, now) || recognise(p, now))
+    /* what each looks at first, here: most ops find none of it */
+    if ((s->departed.serial && realign(p, key, now)) ||
+        (s->finder.guessing && ag_adopt_period(p, now)) ||
+        (s->finder.anchors_size && recognise(p, now)))
         return;
     if (s->unproductive > AWAKE_OPS)
         nap(p);
