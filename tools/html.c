@@ -3,6 +3,7 @@
  * pictures are inline SVG, the colours follow the reader's light or dark mode, and tables scroll by
  * themselves on a narrow screen.
  */
+#include "tools/html.h"
 #include "tools/names.h"
 #include "tools/tools.h"
 #include <stdarg.h>
@@ -10,7 +11,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_ROWS = 30, MOST_PICTURES = 8, MOST_BOXES = 400, MOST_GRAPHS = 12, MOST_KEYS = 24 };
+enum {
+    FOLDED = 70,
+    MOST_ROWS = 20,
+    MOST_PICTURES = 8,
+    MOST_BOXES = 400,
+    MOST_GRAPHS = 12,
+    MOST_KEYS = 24
+};
 
 static const char style[] =
     ":root{color-scheme:light "
@@ -47,50 +55,14 @@ static const char style[] =
     "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem}.key "
     "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
-static void text(FILE *out, const char *t)
-{
-    for (; *t; t++)
-        switch (*t) {
-        case '<':
-            fputs("&lt;", out);
-            break;
-        case '>':
-            fputs("&gt;", out);
-            break;
-        case '&':
-            fputs("&amp;", out);
-            break;
-        case '"':
-            fputs("&quot;", out);
-            break;
-        default:
-            fputc(*t, out);
-        }
-}
-
 static double share(uint64_t part, uint64_t whole)
 {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* With commas between thousands. */
-static const char *grouped(uint64_t n)
-{
-    static char texts[4][32];
-    static unsigned int turn;
-    char *at = texts[turn++ % 4] + 31;
-    *at = 0;
-    for (int digits = 0; n || !digits; n /= 10, digits++) {
-        if (digits && digits % 3 == 0)
-            *--at = ',';
-        *--at = (char)('0' + n % 10);
-    }
-    return at;
-}
-
 static void number(FILE *out, uint64_t n)
 {
-    fprintf(out, "<td>%s</td>", grouped(n));
+    fprintf(out, "<td>%s</td>", html_grouped(n));
 }
 
 static void card(FILE *out, const char *label, const char *format, ...)
@@ -129,8 +101,31 @@ static void end_table(FILE *out, uint32_t shown, uint32_t all)
 static void cell(FILE *out, const char *t)
 {
     fputs("<td class=\"l wrap\">", out);
-    text(out, t);
+    html_text(out, t);
     fputs("</td>", out);
+}
+
+/* A long text is folded: its beginning, and all of it where the reader opens it. */
+static void long_cell(FILE *out, char *t)
+{
+    size_t cut = FOLDED;
+    if (strlen(t) < 2 * FOLDED) {
+        cell(out, t);
+        return;
+    }
+    while (cut > 1 && strncmp(t + cut, ", ", 2)) /* between two names; one that is longer is cut */
+        cut--;
+    if (cut == 1)
+        for (cut = FOLDED; (t[cut] & 0xc0) == 0x80;)
+            cut++;
+    char kept = t[cut];
+    fputs("<td class=\"l wrap\"><details><summary>", out);
+    t[cut] = 0;
+    html_text(out, t);
+    t[cut] = kept;
+    fputs(" ...</summary>", out);
+    html_text(out, t);
+    fputs("</details></td>", out);
 }
 
 /* ---- parts ------------------------------------------------------------------------------ */
@@ -151,17 +146,17 @@ static void about(const struct model *m, FILE *out)
     if (gmtime_r(&seconds, &tm))
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
     fputs("<p class=\"soft\"><code>", out);
-    text(out, dump_process(d, "command"));
+    html_text(out, dump_process(d, "command"));
     fputs("</code><br>process ", out);
-    text(out, dump_process(d, "pid"));
-    fputs(" on ", out);
-    text(out, dump_process(d, "host"));
+    html_text(out, dump_process(d, "pid"));
+    fputs(*dump_process(d, "host") ? " on " : "", out);
+    html_text(out, dump_process(d, "host"));
     fprintf(out, ", %s, %.2f s", when, (double)(m->last_ns - m->first_ns) / 1e9);
     if (driver > 0)
         fprintf(out, ", driver for CUDA %d.%d", driver / 1000, driver % 1000 / 10);
-    if (strcmp(dump_process(d, "AUTOGRAPH"), "1")) {
+    if (!strcmp(dump_process(d, "AUTOGRAPH"), "observe")) {
         fputs(", AUTOGRAPH=", out);
-        text(out, dump_process(d, "AUTOGRAPH"));
+        html_text(out, dump_process(d, "AUTOGRAPH"));
     }
     fputs("</p>\n", out);
     if (!d->end || d->cut || d->damaged || d->lost || !strcmp(d->end, "full"))
@@ -177,9 +172,9 @@ static void head(const struct model *m, FILE *out)
           "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
           "name=\"color-scheme\" content=\"light dark\">\n<title>autograph: ",
           out);
-    text(out, program);
+    html_text(out, program);
     fprintf(out, "</title>\n<style>%s</style></head>\n<body>\n<h1>", style);
-    text(out, program);
+    html_text(out, program);
     fputs("</h1>\n", out);
     about(m, out);
 }
@@ -188,10 +183,10 @@ static void cards(const struct model *m, FILE *out)
 {
     fputs("<div class=\"cards\">\n", out);
     card(out, "of the launches went as graphs", "%.1f %%", model_coverage(m));
-    card(out, "launches", "%s", grouped(m->ops));
-    card(out, "graph launches", "%s", grouped(m->launches));
+    card(out, "launches", "%s", html_grouped(m->ops));
+    card(out, "graph launches", "%s", html_grouped(m->launches));
     card(out, "host time saved", "%.1f ms", m->saved_ns / 1e6);
-    card(out, "graphs built", "%s", grouped(m->builds));
+    card(out, "graphs built", "%s", html_grouped(m->builds));
     card(out, "launches flushed", "%.2f %%", share(m->flushed, m->ops));
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
@@ -209,7 +204,7 @@ static void coverage(const struct model *m, FILE *out)
             "<h2 id=\"coverage\">Coverage over time</h2>\n<p class=\"soft\">Launches in each of %d "
             "equal parts of the time, at most %s; green went as graphs.</p>\n<svg viewBox=\"0 0 %d "
             "120\" role=\"img\" aria-label=\"Coverage over time\">\n",
-            MODEL_BUCKETS, grouped(most), MODEL_BUCKETS * 10);
+            MODEL_BUCKETS, html_grouped(most), MODEL_BUCKETS * 10);
     for (int i = 0; i < MODEL_BUCKETS; i++) {
         uint64_t ops = m->buckets[i].ops, carried = m->buckets[i].carried;
         if (carried > ops)
@@ -236,7 +231,7 @@ static void advice(const struct model *m, FILE *out)
     fputs("<h2 id=\"advice\">Advice</h2>\n<ul>\n", out);
     for (int i = 0; i < n; i++) {
         fputs("<li>", out);
-        text(out, list[i]);
+        html_text(out, list[i]);
         fputs("</li>\n", out);
         free(list[i]);
     }
@@ -245,7 +240,7 @@ static void advice(const struct model *m, FILE *out)
 
 static void sequences(const struct model *m, FILE *out)
 {
-    char names[600];
+    char names[2048];
     begin_table(
         out, "sequences", "Sequences, by the host time they saved",
         "Saved ms|<Kernels|Launches|Length|Graphs|Launches a graph|Updates a launch|Stream");
@@ -256,135 +251,13 @@ static void sequences(const struct model *m, FILE *out)
         sequence_names(m, s, names, sizeof(names));
         double saved = s->saved_ns / 1e6;
         fprintf(out, "<tr><td>%.2f</td>", saved > -0.005 && saved < 0 ? 0.0 : saved);
-        cell(out, names);
+        long_cell(out, names);
         number(out, s->carried);
         fprintf(out, "<td>%u</td><td>%u</td><td>%.1f</td><td>%.2f</td><td>%u</td></tr>\n",
                 s->length, s->num_graphs, (double)s->carried / launches,
                 (double)s->updates / launches, s->stream);
     }
     end_table(out, n, m->num_sequences);
-}
-
-/* A colour for each name, the same in every picture. */
-static int hue(const char *name)
-{
-    uint32_t h = 2166136261u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
-    return (int)(h % 360);
-}
-
-/* A graph as a row of boxes, one for each launch in it, at its place in the sequence. */
-static void row(const struct model *m, uint32_t id, uint32_t length, FILE *out)
-{
-    const struct dump_graph *g = dump_graph(m->d, id);
-    const struct model_graph *mine = &m->graphs[id];
-    char name[1024];
-    fprintf(out,
-            "<span>%s&times;</span><svg viewBox=\"0 0 %u 10\" preserveAspectRatio=\"none\" "
-            "role=\"img\" aria-label=\"graph %u\">\n",
-            grouped(mine->launches), length * 10, id);
-    for (uint32_t k = 0; k < g->d.count && k < length && g->d.first + k < length; k++) {
-        const struct ag_dump_shape *shape = dump_shape(m->d, g->shapes[k]);
-        uint64_t updates = mine->op_updates ? mine->op_updates[k] : 0;
-        names_of_shape(m->d, shape, name, sizeof(name));
-        fprintf(out,
-                "<rect class=\"%s\" x=\"%u\" y=\"0\" width=\"10\" height=\"10\" fill=\"hsl(%d "
-                "55%% 55%%)\"><title>graph %u, launched %llu times: ",
-                updates ? "upd" : "box", (g->d.first + k) * 10, hue(dump_string(m->d, shape->name)),
-                id, (unsigned long long)mine->launches);
-        text(out, name);
-        if (updates)
-            fprintf(out, ", updated %llu times", (unsigned long long)updates);
-        fputs("</title></rect>\n", out);
-    }
-    fputs("</svg>\n", out);
-}
-
-/* Which colour is which kernel, of those in a row. */
-static uint32_t add_to_key(const struct model *m, uint32_t id, uint32_t *names, uint32_t n)
-{
-    const struct dump_graph *g = dump_graph(m->d, id);
-    for (uint32_t k = 0; k < g->d.count && n < MOST_KEYS; k++) {
-        uint32_t name = dump_shape(m->d, g->shapes[k])->name, i = 0;
-        while (i < n && names[i] != name)
-            i++;
-        if (i == n)
-            names[n++] = name;
-    }
-    return n;
-}
-
-static const struct model *sorting;
-
-static int by_launches(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint64_t i = sorting->graphs[x].launches, k = sorting->graphs[y].launches;
-    return i != k ? (i < k ? 1 : -1) : x < y ? -1 : x > y;
-}
-
-static int by_place(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    uint32_t i = dump_graph(sorting->d, x)->d.first, k = dump_graph(sorting->d, y)->d.first;
-    return i != k ? (i < k ? -1 : 1) : x < y ? -1 : x > y;
-}
-
-static void picture(const struct model *m, const struct model_sequence *s, FILE *out)
-{
-    uint32_t names[MOST_KEYS], num_names = 0, rows = 0;
-    uint32_t length = s->length < MOST_BOXES ? s->length : MOST_BOXES;
-    uint32_t *ids = malloc((s->num_graphs + 1) * sizeof(*ids));
-    char title[200];
-    if (!ids)
-        return;
-    for (uint32_t i = 0; i < s->num_graphs; i++)
-        if (m->graphs[s->graphs[i]].launches && dump_graph(m->d, s->graphs[i])->d.first < length)
-            ids[rows++] = s->graphs[i];
-    sorting = m;
-    qsort(ids, rows, sizeof(*ids), by_launches);
-    uint32_t shown = rows < MOST_GRAPHS ? rows : MOST_GRAPHS;
-    qsort(ids, shown, sizeof(*ids), by_place);
-    sequence_names(m, s, title, sizeof(title));
-    fputs("<figure><figcaption>", out);
-    text(out, title);
-    if (s->length > length)
-        fprintf(out, " <span class=\"soft\">(the first %u of %u launches)</span>", length,
-                s->length);
-    if (shown < rows)
-        fprintf(out, " <span class=\"soft\">(%u of %u graphs)</span>", shown, rows);
-    fputs("</figcaption>\n<div class=\"cut\">\n", out);
-    for (uint32_t i = 0; i < shown; i++) {
-        row(m, ids[i], length ? length : 1, out);
-        num_names = add_to_key(m, ids[i], names, num_names);
-    }
-    fputs("</div>\n<div class=\"key\">", out);
-    for (uint32_t i = 0; i < num_names; i++) {
-        const char *name = dump_string(m->d, names[i]);
-        fprintf(out, "<span><i style=\"background:hsl(%d 55%% 55%%)\"></i>", hue(name));
-        text(out, names_kernel(name));
-        fputs("</span>", out);
-    }
-    fputs("</div></figure>\n", out);
-    free(ids);
-}
-
-static void pictures(const struct model *m, FILE *out)
-{
-    uint32_t shown = 0;
-    for (uint32_t i = 0; i < m->num_sequences && shown < MOST_PICTURES; i++) {
-        if (!m->sequences[i].launches)
-            continue;
-        if (!shown++)
-            fputs("<h2 id=\"graphs\">How sequences are cut into graphs</h2>\n<p class=\"soft\">A "
-                  "row is a graph and how often it was launched, a box a launch of the program; a "
-                  "red edge is one whose arguments were updated. Places without a box go by a "
-                  "graph of "
-                  "another sequence that begins alike, or one by one.</p>\n",
-                  out);
-        picture(m, &m->sequences[i], out);
-    }
 }
 
 /* Who did it for the most part. */
@@ -490,7 +363,7 @@ int verb_html(int argc, char **argv)
     advice(m, out);
     coverage(m, out);
     sequences(m, out);
-    pictures(m, out);
+    html_pictures(m, out);
     reasons(m, out);
     boundaries(m, out);
     fputs("<p class=\"soft\">Made by libautograph " AG_VERSION ".</p>\n</body></html>\n", out);

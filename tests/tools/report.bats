@@ -300,6 +300,8 @@ PY
     grep -q '</i>heat_inner</span>' page.html # the key of the colours
     grep -q '<b>41,200</b>\|<b>[0-9]*,[0-9]*</b>' page.html
     autograph html reasons 2>/dev/null | grep -q 'mismatch, most often at copy'
+    "$AG_BUILD/tests/tools/tools_large" many 4 # long lists of kernels are folded, between two of them
+    autograph html many | grep -q '<summary>vectorized_elementwise_kernel&lt;Functor[0-9]*&gt; ...</summary>'
 }
 
 @test "html: a browser draws it, narrow and dark, without a line on its console" {
