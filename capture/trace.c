@@ -80,6 +80,28 @@ static uint32_t cause_string(uint32_t cause)
     return id;
 }
 
+/* Why an op that a graph could hold was submitted at once. */
+static uint32_t why_string(enum ag_why why)
+{
+    static const char *const names[AG_NUM_WHYS] = {
+        [AG_WHY_UNKNOWN] = "not known to repeat, or not yet",
+        [AG_WHY_SELDOM] = "its sequence was seen too seldom for a graph",
+        [AG_WHY_BUILDING] = "its graph is being built",
+        [AG_WHY_BUILD_FAILED] = "its graph could not be built",
+        [AG_WHY_SLOWER] = "its sequence is faster without graphs",
+        [AG_WHY_TRIAL] = "its sequence is tried without graphs, to compare",
+        [AG_WHY_RESTS] = "held back in vain too often of late",
+        [AG_WHY_REST_OF_CHUNK] = "the rest of a graph that was left half way",
+    };
+    static _Atomic uint32_t ids[AG_NUM_WHYS];
+    uint32_t id = atomic_load_explicit(&ids[why], memory_order_relaxed);
+    if (__builtin_expect(!id, 0)) {
+        id = ag_trace_string(names[why]);
+        atomic_store_explicit(&ids[why], id, memory_order_relaxed);
+    }
+    return id;
+}
+
 /* ---- shapes ----------------------------------------------------------------------------- */
 
 static const char *kernel_name(const struct ag_shape *shape)
@@ -210,7 +232,8 @@ static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_
 void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
                        const struct ag_incoming *in, uint32_t what)
 {
-    event(AG_EVENT_OP, what, s, shape_id(shape), 0, digest(shape, in));
+    uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
+    event(AG_EVENT_OP, what, s, shape_id(shape), why, digest(shape, in));
     ag_trace_cause_now = AG_CAUSE_MISMATCH; /* what this op flushes, it did not fit to */
 }
 

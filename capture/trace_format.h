@@ -122,13 +122,13 @@ struct ag_dump_events {
 };
 
 enum ag_dump_kind {
-    AG_EVENT_OP = 1,   /* what: enum ag_dump_done; a: shape; value: digest. Where it cannot be
-                          recorded: a: 0; b: string, why; value: site */
-    AG_EVENT_CALL,     /* an op's own driver call returned: a: shape; b: host ns; value: result */
-    AG_EVENT_GRAPH,    /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
-    AG_EVENT_UPDATE,   /* arguments of a node changed: a: graph; b: op of the graph, from 0 */
-    AG_EVENT_BUILD,    /* what: enum ag_dump_built; a: graph; b: ops; value: host ns */
-    AG_EVENT_FLUSH,    /* a: string, why; b: ops; value: ops by shorter graphs | host ns << 32 */
+    AG_EVENT_OP = 1, /* what: enum ag_dump_done; a: shape; b: string, why it was submitted at once;
+                        value: digest. Where it cannot be recorded: a: 0; value: site */
+    AG_EVENT_CALL,   /* an op's own driver call returned: a: shape; b: host ns; value: result */
+    AG_EVENT_GRAPH,  /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
+    AG_EVENT_UPDATE, /* arguments of a node changed: a: graph; b: op of the graph, from 0 */
+    AG_EVENT_BUILD,  /* what: enum ag_dump_built; a: graph; b: ops; value: host ns */
+    AG_EVENT_FLUSH,  /* a: string, why; b: ops; value: ops by shorter graphs | host ns << 32 */
     AG_EVENT_BOUNDARY, /* stream: 0 for all; a: string, entry point; b: site */
     AG_EVENT_DROP,     /* graphs destroyed: a: graph; b: variants */
     AG_EVENT_LOST,     /* value: events of this thread that found no room, before this one */

@@ -201,6 +201,21 @@ void ag_policy_close(struct ag_policy *p);
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
 void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
 
+/* Why the op that came last was submitted eagerly, where it was. Read between calls, for reports.
+ */
+enum ag_why {
+    AG_WHY_UNKNOWN,       /* nothing known is followed */
+    AG_WHY_SELDOM,        /* seen too seldom to be built */
+    AG_WHY_BUILDING,      /* its graph is being built */
+    AG_WHY_BUILD_FAILED,  /* and will be tried again */
+    AG_WHY_SLOWER,        /* the gate has seen that eager submission is faster */
+    AG_WHY_TRIAL,         /* the gate compares */
+    AG_WHY_RESTS,         /* it was held back in vain too often */
+    AG_WHY_REST_OF_CHUNK, /* it was taken up again in the middle of a chunk, or flushed there */
+    AG_NUM_WHYS
+};
+enum ag_why ag_policy_why_eager(const struct ag_policy *p);
+
 /* The chunk that was handed out has been submitted: what it took is not the host's own time. */
 void ag_policy_submitted(struct ag_policy *p, uint64_t now);
 

@@ -112,6 +112,20 @@ static void about_the_rest(const struct model *m, struct advice *a)
     if (m->builds_failed)
         say(a, "%llu graphs could not be built; AUTOGRAPH_LOG=info says why.",
             (unsigned long long)m->builds_failed);
+    if (dump_counter(m->d, "BUILD_TOO_DEAR"))
+        say(a,
+            "%llu times a graph was not built because building had cost more than replaying "
+            "gained: "
+            "the program's sequences are many, or new ones come all the time.",
+            (unsigned long long)dump_counter(m->d, "BUILD_TOO_DEAR"));
+    for (uint32_t i = 0; i < m->eager.count; i++)
+        if (m->eager.list[i].ops * 20 > m->ops &&
+            strstr(dump_string(m->d, m->eager.list[i].text), "faster without"))
+            say(a,
+                "%.0f %% of the launches belong to sequences that were measured to be faster "
+                "without graphs: AUTOGRAPH_CHUNK or AUTOGRAPH_MAX_CHUNK may find a cut that is "
+                "not.",
+                100.0 * (double)m->eager.list[i].ops / (double)m->ops);
     if (m->builds_put_off)
         say(a,
             "%llu graphs were put off because the memory budget was used up: raise "

@@ -107,8 +107,8 @@ static void add_sequences(struct entry **all, const struct model *m, int side)
 
 static void add_reasons(struct entry **all, const struct model *m, int side)
 {
-    const struct model_reasons *lists[] = {&m->flushes, &m->immediate};
-    for (size_t k = 0; k < 2; k++)
+    const struct model_reasons *lists[] = {&m->flushes, &m->immediate, &m->eager};
+    for (size_t k = 0; k < 3; k++)
         for (uint32_t i = 0; i < lists[k]->count; i++) {
             const struct model_reason *r = &lists[k]->list[i];
             struct entry *e = entry_get(all, dump_string(m->d, r->text));

@@ -299,11 +299,12 @@ static void reasons(const struct model *m, FILE *out)
                 {AG_DONE_PASSED, "let through without a look"}};
     begin_table(out, "reasons", "Why launches did not go as graphs",
                 "Launches|Share|Times|<Reason|<Mostly made by");
-    uint32_t n = reason_rows(m, &m->flushes, out) + reason_rows(m, &m->immediate, out);
+    uint32_t n = reason_rows(m, &m->flushes, out) + reason_rows(m, &m->immediate, out) +
+                 reason_rows(m, &m->eager, out);
     for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
         uint64_t ops = m->done[rest[i].done];
-        if (!ops)
-            continue;
+        if (!ops || (rest[i].done == AG_DONE_EAGER && m->eager.count))
+            continue; /* told above */
         fputs("<tr>", out);
         number(out, ops);
         fprintf(out, "<td>%.2f %%</td><td></td>", share(ops, m->ops));

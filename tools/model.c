@@ -171,6 +171,11 @@ static void add_op(struct adding *a, const struct dump_event *event)
         if (e->value <= UINT32_MAX)
             tally(&r->sites, (uint32_t)e->value, m->d->num_sites);
     }
+    if (e->what == AG_DONE_EAGER && e->b) {
+        struct model_reason *r = reason_get(&m->eager, e->b);
+        r->times++;
+        r->ops++;
+    }
     struct caller *c = a->departures ? caller_get(a, event->thread) : NULL;
     if (c && c->departed) {
         tally(&reason_get(&m->flushes, c->departed)->names, dump_shape(m->d, e->a)->name,
@@ -434,6 +439,7 @@ struct model *model_make(const struct dump *d)
     find_sequences(m);
     sort_reasons(&m->flushes, by_ops);
     sort_reasons(&m->immediate, by_ops);
+    sort_reasons(&m->eager, by_ops);
     sort_reasons(&m->cuts, by_times);
     return m;
 }
@@ -445,6 +451,7 @@ void model_free(struct model *m)
     free(m->sequence_graphs);
     free_reasons(&m->flushes);
     free_reasons(&m->immediate);
+    free_reasons(&m->eager);
     free_reasons(&m->cuts);
     free(m->sequences);
     free(m->graphs);

@@ -84,7 +84,7 @@ struct model {
     struct model_sequence *sequences; /* by time saved */
     uint32_t num_sequences;
     uint32_t *sequence_graphs;
-    struct model_reasons flushes, immediate, cuts; /* by ops, by ops, by times */
+    struct model_reasons flushes, immediate, eager, cuts; /* by ops, the last by times */
     struct model_bucket {
         uint64_t ops, carried;
     } buckets[MODEL_BUCKETS];

@@ -230,6 +230,16 @@ static void reasons(const struct model *m, struct table_output *o, unsigned int 
         main_place(m, &r->sites, o);
     }
     table_end(o);
+    if (m->eager.count) {
+        table_begin(o, "eager", "Why launches were submitted at once",
+                    "Launches|Share (%)|<Reason");
+        for (uint32_t i = 0; i < m->eager.count && i < top; i++) {
+            table_number(o, m->eager.list[i].ops);
+            table_real(o, share(m->eager.list[i].ops, m->ops), 2);
+            table_text(o, dump_string(m->d, m->eager.list[i].text));
+        }
+        table_end(o);
+    }
     if (m->immediate.count) {
         table_begin(o, "unrecordable", "Why launches could not be recorded",
                     "Launches|Share (%)|<Reason|<Made by");

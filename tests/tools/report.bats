@@ -48,6 +48,18 @@ setup() {
     holds "d['departures'][0]['Times'] <= [r for r in d['flushes'] if r['Reason'] == 'mismatch'][0]['Times']" < reasons.json
 }
 
+@test "report: each launch that was submitted at once has a reason" {
+    for name in loop heat none never changing reasons; do
+        autograph report $name -n 0 -f json > why.json
+        holds "sum(r['Launches'] for r in d['eager']) == [r['Count'] for r in d['launches'] if r['Launches'] == 'submitted at once'][0] > 0" < why.json
+    done
+    autograph report never -f json | holds "d['eager'][0]['Reason'].startswith('not known') and d['eager'][0]['Share (%)'] > 10"
+    AUTOGRAPH_MIN_REPEATS=100 traced "$PWD/seldom" loop_driver --steps=90 --reps=1
+    autograph report seldom -f json | holds "d['eager'][0]['Reason'].endswith('too seldom for a graph') and d['eager'][0]['Share (%)'] > 50"
+    AUTOGRAPH_BUILD=thread SIMCUDA_FAIL=cuGraphInstantiateWithFlags:1=2 traced "$PWD/failed" loop_driver --steps=90 --reps=1
+    autograph report failed -f json | holds "any(r['Reason'] == 'its graph could not be built' for r in d['eager'])"
+}
+
 @test "report: updated arguments are counted" {
     autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] > 1"
     autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"

@@ -1,0 +1,33 @@
+/* why.c - why an op was not held back: for reports, off the hot path. */
+#include "policy/internal.h"
+
+static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    const struct ag_block *b = chunk->block;
+    if (s->config.gate && b->gate.mode == AG_GATE_TRIES_EAGER)
+        return AG_WHY_TRIAL;
+    if (s->config.gate && !ag_gate_defers(&b->gate))
+        return AG_WHY_SLOWER;
+    switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
+    case AG_CHUNK_READY:
+        return b->visits < chunk->cold_until ? AG_WHY_RESTS : AG_WHY_REST_OF_CHUNK;
+    case AG_CHUNK_BUILDING:
+        return AG_WHY_BUILDING;
+    case AG_CHUNK_FAILED:
+        return AG_WHY_BUILD_FAILED;
+    default:
+        return AG_WHY_SELDOM;
+    }
+}
+
+enum ag_why ag_policy_why_eager(const struct ag_policy *p)
+{
+    const struct ag_policy_state *s = p->state;
+    struct ag_block *b = s->block;
+    if (!b)
+        return AG_WHY_UNKNOWN;
+    if (!b->num_chunks)
+        return AG_WHY_SELDOM;
+    uint32_t at = ag_position(p); /* of the op after it; a period that ended begins anew */
+    return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)]);
+}
