@@ -214,13 +214,16 @@ PY
 
 @test "timeline: a part of it" {
     autograph timeline heat -o whole.json
-    autograph timeline heat --from=0.02 --to=0.03 -o part.json
-    python3 - <<'PY'
-import json
+    read -r from to < <(autograph report heat -f json | python3 -c 'import json,sys
+s = [r["Value"] for r in json.load(sys.stdin)["process"] if r["Name"] == "seconds"][0]; print(round(s / 3, 3), round(s / 2, 3))')
+    autograph timeline heat --from="$from" --to="$to" -o part.json
+    python3 - "$from" "$to" <<'PY'
+import json, sys
+begin, end = (round(float(x) * 1e6, 3) for x in sys.argv[1:])
 whole, part = (json.load(open(n))["traceEvents"] for n in ("whole.json", "part.json"))
 key = lambda x: (x["name"], x["ts"], x["tid"], x["pid"])
 ops = lambda t: [x for x in t if x["ph"] == "X" and x["name"] == "cuLaunchKernel"]
-wanted = {key(x) for x in ops(whole) if 20000 <= x["ts"] <= 30000}
+wanted = {key(x) for x in ops(whole) if begin <= x["ts"] <= end}
 assert wanted and wanted == {key(x) for x in ops(part)}, (len(wanted), len(ops(part)))
 assert len(part) < len(whole) / 2
 starts, ends = ({x["id"] for x in part if x["ph"] == p} for p in "sf")
