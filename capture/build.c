@@ -6,6 +6,7 @@
  * (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). Runs in the builder's
  * thread, or in the launching one in inline mode; the stream's context is current.
  */
+#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
 #include "capture/stats.h"
@@ -18,28 +19,47 @@ struct upload_stream {
     CUstream stream;
     struct upload_stream *next;
 };
-static struct upload_stream *upload_streams; /* used by one builder at a time */
+static struct upload_stream *upload_streams;
+static struct ag_lock lock;
 
+/* Of the current context; NULL where there can be none. */
 static CUstream upload_stream_get(CUcontext ctx)
 {
-    struct upload_stream *u;
-    for (u = upload_streams; u; u = u->next)
-        if (u->ctx == ctx)
-            return u->stream;
-    u = calloc(1, sizeof(*u));
-    if (!u || AG_REAL(cuStreamCreateWithPriority)(&u->stream, CU_STREAM_NON_BLOCKING, 0) !=
-                  CUDA_SUCCESS) {
-        free(u);
-        return NULL;
+    ag_lock(&lock);
+    struct upload_stream *u = upload_streams;
+    while (u && u->ctx != ctx)
+        u = u->next;
+    if (!u && (u = calloc(1, sizeof(*u)))) {
+        if (AG_REAL(cuStreamCreateWithPriority)(&u->stream, CU_STREAM_NON_BLOCKING, 0) ==
+            CUDA_SUCCESS) {
+            u->ctx = ctx;
+            u->next = upload_streams;
+            upload_streams = u;
+        } else {
+            free(u);
+            u = NULL;
+        }
     }
-    u->ctx = ctx;
-    u->next = upload_streams;
-    upload_streams = u;
-    return u->stream;
+    CUstream stream = u ? u->stream : NULL;
+    ag_unlock(&lock);
+    return stream;
+}
+
+void ag_build_prepare(CUcontext ctx)
+{
+    upload_stream_get(ctx);
+    ag_fill_kernel_load(ctx);
+}
+
+bool ag_build_uploading(CUcontext ctx)
+{
+    CUstream stream = upload_stream_get(ctx);
+    return stream && AG_REAL(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY;
 }
 
 void ag_build_forget_context(CUcontext ctx)
 {
+    ag_lock(&lock);
     for (struct upload_stream **link = &upload_streams; *link;) {
         struct upload_stream *u = *link;
         if (ctx && u->ctx != ctx) {
@@ -50,6 +70,7 @@ void ag_build_forget_context(CUcontext ctx)
         *link = u->next;
         free(u);
     }
+    ag_unlock(&lock);
     ag_fill_kernel_forget(ctx, true);
 }
 
@@ -69,11 +90,11 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
     return true;
 }
 
-struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
+struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes, bool upload)
 {
-    CUstream stream = upload_stream_get(g->context->handle);
+    CUstream stream = upload ? upload_stream_get(g->context->handle) : NULL;
     struct ag_variant *v = calloc(1, sizeof(*v));
-    if (!stream || !v)
+    if ((upload && !stream) || !v)
         goto fail;
     v->nodes = calloc(g->count, sizeof(*v->nodes));
     v->bytes = malloc(g->num_bytes + 1);
@@ -88,7 +109,7 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
         ag_info("build", "cuGraphInstantiate failed with error %d", (int)r);
         goto fail;
     }
-    if (AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS)
+    if (upload && AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS)
         goto fail;
     return v;
 fail:

@@ -229,6 +229,8 @@ static bool at_rest(void)
     return rest;
 }
 
+enum { SPIN_NS = 40000 };
+
 /* ---- building --------------------------------------------------------------------------- */
 
 static void free_request(struct request *r)
@@ -271,12 +273,31 @@ static void answer(struct request *r, struct ag_variant *v, bool again)
         destroy(g);
 }
 
-/* `evict` is false where a stream's lock is held (inline mode). */
+/* Waits, in the builder's thread, until the graph is on the device; false: not to be waited for. */
+static bool wait_for_upload(CUcontext ctx)
+{
+    uint64_t began = now_ns(), waited;
+    while (ag_build_uploading(ctx)) {
+        pthread_mutex_lock(&mutex);
+        bool leave = paused || stopping;
+        pthread_mutex_unlock(&mutex);
+        if (leave)
+            return false;
+        waited = now_ns() - began;
+        if (waited > SPIN_NS)
+            nanosleep(&(struct timespec){0, waited < 4000000 ? (long)waited / 4 : 1000000}, NULL);
+    }
+    return true;
+}
+
+/* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the
+ * first launch uploads the graph. */
 static void build(struct request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
-    uint64_t began = now_ns();
+    uint64_t began = now_ns(), took;
     struct ag_variant *v = NULL;
+    bool again = false;
     bool room = evict ? make_room(size_of(g))
                       : atomic_load(&memory) + size_of(g) <= (uint64_t)ag_options.memory_mb << 20;
     if (room) {
@@ -284,18 +305,24 @@ static void build(struct request *r, bool evict)
         bool entered = ag_context_enter(&in);
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
-        v = ag_variant_build(g, r->bytes);
+        v = ag_variant_build(g, r->bytes, evict);
+        took = now_ns() - began;
+        if (v && evict && !wait_for_upload(g->context->handle)) {
+            ag_variant_destroy(v);
+            v = NULL;
+            again = true;
+        }
         AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
         ag_context_leave(entered);
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
+        took = now_ns() - began;
     }
-    uint64_t took = now_ns() - began;
     ag_count_by(AG_COUNT_BUILD_NS, took);
     atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
     ag_trace_build(g, v != NULL, !room, now_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
-    answer(r, v, !room);
+    answer(r, v, !room || again);
 }
 
 static bool may_build(void)

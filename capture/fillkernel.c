@@ -1,4 +1,11 @@
-/* fillkernel.c - the fill kernel's module, loaded once per context. */
+/*
+ * fillkernel.c - the fill kernel's module, loaded once per context.
+ *
+ * Loading a kernel may wait for all work of the context (CUDA Programming Guide, "Lazy Loading"),
+ * and with it the driver's locks are held: a program whose stream waits for a word that the program
+ * is about to write would wait for ever if that happened behind its back. So it is loaded where the
+ * program launches for the first time, which may load a kernel too, and never by the builder.
+ */
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
@@ -15,35 +22,58 @@ struct loaded {
     CUfunction function; /* NULL: it could not be loaded, and is not tried again */
     struct loaded *next;
 };
-static struct loaded *all; /* used by one builder at a time */
+static struct loaded *all;
+static struct ag_lock lock;
+
+static struct loaded *find(CUcontext ctx)
+{
+    struct loaded *l = all;
+    while (l && l->ctx != ctx)
+        l = l->next;
+    return l;
+}
 
 CUfunction ag_fill_kernel(CUcontext ctx)
 {
-    struct loaded *l;
-    for (l = all; l; l = l->next)
-        if (l->ctx == ctx)
-            return l->function;
-    l = calloc(1, sizeof(*l));
-    if (!l)
-        return NULL;
-    l->ctx = ctx;
-    l->next = all;
-    all = l;
+    ag_lock(&lock);
+    struct loaded *l = find(ctx);
+    CUfunction function = l ? l->function : NULL;
+    ag_unlock(&lock);
+    return function;
+}
+
+static void load(struct loaded *l)
+{
     CUresult r = CUDA_ERROR_NOT_FOUND;
 #ifdef AG_HAVE_FILL_IMAGE
     r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
 #endif
     if (r == CUDA_SUCCESS)
         r = AG_REAL(cuModuleGetFunction)(&l->function, l->module, "ag_fill");
+    if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
+        r = AG_REAL(cuFuncLoad)(l->function); /* the module may have been loaded lazily */
     if (r != CUDA_SUCCESS) {
         l->function = NULL;
-        ag_info("build", "no fill kernel here (error %d): memsets stay memset nodes", (int)r);
+        ag_debug("build", "no fill kernel here (error %d): memsets stay memset nodes", (int)r);
     }
-    return l->function;
+}
+
+void ag_fill_kernel_load(CUcontext ctx)
+{
+    ag_lock(&lock);
+    struct loaded *l = find(ctx) ? NULL : calloc(1, sizeof(*l));
+    if (l) {
+        l->ctx = ctx;
+        load(l);
+        l->next = all;
+        all = l;
+    }
+    ag_unlock(&lock);
 }
 
 void ag_fill_kernel_forget(CUcontext ctx, bool unload)
 {
+    ag_lock(&lock);
     for (struct loaded **link = &all; *link;) {
         struct loaded *l = *link;
         if (ctx && l->ctx != ctx) {
@@ -55,4 +85,5 @@ void ag_fill_kernel_forget(CUcontext ctx, bool unload)
         *link = l->next;
         free(l);
     }
+    ag_unlock(&lock);
 }

@@ -62,8 +62,14 @@ struct ag_graphs {
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
 
 /* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
- */
-struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
+ * `upload`: begins to upload it. It must not be launched until no upload is under way any more: the
+ * launch would wait for it in the driver, and the upload may share a hardware queue with a stream
+ * that waits for the program (CUDA_DEVICE_MAX_CONNECTIONS; seen to hang on an H100). */
+struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes, bool upload);
+bool ag_build_uploading(CUcontext ctx);
+/* What building needs and had better not be made behind the program's back. Once per context, in a
+ * call of the program that may load kernels itself; the context is current. */
+void ag_build_prepare(CUcontext ctx);
 void ag_variant_destroy(struct ag_variant *v);
 void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
 /* Destroys the private streams of a context that is about to die (NULL: of all). */

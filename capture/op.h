@@ -38,9 +38,10 @@ CUresult ag_op_update_node(CUgraphExec exec, const struct ag_graphs *g, const st
  * op on it may become part of a graph. `cacheable` ranges are remembered until memory is freed. */
 bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
-/* fillkernel.c: the library's own fill kernel in the current context; NULL where it cannot be had.
- */
+/* fillkernel.c: the library's own fill kernel in a context; NULL where it was not or cannot be
+ * loaded. It is loaded into the current context. */
 CUfunction ag_fill_kernel(CUcontext ctx);
+void ag_fill_kernel_load(CUcontext ctx);
 void ag_fill_kernel_forget(CUcontext ctx, bool unload);
 struct ag_fill_params {
     CUdeviceptr dst;

@@ -1,6 +1,8 @@
 /* stream.c - the table of streams. */
 #include "capture/stream.h"
+#include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/state.h"
 #include "capture/trace.h"
 #include <stdlib.h>
 
@@ -89,6 +91,15 @@ static struct ag_context *context_get(CUcontext handle)
     return c;
 }
 
+static void prepare(const struct ag_stream *s)
+{
+    if (atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
+        return;
+    bool entered = ag_context_enter(s);
+    ag_build_prepare(s->context->handle);
+    ag_context_leave(entered);
+}
+
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
@@ -148,6 +159,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         free(s);
         return other;
     }
+    prepare(s);
     ag_trace_stream(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"

@@ -38,6 +38,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuFuncGetAttribute)(int *pi, CUfunction_attribu
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncGetModule)(CUmodule *hmod, CUfunction hfunc);
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncGetName)(const char **name, CUfunction hfunc);
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncGetParamInfo)(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
+typedef CUresult(CUDAAPI *AG_PFN_cuFuncLoad)(CUfunction function);
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncSetAttribute)(CUfunction hfunc, CUfunction_attribute attrib, int value);
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncSetCacheConfig)(CUfunction hfunc, CUfunc_cache config);
 typedef CUresult(CUDAAPI *AG_PFN_cuFuncSetSharedMemConfig)(CUfunction hfunc, CUsharedconfig config);

@@ -12,10 +12,17 @@
  */
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/model.h"
+#include <dirent.h>
+#include <execinfo.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 /* A program that takes longer than this hangs. */
 static unsigned int limit_s = 40;
@@ -23,6 +30,33 @@ static unsigned int limit_s = 40;
 static bool print_only;
 
 static const struct fz_program *running;
+
+/* What a thread is in: addresses, in libraries too, for addr2line. */
+static void on_shown(int signal)
+{
+    void *frames[48];
+    int n = backtrace(frames, 48);
+    (void)signal;
+    if (write(STDERR_FILENO, "thread:\n", 8) == 8)
+        backtrace_symbols_fd(frames, n, STDERR_FILENO);
+}
+
+static void on_fault(int number)
+{
+    on_shown(number);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Every thread of the process says what it is in, one after the other. */
+static void show_threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *task;
+    while (tasks && (task = readdir(tasks)))
+        if (atoi(task->d_name) > 0 && !syscall(SYS_tgkill, getpid(), atoi(task->d_name), SIGUSR2))
+            usleep(20000);
+}
 
 /* Says where each thread is. */
 static void on_alarm(int signal)
@@ -38,6 +72,7 @@ static void on_alarm(int signal)
     n += snprintf(text + n, sizeof text - (size_t)n, "HANG\n");
     if (write(STDOUT_FILENO, text, (size_t)n) < 0)
         _exit(5);
+    show_threads();
     _exit(4);
 }
 
@@ -76,8 +111,47 @@ static void run(const struct fz_program *p, const char *name)
     free(legal);
 }
 
-static void run_seeds(uint64_t first, uint64_t count, struct fz_shape_of_program how, int threads)
+/* A program that loses the context, and with it all that would follow, has a process of its own:
+ * this one again, with one seed. */
+static bool spawn(char **argv, int argc, uint64_t seed)
 {
+    static char by_seed[] = "--seed", by_count[] = "--count", one[] = "1";
+    char number[32], **list = calloc((size_t)argc + 5, sizeof *list);
+    pid_t child;
+    int status = 1;
+    if (!list)
+        abort();
+    memcpy(list, argv, (size_t)argc * sizeof *list);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    list[argc] = by_seed;
+    list[argc + 1] = number;
+    list[argc + 2] = by_count;
+    list[argc + 3] = one;
+    fflush(stdout);
+    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, list, environ) != 0 ||
+        waitpid(child, &status, 0) != child || status)
+        printf("its process ends with status %d\n", status);
+    free(list);
+    return status == 0;
+}
+
+static bool traps(const struct fz_program *p)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (p->ops[i].kind == FZ_trap)
+            return true;
+    return false;
+}
+
+struct arguments {
+    char **argv;
+    int argc;
+};
+
+static bool run_seeds(uint64_t first, uint64_t count, struct fz_shape_of_program how, int threads,
+                      struct arguments again)
+{
+    bool ok = true;
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct fz_program p = {0};
         char name[32];
@@ -85,9 +159,13 @@ static void run_seeds(uint64_t first, uint64_t count, struct fz_shape_of_program
         how.threads = threads == 1 || (threads == 2 && seed % 4 == 3);
         fz_generate(&p, &how);
         snprintf(name, sizeof name, "seed %llu", (unsigned long long)seed);
-        run(&p, name);
+        if (count > 1 && !print_only && traps(&p))
+            ok = spawn(again.argv, again.argc, seed) && ok;
+        else
+            run(&p, name);
         fz_program_free(&p);
     }
+    return ok;
 }
 
 static bool run_file(const char *path)
@@ -166,12 +244,16 @@ int main(int argc, char **argv)
             return 2;
         }
     if (!print_only) {
+        void *frame;
+        backtrace(&frame, 1); /* loads what it needs, now */
         signal(SIGALRM, on_alarm);
+        signal(SIGUSR2, on_shown);
+        signal(SIGSEGV, on_fault);
         fz_execute_start();
     }
     for (int i = 1; i <= files; i++)
         ok = run_file(argv[i]) && ok;
     if (!files)
-        run_seeds(first, count, how, threads);
+        ok = run_seeds(first, count, how, threads, (struct arguments){argv, argc});
     return ok ? 0 : 2;
 }
