@@ -136,7 +136,7 @@ static void end_captures(struct fz_handles *h)
 static void print_memory(const struct fz_handles *h, FILE *out)
 {
     for (int i = 0; i < FZ_BUFS; i++) {
-        uint64_t words[FZ_MAX_WORDS], hash = 0xcbf29ce484222325u;
+        uint64_t words[FZ_MAX_WORDS] = {0}, hash = 0xcbf29ce484222325u;
         if (!h->buf[i].words)
             continue;
         CUresult r = cuMemcpyDtoH_v2(words, h->buf[i].device, h->buf[i].words * 8);

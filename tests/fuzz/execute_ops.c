@@ -574,6 +574,8 @@ static void run_flag(const struct run *r)
     struct arguments g = {.params = {&x, &k}};
     __atomic_store_n(flag, ~value, __ATOMIC_RELEASE);
     launch(r, a[0], r->h->module[a[1]].function[FZ_PUBLISH], FZ_PARAMS, 0, &g);
+    if (r->result->error != CUDA_SUCCESS)
+        return;
     double end = seconds() + fz_patience_s;
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value && seconds() < end)
         sched_yield();
@@ -636,6 +638,16 @@ static CUgraph build_graph(const struct run *r, int graph, int module, unsigned 
         check(r, cuGraphAddKernelNode_v2(&node[i], g, i ? &node[i - 1] : NULL, i != 0, &p));
     }
     return g;
+}
+
+/* The event is the op's own: one that a capture has recorded is of no use outside. */
+static void run_tie(const struct run *r, int from, int to)
+{
+    CUevent event = NULL;
+    check(r, cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    check(r, ON(from, cuEventRecord, event, handle(r, from)));
+    check(r, ON(to, cuStreamWaitEvent, handle(r, to), event, 0));
+    check(r, cuEventDestroy_v2(event));
 }
 
 static void run_build(const struct run *r)
@@ -843,6 +855,54 @@ static void run_context(const struct run *r)
     check(r, cuCtxSetCurrent(r->h->ctx));
 }
 
+/* A sequence that is known by then, in the middle of which a kernel writes where there is nothing.
+ * When the launches behind it learn of it is open; whoever waits must. */
+static void run_trap(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* stream buf module n how */
+    struct fz_result open = {0};
+    const struct run rest = {r->h, r->op, &open};
+    CUstream s = handle(r, a[0]);
+    CUevent event = NULL;
+    uint64_t word = 0;
+    enum { ROUNDS = 5 };
+    check(r, cuCtxSynchronize());
+    check(r, cuEventCreate(&event, 0));
+    for (int round = 0; round <= ROUNDS; round++) {
+        for (int i = 0; i < a[3]; i++) {
+            bool last = round == ROUNDS, traps = last && i == a[3] / 2;
+            struct arguments g;
+            g.x = traps ? 64 : address(r, a[1], 0);
+            g.k = (uint64_t)i;
+            make_arguments(&g, FZ_MIX);
+            launch(last && i > a[3] / 2 ? &rest : r, a[0], r->h->module[a[2]].function[FZ_MIX],
+                   FZ_PARAMS, 0, &g);
+        }
+        if (round < ROUNDS)
+            check(r, ON(a[0], cuStreamSynchronize, s));
+    }
+    switch (a[4]) {
+    case 0:
+        check(r, ON(a[0], cuStreamSynchronize, s));
+        break;
+    case 1:
+        check(r, cuCtxSynchronize());
+        break;
+    case 2:
+        poll_until_done(r, FZ_SYNC_STREAM, a[0]);
+        break;
+    case 3:
+        check(r, ON(a[0], cuMemcpyDtoHAsync_v2, &word, address(r, a[1], 0), 8, s));
+        check(r, ON(a[0], cuStreamSynchronize, s));
+        break;
+    default:
+        check(r, ON(a[0], cuEventRecord, event, s));
+        check(r, cuEventSynchronize(event));
+        break;
+    }
+    cuEventDestroy_v2(event);
+}
+
 void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *result)
 {
     const struct run run = {h, op, result}, *r = &run;
@@ -896,10 +956,11 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         run_read(r);
         break;
     case FZ_peek:
-        observe(r, h->buf[a[0]].host, h->buf[a[0]].words * 8);
+        if (h->buf[a[0]].host)
+            observe(r, h->buf[a[0]].host, h->buf[a[0]].words * 8);
         break;
     case FZ_poke:
-        for (uint32_t i = 0; i < h->buf[a[0]].words; i++)
+        for (uint32_t i = 0; h->buf[a[0]].host && i < h->buf[a[0]].words; i++)
             ((uint64_t *)h->buf[a[0]].host)[i] = (uint64_t)a[1] + i;
         break;
     case FZ_sync:
@@ -930,6 +991,12 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
     case FZ_begin:
         check(r, cuStreamBeginCapture_v2(h->stream[a[0]], (CUstreamCaptureMode)a[1]));
         break;
+    case FZ_fork:
+        run_tie(r, a[0], a[1]);
+        break;
+    case FZ_merge:
+        run_tie(r, a[1], a[0]);
+        break;
     case FZ_end:
         check(r, cuStreamEndCapture(h->stream[a[0]], &h->graph[a[1]].graph));
         break;
@@ -959,6 +1026,9 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_context:
         run_context(r);
+        break;
+    case FZ_trap:
+        run_trap(r);
         break;
     case FZ_barrier:
     case FZ_KINDS:

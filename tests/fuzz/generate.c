@@ -79,6 +79,7 @@ static int stream_of(const struct fz_op *op)
     case FZ_wait:
     case FZ_flag:
     case FZ_gate:
+    case FZ_trap:
         return op->a[0];
     case FZ_record:
     case FZ_glaunch:
@@ -508,6 +509,17 @@ static void fresh_buf(struct gen *g, int slot)
            chance(g, 20) ? between(g, 100, FZ_MAX_WORDS) : between(g, 16, 64));
 }
 
+/* Another stream that can be captured; `stream` itself where there is none. */
+static int pick_second(struct gen *g, int stream)
+{
+    for (int i = 0; i < 8; i++) {
+        int other = pick_stream(g);
+        if (other >= FZ_FIRST_STREAM && other != stream)
+            return other;
+    }
+    return stream;
+}
+
 /* The program's own capture: some ops on one stream, perhaps others beside it, and the graph in use
  * from then on. */
 static void own_graph(struct gen *g, int graph)
@@ -519,10 +531,15 @@ static void own_graph(struct gen *g, int graph)
     if (chance(g, 60)) {
         if (!simple(g, FZ_begin, stream, below(g, 3), 0))
             return;
-        for (int i = between(g, 1, 6); i > 0; i--) {
-            make_op(g, &op, chance(g, 80) ? stream : pick_stream(g));
+        int second = pick_second(g, stream);
+        bool forks = chance(g, 40) && simple(g, FZ_fork, stream, second, 0);
+        for (int i = between(g, 1, forks ? 12 : 6); i > 0; i--) {
+            int other = forks ? second : pick_stream(g);
+            make_op(g, &op, chance(g, forks ? 50 : 80) ? stream : other);
             emit(g, &op);
         }
+        if (forks)
+            simple(g, FZ_merge, stream, second, 0);
         simple(g, FZ_end, stream, graph, 0);
     } else {
         op = (struct fz_op){.kind = FZ_build,
@@ -555,20 +572,23 @@ static void repeated_capture(struct gen *g, int graph)
     int begin = below(g, length), end = between(g, begin, length), mode = below(g, 3);
     int times = between(g, 6, 30), skip = below(g, 8);
     bool pauses = chance(g, 30);
+    int second = chance(g, 40) ? pick_second(g, stream) : stream;
     if (g->m.graph[graph].live)
         simple(g, FZ_ungraph, graph, 0, 0);
     for (int i = 0; i < length; i++)
-        make_launch(g, memset(&body[i], 0, sizeof body[i]), stream);
+        make_launch(g, memset(&body[i], 0, sizeof body[i]), i & 1 ? second : stream);
     for (int i = 0; i < times; i++) {
         /* now and then without the capture, so that what is inside is known as work too */
         bool captures = i % 4 != skip;
         for (int k = 0; k <= length; k++) {
             if (k == begin && captures) {
                 simple(g, FZ_begin, stream, mode, 0);
-                if (pauses) /* long enough for the watchdog to look */
+                simple(g, FZ_fork, stream, second, 0); /* illegal where they are one */
+                if (pauses)                            /* long enough for the watchdog to look */
                     simple(g, FZ_pause, 1200, 0, 0);
             }
             if (k == end && captures) {
+                simple(g, FZ_merge, stream, second, 0);
                 simple(g, FZ_end, stream, graph, 0);
                 simple(g, FZ_inst, graph, 0, 0);
                 simple(g, FZ_glaunch, graph, stream, 0);
@@ -723,9 +743,16 @@ void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
     g->threads = threads > 1;
     set_up(g);
     collect(g);
+    bool traps = how->seed % 13 == 5;
     while (p->count < g->target) {
         if (chance(g, 45))
             upheaval(g);
+        if (traps && p->count > g->target * 3 / 4) {
+            struct fz_op op = {.kind = FZ_trap,
+                               .a = {pick_stream(g), pick_buf(g), pick_module(g), between(g, 1, 12),
+                                     below(g, FZ_TRAPS)}};
+            traps = !emit(g, &op);
+        }
         if (threads > 1 && chance(g, 70))
             deal_and_run(g, threads);
         else

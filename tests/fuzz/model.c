@@ -134,12 +134,31 @@ static enum fz_legal work_in_capture(const struct step *s, const struct fz_acces
     return FZ_OK;
 }
 
+/* The two streams of a capture must not disturb each other's buffers. */
+static bool apart(const struct step *s, int slot, const struct fz_access *list, unsigned int n)
+{
+    struct fz_model *m = s->m;
+    unsigned int mine = slot == m->fork[s->thread].second - 1, other = !mine;
+    for (unsigned int i = 0; i < n; i++) {
+        uint32_t bit = UINT32_C(1) << list[i].buf;
+        if (m->fork[s->thread].writes[other] & bit ||
+            (list[i].write && m->fork[s->thread].reads[other] & bit))
+            return false;
+    }
+    for (unsigned int i = 0; i < n; i++)
+        *(list[i].write ? &m->fork[s->thread].writes[mine] : &m->fork[s->thread].reads[mine]) |=
+            UINT32_C(1) << list[i].buf;
+    return true;
+}
+
 /* Work on a stream that accesses these buffers. */
 static enum fz_legal work(const struct step *s, int slot, const struct fz_access *list,
                           unsigned int n, int module)
 {
     struct fz_model *m = s->m;
     if (!stream_usable(s, slot))
+        return FZ_ILLEGAL;
+    if (m->stream[slot].capturing && m->fork[s->thread].second && !apart(s, slot, list, n))
         return FZ_ILLEGAL;
     if (m->stream[slot].capturing)
         return work_in_capture(s, list, n, module);
@@ -536,12 +555,39 @@ static enum fz_legal do_begin(const struct step *s)
     return FZ_OK;
 }
 
+static enum fz_legal do_fork(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int first = s->op->a[0], second = s->op->a[1];
+    if (m->capturing[s->thread] != first + 1 || m->fork[s->thread].second || second == first ||
+        second < FZ_FIRST_STREAM || !stream_usable(s, second) ||
+        (!(m->stream[second].kind & 1) && !take_phase(s)))
+        return FZ_ILLEGAL;
+    memset(&m->fork[s->thread], 0, sizeof m->fork[s->thread]);
+    m->toucher[m->stream[second].clock] = (uint8_t)(s->thread + 1);
+    m->stream[second].capturing = true;
+    m->fork[s->thread].second = second + 1;
+    return FZ_OK;
+}
+
+static enum fz_legal do_merge(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int first = s->op->a[0], second = s->op->a[1];
+    if (m->capturing[s->thread] != first + 1 || m->fork[s->thread].second != second + 1)
+        return FZ_ILLEGAL;
+    m->stream[second].capturing = false;
+    m->fork[s->thread].second = 0;
+    return FZ_OK;
+}
+
 static enum fz_legal do_end(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0], graph = s->op->a[1];
-    if (m->capturing[s->thread] != slot + 1 || !in_range(graph, FZ_GRAPHS) ||
-        m->graph[graph].live || !may_touch(s, m->graph[graph].toucher))
+    if (m->capturing[s->thread] != slot + 1 || m->fork[s->thread].second ||
+        !in_range(graph, FZ_GRAPHS) || m->graph[graph].live ||
+        !may_touch(s, m->graph[graph].toucher))
         return FZ_ILLEGAL;
     m->stream[slot].capturing = false;
     m->capturing[s->thread] = 0;
@@ -648,12 +694,26 @@ static enum fz_legal do_away(const struct step *s, bool read)
 static enum fz_legal do_context(const struct step *s)
 {
     const int32_t *a = s->op->a; /* buf rounds n k */
-    if (s->m->capturing[s->thread] || !buf_usable(s, a[0], 0, 1) || !in_range(a[1], 9) ||
-        !in_range(a[2], 33) || !take_phase(s))
+    if (s->m->capturing[s->thread] || s->m->trapped || !buf_usable(s, a[0], 0, 1) ||
+        !in_range(a[1], 9) || !in_range(a[2], 33) || !take_phase(s))
         return FZ_ILLEGAL;
     if (fz_limits.real && s->m->buf[a[0]].kind != FZ_PINNED)
         return FZ_ILLEGAL; /* device memory belongs to its context */
     return do_host_access(s, true);
+}
+
+/* Nothing is outstanding when the context is lost, so that nothing depends on what came through. */
+static enum fz_legal do_trap(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream buf module n how */
+    if (fz_limits.real || s->m->trapped || s->m->capturing[s->thread] || !take_phase(s) ||
+        !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) || a[3] < 1 || a[3] > 32 ||
+        !in_range(a[4], FZ_TRAPS))
+        return FZ_ILLEGAL;
+    host_knows_all(s);
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
+    s->m->trapped |= r == FZ_OK;
+    return r;
 }
 
 static enum fz_legal do_barrier(struct fz_model *m)
@@ -734,6 +794,10 @@ static enum fz_legal judge(const struct step *s)
         return in_range(a[0], 5000) ? FZ_OK : FZ_ILLEGAL;
     case FZ_begin:
         return do_begin(s);
+    case FZ_fork:
+        return do_fork(s);
+    case FZ_merge:
+        return do_merge(s);
     case FZ_end:
         return do_end(s);
     case FZ_build:
@@ -756,6 +820,8 @@ static enum fz_legal judge(const struct step *s)
         return do_away(s, true);
     case FZ_context:
         return do_context(s);
+    case FZ_trap:
+        return do_trap(s);
     case FZ_barrier:
         return do_barrier(s->m);
     case FZ_KINDS:

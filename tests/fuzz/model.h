@@ -65,6 +65,11 @@ struct fz_model {
     } graph[FZ_GRAPHS], capture[FZ_THREADS];
     int capturing[FZ_THREADS]; /* stream slot + 1 */
     struct {
+        int second;                   /* the other stream of a thread's capture, slot + 1 */
+        uint32_t reads[2], writes[2]; /* buffers that each has used since, as bits */
+    } fork[FZ_THREADS];
+    bool trapped; /* the context is lost */
+    struct {
         bool made;
     } away;
 };

@@ -43,6 +43,7 @@ enum {
     FZ_BADS = 8,
     FZ_MISCS = 12,
     FZ_COPIES = 8,
+    FZ_TRAPS = 5,
 };
 enum { FZ_DEVICE, FZ_PINNED, FZ_MANAGED };
 enum { FZ_MIX, FZ_JOIN, FZ_SPAN, FZ_NONE, FZ_BIG, FZ_ODD, FZ_PUBLISH, FZ_ALL_KERNELS };
