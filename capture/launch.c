@@ -182,8 +182,8 @@ static inline void open_segment(struct ag_stream *s)
     }
 }
 
-/* A look at the clock takes 10 to 26 ns, as much as a third of all that an eager op costs here:
- * once the pace of a stream is known, a few ops in 64 are timed. */
+/* A look at the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op
+ * costs here: once the pace of a stream is known, two ops in 64 are timed. */
 enum { EVERY_OP = 256, ONE_IN = 64 };
 
 /* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
