@@ -109,7 +109,7 @@ static void cell(FILE *out, const char *t)
 static void long_cell(FILE *out, char *t)
 {
     size_t cut = FOLDED;
-    if (strlen(t) < 2 * FOLDED) {
+    if (strlen(t) < 2 * (size_t)FOLDED) {
         cell(out, t);
         return;
     }
