@@ -71,7 +71,7 @@ static void definitions(void)
     }
     for (uint32_t i = 1; i <= SITES; i++) {
         struct ag_dump_site s = {i, 1};
-        struct ag_dump_frame f = {object, 0, 16u * i};
+        struct ag_dump_frame f = {object, 0, 16ull * i};
         chunk(AG_DUMP_SITE, &s, sizeof(s), &f, sizeof(f));
     }
 }
