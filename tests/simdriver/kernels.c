@@ -35,7 +35,7 @@ SIM_EXPORT int cuSimRegisterKernel(const char *name, cuSimKernelFn fn, unsigned 
     c->offsets = calloc(nparams + 1, sizeof *c->offsets);
     c->sizes = calloc(nparams + 1, sizeof *c->sizes);
     if (!c->offsets || !c->sizes)
-        return -1;
+        return free(c->offsets), free(c->sizes), free(c), -1;
     for (unsigned int i = 0; i < nparams; i++) {
         size_t align = sizes[i] >= 8 ? 8 : sizes[i] >= 4 ? 4 : sizes[i] >= 2 ? 2 : 1;
         c->sizes[i] = sizes[i];
