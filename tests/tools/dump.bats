@@ -8,6 +8,10 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
 }
 
+teardown() { # a test that failed half way leaves nothing mounted
+    ! mountpoint -q "$BATS_TEST_TMPDIR/dump.disk" || umount "$BATS_TEST_TMPDIR/dump.disk"
+}
+
 @test "a dump holds every launch that the library counted" {
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline \
         run "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
