@@ -18,7 +18,7 @@ static nvtxDomainHandle_t domain;
 
 void ag_nvtx_start(void)
 {
-    const char *tool = getenv("NVTX_INJECTION64_PATH");
+    const char *tool = secure_getenv("NVTX_INJECTION64_PATH");
     if (!tool || !*tool)
         return;
     domain = nvtxDomainCreateA("autograph"); /* loads the tool, unless the program has done so */

@@ -83,10 +83,11 @@ static bool parse_number(const char *text, const struct row *row, uint32_t *valu
     return true;
 }
 
+/* A setuid program that is linked with the library must not write files for who starts it. */
 static void read_row(const struct row *row, bool quiet)
 {
     char *field = (char *)&ag_options + row->offset;
-    const char *text = getenv(row->variable);
+    const char *text = secure_getenv(row->variable);
     uint32_t value = row->preset;
     if (row->kind == TEXT) {
         *(const char **)field = text && *text ? text : NULL;
@@ -168,7 +169,7 @@ void ag_options_read(void)
 
 uint32_t ag_options_mode(void)
 {
-    const char *text = getenv("AUTOGRAPH");
+    const char *text = secure_getenv("AUTOGRAPH");
     int index = text && *text ? choice_index("0|observe|1", text) : AG_MODE_ON;
     return index < 0 ? AG_MODE_ON : (uint32_t)index;
 }

@@ -61,3 +61,8 @@ none() {
   size=$(readelf -SW "$library" | sed -n 's/.*\.init_array *INIT_ARRAY *[0-9a-f]* [0-9a-f]* \([0-9a-f]*\).*/\1/p')
   [ $((16#$size)) -eq 8 ]
 }
+
+@test "the stack is guarded where arrays are on it, and no function that cannot be used safely is imported" {
+  nm -D --undefined-only "$library" | grep -q __stack_chk_fail
+  none grep -Eq ' (gets|strcpy|strcat|sprintf|vsprintf|mktemp|tmpnam|system|popen)(@|$)' <<< "$(nm -D --undefined-only "$library")"
+}

@@ -26,3 +26,36 @@ under() {
   [ "$status" -eq 0 ]
   [[ "$output" == *"times that all graphs were dropped (function attribute): 5"* ]]
 }
+
+@test "a setuid program takes no orders from the environment" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime listens to the environment itself"
+  [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null || skip "needs root and setpriv"
+  chmod 755 "$BATS_RUN_TMPDIR" "${BATS_TEST_TMPDIR%/*}" "$BATS_TEST_TMPDIR"
+  place="$BATS_TEST_TMPDIR/place"
+  mkdir -m 777 "$place"
+  cp "$AG_BUILD/preload/libautograph.so" "$AG_BUILD/tests/simdriver/libcuda.so.1" "$BATS_TEST_TMPDIR"
+  echo 'int cuInit(unsigned), cuCtxSynchronize(void); int main(void) { cuInit(0); cuCtxSynchronize(); return 0; }' >"$place/p.c"
+  cc "$place/p.c" -o "$place/p" -Wl,--no-as-needed -Wl,-rpath,"$BATS_TEST_TMPDIR" \
+    "$BATS_TEST_TMPDIR/libautograph.so" "$BATS_TEST_TMPDIR/libcuda.so.1"
+  start=(setpriv --reuid=65534 --clear-groups env -u LD_LIBRARY_PATH AUTOGRAPH_LOG=debug AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE="$place/log" "$place/p")
+  "${start[@]}" || skip "not reachable for another user"
+  [ -s "$place/log" ] # it does as long as the program is like any other
+  rm "$place/log"
+  chmod u+s "$place/p"
+  findmnt -no OPTIONS -T "$place" | grep -q nosuid && skip "the file system knows no setuid"
+  "${start[@]}"
+  [ ! -e "$place/log" ]
+}
+
+@test "nothing of the process is writable and executable" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime is not ours"
+  # a program in the middle of its graphs
+  LD_PRELOAD="$library" AUTOGRAPH_BUILD=inline "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+  program=$!
+  sleep 0.5
+  awk '$2 ~ /w/ && $2 ~ /x/' "/proc/$program/maps" >"$BATS_TEST_TMPDIR/bad"
+  grep -q libautograph "/proc/$program/maps" || { kill -9 $program; false; }
+  kill -9 $program
+  wait $program || true
+  [ ! -s "$BATS_TEST_TMPDIR/bad" ]
+}
