@@ -151,17 +151,32 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
     return r == CUDA_SUCCESS ? pending : r;
 }
 
+/* Under the lock. */
+static struct ag_shape *shape_of(struct ag_stream *s, const struct ag_incoming *in,
+                                 const char **why)
+{
+    if (in->kind == AG_OP_LAUNCH)
+        return ag_shape_of_launch(&s->shapes, in->launch, why);
+    if (in->kind == AG_OP_MEMSET)
+        return ag_shape_of_memset(&s->shapes, in->fill);
+    return ag_shape_of_copy(&s->shapes, in->copy);
+}
+
 /* The program's own call failed; an error of earlier work that it would have returned keeps for the
  * next. */
-static CUresult refused(struct ag_stream *s, struct ag_shape *shape, CUresult r, CUresult pending)
+static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
+                        CUresult pending)
 {
-    if (pending != CUDA_SUCCESS) {
-        ag_lock(&s->lock);
+    const char *why;
+    ag_lock(&s->lock);
+    if (pending != CUDA_SUCCESS)
         s->pending = pending;
-        ag_unlock(&s->lock);
-    }
+    /* looked up again: during the call all shapes may have been forgotten */
+    struct ag_shape *shape = shape_of(s, in, &why);
+    if (shape)
+        atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
+    ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
     ag_capture_driver_error(r);
     return r;
 }
@@ -237,12 +252,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_count(AG_COUNT_IN_CAPTURE);
         return pass_through(s, in);
     }
-    if (in->kind == AG_OP_LAUNCH)
-        shape = ag_shape_of_launch(&s->shapes, in->launch, &why);
-    else if (in->kind == AG_OP_MEMSET)
-        shape = ag_shape_of_memset(&s->shapes, in->fill);
-    else
-        shape = ag_shape_of_copy(&s->shapes, in->copy);
+    shape = shape_of(s, in, &why);
     if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
         shape = NULL;
     if (!shape || atomic_load_explicit(&shape->bad, memory_order_relaxed)) {
@@ -267,7 +277,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(s, shape, r, pending);
+        return refused(s, in, r, pending);
+    if (__builtin_expect(atomic_load_explicit(&ag_shapes_full, memory_order_relaxed), 0) &&
+        atomic_exchange(&ag_shapes_full, false))
+        ag_capture_functions_die(AG_SYM_COUNT);
     return pending;
 }
 
@@ -365,7 +378,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
         return r;
     CUresult real = call_eagerly(s, &in, timed);
     if (__builtin_expect(real != CUDA_SUCCESS, 0))
-        return refused(s, shape, real, r);
+        return refused(s, &in, real, r);
     return r;
 }
 

@@ -2,6 +2,7 @@
 #include "capture/shape.h"
 #include "capture/lock.h"
 #include "capture/log.h"
+#include "capture/options.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <uthash.h>
@@ -29,8 +30,12 @@ struct function_entry {
 struct ag_shape_tables {
     struct function_entry *functions;
     struct ag_kernel *kernels; /* those that were launched */
-    struct ag_shape *buckets[4096];
+    struct ag_shape **buckets;
+    uint32_t num_buckets, num_shapes; /* a power of two, at least as many as there are shapes */
 };
+
+enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
+_Atomic bool ag_shapes_full;
 
 static struct ag_lock lock;
 static struct ag_shape_tables *tables;
@@ -244,10 +249,34 @@ static bool attributes_are_known(const struct ag_launch *launch)
 static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *, const void *),
                              const void *what)
 {
-    for (struct ag_shape *s = tables ? tables->buckets[hash & 4095] : NULL; s; s = s->next)
-        if (s->hash == hash && same(s, what))
-            return s;
-    return NULL;
+    struct ag_shape *s =
+        tables && tables->num_buckets ? tables->buckets[hash & (tables->num_buckets - 1)] : NULL;
+    while (s && (s->hash != hash || !same(s, what)))
+        s = s->next;
+    return s;
+}
+
+/* Without memory it stays as it is. */
+static void grow_buckets(struct ag_shape_tables *t)
+{
+    uint32_t n = t->num_buckets ? t->num_buckets * 2 : FEWEST_BUCKETS;
+    struct ag_shape **buckets = calloc(n, sizeof(struct ag_shape *));
+    if (!buckets)
+        return;
+    for (uint32_t i = 0; i < t->num_buckets; i++)
+        for (struct ag_shape *s = t->buckets[i], *next; s; s = next) {
+            next = s->next;
+            s->next = buckets[s->hash & (n - 1)];
+            buckets[s->hash & (n - 1)] = s;
+        }
+    free(t->buckets);
+    t->buckets = buckets;
+    t->num_buckets = n;
+}
+
+static uint64_t most_shapes(void)
+{
+    return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_shape);
 }
 
 static struct ag_shape *insert(uint64_t hash)
@@ -255,12 +284,19 @@ static struct ag_shape *insert(uint64_t hash)
     struct ag_shape *shape;
     if (!tables && !(tables = calloc(1, sizeof(*tables))))
         return NULL;
+    if (tables->num_shapes >= tables->num_buckets)
+        grow_buckets(tables);
+    if (!tables->num_buckets)
+        return NULL;
     shape = calloc(1, sizeof(*shape));
     if (!shape)
         return NULL;
+    struct ag_shape **bucket = &tables->buckets[hash & (tables->num_buckets - 1)];
     shape->hash = hash;
-    shape->next = tables->buckets[hash & 4095];
-    tables->buckets[hash & 4095] = shape;
+    shape->next = *bucket;
+    *bucket = shape;
+    if (++tables->num_shapes > most_shapes())
+        atomic_store_explicit(&ag_shapes_full, true, memory_order_relaxed);
     return shape;
 }
 
@@ -456,6 +492,7 @@ struct ag_shape_tables *ag_shapes_detach(void)
     ag_lock(&lock);
     struct ag_shape_tables *old = tables;
     tables = NULL;
+    atomic_store_explicit(&ag_shapes_full, false, memory_order_relaxed);
     ag_unlock(&lock);
     return old;
 }
@@ -464,7 +501,7 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
 {
     if (!old)
         return;
-    for (size_t i = 0; i < sizeof(old->buckets) / sizeof(old->buckets[0]); i++)
+    for (uint32_t i = 0; i < old->num_buckets; i++)
         for (struct ag_shape *s = old->buckets[i], *next; s; s = next) {
             next = s->next;
             free(s->attrs);
@@ -487,5 +524,6 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
         }
         free(kernel);
     }
+    free(old->buckets);
     free(old);
 }

@@ -91,6 +91,10 @@ void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct
  * the value is not known to be the one that holds. */
 bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device);
 
+/* Shapes take their share of the memory budget, as they do in a program of which no two launches
+ * are alike: it is time to forget everything and learn anew (ag_capture_functions_die()). */
+extern _Atomic bool ag_shapes_full;
+
 /* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
  * the tables empty and returns what was in them, destroy frees it. */
 struct ag_shape_tables;
