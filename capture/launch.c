@@ -198,8 +198,9 @@ static inline void open_segment(struct ag_stream *s)
 }
 
 /* A look at the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op
- * costs here: once the pace of a stream is known, two ops in 64 are timed. */
-enum { EVERY_OP = 256, ONE_IN = 64 };
+ * costs here: once the pace of a stream is known, two ops in 61 are timed. A prime, so that it is
+ * not always the same ops of a loop. */
+enum { EVERY_OP = 256, ONE_IN = 61 };
 
 /* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
