@@ -5,6 +5,8 @@
 #include "capture/options.h"
 #include <stdio.h>
 #include <stdlib.h>
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 struct ag_function_setting {
@@ -144,6 +146,10 @@ static struct ag_kernel *kernel_get(CUfunction func, bool create)
         return NULL;
     memcpy(k->name, name, length + 1);
     HASH_ADD(handle, tables->kernels, name[0], length, k);
+    if (!k->handle.tbl) {
+        free(k);
+        return NULL;
+    }
     return k;
 }
 
@@ -171,6 +177,11 @@ static struct ag_function *function_get(CUfunction func, bool create)
         return NULL;
     }
     HASH_ADD(handle, tables->functions, function.func, sizeof(func), entry);
+    if (!entry->handle.tbl) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
     return &entry->function;
 }
 
@@ -510,6 +521,7 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
     struct function_entry *entry, *following;
     HASH_ITER(handle, old->functions, entry, following)
     {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         HASH_DELETE(handle, old->functions, entry);
         free(entry->function.params);
         free(entry);
@@ -517,6 +529,7 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
     struct ag_kernel *kernel, *other;
     HASH_ITER(handle, old->kernels, kernel, other)
     {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         HASH_DELETE(handle, old->kernels, kernel);
         for (struct ag_function_setting *s = kernel->settings, *next; s; s = next) {
             next = s->next;
