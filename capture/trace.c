@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
@@ -37,10 +39,16 @@ uint32_t ag_trace_string(const char *bytes)
     HASH_FIND(hh, texts, bytes, n, t);
     if (!t && (t = malloc(sizeof(*t) + n + 1))) {
         memcpy(t->bytes, bytes, n + 1);
-        t->id = ++num_texts;
+        t->id = num_texts + 1;
         HASH_ADD_KEYPTR(hh, texts, t->bytes, n, t);
-        struct ag_dump_string head = {t->id, (uint32_t)n};
-        ag_trace_define(AG_DUMP_STRING, &head, sizeof(head), bytes, n);
+        if (t->hh.tbl) {
+            struct ag_dump_string head = {t->id, (uint32_t)n};
+            ag_trace_define(AG_DUMP_STRING, &head, sizeof(head), bytes, n);
+            num_texts++;
+        } else {
+            free(t);
+            t = NULL;
+        }
     }
     ag_unlock(&texts_lock);
     return t ? t->id : 0;

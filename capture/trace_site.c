@@ -12,6 +12,8 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536, ALL_OF_FIRST = 256, THEN_ONE_IN = 16 };
@@ -108,8 +110,13 @@ static struct site *find_or_make(const uintptr_t *frames)
     if (s || num_sites >= MOST_SITES || !(s = calloc(1, sizeof(*s))))
         return s;
     memcpy(s->frames, frames, sizeof(s->frames));
-    s->id = ++num_sites;
+    s->id = num_sites + 1;
     HASH_ADD(hh, sites, frames, sizeof(s->frames), s);
+    if (!s->hh.tbl) {
+        free(s);
+        return NULL;
+    }
+    num_sites++;
     *last_undefined = s;
     last_undefined = &s->next;
     return s;

@@ -77,6 +77,10 @@ static struct ag_head *head_get(struct ag_policy_state *s, ag_key key)
             return NULL;
         head->key = key;
         HASH_ADD(hh, s->by_head, key, sizeof(key), head);
+        if (!head->hh.tbl) {
+            free(head);
+            return NULL;
+        }
     }
     return head;
 }
@@ -350,9 +354,11 @@ struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t 
     block->slot = slot;
     block->serial = ++s->serial;
     block->last_use = ++s->clock;
+    HASH_ADD(hh, s->by_id, block.id, sizeof(block->id), entry);
+    if (!entry->hh.tbl)
+        goto fail;
     entry->head = head;
     link_first(entry);
-    HASH_ADD(hh, s->by_id, block.id, sizeof(block->id), entry);
     s->slots[slot] = block;
     s->num_blocks++;
     p->counts.blocks++;

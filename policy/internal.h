@@ -16,6 +16,8 @@
 #define AG_POLICY_INTERNAL_H
 
 #include "policy/policy.h"
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 enum {
