@@ -118,6 +118,8 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
         ag_policy_break(&s->policy);
         if (v->done && v->what == AG_DO_STAGE)
             ag_policy_not_built(v->done);
+        else if (v->what == AG_DO_STAGE)
+            s->policy.doing = AG_DO_EAGER; /* or the rest of the chunk would pass for all of it */
         s->num_staged = s->num_bytes = 0;
         return true;
     }
