@@ -303,10 +303,40 @@ void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
 
 /* ---- all streams ------------------------------------------------------------------------ */
 
+/* Lists for when there is no memory: what is deferred must be found even then. Under `lock`. */
+enum { SPARES = 4, SPARE_STREAMS = 1024 };
+static struct ag_stream *spares[SPARES][SPARE_STREAMS];
+static bool spare_taken[SPARES];
+
+static struct ag_stream **spare_list(void)
+{
+    for (int i = 0; i < SPARES && num_streams <= SPARE_STREAMS; i++)
+        if (!spare_taken[i]) {
+            spare_taken[i] = true;
+            return spares[i];
+        }
+    return NULL;
+}
+
+/* Whether it was one of them. */
+static bool spare_back(struct ag_stream **list)
+{
+    for (int i = 0; i < SPARES; i++)
+        if (list == spares[i]) {
+            ag_lock(&lock);
+            spare_taken[i] = false;
+            ag_unlock(&lock);
+            return true;
+        }
+    return false;
+}
+
 static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), size_t *n)
 {
     ag_lock(&lock);
     struct ag_stream **list = malloc((num_streams + 1) * sizeof(*list));
+    if (!list)
+        list = spare_list();
     *n = 0;
     for (struct ag_stream *s = list ? streams : NULL; s; s = s->next) {
         if (!wanted(s))
@@ -342,7 +372,8 @@ void ag_streams_release(struct ag_stream **list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         release(list[i]);
-    free(list);
+    if (!spare_back(list))
+        free(list);
 }
 
 bool ag_context_enter(const struct ag_stream *s)
