@@ -3,10 +3,11 @@
  *
  * NO_MEMORY="FIRST-LAST" refuses those of its allocations, counted from 1; without it they are
  * counted alone. What the program, the driver and the C library ask for is given. At the end the
- * file NO_MEMORY_COUNT holds how often the library asked.
+ * file NO_MEMORY_COUNT holds how often the library asked. NO_MEMORY_TELL=1: stderr says who asked
+ * for the first that is refused.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
+#include <execinfo.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,12 +21,14 @@ void *__libc_realloc(void *p, size_t size);
 static _Atomic uintptr_t begin, end; /* the library's text */
 static _Atomic unsigned long asked;
 static unsigned long first, last;
+static int tells;
 
 __attribute__((constructor)) static void start(void)
 {
     const char *text = getenv("NO_MEMORY");
     if (text)
         sscanf(text, "%lu-%lu", &first, &last);
+    tells = getenv("NO_MEMORY_TELL") != NULL;
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];
     while (maps && fgets(line, sizeof line, maps)) {
@@ -57,7 +60,13 @@ static int refused(const void *caller)
     if (!from || (uintptr_t)caller < from || (uintptr_t)caller >= atomic_load(&end))
         return 0;
     unsigned long n = atomic_fetch_add(&asked, 1) + 1;
-    return n >= first && n <= last;
+    if (n < first || n > last)
+        return 0;
+    if (tells && n == first) {
+        void *frames[12];
+        backtrace_symbols_fd(frames, backtrace(frames, 12), 2);
+    }
+    return 1;
 }
 
 __attribute__((visibility("default"))) void *malloc(size_t size)
