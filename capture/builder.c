@@ -11,9 +11,9 @@
 #include "capture/log.h"
 #include "capture/stats.h"
 #include "capture/state.h"
+#include "capture/thread.h"
 #include "capture/trace.h"
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,6 +59,72 @@ static uint64_t now_ns(void)
 
 /* ---- destruction ------------------------------------------------------------------------ */
 
+/* Some calls of ours end a capture of the program's that is in global mode, unless the thread says
+ * that it means none (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
+static CUstreamCaptureMode capture_mode(CUstreamCaptureMode mode)
+{
+    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    return mode;
+}
+
+/* Graphs that were still being uploaded when the builder had to leave them. To destroy one then
+ * crashes in the driver (580, on an H100, with the fuzzer). */
+static struct uploading {
+    struct ag_variant *variant;
+    CUcontext context;
+    struct uploading *next;
+} * uploading;
+
+static void keep_until_uploaded(struct ag_variant *v, CUcontext context)
+{
+    struct uploading *u = malloc(sizeof(*u));
+    if (!u)
+        return; /* it stays where it is */
+    u->variant = v;
+    u->context = context;
+    pthread_mutex_lock(&mutex);
+    u->next = uploading;
+    uploading = u;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Destroys those that have been uploaded since. */
+static void collect_uploaded(void)
+{
+    pthread_mutex_lock(&mutex);
+    struct uploading *list = uploading;
+    uploading = NULL;
+    pthread_mutex_unlock(&mutex);
+    while (list) {
+        struct uploading *u = list;
+        list = u->next;
+        struct ag_context context = {.handle = u->context};
+        bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
+        bool done = !ag_build_uploading(u->context);
+        if (done)
+            ag_variant_destroy(u->variant);
+        else
+            keep_until_uploaded(u->variant, u->context);
+        ag_context_leave(entered);
+        free(u);
+    }
+}
+
+void ag_builder_forget_context(CUcontext ctx)
+{
+    pthread_mutex_lock(&mutex);
+    for (struct uploading **link = &uploading; *link;) {
+        struct uploading *u = *link;
+        if (ctx && u->context != ctx) {
+            link = &u->next;
+            continue;
+        }
+        *link = u->next; /* the driver destroys the graph with the context */
+        free(u);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
 static void destroy(struct ag_graphs *g)
 {
     struct ag_stream in = {.context = g->context};
@@ -67,7 +133,9 @@ static void destroy(struct ag_graphs *g)
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
     ag_trace_drop(g, n);
+    CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_graphs_destroy(g);
+    capture_mode(mode);
     ag_context_leave(entered);
 }
 
@@ -117,6 +185,7 @@ void ag_builder_discard(struct ag_chunk *chunk)
 
 static void collect(void)
 {
+    collect_uploaded();
     pthread_mutex_lock(&mutex);
     struct garbage *list = garbage;
     garbage = NULL;
@@ -303,16 +372,15 @@ static void build(struct request *r, bool evict)
     if (room) {
         struct ag_stream in = {.context = g->context};
         bool entered = ag_context_enter(&in);
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+        CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         v = ag_variant_build(g, r->bytes, evict);
         took = now_ns() - began;
         if (v && evict && !wait_for_upload(g->context->handle)) {
-            ag_variant_destroy(v);
+            keep_until_uploaded(v, g->context->handle);
             v = NULL;
             again = true;
         }
-        AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+        capture_mode(mode);
         ag_context_leave(entered);
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
@@ -336,7 +404,7 @@ static void *builder(void *unused)
     pthread_mutex_lock(&mutex);
     while (!stopping) {
         /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
-        if (garbage && !paused) {
+        if ((garbage || uploading) && !paused) {
             busy = true;
             pthread_mutex_unlock(&mutex);
             collect();
@@ -377,16 +445,10 @@ static void *builder(void *unused)
 /* Under the mutex. */
 static bool start(void)
 {
-    sigset_t all, old;
     if (running || stopping)
         return running;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    running = pthread_create(&thread, NULL, builder, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (running)
-        pthread_setname_np(thread, "autograph-build");
-    else
+    running = ag_thread_start(&thread, "autograph-build", builder);
+    if (!running)
         ag_warn("build", "no builder thread could be started: nothing is replayed");
     return running;
 }

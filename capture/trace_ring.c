@@ -8,11 +8,11 @@
  */
 #include "capture/capture.h"
 #include "capture/log.h"
+#include "capture/thread.h"
 #include "capture/trace.h"
 #include "capture/trace_file.h"
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -174,16 +174,10 @@ static void thread_ends(void *ring)
 /* Under the mutex. */
 static void start_writer(void)
 {
-    sigset_t all, old;
     if (running || atomic_load(&stopping))
         return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    running = pthread_create(&thread, NULL, writer, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (running)
-        pthread_setname_np(thread, "autograph-trace");
-    else
+    running = ag_thread_start(&thread, "autograph-trace", writer);
+    if (!running)
         ag_trace_give_up();
 }
 

@@ -6,11 +6,11 @@
 #include "capture/log.h"
 #include "capture/options.h"
 #include "capture/stats.h"
+#include "capture/thread.h"
 #include "capture/trace.h"
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -123,17 +123,11 @@ static void *watch(void *unused)
 
 static void start(void)
 {
-    sigset_t all, old;
     ag_lock(&start_lock);
     if (!running && !atomic_load(&stopping)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &old);
-        running = pthread_create(&thread, NULL, watch, NULL) == 0;
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (running)
-            pthread_setname_np(thread, "autograph-watch");
-        else
+        running = ag_thread_start(&thread, "autograph-watch", watch);
+        if (!running)
             atomic_store(&ag_watchdog_state, AG_WATCHDOG_ABSENT);
     }
     ag_unlock(&start_lock);

@@ -207,6 +207,8 @@ class Campaign:
             return
         bad = eager.unfinished()
         if bad is not None:
+            self.args.out.mkdir(parents=True, exist_ok=True)
+            (self.args.out / f"seed-{bad}.unusable").write_text(eager.errors, encoding="utf-8")
             self.call_unusable(bad, f"its eager run ended with: {eager.end}{transcript.where(eager.blocks[bad])}"
                                f"\n{eager.errors[-600:]}")
             self.again_behind(batch, bad, batch.settings)
@@ -282,7 +284,7 @@ class Campaign:
         folder.mkdir(parents=True, exist_ok=True)
         text = program_text(self.machine, seed)
         for name, content in (("eager", eager.blocks.get(seed, "")), ("library", under.blocks.get(seed, "")),
-                              ("fuzz", text)):
+                              ("fuzz", text), ("stderr", under.errors)):
             (folder / f"seed-{seed}.{name}").write_text(content, encoding="utf-8")
         if self.args.shrink and number <= 2 and "differs" in what:
             self.say(make_small(self.machine, seed, setting, text, self.args.shrink,
