@@ -51,10 +51,13 @@ void ag_build_prepare(CUcontext ctx)
     ag_fill_kernel_load(ctx);
 }
 
-bool ag_build_uploading(CUcontext ctx)
+enum ag_upload ag_build_upload(CUcontext ctx)
 {
     CUstream stream = upload_stream_get(ctx);
-    return stream && AG_REAL(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY;
+    CUresult r = stream ? AG_REAL(cuStreamQuery)(stream) : CUDA_ERROR_UNKNOWN;
+    return r == CUDA_SUCCESS           ? AG_UPLOAD_DONE
+           : r == CUDA_ERROR_NOT_READY ? AG_UPLOAD_PENDING
+                                       : AG_UPLOAD_UNKNOWN;
 }
 
 void ag_build_forget_context(CUcontext ctx)

@@ -100,11 +100,12 @@ static void collect_uploaded(void)
         list = u->next;
         struct ag_context context = {.handle = u->context};
         bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
-        bool done = !ag_build_uploading(u->context);
-        if (done)
+        CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        if (ag_build_upload(u->context) == AG_UPLOAD_DONE)
             ag_variant_destroy(u->variant);
         else
             keep_until_uploaded(u->variant, u->context);
+        capture_mode(mode);
         ag_context_leave(entered);
         free(u);
     }
@@ -346,7 +347,8 @@ static void answer(struct request *r, struct ag_variant *v, bool again)
 static bool wait_for_upload(CUcontext ctx)
 {
     uint64_t began = now_ns(), waited;
-    while (ag_build_uploading(ctx)) {
+    enum ag_upload upload;
+    while ((upload = ag_build_upload(ctx)) == AG_UPLOAD_PENDING) {
         pthread_mutex_lock(&mutex);
         bool leave = paused || stopping;
         pthread_mutex_unlock(&mutex);
@@ -356,7 +358,7 @@ static bool wait_for_upload(CUcontext ctx)
         if (waited > SPIN_NS)
             nanosleep(&(struct timespec){0, waited < 4000000 ? (long)waited / 4 : 1000000}, NULL);
     }
-    return true;
+    return upload == AG_UPLOAD_DONE;
 }
 
 /* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the

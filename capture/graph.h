@@ -66,7 +66,9 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
  * launch would wait for it in the driver, and the upload may share a hardware queue with a stream
  * that waits for the program (CUDA_DEVICE_MAX_CONNECTIONS; seen to hang on an H100). */
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes, bool upload);
-bool ag_build_uploading(CUcontext ctx);
+enum ag_upload { AG_UPLOAD_DONE, AG_UPLOAD_PENDING, AG_UPLOAD_UNKNOWN };
+/* How the uploads of the current context stand. In relaxed capture mode only. */
+enum ag_upload ag_build_upload(CUcontext ctx);
 /* What building needs and had better not be made behind the program's back. Once per context, in a
  * call of the program that may load kernels itself; the context is current. */
 void ag_build_prepare(CUcontext ctx);

@@ -4,6 +4,7 @@
 #include "tests/fuzz/model.h"
 #include "tests/simdriver/simcuda.h"
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,8 @@ struct crew {
 struct member {
     struct crew *crew;
     unsigned int thread;
+    sem_t
+        leave; /* two threads that end at once may block each other in the driver (580), eagerly */
 };
 
 static bool uses_per_thread(const struct crew *c, unsigned int thread)
@@ -76,7 +79,7 @@ static bool uses_per_thread(const struct crew *c, unsigned int thread)
 
 static void *work(void *argument)
 {
-    const struct member *m = argument;
+    struct member *m = argument;
     struct crew *c = m->crew;
     if (m->thread)
         MUST(cuCtxSetCurrent(context));
@@ -97,6 +100,8 @@ static void *work(void *argument)
             fz_run_op(c->handles, op, &c->results[i]);
     }
     fz_at[m->thread] = -1;
+    if (m->thread)
+        sem_wait(&m->leave);
     return NULL;
 }
 
@@ -107,14 +112,20 @@ static void run_threads(struct crew *c)
     struct member members[FZ_THREADS];
     pthread_t threads[FZ_THREADS];
     pthread_barrier_init(&c->barrier, NULL, n);
-    for (unsigned int i = 0; i < n; i++)
-        members[i] = (struct member){c, i};
+    for (unsigned int i = 0; i < n; i++) {
+        members[i].crew = c;
+        members[i].thread = i;
+        sem_init(&members[i].leave, 0, 0);
+    }
     for (unsigned int i = 1; i < n; i++)
         if (pthread_create(&threads[i], NULL, work, &members[i]))
             abort();
     work(&members[0]);
-    for (unsigned int i = 1; i < n; i++)
+    for (unsigned int i = 1; i < n; i++) {
+        sem_post(&members[i].leave);
         pthread_join(threads[i], NULL);
+        sem_destroy(&members[i].leave);
+    }
     pthread_barrier_destroy(&c->barrier);
 }
 
