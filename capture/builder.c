@@ -9,6 +9,7 @@
 #include "capture/builder.h"
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/stats.h"
 #include "capture/state.h"
 #include "capture/thread.h"
@@ -23,6 +24,7 @@ struct request {
     struct ag_graphs *graphs;
     struct ag_chunk *chunk; /* of a first build, else NULL */
     uint8_t *bytes;
+    uint64_t memory_epoch; /* then its addresses were good */
     struct request *next;
 };
 
@@ -361,6 +363,55 @@ static bool wait_for_upload(CUcontext ctx)
     return upload == AG_UPLOAD_DONE;
 }
 
+/*
+ * The driver looks at the memory of a copy while its graph is instantiated, and crashes where that
+ * is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for such a build, and a
+ * build does not begin for addresses of before a free.
+ */
+static _Atomic bool touching;
+
+static bool touches_memory(const struct ag_graphs *g)
+{
+    bool fills = ag_fill_kernel(g->context->handle) != NULL;
+    for (uint32_t i = 0; i < g->count; i++) {
+        enum ag_op_kind kind = g->ops[i].shape->kind;
+        if (kind == AG_OP_COPY || (kind == AG_OP_MEMSET && !fills))
+            return true;
+    }
+    return false;
+}
+
+static bool may_touch(const struct request *r)
+{
+    if (!touches_memory(r->graphs))
+        return true;
+    atomic_store(&touching, true);
+    if (r->memory_epoch == atomic_load(&ag_memory_epoch))
+        return true;
+    atomic_store(&touching, false);
+    return false;
+}
+
+static void touched(void)
+{
+    if (!atomic_load(&touching))
+        return;
+    pthread_mutex_lock(&mutex);
+    atomic_store(&touching, false);
+    pthread_cond_broadcast(&idle);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_memory_goes(void)
+{
+    if (!atomic_load(&touching))
+        return;
+    pthread_mutex_lock(&mutex);
+    while (atomic_load(&touching))
+        pthread_cond_wait(&idle, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
 /* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the
  * first launch uploads the graph. */
 static void build(struct request *r, bool evict)
@@ -375,7 +426,9 @@ static void build(struct request *r, bool evict)
         struct ag_stream in = {.context = g->context};
         bool entered = ag_context_enter(&in);
         CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        v = ag_variant_build(g, r->bytes, evict);
+        again = !may_touch(r);
+        v = again ? NULL : ag_variant_build(g, r->bytes, evict);
+        touched();
         took = now_ns() - began;
         if (v && evict && !wait_for_upload(g->context->handle)) {
             keep_until_uploaded(v, g->context->handle);
@@ -498,6 +551,7 @@ static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
     r->stream = s;
     r->graphs = g;
     r->chunk = chunk;
+    r->memory_epoch = atomic_load(&ag_memory_epoch);
     r->bytes = malloc(g->num_bytes + 1);
     if (!r->bytes) {
         free(r);

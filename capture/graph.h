@@ -89,6 +89,8 @@ void ag_builder_discard(struct ag_chunk *chunk);
  * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
  * lock. */
 void ag_builder_collective(struct ag_stream *s);
+/* Memory is about to be freed or unmapped; ag_memory_epoch has been increased. */
+void ag_builder_memory_goes(void);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */
 /* Forgets graphs of a context that is about to die (NULL: of all) which were never handed out.

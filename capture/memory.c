@@ -11,7 +11,8 @@ _Atomic uint64_t ag_memory_epoch = 1;
 
 void ag_capture_memory_goes(void)
 {
-    atomic_fetch_add_explicit(&ag_memory_epoch, 1, memory_order_release);
+    atomic_fetch_add(&ag_memory_epoch, 1);
+    ag_builder_memory_goes();
 }
 
 static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,

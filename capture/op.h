@@ -34,7 +34,9 @@ CUresult ag_op_add_node(CUgraph graph, const struct ag_graphs *g, const struct a
 CUresult ag_op_update_node(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                            const struct ag_shape *shape, const uint8_t *staged);
 
-/* memory.c: whether [address, address + bytes) is plain device memory of this context, so that an
+/* memory.c: how often memory was freed or unmapped. */
+extern _Atomic uint64_t ag_memory_epoch;
+/* Whether [address, address + bytes) is plain device memory of this context, so that an
  * op on it may become part of a graph. `cacheable` ranges are remembered until memory is freed. */
 bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 

@@ -28,17 +28,9 @@ static uint64_t argument(int position, const uint64_t *registers, const uint64_t
     return position < INTEGER_REGISTERS ? registers[position] : stack[position - INTEGER_REGISTERS];
 }
 
-static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *stack)
+static void flush_for(enum ag_sym sym, const struct ag_entry *entry, const uint64_t *registers,
+                      const uint64_t *stack)
 {
-    const struct ag_entry *entry = &ag_entries[sym];
-    if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
-        ag_capture_functions_die(sym);
-    if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
-        ag_capture_context_dies(NULL, sym);
-    if (entry->flags & AG_ENTRY_KILLS_REPLAY)
-        ag_capture_observe_only(entry->name);
-    if (entry->flags & AG_ENTRY_KILLS_MEMORY)
-        ag_capture_memory_goes();
     if (entry->cls == AG_CLASS_TRACK)
         return;
     if (entry->cls == AG_CLASS_BARRIER || entry->stream_arg < 0) {
@@ -50,6 +42,20 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
                                      entry->flags & AG_ENTRY_BLOCKS);
 }
 
+static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *stack)
+{
+    const struct ag_entry *entry = &ag_entries[sym];
+    if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
+        ag_capture_functions_die(sym);
+    if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
+        ag_capture_context_dies(NULL, sym);
+    if (entry->flags & AG_ENTRY_KILLS_REPLAY)
+        ag_capture_observe_only(entry->name);
+    flush_for(sym, entry, registers, stack);
+    if (entry->flags & AG_ENTRY_KILLS_MEMORY)
+        ag_capture_memory_goes(); /* last: nothing that is submitted before looks at it again */
+}
+
 /*
  * Called with the arguments of the program's call saved: `registers` are the integer argument
  * registers, `stack` what lies above the return address. Answers where the call goes on.
@@ -57,8 +63,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack)
 {
     if (number >= AG_SYM_COUNT) { /* nobody knows what it does: it may unmap what an op names */
-        ag_capture_memory_goes();
         ag_capture_barrier_quiet(AG_SYM_COUNT);
+        ag_capture_memory_goes();
         return ag_target[number];
     }
     ag_resolve_driver(NULL);

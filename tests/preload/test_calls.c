@@ -88,7 +88,7 @@ static void stubs_pass_arguments(void **state)
         const struct ag_entry *entry = &ag_entries[sym];
         void *handed_out = dlsym(libcuda, entry->name);
         bool track = entry->cls == AG_CLASS_TRACK;
-        /* told of whether or not anything is open, and before the barrier */
+        /* told of whether or not anything is open, and behind the barrier */
         const char *memory = entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n" : "";
         if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
             strcmp(entry->name, "cuTexRefSetMipmapLevelBias") == 0) /* has a test of its own */
@@ -105,11 +105,11 @@ static void stubs_pass_arguments(void **state)
         else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
             assert_told("observe %s\n", entry->name);
         else if (entry->cls == AG_CLASS_BARRIER)
-            assert_told("%sbarrier %s\n", memory, entry->name);
+            assert_told("barrier %s\n%s", entry->name, memory);
         else
-            assert_told("%sboundary %s ptsz=%d blocks=%d stream=0x%x\n", memory, entry->name,
+            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n%s", entry->name,
                         strstr(entry->name, "_pts") || strstr(entry->name, "_ptd") ? 1 : 0,
-                        entry->flags & AG_ENTRY_BLOCKS ? 1 : 0, 0x1000 + entry->stream_arg);
+                        entry->flags & AG_ENTRY_BLOCKS ? 1 : 0, 0x1000 + entry->stream_arg, memory);
     }
     assert_in_range(stubs, 200, 400);
 }
@@ -155,7 +155,10 @@ static void memory_that_goes_is_told(void **state)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 0x600);
         assert_reached(names[i], 0x600);
-        assert_memory_equal(told(), "memory\n", strlen("memory\n"));
+        const char *said = told();
+        size_t length = strlen(said), ending = strlen("memory\n");
+        assert_true(length >= ending);
+        assert_string_equal(said + length - ending, "memory\n");
     }
 }
 
@@ -427,7 +430,7 @@ static void unknown_symbols_are_barriers(void **state)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 0x100);
         assert_reached(names[i], 0x100);
-        assert_told("memory\nbarrier an entry point of a newer driver\n");
+        assert_told("barrier an entry point of a newer driver\nmemory\n");
     }
 }
 
