@@ -117,6 +117,9 @@ void ag_block_touch(struct ag_policy_state *s, struct ag_block *block)
 {
     struct ag_entry *entry = entry_of(block);
     block->last_use = ++s->clock;
+    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
+    entry->seen_again = block->visits > 1;
+    DL_APPEND2(s->by_use[entry->seen_again], entry, older, newer);
     if (entry->prev) {
         unlink_entry(entry);
         link_first(entry);
@@ -234,9 +237,12 @@ static void block_delete(struct ag_policy *p, struct ag_block *block)
     unlink_entry(entry);
     head_release(s, entry->head);
     HASH_DELETE(hh, s->by_id, entry);
+    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
     s->slots[block->slot] = NULL;
     s->num_blocks--;
-    for (struct ag_entry *other = s->by_id; other; other = other->hh.next)
+    /* only what repeats a period can be another block's unrolled one */
+    for (struct ag_entry *other = block->shortest_period ? s->by_id : NULL; other;
+         other = other->hh.next)
         if (other->block.unrolled == block)
             other->block.unrolled = NULL;
     free(block->keys);
@@ -263,20 +269,25 @@ static uint64_t worth(const struct ag_policy_state *s, const struct ag_block *bl
     return block->last_use + (block->visits > 1 ? bonus : 0);
 }
 
+/* The first block of the list that may go. */
+static struct ag_block *first_to_go(struct ag_policy_state *s, struct ag_entry *list,
+                                    bool with_graphs)
+{
+    for (struct ag_entry *entry = list; entry; entry = entry->newer) {
+        struct ag_block *block = &entry->block;
+        if (block != s->block && block != s->keep && (!with_graphs || block->num_chunks) &&
+            !block_is_building(block))
+            return block;
+    }
+    return NULL;
+}
+
 /* The block that may go and is worth least. */
 static struct ag_block *oldest(struct ag_policy_state *s, bool with_graphs)
 {
-    struct ag_block *best = NULL;
-    for (struct ag_entry *entry = s->by_id; entry; entry = entry->hh.next) {
-        struct ag_block *block = &entry->block;
-        if (block == s->block || block == s->keep || block_is_building(block))
-            continue;
-        if (with_graphs && !block->num_chunks)
-            continue;
-        if (!best || worth(s, block) < worth(s, best))
-            best = block;
-    }
-    return best;
+    struct ag_block *once = first_to_go(s, s->by_use[0], with_graphs);
+    struct ag_block *again = first_to_go(s, s->by_use[1], with_graphs);
+    return !again || (once && worth(s, once) < worth(s, again)) ? once : again;
 }
 
 struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use)
@@ -305,8 +316,10 @@ static uint32_t free_slot(struct ag_policy *p)
         struct ag_block *victim = oldest(s, false);
         if (!victim)
             return AG_SLOTS;
+        uint32_t slot = victim->slot;
         block_delete(p, victim);
         p->counts.evicted++;
+        return slot;
     }
     for (uint32_t i = 0; i < s->num_slots; i++)
         if (!s->slots[i])
@@ -359,6 +372,7 @@ struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t 
         goto fail;
     entry->head = head;
     link_first(entry);
+    DL_APPEND2(s->by_use[0], entry, older, newer);
     s->slots[slot] = block;
     s->num_blocks++;
     p->counts.blocks++;

@@ -19,6 +19,7 @@
 /* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
 
 enum {
     AG_SLOTS = 1024,        /* most blocks of a stream */
@@ -72,8 +73,10 @@ struct ag_head {
 struct ag_entry {
     struct ag_block block; /* first, so that a block pointer is an entry pointer */
     struct ag_head *head;
-    struct ag_entry *next, *prev; /* of the same head */
-    UT_hash_handle hh;            /* by block.id */
+    struct ag_entry *next, *prev;   /* of the same head */
+    struct ag_entry *older, *newer; /* of the same list by use */
+    bool seen_again;                /* which of the two lists that is */
+    UT_hash_handle hh;              /* by block.id */
 };
 
 struct ag_keys {
@@ -131,6 +134,7 @@ struct ag_policy_state {
     /* known blocks */
     struct ag_entry *by_id;
     struct ag_head *by_head;
+    struct ag_entry *by_use[2]; /* those seen once and those seen again, the longest unused first */
     struct ag_block **slots;
     uint32_t num_slots, num_blocks, serial;
     struct ag_chunk *retired; /* of a block that is cut anew; freed in the next call */

@@ -100,6 +100,7 @@ static void *work(void *argument)
             fz_run_op(c->handles, op, &c->results[i]);
     }
     fz_at[m->thread] = -1;
+    pthread_barrier_wait(&c->barrier);
     if (m->thread)
         sem_wait(&m->leave);
     return NULL;
@@ -121,6 +122,8 @@ static void run_threads(struct crew *c)
         if (pthread_create(&threads[i], NULL, work, &members[i]))
             abort();
     work(&members[0]);
+    if (fz_limits.real && n > 1)
+        cuCtxSynchronize(); /* a thread that ends with work in its own stream may not end (580) */
     for (unsigned int i = 1; i < n; i++) {
         sem_post(&members[i].leave);
         pthread_join(threads[i], NULL);
