@@ -51,6 +51,12 @@ void ag_build_prepare(CUcontext ctx)
     ag_fill_kernel_load(ctx);
 }
 
+CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode)
+{
+    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    return mode;
+}
+
 enum ag_upload ag_build_upload(CUcontext ctx)
 {
     CUstream stream = upload_stream_get(ctx);

@@ -61,73 +61,6 @@ static uint64_t now_ns(void)
 
 /* ---- destruction ------------------------------------------------------------------------ */
 
-/* Some calls of ours end a capture of the program's that is in global mode, unless the thread says
- * that it means none (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
-static CUstreamCaptureMode capture_mode(CUstreamCaptureMode mode)
-{
-    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
-    return mode;
-}
-
-/* Graphs that were still being uploaded when the builder had to leave them. To destroy one then
- * crashes in the driver (580, on an H100, with the fuzzer). */
-static struct uploading {
-    struct ag_variant *variant;
-    CUcontext context;
-    struct uploading *next;
-} * uploading;
-
-static void keep_until_uploaded(struct ag_variant *v, CUcontext context)
-{
-    struct uploading *u = malloc(sizeof(*u));
-    if (!u)
-        return; /* it stays where it is */
-    u->variant = v;
-    u->context = context;
-    pthread_mutex_lock(&mutex);
-    u->next = uploading;
-    uploading = u;
-    pthread_mutex_unlock(&mutex);
-}
-
-/* Destroys those that have been uploaded since. */
-static void collect_uploaded(void)
-{
-    pthread_mutex_lock(&mutex);
-    struct uploading *list = uploading;
-    uploading = NULL;
-    pthread_mutex_unlock(&mutex);
-    while (list) {
-        struct uploading *u = list;
-        list = u->next;
-        struct ag_context context = {.handle = u->context};
-        bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
-        CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        if (ag_build_upload(u->context) == AG_UPLOAD_DONE)
-            ag_variant_destroy(u->variant);
-        else
-            keep_until_uploaded(u->variant, u->context);
-        capture_mode(mode);
-        ag_context_leave(entered);
-        free(u);
-    }
-}
-
-void ag_builder_forget_context(CUcontext ctx)
-{
-    pthread_mutex_lock(&mutex);
-    for (struct uploading **link = &uploading; *link;) {
-        struct uploading *u = *link;
-        if (ctx && u->context != ctx) {
-            link = &u->next;
-            continue;
-        }
-        *link = u->next; /* the driver destroys the graph with the context */
-        free(u);
-    }
-    pthread_mutex_unlock(&mutex);
-}
-
 static void destroy(struct ag_graphs *g)
 {
     struct ag_stream in = {.context = g->context};
@@ -136,9 +69,9 @@ static void destroy(struct ag_graphs *g)
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
     ag_trace_drop(g, n);
-    CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_graphs_destroy(g);
-    capture_mode(mode);
+    ag_capture_mode(mode);
     ag_context_leave(entered);
 }
 
@@ -188,7 +121,7 @@ void ag_builder_discard(struct ag_chunk *chunk)
 
 static void collect(void)
 {
-    collect_uploaded();
+    ag_uploads_collect();
     pthread_mutex_lock(&mutex);
     struct garbage *list = garbage;
     garbage = NULL;
@@ -259,48 +192,6 @@ static bool make_room(uint64_t bytes)
     return true;
 }
 
-/* ---- collectives ----------------------------------------------------------------------- */
-
-static _Atomic bool collectives; /* some stream has its mark set */
-
-void ag_builder_collective(struct ag_stream *s)
-{
-    bool entered = ag_context_enter(s);
-    ag_lock(&s->lock);
-    if (!s->behind_collective)
-        AG_REAL(cuEventCreate)(&s->behind_collective, CU_EVENT_DISABLE_TIMING);
-    if (s->behind_collective)
-        AG_REAL(cuEventRecord)(s->behind_collective, s->handle);
-    ag_unlock(&s->lock);
-    ag_context_leave(entered);
-    atomic_store(&s->collective, true);
-    atomic_store(&collectives, true);
-}
-
-/* Whether no collective can be in flight. No lock is held. */
-static bool at_rest(void)
-{
-    size_t n;
-    bool rest = true;
-    if (!atomic_exchange(&collectives, false))
-        return true;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        if (!atomic_exchange(&streams[i]->collective, false))
-            continue;
-        bool entered = ag_context_enter(streams[i]);
-        if (AG_REAL(cuEventQuery)(streams[i]->behind_collective) == CUDA_ERROR_NOT_READY) {
-            atomic_store(&streams[i]->collective, true);
-            rest = false;
-        }
-        ag_context_leave(entered);
-    }
-    ag_streams_release(streams, n);
-    if (!rest)
-        atomic_store(&collectives, true);
-    return rest;
-}
-
 enum { SPIN_NS = 40000 };
 
 /* ---- building --------------------------------------------------------------------------- */
@@ -363,13 +254,6 @@ static bool wait_for_upload(CUcontext ctx)
     return upload == AG_UPLOAD_DONE;
 }
 
-/*
- * The driver looks at the memory of a copy while its graph is instantiated, and crashes where that
- * is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for such a build, and a
- * build does not begin for addresses of before a free.
- */
-static _Atomic bool touching;
-
 static bool touches_memory(const struct ag_graphs *g)
 {
     bool fills = ag_fill_kernel(g->context->handle) != NULL;
@@ -379,37 +263,6 @@ static bool touches_memory(const struct ag_graphs *g)
             return true;
     }
     return false;
-}
-
-static bool may_touch(const struct request *r)
-{
-    if (!touches_memory(r->graphs))
-        return true;
-    atomic_store(&touching, true);
-    if (r->memory_epoch == atomic_load(&ag_memory_epoch))
-        return true;
-    atomic_store(&touching, false);
-    return false;
-}
-
-static void touched(void)
-{
-    if (!atomic_load(&touching))
-        return;
-    pthread_mutex_lock(&mutex);
-    atomic_store(&touching, false);
-    pthread_cond_broadcast(&idle);
-    pthread_mutex_unlock(&mutex);
-}
-
-void ag_builder_memory_goes(void)
-{
-    if (!atomic_load(&touching))
-        return;
-    pthread_mutex_lock(&mutex);
-    while (atomic_load(&touching))
-        pthread_cond_wait(&idle, &mutex);
-    pthread_mutex_unlock(&mutex);
 }
 
 /* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the
@@ -425,17 +278,19 @@ static void build(struct request *r, bool evict)
     if (room) {
         struct ag_stream in = {.context = g->context};
         bool entered = ag_context_enter(&in);
-        CUstreamCaptureMode mode = capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        again = !may_touch(r);
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        bool touches = touches_memory(g);
+        again = touches && !ag_memory_hold(r->memory_epoch);
         v = again ? NULL : ag_variant_build(g, r->bytes, evict);
-        touched();
+        if (touches && !again)
+            ag_memory_release();
         took = now_ns() - began;
         if (v && evict && !wait_for_upload(g->context->handle)) {
-            keep_until_uploaded(v, g->context->handle);
+            ag_uploads_keep(v, g->context->handle);
             v = NULL;
             again = true;
         }
-        capture_mode(mode);
+        ag_capture_mode(mode);
         ag_context_leave(entered);
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
@@ -459,7 +314,7 @@ static void *builder(void *unused)
     pthread_mutex_lock(&mutex);
     while (!stopping) {
         /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
-        if ((garbage || uploading) && !paused) {
+        if ((garbage || ag_uploads_left()) && !paused) {
             busy = true;
             pthread_mutex_unlock(&mutex);
             collect();
@@ -467,9 +322,9 @@ static void *builder(void *unused)
             busy = false;
             pthread_cond_broadcast(&idle);
         }
-        if (first && atomic_load(&collectives)) {
+        if (first && ag_collectives_pending()) {
             pthread_mutex_unlock(&mutex);
-            bool rest = at_rest();
+            bool rest = ag_collectives_at_rest();
             if (!rest)
                 nanosleep(&(struct timespec){0, 1000000}, NULL);
             pthread_mutex_lock(&mutex);
@@ -515,7 +370,7 @@ static bool submit(struct request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
-        bool rest = at_rest();
+        bool rest = ag_collectives_at_rest();
         pthread_mutex_lock(&mutex);
         taken = may_build() && !busy && rest;
         busy |= taken;

@@ -77,6 +77,27 @@ void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
 /* Destroys the private streams of a context that is about to die (NULL: of all). */
 void ag_build_forget_context(CUcontext ctx);
 
+/* build.c: sets the calling thread's capture mode and returns the one before. Some calls of ours
+ * end a capture of the program's that is in global mode, unless the thread says that it means none
+ * (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
+CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
+
+/* uploads.c */
+void ag_uploads_keep(struct ag_variant *v, CUcontext context);
+void ag_uploads_collect(void); /* destroys those that have been uploaded since */
+bool ag_uploads_left(void);
+void ag_uploads_forget(CUcontext ctx); /* the context is about to die; NULL: all do */
+
+/* collective.c */
+bool ag_collectives_pending(void);
+bool ag_collectives_at_rest(void); /* none can be in flight; no lock is held */
+
+/* memory.c: the driver looks at the memory of a copy while its graph is instantiated, and crashes
+ * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is
+ * held, and nothing can be held whose addresses were good before a free. */
+bool ag_memory_hold(uint64_t epoch);
+void ag_memory_release(void);
+
 /* builder.c */
 /* Hands the staged ops of `s` to be built as `chunk`'s graphs. Under the stream's lock. */
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk);
@@ -89,8 +110,6 @@ void ag_builder_discard(struct ag_chunk *chunk);
  * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
  * lock. */
 void ag_builder_collective(struct ag_stream *s);
-/* Memory is about to be freed or unmapped; ag_memory_epoch has been increased. */
-void ag_builder_memory_goes(void);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */
 /* Forgets graphs of a context that is about to die (NULL: of all) which were never handed out.

@@ -151,7 +151,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
     ag_builder_collect();
-    ag_builder_forget_context(ctx);
+    ag_uploads_forget(ctx);
     ag_build_forget_context(ctx);
     ag_builder_resume();
     ag_capture_functions_die(sym);

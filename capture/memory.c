@@ -6,13 +6,40 @@
  * something is freed or unmapped anywhere.
  */
 #include "capture/op.h"
+#include <pthread.h>
 
 _Atomic uint64_t ag_memory_epoch = 1;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static _Atomic bool held; /* by one builder at a time */
+
+bool ag_memory_hold(uint64_t epoch)
+{
+    atomic_store(&held, true);
+    if (epoch == atomic_load(&ag_memory_epoch))
+        return true;
+    ag_memory_release();
+    return false;
+}
+
+void ag_memory_release(void)
+{
+    pthread_mutex_lock(&mutex);
+    atomic_store(&held, false);
+    pthread_cond_broadcast(&released);
+    pthread_mutex_unlock(&mutex);
+}
 
 void ag_capture_memory_goes(void)
 {
     atomic_fetch_add(&ag_memory_epoch, 1);
-    ag_builder_memory_goes();
+    if (!atomic_load(&held))
+        return;
+    pthread_mutex_lock(&mutex);
+    while (atomic_load(&held))
+        pthread_cond_wait(&released, &mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
 static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,
