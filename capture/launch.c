@@ -271,6 +271,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     }
     ag_stream_wakes(s);
     s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    if (__builtin_expect(!atomic_load_explicit(&shape->met, memory_order_relaxed), 0)) {
+        atomic_store_explicit(&shape->met, true, memory_order_relaxed);
+        s->policy.fresh++;
+    }
     ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
     open_segment(s);
     bool eager = act(s, shape, in, &v, now);

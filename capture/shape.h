@@ -36,6 +36,7 @@ struct ag_shape {
     unsigned int dims[7]; /* grid, block, dynamic shared memory, as in struct ag_launch */
     unsigned int num_attrs;
     _Atomic bool bad;          /* a launch of this shape has failed: never deferred again */
+    _Atomic bool met;          /* by a policy */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
     uint8_t elem_size; /* memset */

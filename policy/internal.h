@@ -178,6 +178,7 @@ struct ag_policy_state {
 
     /* backing off */
     uint64_t unproductive; /* ops since something repeated */
+    uint32_t fresh;        /* p->fresh as it was seen last */
     uint32_t sleep;        /* next nap, in ops */
     bool slept;
 };

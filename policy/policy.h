@@ -184,6 +184,7 @@ struct ag_policy {
     enum ag_do doing;   /* what is done with the ops of this stretch */
     uint32_t dormant;   /* ops to pass unseen before looking again; 0: awake */
     uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
+    uint32_t fresh;     /* keys that nobody had met before, counted by the caller; or left alone */
     struct ag_policy_counts counts;
     struct ag_policy_state *state;
 };

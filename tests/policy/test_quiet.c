@@ -21,6 +21,27 @@ static void test_no_repetition(void **state)
     }
 }
 
+/* The caller says that every op is one that nobody has met: the observer is off nearly always, and
+ * from early on. */
+static void test_ever_fresh(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 1;
+    for (int i = 0; i < 60000; i++) {
+        r->policy.fresh++;
+        rig_op(r, rig_random(&seed) | 1);
+    }
+    rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 85);
+    for (uint32_t i = 0; i < 500000; i++) /* and yet it wakes */
+        rig_op(r, rig_key(1, i % 20));
+    rig_mark(r);
+    for (uint32_t i = 0; i < 100000; i++)
+        rig_op(r, rig_key(1, i % 20));
+    rig_at_least(rig_replayed(r), 99);
+    rig_close(r);
+}
+
 /* It wakes when repetition starts, in any kind of loop. */
 static void wakes(uint32_t len, bool sync)
 {
@@ -138,9 +159,10 @@ static void test_small_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_repetition), cmocka_unit_test(test_wakes),
-        cmocka_unit_test(test_phases_change), cmocka_unit_test(test_too_many),
-        cmocka_unit_test(test_memory),        cmocka_unit_test(test_small_streams),
+        cmocka_unit_test(test_no_repetition), cmocka_unit_test(test_ever_fresh),
+        cmocka_unit_test(test_wakes),         cmocka_unit_test(test_phases_change),
+        cmocka_unit_test(test_too_many),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_small_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
