@@ -31,14 +31,11 @@ def processor():
 
 
 def commit():
-    """The commit that is checked out; a file .commit says it where the sources came without git."""
-    described = said_by("git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*")
-    if described:
-        return described
+    """What a file .commit says, which comes with sources that were copied; else what is checked out."""
     try:
         return (TOP / ".commit").read_text(encoding="utf-8").strip()
     except OSError:
-        return "unknown"
+        return said_by("git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*") or "unknown"
 
 
 def origin():
