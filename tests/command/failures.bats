@@ -91,12 +91,10 @@ fails() {
 }
 
 @test "a program that looks at mapped memory after a launch, without any call" {
-    AUTOGRAPH_BUILD=inline same "$faults" spin
-    cat with.out summary
+    export AUTOGRAPH_BUILD=inline
+    sees_its_flag_within 20000 # far more than by default, for a machine that is busy with other things
+    cat summary
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
-    mean=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
-    echo "mean $mean us"
-    [ "$mean" -lt 20000 ] # a machine that is busy with other things
 }
 
 @test "fork after CUDA has started" {

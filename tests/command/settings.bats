@@ -189,13 +189,12 @@ choices() {
 
 @test "AUTOGRAPH_MAX_DEFER_US is when the watchdog flushes" {
     export AUTOGRAPH_BUILD=inline
-    AUTOGRAPH_MAX_DEFER_US=20000 same "$faults" spin
+    AUTOGRAPH_MAX_DEFER_US=50000 same "$faults" spin
     late=$(sed -n 's/^MEASURED .*worst \([0-9]*\)\..*/\1/p' with.out)
-    AUTOGRAPH_MAX_DEFER_US=100 same "$faults" spin
-    soon=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
-    echo "mean $soon us, and worst $late us"
-    [ "$late" -ge 10000 ]
-    [ "$soon" -lt 10000 ]
+    at_least "worst us with 50 ms" "$late" 25000
+    mean=$(sed -n 's/^MEASURED .*mean \([0-9]*\)\..*/\1/p' with.out)
+    at_least "mean us with 50 ms" "$mean" 25000
+    AUTOGRAPH_MAX_DEFER_US=100 sees_its_flag_within 25000
 }
 
 @test "AUTOGRAPH_FORCE=1 replays where a profiler is attached" {
