@@ -11,7 +11,7 @@ void ag_sample_add(uint64_t *ns, uint32_t *count, uint32_t kept, uint64_t sample
 /* The median of `kept` samples, or the one `off` places behind it in their order. */
 uint64_t ag_samples_middle(const uint64_t *ns, uint32_t kept, int off)
 {
-    uint64_t sorted[AG_TUNE_SAMPLES];
+    uint64_t sorted[AG_TUNE_SAMPLES] = {0};
     for (uint32_t i = 0; i < kept; i++) {
         uint32_t k = i;
         for (; k > 0 && sorted[k - 1] > ns[i]; k--)

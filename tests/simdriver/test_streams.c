@@ -293,6 +293,8 @@ static void freeing_waits_for_the_work(void **state)
     unsigned int us = 2000;
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize()); /* the new memory was filled on the default stream, for which s does
+                                  not wait */
     CHECK(ag_prog_launch(spin, s, (void *[]){&us}));
     CHECK(ag_prog_hash(hash, s, x, 1));
     CHECK(cuMemFree_v2(x));
