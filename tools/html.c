@@ -52,7 +52,7 @@ static const char style[] =
     "span{text-align:right;font-size:.8rem;color:var(--soft)}.cut "
     "svg{height:1.1rem}.box{stroke:var(--bg);stroke-width:1;vector-effect:non-scaling-stroke}"
     ".upd{stroke:var(--bad);stroke-width:2;vector-effect:non-scaling-stroke}.key{display:flex;"
-    "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem}.key "
+    "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem;overflow-wrap:anywhere}.key "
     "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
 static double share(uint64_t part, uint64_t whole)

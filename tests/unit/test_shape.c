@@ -17,6 +17,7 @@ static struct fake other_handle = {"library", false, CUDA_SUCCESS, 2, {0, 8}, {8
 static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}};
 static struct fake dark = {"dark", false, CUDA_ERROR_NOT_SUPPORTED, 1, {0}, {8}};
 static struct fake peers = {"ncclDevKernel_Something", false, CUDA_SUCCESS, 1, {0}, {8}};
+static struct fake symmetric = {"nvshmemi_barrier", false, CUDA_SUCCESS, 1, {0}, {8}};
 static int layouts_asked;
 
 static CUresult info(const struct fake *f, bool is_kernel, size_t i, size_t *offset, size_t *size)
@@ -162,6 +163,9 @@ static void test_what_cannot_be_recorded(void **state)
     assert_null(ag_shape_of_launch(&cache, &l, &why));
     assert_string_equal(why, "kernel of unknown parameters");
     l = launch_of(&peers, two);
+    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_string_equal(why, "collective kernel");
+    l = launch_of(&symmetric, two);
     assert_null(ag_shape_of_launch(&cache, &l, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&plain, NULL);
