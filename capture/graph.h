@@ -112,9 +112,6 @@ void ag_builder_discard(struct ag_chunk *chunk);
 void ag_builder_collective(struct ag_stream *s);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */
-/* Forgets graphs of a context that is about to die (NULL: of all) which were never handed out.
- * While paused. */
-void ag_builder_forget_context(CUcontext ctx);
 void ag_builder_pause(void);
 void ag_builder_resume(void);
 /* Frees what was dropped. While paused, or in inline mode. */

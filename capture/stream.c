@@ -96,11 +96,10 @@ static void prepare(const struct ag_stream *s)
     if (atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
         return;
     bool entered = ag_context_enter(s);
-    CUstreamCaptureMode mode =
-        CU_STREAM_CAPTURE_MODE_RELAXED; /* another thread may begin one now */
-    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    /* another thread may begin a capture now */
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_build_prepare(s->context->handle);
-    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
+    ag_capture_mode(mode);
     ag_context_leave(entered);
 }
 
