@@ -2,6 +2,7 @@
  * internal.h - what the parts of policy/ share. Nothing outside policy/ includes this.
  *
  *   block.c    the table of known blocks, by content and by first key; chunks ready to launch
+ *   alike.c    choosing among known blocks that begin alike
  *   plan.c     how a block is cut in chunks
  *   gate.c     whether replaying a block is faster than submitting it eagerly
  *   chain.c    which block follows which
@@ -188,6 +189,15 @@ int ag_keys_push(struct ag_keys *keys, ag_key key);
 void ag_keys_clear(struct ag_keys *keys);
 struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
 struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
+void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
+struct ag_ref ag_block_ref(const struct ag_block *block);
+struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
+void ag_block_drop_all(struct ag_policy *p);
+void ag_block_free_retired(struct ag_policy *p);
+bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
+void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
+
+/* alike.c */
 struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
                                     uint32_t position, ag_key key);
 struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key);
@@ -196,16 +206,9 @@ void ag_block_left(struct ag_block *block, uint32_t at);
 void ag_block_kept(struct ag_block *block);
 bool ag_block_has_like(const struct ag_block *block);
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit);
-void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
-struct ag_ref ag_block_ref(const struct ag_block *block);
-struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
-void ag_block_drop_all(struct ag_policy *p);
-void ag_block_free_retired(struct ag_policy *p);
-bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
 /* A ready chunk of the same ops at the same place of another block with the same first key, or
  * NULL. */
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
-void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
 /* follow.c; `now` is the time of the op or boundary that is being looked at */
 static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed block */

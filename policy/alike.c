@@ -1,0 +1,125 @@
+/*
+ * alike.c - choosing among known blocks that begin alike: which one a stream goes on with, which
+ * one it keeps to, and which ones are cut alike and share their graphs.
+ *
+ * They are the list of one head, the most recently used first. What may be asked often looks at the
+ * first AG_CANDIDATES of them only.
+ */
+#include "policy/internal.h"
+#include <string.h>
+
+/* The most recently used block that begins with the `position` ops hashed in `prefix` and goes on
+ * with `key`. */
+struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, uint64_t prefix,
+                                    uint32_t position, ag_key key)
+{
+    struct ag_head *head;
+    struct ag_block *seen_once = NULL;
+    int looked = 0;
+    HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
+    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        if (b->len <= position || b->prefix[position] != prefix || b->keys[position] != key)
+            continue;
+        if (b->visits > 1)
+            return b;
+        if (!seen_once)
+            seen_once = b;
+    }
+    return seen_once;
+}
+
+/* A block is *kept* when what follows it mostly goes on to its end. Only what happened of late
+ * counts. */
+enum { RECENTLY = 64, LEFT_WEIGHT = 4 };
+
+static void forget_old(struct ag_block *block)
+{
+    if (block->kept + block->left >= RECENTLY) {
+        block->kept /= 2;
+        block->left /= 2;
+    }
+}
+
+void ag_block_kept(struct ag_block *block)
+{
+    block->kept++;
+    forget_old(block);
+}
+
+void ag_block_left(struct ag_block *block, uint32_t at)
+{
+    if (at == 0 || at == block->len)
+        return;
+    block->left++;
+    forget_old(block);
+}
+
+bool ag_block_is_kept(const struct ag_block *block)
+{
+    return block->kept > 1 && block->left * LEFT_WEIGHT <= block->kept;
+}
+
+/* Of the blocks that begin with this op: the longest that is kept, else the most visited one. */
+struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key)
+{
+    struct ag_head *head;
+    struct ag_block *best = NULL;
+    int looked = 0;
+    HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
+    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        bool kept = ag_block_is_kept(b), best_kept = best && ag_block_is_kept(best);
+        if (!best || (kept && !best_kept) ||
+            (kept == best_kept && (kept ? b->len > best->len : b->visits > best->visits)))
+            best = b;
+    }
+    return best;
+}
+
+/* Whether other blocks that begin alike are in use beside this one. Those are to be cut alike, so
+ * that the stream can turn from one to the other with ops deferred. */
+bool ag_block_has_like(const struct ag_block *block)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)block;
+    for (struct ag_entry *e = entry->head->first; e; e = e->next)
+        if (e != entry && !e->block.periodic && e->block.visits > 1 + block->visits / 32)
+            return true;
+    return false;
+}
+
+/* The most recently used other block with the same beginning that is cut in chunks already. */
+struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)block;
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++)
+        if (e != entry && e->block.num_chunks && !e->block.periodic &&
+            e->block.gate.most == block->gate.most && e->block.tune.up == block->tune.up &&
+            e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
+            return &e->block;
+    return NULL;
+}
+
+struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
+{
+    const struct ag_entry *entry = (const struct ag_entry *)chunk->block;
+    const ag_key *keys = chunk->block->keys + chunk->first;
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
+        struct ag_block *b = &e->block;
+        if (e == entry || !b->num_chunks || b->len < chunk->first + chunk->count)
+            continue;
+        struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
+        if (other->first == chunk->first && other->count == chunk->count &&
+            /* the builder writes `user` before this */
+            atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&
+            other->user && !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
+            return other;
+    }
+    return NULL;
+}
