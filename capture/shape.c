@@ -1,37 +1,15 @@
-/* shape.c - the tables of functions and shapes. */
+/*
+ * shape.c - the table of shapes, and staging the arguments of a launch. Shapes point to functions
+ * (function.c), so one lock guards both tables and they go together.
+ */
 #include "capture/shape.h"
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/options.h"
-#include <stdio.h>
 #include <stdlib.h>
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-struct ag_function_setting {
-    int attribute, device, value;
-    struct ag_function_setting *next;
-};
-
-/* A kernel under its name. It may have several handles (a CUkernel, the CUfunction of it in each
- * context, one looked up in the library's module), and what is set through one holds for all.
- * Kernels of one name in different modules are taken for one: a change too many is noticed, none
- * too few. */
-struct ag_kernel {
-    struct ag_function_setting *settings; /* last values */
-    UT_hash_handle handle;
-    char name[];
-};
-
-struct function_entry {
-    struct ag_function function;
-    UT_hash_handle handle;
-};
 
 struct ag_shape_tables {
-    struct function_entry *functions;
-    struct ag_kernel *kernels; /* those that were launched */
+    struct ag_function_table functions;
     struct ag_shape **buckets;
     uint32_t num_buckets, num_shapes; /* a power of two, at least as many as there are shapes */
 };
@@ -41,6 +19,14 @@ _Atomic bool ag_shapes_full;
 
 static struct ag_lock lock;
 static struct ag_shape_tables *tables;
+
+/* Makes them where there are none. Under the lock. */
+static bool have_tables(void)
+{
+    if (!tables)
+        tables = calloc(1, sizeof(*tables));
+    return tables != NULL;
+}
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -59,176 +45,6 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
     for (; n; n--, bytes++)
         hash = mix(hash, *bytes);
     return hash;
-}
-
-/* ---- functions -------------------------------------------------------------------------- */
-
-typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
-
-static param_info_fn param_info_of(const struct ag_function *f)
-{
-    return (param_info_fn)
-        ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
-}
-
-/* cudart 13 passes a CUkernel where a CUfunction is declared; each getter answers
- * CUDA_ERROR_INVALID_HANDLE for the other kind. */
-static void read_layout(struct ag_function *f)
-{
-    size_t offset, size;
-    if (!AG_HAVE(cuFuncGetParamInfo))
-        return;
-    CUresult r = AG_REAL(cuFuncGetParamInfo)(f->func, 0, &offset, &size);
-    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetParamInfo)) {
-        f->is_kernel = true;
-        r = AG_REAL(cuKernelGetParamInfo)((CUkernel)f->func, 0, &offset, &size);
-    }
-    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
-        return; /* INVALID_VALUE: no such parameter, that is, none at all */
-    param_info_fn info = param_info_of(f);
-    uint32_t capacity = 0, staged = 0;
-    while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
-        if (f->num_params == capacity) {
-            capacity = capacity ? capacity * 2 : 8;
-            struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
-            if (!params)
-                return;
-            f->params = params;
-        }
-        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
-        staged += (uint32_t)size;
-    }
-    if (r != CUDA_ERROR_INVALID_VALUE)
-        return; /* not the end of the list: what is behind would be missing in every launch */
-    f->staged_bytes = (staged + 7) & ~7u;
-    f->usable = true;
-    f->all_words = true;
-    for (uint32_t i = 0; i < f->num_params; i++)
-        f->all_words = f->all_words && f->params[i].size == 8;
-}
-
-/* NULL where the driver does not tell. */
-static const char *name_of(CUfunction func)
-{
-    const char *name = NULL;
-    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (AG_HAVE(cuFuncGetName))
-        r = AG_REAL(cuFuncGetName)(&name, func);
-    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetName))
-        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)func);
-    return r == CUDA_SUCCESS ? name : NULL;
-}
-
-static bool waits_for_peers(CUfunction func)
-{
-    const char *name = name_of(func);
-    return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
-}
-
-/* Under the lock. A kernel without a name is known by its handle. */
-static struct ag_kernel *kernel_get(CUfunction func, bool create)
-{
-    struct ag_kernel *k = NULL;
-    char by_handle[32];
-    const char *name = tables ? name_of(func) : NULL;
-    if (!tables)
-        return NULL;
-    if (!name) {
-        snprintf(by_handle, sizeof(by_handle), "%p", (void *)func);
-        name = by_handle;
-    }
-    size_t length = strlen(name);
-    HASH_FIND(handle, tables->kernels, name, length, k);
-    if (k || !create)
-        return k;
-    k = calloc(1, sizeof(*k) + length + 1);
-    if (!k)
-        return NULL;
-    memcpy(k->name, name, length + 1);
-    HASH_ADD(handle, tables->kernels, name[0], length, k);
-    if (!k->handle.tbl) {
-        free(k);
-        return NULL;
-    }
-    return k;
-}
-
-/* Under the lock. */
-static struct ag_function *function_get(CUfunction func, bool create)
-{
-    struct function_entry *entry = NULL;
-    if (!tables) {
-        if (!create || !(tables = calloc(1, sizeof(*tables))))
-            return NULL;
-    }
-    HASH_FIND(handle, tables->functions, &func, sizeof(func), entry);
-    if (entry || !create)
-        return entry ? &entry->function : NULL;
-    entry = calloc(1, sizeof(*entry));
-    if (!entry)
-        return NULL;
-    entry->function.func = func;
-    read_layout(&entry->function);
-    entry->function.immediate = waits_for_peers(func);
-    entry->function.kernel = kernel_get(func, true);
-    if (!entry->function.kernel) {
-        free(entry->function.params);
-        free(entry);
-        return NULL;
-    }
-    HASH_ADD(handle, tables->functions, function.func, sizeof(func), entry);
-    if (!entry->handle.tbl) {
-        free(entry->function.params);
-        free(entry);
-        return NULL;
-    }
-    return &entry->function;
-}
-
-/* ---- what is set for a kernel ------------------------------------------------------------ */
-
-/* What was known of the others is void where they may mean the same: a function belongs to a
- * context, and which device that is on is not asked. */
-static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
-{
-    for (struct ag_function_setting **at = &k->settings, *s; (s = *at);)
-        if (s->attribute == attribute && s->device != device &&
-            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
-            *at = s->next;
-            free(s);
-        } else {
-            at = &s->next;
-        }
-}
-
-bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device)
-{
-    bool changes = false;
-    ag_lock(&lock);
-    struct ag_function *f = function_get(func, false);
-    struct ag_kernel *k = f ? f->kernel : kernel_get(func, false);
-    if (!k)
-        goto out; /* never launched, by no handle: nothing recorded depends on it */
-    struct ag_function_setting *s = k->settings;
-    while (s && (s->attribute != attribute || s->device != device))
-        s = s->next;
-    if (s && s->value == value)
-        goto out;
-    changes = true;
-    forget_overlapping(k, attribute, device);
-    if (!s) {
-        s = calloc(1, sizeof(*s));
-        if (!s)
-            goto out;
-        s->attribute = attribute;
-        s->device = device;
-        s->next = k->settings;
-        k->settings = s;
-    }
-    s->value = value;
-out:
-    ag_unlock(&lock);
-    return changes;
 }
 
 /* ---- shapes ----------------------------------------------------------------------------- */
@@ -293,7 +109,7 @@ static uint64_t most_shapes(void)
 static struct ag_shape *insert(uint64_t hash)
 {
     struct ag_shape *shape;
-    if (!tables && !(tables = calloc(1, sizeof(*tables))))
+    if (!have_tables())
         return NULL;
     if (tables->num_shapes >= tables->num_buckets)
         grow_buckets(tables);
@@ -322,7 +138,8 @@ static bool same_launch(const struct ag_shape *s, const void *what)
 
 static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
 {
-    struct ag_function *f = function_get(l->func, true);
+    struct ag_function *f =
+        have_tables() ? ag_function_get(&tables->functions, l->func, true) : NULL;
     if (!f || !f->usable) {
         *why = "kernel of unknown parameters";
         return NULL;
@@ -496,6 +313,16 @@ void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct
     }
 }
 
+/* ---- functions -------------------------------------------------------------------------- */
+
+bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device)
+{
+    ag_lock(&lock);
+    bool changes = tables && ag_function_set(&tables->functions, func, attribute, value, device);
+    ag_unlock(&lock);
+    return changes;
+}
+
 /* ---- the end ---------------------------------------------------------------------------- */
 
 struct ag_shape_tables *ag_shapes_detach(void)
@@ -518,25 +345,7 @@ void ag_shapes_destroy(struct ag_shape_tables *old)
             free(s->attrs);
             free(s);
         }
-    struct function_entry *entry, *following;
-    HASH_ITER(handle, old->functions, entry, following)
-    {
-        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        HASH_DELETE(handle, old->functions, entry);
-        free(entry->function.params);
-        free(entry);
-    }
-    struct ag_kernel *kernel, *other;
-    HASH_ITER(handle, old->kernels, kernel, other)
-    {
-        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        HASH_DELETE(handle, old->kernels, kernel);
-        for (struct ag_function_setting *s = kernel->settings, *next; s; s = next) {
-            next = s->next;
-            free(s);
-        }
-        free(kernel);
-    }
+    ag_functions_destroy(&old->functions);
     free(old->buckets);
     free(old);
 }

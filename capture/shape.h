@@ -2,32 +2,13 @@
  * shape.h - the shape of an op: everything of a launch, fill or copy that is not an argument value.
  *
  * Shapes are interned: equal shapes are one object, and its address is the op's key in the policy.
- * A function's parameter layout is asked of the driver once per handle.
  */
 #ifndef AG_SHAPE_H
 #define AG_SHAPE_H
 
-#include "capture/capture.h"
+#include "capture/function.h"
 #include "policy/policy.h"
 #include <string.h>
-
-/* One kernel parameter: where it lies in the kernel's parameter buffer, and where among the staged
- * bytes, which have no holes so that they can be compared as a block. */
-struct ag_param {
-    uint32_t offset, size, staged;
-};
-
-struct ag_function {
-    CUfunction func;
-    bool is_kernel; /* the handle is a CUkernel */
-    bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
-    bool usable;    /* its layout is known */
-    bool immediate; /* waits for peers (NCCL, NVSHMEM): never held back */
-    uint32_t num_params;
-    uint32_t staged_bytes; /* multiple of 8 */
-    struct ag_param *params;
-    struct ag_kernel *kernel; /* whose handle this is */
-};
 
 enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
 

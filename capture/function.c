@@ -1,0 +1,211 @@
+/*
+ * function.c - what is known of the functions that are launched: parameter layout, whether they
+ * wait for peers, and what the program has set for them.
+ */
+#include "capture/function.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct ag_function_setting {
+    int attribute, device, value;
+    struct ag_function_setting *next;
+};
+
+/* A kernel under its name. It may have several handles (a CUkernel, the CUfunction of it in each
+ * context, one looked up in the library's module), and what is set through one holds for all.
+ * Kernels of one name in different modules are taken for one: a change too many is noticed, none
+ * too few. */
+struct ag_kernel {
+    struct ag_function_setting *settings; /* last values */
+    UT_hash_handle handle;
+    char name[];
+};
+
+struct ag_function_entry {
+    struct ag_function function;
+    UT_hash_handle handle;
+};
+
+typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
+
+static param_info_fn param_info_of(const struct ag_function *f)
+{
+    return (param_info_fn)
+        ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
+}
+
+/* cudart 13 passes a CUkernel where a CUfunction is declared; each getter answers
+ * CUDA_ERROR_INVALID_HANDLE for the other kind. */
+static void read_layout(struct ag_function *f)
+{
+    size_t offset, size;
+    if (!AG_HAVE(cuFuncGetParamInfo))
+        return;
+    CUresult r = AG_REAL(cuFuncGetParamInfo)(f->func, 0, &offset, &size);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetParamInfo)) {
+        f->is_kernel = true;
+        r = AG_REAL(cuKernelGetParamInfo)((CUkernel)f->func, 0, &offset, &size);
+    }
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
+        return; /* INVALID_VALUE: no such parameter, that is, none at all */
+    param_info_fn info = param_info_of(f);
+    uint32_t capacity = 0, staged = 0;
+    while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
+        if (f->num_params == capacity) {
+            capacity = capacity ? capacity * 2 : 8;
+            struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
+            if (!params)
+                return;
+            f->params = params;
+        }
+        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
+        staged += (uint32_t)size;
+    }
+    if (r != CUDA_ERROR_INVALID_VALUE)
+        return; /* not the end of the list: what is behind would be missing in every launch */
+    f->staged_bytes = (staged + 7) & ~7u;
+    f->usable = true;
+    f->all_words = true;
+    for (uint32_t i = 0; i < f->num_params; i++)
+        f->all_words = f->all_words && f->params[i].size == 8;
+}
+
+/* NULL where the driver does not tell. */
+static const char *name_of(CUfunction func)
+{
+    const char *name = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, func);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)func);
+    return r == CUDA_SUCCESS ? name : NULL;
+}
+
+static bool waits_for_peers(CUfunction func)
+{
+    const char *name = name_of(func);
+    return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
+}
+
+/* A kernel without a name is known by its handle. */
+static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func, bool create)
+{
+    struct ag_kernel *k = NULL;
+    char by_handle[32];
+    const char *name = name_of(func);
+    if (!name) {
+        snprintf(by_handle, sizeof(by_handle), "%p", (void *)func);
+        name = by_handle;
+    }
+    size_t length = strlen(name);
+    HASH_FIND(handle, t->kernels, name, length, k);
+    if (k || !create)
+        return k;
+    k = calloc(1, sizeof(*k) + length + 1);
+    if (!k)
+        return NULL;
+    memcpy(k->name, name, length + 1);
+    HASH_ADD(handle, t->kernels, name[0], length, k);
+    if (!k->handle.tbl) {
+        free(k);
+        return NULL;
+    }
+    return k;
+}
+
+struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, bool create)
+{
+    struct ag_function_entry *entry = NULL;
+    HASH_FIND(handle, t->functions, &func, sizeof(func), entry);
+    if (entry || !create)
+        return entry ? &entry->function : NULL;
+    entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+    entry->function.func = func;
+    read_layout(&entry->function);
+    entry->function.immediate = waits_for_peers(func);
+    entry->function.kernel = kernel_get(t, func, true);
+    if (!entry->function.kernel) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
+    HASH_ADD(handle, t->functions, function.func, sizeof(func), entry);
+    if (!entry->handle.tbl) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
+    return &entry->function;
+}
+
+/* ---- what is set for a kernel ------------------------------------------------------------ */
+
+/* What was known of the others is void where they may mean the same: a function belongs to a
+ * context, and which device that is on is not asked. */
+static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
+{
+    for (struct ag_function_setting **at = &k->settings, *s; (s = *at);)
+        if (s->attribute == attribute && s->device != device &&
+            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
+            *at = s->next;
+            free(s);
+        } else {
+            at = &s->next;
+        }
+}
+
+bool ag_function_set(struct ag_function_table *t, CUfunction func, int attribute, int value,
+                     int device)
+{
+    struct ag_function *f = ag_function_get(t, func, false);
+    struct ag_kernel *k = f ? f->kernel : kernel_get(t, func, false);
+    if (!k)
+        return false; /* never launched, by no handle: nothing recorded depends on it */
+    struct ag_function_setting *s = k->settings;
+    while (s && (s->attribute != attribute || s->device != device))
+        s = s->next;
+    if (s && s->value == value)
+        return false;
+    forget_overlapping(k, attribute, device);
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (!s)
+            return true;
+        s->attribute = attribute;
+        s->device = device;
+        s->next = k->settings;
+        k->settings = s;
+    }
+    s->value = value;
+    return true;
+}
+
+void ag_functions_destroy(struct ag_function_table *t)
+{
+    struct ag_function_entry *entry, *following;
+    HASH_ITER(handle, t->functions, entry, following)
+    {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->functions, entry);
+        free(entry->function.params);
+        free(entry);
+    }
+    struct ag_kernel *kernel, *other;
+    HASH_ITER(handle, t->kernels, kernel, other)
+    {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->kernels, kernel);
+        for (struct ag_function_setting *s = kernel->settings, *next; s; s = next) {
+            next = s->next;
+            free(s);
+        }
+        free(kernel);
+    }
+}
