@@ -1,5 +1,6 @@
 /*
- * builder.c - the thread that builds and destroys graphs, and keeps their memory under the budget.
+ * builder.c - the thread that builds graphs: its requests, what they may cost, and pausing it. It
+ * also destroys what has been dropped (budget.c).
  *
  * Requests carry copies of everything they need. While one is queued or being built its chunk is in
  * state BUILDING and the policy keeps it alive; a chunk that only gains a variant may go at any
@@ -32,164 +33,16 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* something to do, or stop */
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* a build has ended */
 static struct request *first, **last = &first;
-static struct garbage {
-    struct ag_graphs *graphs;
-    struct garbage *next;
-} * garbage;
 static bool running, busy, stopping;
 static bool answering; /* a thread that pauses ends what was queued */
 static unsigned int paused;
 static pthread_t thread;
-static _Atomic uint64_t memory;
-
-uint64_t ag_builder_memory(void)
-{
-    return atomic_load_explicit(&memory, memory_order_relaxed);
-}
-
-static uint64_t size_of(const struct ag_graphs *g)
-{
-    return (uint64_t)g->count * AG_NODE_BYTES;
-}
 
 static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* ---- destruction ------------------------------------------------------------------------ */
-
-static void destroy(struct ag_graphs *g)
-{
-    struct ag_stream in = {.context = g->context};
-    bool entered = ag_context_enter(&in);
-    uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
-    atomic_fetch_sub(&memory, n * size_of(g));
-    ag_count_by(AG_COUNT_DROPPED, n);
-    ag_trace_drop(g, n);
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    ag_graphs_destroy(g);
-    ag_capture_mode(mode);
-    ag_context_leave(entered);
-}
-
-/* The policy's drop hook; any stream's lock may be held. */
-static void drop(void *context, struct ag_chunk *chunk)
-{
-    struct ag_graphs *g = chunk->user;
-    struct garbage *entry = malloc(sizeof(*entry));
-    (void)context;
-    chunk->user = NULL;
-    pthread_mutex_lock(&mutex);
-    if (--g->chunks) {
-        /* another chunk goes on using them */
-    } else if (g->requested) {
-        g->orphan = true; /* whoever ends the request frees it */
-    } else if (entry) {
-        entry->graphs = g;
-        entry->next = garbage;
-        garbage = entry;
-        entry = NULL;
-        pthread_cond_signal(&work);
-    }
-    pthread_mutex_unlock(&mutex);
-    free(entry);
-}
-
-static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
-{
-    struct ag_graphs *g = from->user;
-    (void)context;
-    pthread_mutex_lock(&mutex);
-    g->chunks++;
-    pthread_mutex_unlock(&mutex);
-    to->user = g;
-    ag_count(AG_COUNT_SHARED);
-    return true;
-}
-
-const struct ag_policy_hooks ag_stream_policy_hooks = {.share = share, .drop = drop};
-
-void ag_builder_discard(struct ag_chunk *chunk)
-{
-    if (chunk->user)
-        drop(NULL, chunk);
-    ag_policy_built(chunk, false);
-}
-
-static void collect(void)
-{
-    ag_uploads_collect();
-    pthread_mutex_lock(&mutex);
-    struct garbage *list = garbage;
-    garbage = NULL;
-    pthread_mutex_unlock(&mutex);
-    while (list) {
-        struct garbage *next = list->next;
-        destroy(list->graphs);
-        free(list);
-        list = next;
-    }
-}
-
-void ag_builder_collect(void)
-{
-    collect();
-}
-
-/* ---- the budget ------------------------------------------------------------------------- */
-
-static uint64_t last_use_of(const struct ag_block *block)
-{
-    uint64_t latest = 0;
-    for (uint32_t i = 0; i < block->num_chunks; i++) {
-        const struct ag_graphs *g = block->chunks[i].user;
-        if (g && g->last_used_ns > latest)
-            latest = g->last_used_ns;
-    }
-    return latest;
-}
-
-/* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
- * False where nothing can go. No lock is held. */
-static bool evict_one(void)
-{
-    size_t n;
-    uint64_t oldest = UINT64_MAX, ignored;
-    struct ag_stream *from = NULL;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    bool done = false;
-    for (size_t i = 0; i < n; i++) {
-        ag_lock(&streams[i]->lock);
-        struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
-        uint64_t use = b ? last_use_of(b) : UINT64_MAX;
-        ag_unlock(&streams[i]->lock);
-        if (use < oldest) {
-            oldest = use;
-            from = streams[i];
-        }
-    }
-    if (from) {
-        ag_lock(&from->lock);
-        struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
-        done = b && ag_policy_drop_graphs(&from->policy, b);
-        ag_unlock(&from->lock);
-    }
-    ag_streams_release(streams, n);
-    return done;
-}
-
-static bool make_room(uint64_t bytes)
-{
-    uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
-    while (atomic_load(&memory) + bytes > budget) {
-        if (!evict_one())
-            return false;
-        collect();
-    }
-    return true;
 }
 
 enum { SPIN_NS = 40000 };
@@ -207,7 +60,7 @@ static void answer(struct request *r, struct ag_variant *v, bool again)
 {
     struct ag_graphs *g = r->graphs;
     if (v) {
-        atomic_fetch_add(&memory, size_of(g));
+        ag_budget_take(g);
         ag_count(AG_COUNT_BUILT);
         ag_count_by(AG_COUNT_BUILT_NODES, g->count);
     }
@@ -228,12 +81,7 @@ static void answer(struct request *r, struct ag_variant *v, bool again)
     }
     if (v)
         atomic_store_explicit(&g->incoming, v, memory_order_release);
-    pthread_mutex_lock(&mutex);
-    g->requested = false;
-    bool orphan = g->orphan;
-    pthread_mutex_unlock(&mutex);
-    if (orphan)
-        destroy(g);
+    ag_graphs_answered(g);
 }
 
 /* Waits, in the builder's thread, until the graph is on the device; false: not to be waited for. */
@@ -273,8 +121,7 @@ static void build(struct request *r, bool evict)
     uint64_t began = now_ns(), took;
     struct ag_variant *v = NULL;
     bool again = false;
-    bool room = evict ? make_room(size_of(g))
-                      : atomic_load(&memory) + size_of(g) <= (uint64_t)ag_options.memory_mb << 20;
+    bool room = ag_budget_room(g, evict);
     if (room) {
         struct ag_stream in = {.context = g->context};
         bool entered = ag_context_enter(&in);
@@ -314,10 +161,10 @@ static void *builder(void *unused)
     pthread_mutex_lock(&mutex);
     while (!stopping) {
         /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
-        if ((garbage || ag_uploads_left()) && !paused) {
+        if (!paused && (ag_graphs_dropped() || ag_uploads_left())) {
             busy = true;
             pthread_mutex_unlock(&mutex);
-            collect();
+            ag_graphs_collect();
             pthread_mutex_lock(&mutex);
             busy = false;
             pthread_cond_broadcast(&idle);
@@ -333,7 +180,7 @@ static void *builder(void *unused)
         }
         struct request *r = may_build() ? first : NULL;
         if (!r) {
-            if ((!garbage || paused) && !stopping)
+            if (!stopping && (paused || !ag_graphs_dropped()))
                 pthread_cond_wait(&work, &mutex);
             continue;
         }
@@ -377,7 +224,7 @@ static bool submit(struct request *r)
         pthread_mutex_unlock(&mutex);
         if (!taken)
             return false;
-        collect();
+        ag_graphs_collect();
         build(r, false);
         free_request(r);
         pthread_mutex_lock(&mutex);
@@ -480,15 +327,11 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
     struct request *r = make_request(s, g, NULL, bytes);
     if (!r)
         return;
-    pthread_mutex_lock(&mutex);
-    g->requested = true;
-    pthread_mutex_unlock(&mutex);
+    ag_graphs_requested(g);
     if (submit(r))
         return;
     free_request(r);
-    pthread_mutex_lock(&mutex);
-    g->requested = false;
-    pthread_mutex_unlock(&mutex);
+    ag_graphs_answered(g);
 }
 
 /* ---- pausing ---------------------------------------------------------------------------- */

@@ -50,7 +50,7 @@ struct ag_graphs {
     uint32_t num_history, repeats;
     uint64_t last_used_ns;
 
-    /* shared with the builder, under its lock */
+    /* shared with the builder, under the lock of budget.c */
     uint32_t chunks;                       /* that use these graphs */
     _Atomic bool requested;                /* a variant is being built; read without the lock */
     bool orphan;                           /* the chunk is gone: the builder frees this */
@@ -98,14 +98,27 @@ bool ag_collectives_at_rest(void); /* none can be in flight; no lock is held */
 bool ag_memory_hold(uint64_t epoch);
 void ag_memory_release(void);
 
+/* budget.c */
+/* A chunk's graphs could not be launched or updated: they go, and are built anew after a while.
+ * Under the stream's lock, the chunk being in the caller's hands. */
+void ag_graphs_discard(struct ag_chunk *chunk);
+/* Destroys what was dropped. In the builder's thread, while that is paused, or in inline mode. */
+void ag_graphs_collect(void);
+bool ag_graphs_dropped(void); /* there is something to destroy */
+/* A variant is being built, and is no more: in between they are not destroyed. */
+void ag_graphs_requested(struct ag_graphs *g);
+void ag_graphs_answered(struct ag_graphs *g);
+/* Whether one more variant fits in the budget. `evict`: graphs unused for long are destroyed to
+ * make room; without any lock then. */
+bool ag_budget_room(const struct ag_graphs *g, bool evict);
+void ag_budget_take(const struct ag_graphs *g); /* it has been built */
+uint64_t ag_budget_used(void);                  /* bytes of graphs at present */
+
 /* builder.c */
 /* Hands the staged ops of `s` to be built as `chunk`'s graphs. Under the stream's lock. */
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk);
 /* Asks for one more variant with these arguments. Under the stream's lock. */
 void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
-/* A chunk's graphs could not be launched or updated: they go, and are built anew after a while.
- * Under the stream's lock, the chunk being in the caller's hands. */
-void ag_builder_discard(struct ag_chunk *chunk);
 /* A collective has been launched on `s`. Building allocates device memory, which may wait for the
  * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
  * lock. */
@@ -114,9 +127,6 @@ void ag_builder_collective(struct ag_stream *s);
  * any stream's lock. */
 void ag_builder_pause(void);
 void ag_builder_resume(void);
-/* Frees what was dropped. While paused, or in inline mode. */
-void ag_builder_collect(void);
 void ag_builder_stop(void);
-uint64_t ag_builder_memory(void); /* bytes of graphs at present */
 
 #endif

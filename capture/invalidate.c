@@ -43,7 +43,7 @@ static void forget_everything(void)
     for (size_t i = 0; i < n; i++)
         forget_sequences(streams[i]);
     ag_streams_release(streams, n);
-    ag_builder_collect();
+    ag_graphs_collect();
     ag_shapes_destroy(old);
     ag_builder_resume();
 }
@@ -121,7 +121,7 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s);
-    ag_builder_collect();
+    ag_graphs_collect();
     ag_builder_resume();
     return r;
 }
@@ -150,7 +150,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
         if (!ctx || streams[i]->context->handle == ctx)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
-    ag_builder_collect();
+    ag_graphs_collect();
     ag_uploads_forget(ctx);
     ag_build_forget_context(ctx);
     ag_builder_resume();

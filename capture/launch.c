@@ -91,7 +91,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         /* an update is the price of an op, like the time between ops: it counts for the pace */
         ag_policy_submitted(&s->policy, after - s->update_ns);
     } else {
-        ag_builder_discard(chunk);
+        ag_graphs_discard(chunk);
         ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
         ag_flush(s, s->num_deferred);
     }

@@ -77,7 +77,7 @@ static void fill(struct ag_live_page *page)
     page->sequences = t.blocks;
     page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
     page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
-    page->memory = ag_builder_memory();
+    page->memory = ag_budget_used();
     page->memory_budget = (uint64_t)ag_options.memory_mb << 20;
     page->streams = n;
     page->boundaries = boundaries;

@@ -132,6 +132,6 @@ void ag_stream_forget(struct ag_stream *stream);
 bool ag_context_enter(const struct ag_stream *stream);
 void ag_context_leave(bool entered);
 
-extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in builder.c */
+extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in budget.c */
 
 #endif

@@ -434,7 +434,7 @@ static void define_counters(void)
     TOTAL(blocks)
     TOTAL(evicted)
 #undef TOTAL
-    add_line(&l, "memory", "%llu", (unsigned long long)ag_builder_memory());
+    add_line(&l, "memory", "%llu", (unsigned long long)ag_budget_used());
 #define AG_COUNTER(name, text)                                                                     \
     add_line(&l, #name, "%llu", (unsigned long long)atomic_load(&ag_counts[AG_COUNT_##name]));
 #include "capture/stats.def"

@@ -1,0 +1,196 @@
+/*
+ * budget.c - how long graphs live: what they take of the memory budget, which go to make room, and
+ * what becomes of those that the policy drops.
+ *
+ * Dropping may happen under any stream's lock, so what is dropped is put aside here and destroyed
+ * by the builder (builder.c), by who has paused it, or in inline mode before the next build.
+ */
+#include "capture/builder.h"
+#include "capture/graph.h"
+#include "capture/options.h"
+#include "capture/stats.h"
+#include "capture/trace.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Of the garbage and of what struct ag_graphs shares. The builder's may be held; none is taken
+ * under it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct garbage {
+    struct ag_graphs *graphs;
+    struct garbage *next;
+} * garbage;
+static _Atomic uint64_t memory;
+
+uint64_t ag_budget_used(void)
+{
+    return atomic_load_explicit(&memory, memory_order_relaxed);
+}
+
+static uint64_t size_of(const struct ag_graphs *g)
+{
+    return (uint64_t)g->count * AG_NODE_BYTES;
+}
+
+/* ---- graphs that go -------------------------------------------------------------------- */
+
+static void destroy(struct ag_graphs *g)
+{
+    struct ag_stream in = {.context = g->context};
+    bool entered = ag_context_enter(&in);
+    uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
+    atomic_fetch_sub(&memory, n * size_of(g));
+    ag_count_by(AG_COUNT_DROPPED, n);
+    ag_trace_drop(g, n);
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ag_graphs_destroy(g);
+    ag_capture_mode(mode);
+    ag_context_leave(entered);
+}
+
+/* The policy's drop hook; any stream's lock may be held. */
+static void drop(void *context, struct ag_chunk *chunk)
+{
+    struct ag_graphs *g = chunk->user;
+    struct garbage *entry = malloc(sizeof(*entry));
+    bool wake = false;
+    (void)context;
+    chunk->user = NULL;
+    pthread_mutex_lock(&mutex);
+    if (--g->chunks) {
+        /* another chunk goes on using them */
+    } else if (g->requested) {
+        g->orphan = true; /* whoever ends the request frees it */
+    } else if (entry) {
+        entry->graphs = g;
+        entry->next = garbage;
+        garbage = entry;
+        entry = NULL;
+        wake = true;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (wake)
+        ag_builder_wake();
+    free(entry);
+}
+
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    struct ag_graphs *g = from->user;
+    (void)context;
+    pthread_mutex_lock(&mutex);
+    g->chunks++;
+    pthread_mutex_unlock(&mutex);
+    to->user = g;
+    ag_count(AG_COUNT_SHARED);
+    return true;
+}
+
+const struct ag_policy_hooks ag_stream_policy_hooks = {.share = share, .drop = drop};
+
+void ag_graphs_discard(struct ag_chunk *chunk)
+{
+    if (chunk->user)
+        drop(NULL, chunk);
+    ag_policy_built(chunk, false);
+}
+
+void ag_graphs_collect(void)
+{
+    ag_uploads_collect();
+    pthread_mutex_lock(&mutex);
+    struct garbage *list = garbage;
+    garbage = NULL;
+    pthread_mutex_unlock(&mutex);
+    while (list) {
+        struct garbage *next = list->next;
+        destroy(list->graphs);
+        free(list);
+        list = next;
+    }
+}
+
+bool ag_graphs_dropped(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool any = garbage != NULL;
+    pthread_mutex_unlock(&mutex);
+    return any;
+}
+
+/* ---- while a variant is being built ------------------------------------------------------ */
+
+void ag_graphs_requested(struct ag_graphs *g)
+{
+    pthread_mutex_lock(&mutex);
+    g->requested = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_graphs_answered(struct ag_graphs *g)
+{
+    pthread_mutex_lock(&mutex);
+    g->requested = false;
+    bool orphan = g->orphan;
+    pthread_mutex_unlock(&mutex);
+    if (orphan)
+        destroy(g);
+}
+
+/* ---- the budget ------------------------------------------------------------------------- */
+
+static uint64_t last_use_of(const struct ag_block *block)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < block->num_chunks; i++) {
+        const struct ag_graphs *g = block->chunks[i].user;
+        if (g && g->last_used_ns > latest)
+            latest = g->last_used_ns;
+    }
+    return latest;
+}
+
+/* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
+ * False where nothing can go. No lock is held. */
+static bool evict_one(void)
+{
+    size_t n;
+    uint64_t oldest = UINT64_MAX, ignored;
+    struct ag_stream *from = NULL;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    bool done = false;
+    for (size_t i = 0; i < n; i++) {
+        ag_lock(&streams[i]->lock);
+        struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
+        uint64_t use = b ? last_use_of(b) : UINT64_MAX;
+        ag_unlock(&streams[i]->lock);
+        if (use < oldest) {
+            oldest = use;
+            from = streams[i];
+        }
+    }
+    if (from) {
+        ag_lock(&from->lock);
+        struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
+        done = b && ag_policy_drop_graphs(&from->policy, b);
+        ag_unlock(&from->lock);
+    }
+    ag_streams_release(streams, n);
+    return done;
+}
+
+bool ag_budget_room(const struct ag_graphs *g, bool evict)
+{
+    uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
+    while (atomic_load(&memory) + size_of(g) > budget) {
+        if (!evict || !evict_one())
+            return false;
+        ag_graphs_collect();
+    }
+    return true;
+}
+
+void ag_budget_take(const struct ag_graphs *g)
+{
+    atomic_fetch_add(&memory, size_of(g));
+}
