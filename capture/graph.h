@@ -89,6 +89,10 @@ bool ag_uploads_left(void);
 void ag_uploads_forget(CUcontext ctx); /* the context is about to die; NULL: all do */
 
 /* collective.c */
+/* A collective has been launched on `s`. Building allocates device memory, which may wait for the
+ * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
+ * lock. */
+void ag_builder_collective(struct ag_stream *s);
 bool ag_collectives_pending(void);
 bool ag_collectives_at_rest(void); /* none can be in flight; no lock is held */
 
@@ -119,10 +123,6 @@ uint64_t ag_budget_used(void);                  /* bytes of graphs at present */
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk);
 /* Asks for one more variant with these arguments. Under the stream's lock. */
 void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
-/* A collective has been launched on `s`. Building allocates device memory, which may wait for the
- * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
- * lock. */
-void ag_builder_collective(struct ag_stream *s);
 /* Nothing is built or requested until the matching resume; waits for what is being built. Without
  * any stream's lock. */
 void ag_builder_pause(void);
