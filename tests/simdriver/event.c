@@ -1,6 +1,7 @@
 /* event.c - events: record, wait, query, time. */
 #include "sim.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
 {
@@ -8,7 +9,8 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     CUresult r = sim_current(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!out || flags > 7)
+    if (!out || flags > 7 ||
+        ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_event *e = sim_object_new(SIM_EVENT, sizeof *e);
     if (!e)
@@ -16,8 +18,12 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     pthread_mutex_init(&e->lock, NULL);
     e->ctx = ctx;
     e->flags = flags;
-    *out = (CUevent)e;
-    return CUDA_SUCCESS;
+    r = flags & CU_EVENT_INTERPROCESS ? sim_shared_event_new(e) : CUDA_SUCCESS;
+    if (r == CUDA_SUCCESS)
+        *out = (CUevent)e;
+    else
+        sim_object_destroy(e, SIM_EVENT);
+    return r;
 }
 
 static CUresult destroy(CUevent handle)
@@ -27,6 +33,8 @@ static CUresult destroy(CUevent handle)
         return CUDA_ERROR_INVALID_HANDLE;
     /* Work that names the event may still be on its way: it finds the object, which stays. */
     sim_tips_set(&e->tips, &e->tip_count, NULL, 0);
+    if (e->shared)
+        close(e->shared_fd);
     sim_object_destroy(e, SIM_EVENT);
     return CUDA_SUCCESS;
 }
@@ -91,6 +99,8 @@ SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
             return sim_capture_wait(s, e);
     }
     struct sim_op op = {.kind = SIM_OP_WAIT, .record = {.event = e}};
+    if (e->shared)
+        op.record.ticket = atomic_load(&e->shared->recorded);
     return sim_submit(s, &op, NULL);
 }
 
@@ -123,7 +133,9 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
     CUresult error = (CUresult)atomic_load(&e->ctx->error);
     if (error != CUDA_SUCCESS)
         return error;
-    return !s || atomic_load(&s->completed) >= seq ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    bool done = e->shared ? atomic_load(&e->shared->done) >= atomic_load(&e->shared->recorded)
+                          : !s || atomic_load(&s->completed) >= seq;
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 SIM_API(cuEventSynchronize, (CUevent handle), (handle))
@@ -137,7 +149,9 @@ SIM_API(cuEventSynchronize, (CUevent handle), (handle))
     last_record(e, &s, &seq, &captured);
     if (captured)
         return CUDA_ERROR_CAPTURED_EVENT;
-    if (s)
+    if (e->shared)
+        sim_shared_event_wait(e->shared, atomic_load(&e->shared->recorded));
+    else if (s)
         sim_stream_wait(s, seq);
     return (CUresult)atomic_load(&e->ctx->error);
 }

@@ -231,6 +231,8 @@ SIM_API(cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType *type), (node, ty
         [SIM_OP_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
         [SIM_OP_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
         [SIM_OP_CHILD] = CU_GRAPH_NODE_TYPE_GRAPH,
+        [SIM_OP_SIGNAL] = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL,
+        [SIM_OP_AWAIT] = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT,
         [SIM_OP_IMAGE] = CU_GRAPH_NODE_TYPE_GRAPH,
     };
     if (!type || !sim_object_is(node, SIM_NODE))

@@ -293,7 +293,8 @@ SIM_API2(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream str
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_allocation a;
-    if (!sim_mem_find(address, &a) || a.base != address || a.memory != SIM_MEM_DEVICE)
+    if (!sim_mem_find(address, &a) || a.base != address || a.memory != SIM_MEM_DEVICE ||
+        a.owner != SIM_OWNER_PROGRAM)
         return CUDA_ERROR_INVALID_VALUE;
     if (!atomic_load(&s->capture) && !sim_mem_mark_dying(address)) {
         sim_misuse("memory at %#lx is freed twice", (unsigned long)address);

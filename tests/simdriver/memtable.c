@@ -3,12 +3,16 @@
  *
  * Memory comes from an address range of its own at a fixed place, first fit, so that two runs of a
  * program see the same addresses and their argument digests can be compared. Device, pinned and
- * managed memory are all plain host memory; the table tells them apart.
+ * managed memory are all plain host memory; the table tells them apart. The range is a file without
+ * a name, so that other processes can map parts of it (ipc.c); what this process maps of others
+ * comes behind it.
  */
+#define _GNU_SOURCE
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Inside the application's range of every sanitizer, and far from where the kernel puts libraries.
  */
@@ -22,6 +26,7 @@ static size_t count, capacity;
 static size_t used;
 static uint64_t next_id = 1;
 static uintptr_t arena;
+static int arena_fd = -1;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static size_t first_after(uintptr_t address)
@@ -52,7 +57,7 @@ static bool insert(struct sim_allocation entry)
     entry.id = next_id++;
     table[at] = entry;
     count++;
-    used += entry.memory == SIM_MEM_REGISTERED ? 0 : entry.size;
+    used += entry.memory == SIM_MEM_REGISTERED || entry.mapping ? 0 : entry.size;
     sim_object_count(SIM_ALLOCATION, 1);
     return true;
 }
@@ -61,11 +66,16 @@ static bool reserve(void)
 {
     if (arena)
         return true;
+    arena_fd = memfd_create("simcuda", MFD_CLOEXEC);
+    if (arena_fd >= 0 && ftruncate(arena_fd, (off_t)ARENA_SIZE)) {
+        close(arena_fd);
+        arena_fd = -1;
+    }
+    int how = MAP_NORESERVE | (arena_fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
     void *p = mmap((void *)ARENA_BASE, ARENA_SIZE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+                   how | MAP_FIXED_NOREPLACE, arena_fd, 0);
     if (p == MAP_FAILED)
-        p = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, how, arena_fd, 0);
     if (p == MAP_FAILED)
         return false;
     arena = (uintptr_t)p;
@@ -115,15 +125,67 @@ CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, 
     return r;
 }
 
+/* Room for whole pages behind the arena; the table is sorted by address. */
+static uintptr_t room_behind(size_t bytes)
+{
+    uintptr_t at = arena + ARENA_SIZE;
+    for (size_t i = 0; i < count; i++) {
+        if (table[i].mapping < at)
+            continue;
+        if (table[i].mapping - at >= bytes)
+            break;
+        at = table[i].mapping + table[i].mapping_size;
+    }
+    return at;
+}
+
+CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t bytes,
+                     enum sim_owner owner, uintptr_t *out)
+{
+    CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
+    uint64_t from = offset & ~(uint64_t)4095;
+    size_t length = (size_t)(offset - from + bytes + 4095) & ~(size_t)4095;
+    pthread_rwlock_wrlock(&lock);
+    void *p = MAP_FAILED;
+    if (reserve())
+        p = mmap((void *)room_behind(length), length, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_FIXED_NOREPLACE, fd, (off_t)from);
+    if (p == MAP_FAILED)
+        p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
+    struct sim_allocation entry = {.base = (uintptr_t)p + (uintptr_t)(offset - from),
+                                   .size = bytes,
+                                   .memory = SIM_MEM_DEVICE,
+                                   .ctx = ctx,
+                                   .owner = owner,
+                                   .mapping = (uintptr_t)p,
+                                   .mapping_size = length};
+    if (p != MAP_FAILED && insert(entry)) {
+        *out = entry.base;
+        r = CUDA_SUCCESS;
+    } else if (p != MAP_FAILED) {
+        munmap(p, length);
+    }
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
+int sim_mem_file(uintptr_t base, uint64_t *offset)
+{
+    *offset = base - arena;
+    return base >= arena && base < arena + ARENA_SIZE ? arena_fd : -1;
+}
+
 static void remove_at(size_t i)
 {
+    if (table[i].mapping)
+        munmap((void *)table[i].mapping, table[i].mapping_size);
     if (table[i].memory != SIM_MEM_REGISTERED) {
-        used -= table[i].size;
+        used -= table[i].mapping ? 0 : table[i].size;
         /* Big blocks give their pages back; all blocks lose what they held. */
         uintptr_t from = (table[i].base + 4095) & ~(uintptr_t)4095;
         uintptr_t to = (table[i].base + table[i].size) & ~(uintptr_t)4095;
-        if (to > from && to - from >= 1u << 20)
-            madvise((void *)from, to - from, MADV_DONTNEED);
+        if (!table[i].mapping && to > from && to - from >= 1u << 20)
+            madvise((void *)from, to - from, arena_fd < 0 ? MADV_DONTNEED : MADV_REMOVE);
     }
     memmove(&table[i], &table[i + 1], (count - i - 1) * sizeof *table);
     count--;
@@ -135,7 +197,7 @@ CUresult sim_mem_release(uintptr_t base, enum sim_memory memory)
     CUresult r = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&lock);
     size_t at = first_after(base);
-    if (at > 0 && table[at - 1].base == base) {
+    if (at > 0 && table[at - 1].base == base && table[at - 1].owner == SIM_OWNER_PROGRAM) {
         enum sim_memory is = table[at - 1].memory;
         if (is == memory || (memory == SIM_MEM_DEVICE && is == SIM_MEM_MANAGED)) {
             remove_at(at - 1);
@@ -144,6 +206,33 @@ CUresult sim_mem_release(uintptr_t base, enum sim_memory memory)
     }
     pthread_rwlock_unlock(&lock);
     return r;
+}
+
+void sim_mem_disown(uintptr_t base)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base)
+        remove_at(at - 1);
+    pthread_rwlock_unlock(&lock);
+}
+
+void sim_mem_give_to(uintptr_t base, enum sim_owner owner)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base)
+        table[at - 1].owner = owner;
+    pthread_rwlock_unlock(&lock);
+}
+
+void sim_mem_hide(uintptr_t base, bool hidden)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base)
+        table[at - 1].hidden = hidden;
+    pthread_rwlock_unlock(&lock);
 }
 
 void sim_mem_release_context(struct sim_context *ctx)
@@ -160,7 +249,7 @@ bool sim_mem_find(uintptr_t address, struct sim_allocation *out)
     bool found = false;
     pthread_rwlock_rdlock(&lock);
     size_t at = first_after(address);
-    if (at > 0 && address - table[at - 1].base < table[at - 1].size) {
+    if (at > 0 && address - table[at - 1].base < table[at - 1].size && !table[at - 1].hidden) {
         *out = table[at - 1];
         found = true;
     }

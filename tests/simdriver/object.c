@@ -7,10 +7,21 @@
 #include <string.h>
 
 static const char *const kind_names[SIM_KIND_COUNT] = {
-    [SIM_CONTEXT] = "context", [SIM_STREAM] = "stream",    [SIM_EVENT] = "event",
-    [SIM_MODULE] = "module",   [SIM_LIBRARY] = "library",  [SIM_FUNCTION] = "function",
-    [SIM_KERNEL] = "kernel",   [SIM_GRAPH] = "graph",      [SIM_NODE] = "node",
-    [SIM_EXEC] = "exec",       [SIM_POOL] = "memory pool", [SIM_ALLOCATION] = "allocation",
+    [SIM_CONTEXT] = "context",
+    [SIM_STREAM] = "stream",
+    [SIM_EVENT] = "event",
+    [SIM_MODULE] = "module",
+    [SIM_LIBRARY] = "library",
+    [SIM_FUNCTION] = "function",
+    [SIM_KERNEL] = "kernel",
+    [SIM_GRAPH] = "graph",
+    [SIM_NODE] = "node",
+    [SIM_EXEC] = "exec",
+    [SIM_POOL] = "memory pool",
+    [SIM_EXTERNAL_MEMORY] = "memory import",
+    [SIM_SEMAPHORE] = "semaphore",
+    [SIM_RESOURCE] = "resource",
+    [SIM_ALLOCATION] = "allocation",
 };
 static struct sim_object *all;
 static struct sim_object *destroyed[SIM_KIND_COUNT];

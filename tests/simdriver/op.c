@@ -10,7 +10,9 @@ static const char *const kind_names[SIM_OP_IMAGE + 1] = {
     [SIM_OP_EMPTY] = "empty",   [SIM_OP_KERNEL] = "kernel", [SIM_OP_COPY] = "copy",
     [SIM_OP_MEMSET] = "memset", [SIM_OP_HOST] = "host",     [SIM_OP_RECORD] = "record",
     [SIM_OP_WAIT] = "wait",     [SIM_OP_MEMOP] = "memop",   [SIM_OP_FREE] = "free",
-    [SIM_OP_ALLOC] = "alloc",   [SIM_OP_CHILD] = "child",   [SIM_OP_IMAGE] = "graph",
+    [SIM_OP_ALLOC] = "alloc",   [SIM_OP_CHILD] = "child",   [SIM_OP_SIGNAL] = "signal",
+    [SIM_OP_AWAIT] = "await",   [SIM_OP_MAP] = "map",       [SIM_OP_UNMAP] = "unmap",
+    [SIM_OP_IMAGE] = "graph",
 };
 
 SIM_EXPORT uint64_t cuSimExecuted(const char *kind)
@@ -78,9 +80,14 @@ bool sim_op_may_block(const struct sim_op *op)
     case SIM_OP_KERNEL:
         return op->launch.code->flags & CUSIM_MAY_BLOCK;
     case SIM_OP_HOST:
+    case SIM_OP_UNMAP:
         return true; /* the program's code: it must not meet the locks of the submitting thread */
     case SIM_OP_MEMOP:
         return op->memop.wait;
+    case SIM_OP_AWAIT:
+        return true;
+    case SIM_OP_WAIT:
+        return op->record.event->shared != NULL; /* another process has to come */
     case SIM_OP_IMAGE:
         for (unsigned int i = 0; i < op->image->count; i++)
             if (sim_op_may_block(&op->image->steps[i].op))
@@ -129,6 +136,14 @@ static void log_op(const struct sim_op *op, struct sim_stream *s)
     case SIM_OP_MEMOP:
         snprintf(text, sizeof text, "%s %#lx %llu", op->memop.wait ? "wait" : "write",
                  (unsigned long)op->memop.address, (unsigned long long)op->memop.value);
+        break;
+    case SIM_OP_SIGNAL:
+    case SIM_OP_AWAIT:
+        snprintf(text, sizeof text, "%llu", (unsigned long long)op->fence.value);
+        break;
+    case SIM_OP_MAP:
+    case SIM_OP_UNMAP:
+        snprintf(text, sizeof text, "%llu", (unsigned long long)sim_resource_id(op->resource));
         break;
     default:
         return; /* markers are not work that the device does */
@@ -235,6 +250,16 @@ static void run_record(const struct sim_op *op)
     if (!op->record.ticket || e->ticket == op->record.ticket)
         e->time_ns = sim_now_ns();
     pthread_mutex_unlock(&e->lock);
+    if (e->shared)
+        sim_shared_event_done(e->shared, op->record.ticket);
+}
+
+static void run_fence(const struct sim_op *op)
+{
+    if (!sim_semaphore_run(op->fence.semaphore, op->fence.value, op->kind == SIM_OP_AWAIT)) {
+        sim_misuse("a stream comes to a semaphore that was destroyed");
+        cuSimRaise(CUDA_ERROR_UNKNOWN);
+    }
 }
 
 void sim_op_run(const struct sim_op *op, struct sim_stream *s)
@@ -244,6 +269,9 @@ void sim_op_run(const struct sim_op *op, struct sim_stream *s)
         /* After a sticky error nothing runs any more; a stream callback learns of it. */
         if (op->kind == SIM_OP_HOST && op->host.callback)
             op->host.callback(op->host.stream, error, op->host.data);
+        /* Nor may another process wait for ever. */
+        if (op->kind == SIM_OP_RECORD && op->record.event->shared)
+            sim_shared_event_done(op->record.event->shared, op->record.ticket);
         return;
     }
     if (op->kind == SIM_OP_IMAGE) {
@@ -276,8 +304,19 @@ void sim_op_run(const struct sim_op *op, struct sim_stream *s)
     case SIM_OP_RECORD:
         run_record(op);
         break;
+    case SIM_OP_WAIT:
+        if (op->record.event->shared)
+            sim_shared_event_wait(op->record.event->shared, op->record.ticket);
+        break;
     case SIM_OP_MEMOP:
         run_memop(&op->memop);
+        break;
+    case SIM_OP_SIGNAL:
+    case SIM_OP_AWAIT:
+        run_fence(op);
+        break;
+    case SIM_OP_UNMAP:
+        sim_resource_render(op->resource);
         break;
     case SIM_OP_FREE:
         sim_mem_release(op->memory.address, SIM_MEM_DEVICE);

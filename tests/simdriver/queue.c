@@ -160,7 +160,7 @@ static void depend(struct sim_work *w, struct sim_stream *s, uint64_t seq)
 static void depend_on_event(struct sim_work *w, struct sim_event *e, struct sim_stream *self)
 {
     pthread_mutex_lock(&e->lock);
-    if (e->stream && e->stream != self)
+    if (e->stream && e->stream != self && !e->shared)
         depend(w, e->stream, e->seq);
     pthread_mutex_unlock(&e->lock);
 }
@@ -196,6 +196,8 @@ static void point_event(struct sim_event *e, struct sim_stream *s, uint64_t seq,
     e->seq = seq;
     e->capture = NULL;
     *ticket = ++e->ticket;
+    if (e->shared) /* the number that counts is the one that all processes share */
+        *ticket = e->ticket = atomic_fetch_add(&e->shared->recorded, 1) + 1;
     pthread_mutex_unlock(&e->lock);
 }
 

@@ -125,6 +125,9 @@ enum sim_kind {
     SIM_NODE,
     SIM_EXEC,
     SIM_POOL,
+    SIM_EXTERNAL_MEMORY,
+    SIM_SEMAPHORE,
+    SIM_RESOURCE,
     SIM_ALLOCATION,
     SIM_KIND_COUNT
 };
@@ -147,6 +150,9 @@ void sim_object_count(enum sim_kind kind, int delta);
  */
 
 enum sim_memory { SIM_MEM_DEVICE = 1, SIM_MEM_HOST, SIM_MEM_MANAGED, SIM_MEM_REGISTERED };
+/* Which call gives it back: cuMemFree and the like, cuIpcCloseMemHandle, or the graphics resource
+ * that it belongs to. */
+enum sim_owner { SIM_OWNER_PROGRAM, SIM_OWNER_IPC, SIM_OWNER_RESOURCE };
 struct sim_context;
 struct sim_allocation {
     uintptr_t base;
@@ -156,11 +162,24 @@ struct sim_allocation {
     uint64_t id;
     struct sim_context *ctx;
     bool dying; /* an asynchronous free is on its way */
+    enum sim_owner owner;
+    bool hidden;                     /* there, but nobody may touch it */
+    uintptr_t mapping, mapping_size; /* whole pages of somebody else's memory, or 0 */
 };
 CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t size,
                      unsigned int flags, uintptr_t *out);
 CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, unsigned int flags);
+/* `bytes` from `offset` of a file, as device memory. */
+CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t bytes,
+                     enum sim_owner owner, uintptr_t *out);
+/* The file that device memory lies in, and where in it; -1 where other processes cannot have it. */
+int sim_mem_file(uintptr_t base, uint64_t *offset);
+/* Gives back what the program owns. */
 CUresult sim_mem_release(uintptr_t base, enum sim_memory memory);
+/* Gives back what another owns. */
+void sim_mem_disown(uintptr_t base);
+void sim_mem_give_to(uintptr_t base, enum sim_owner owner);
+void sim_mem_hide(uintptr_t base, bool hidden);
 void sim_mem_release_context(struct sim_context *ctx);
 bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
 bool sim_mem_covers(uintptr_t address, size_t bytes);
@@ -173,6 +192,8 @@ size_t sim_mem_used(void);
 struct sim_stream;
 struct sim_context;
 struct sim_event;
+struct sim_semaphore;
+struct sim_resource;
 struct sim_image;
 struct sim_graph;
 struct sim_code { /* a registered kernel */
@@ -202,6 +223,10 @@ enum sim_op_kind {
     SIM_OP_FREE,
     SIM_OP_ALLOC,
     SIM_OP_CHILD,
+    SIM_OP_SIGNAL,
+    SIM_OP_AWAIT,
+    SIM_OP_MAP,
+    SIM_OP_UNMAP,
     SIM_OP_IMAGE
 };
 struct sim_launch {
@@ -261,6 +286,11 @@ struct sim_op {
             uintptr_t address;
             size_t bytes;
         } memory;
+        struct {
+            struct sim_semaphore *semaphore;
+            uint64_t value;
+        } fence;
+        struct sim_resource *resource;
         struct sim_graph *child;
         struct sim_image *image;
     };
@@ -326,7 +356,21 @@ struct sim_event {
     uint64_t capture_id;
     struct sim_node **tips;
     unsigned int tip_count;
+    struct sim_shared_event *shared; /* of an event that other processes may open */
+    int shared_fd;
 };
+/* An event of several processes: records are numbered when they are submitted. */
+struct sim_shared_event {
+    _Atomic uint64_t recorded;
+    _Atomic uint64_t done;
+};
+/* What a stream does to objects that others share (ipc.c, external.c, graphics.c). */
+CUresult sim_shared_event_new(struct sim_event *event);
+void sim_shared_event_done(struct sim_shared_event *shared, uint64_t ticket);
+void sim_shared_event_wait(struct sim_shared_event *shared, uint64_t ticket);
+bool sim_semaphore_run(struct sim_semaphore *semaphore, uint64_t value, bool wait);
+void sim_resource_render(struct sim_resource *resource);
+uint64_t sim_resource_id(const struct sim_resource *resource);
 
 int sim_device_count(void);
 CUresult sim_current(struct sim_context **out); /* with the sticky error */

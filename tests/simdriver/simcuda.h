@@ -64,6 +64,12 @@ int cuSimCheck(const void *addr, size_t bytes);
 /* For kernels: raise a sticky error on the context of the running launch. */
 void cuSimRaise(int error);
 
+/* A buffer of a graphics API, registered: `*out` is a CUgraphicsResource. Each time it is unmapped,
+ * the stream that it was given back on calls `render`, which stands for what that API does with it.
+ * Returns 0, or -1. */
+typedef void (*cuSimRenderFn)(void *data, size_t bytes, void *user);
+int cuSimGraphicsRegister(void **out, size_t bytes, cuSimRenderFn render, void *user);
+
 /* Fail the n-th call from now (1 is the next; 0 is every call) of an exported symbol. error 0
  * disarms. Returns 0, or -1 where the symbol is not known. */
 int cuSimFail(const char *symbol, uint64_t nth, int error);
