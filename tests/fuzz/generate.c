@@ -564,22 +564,30 @@ static void own_graph(struct gen *g, int graph)
     }
 }
 
-/* The same ops again and again, partly inside a capture of the program's own. */
+/* The same ops again and again, partly inside a capture of the program's own. Either from the
+ * start, or once they are known well, from their first: what would then be deferred is in the
+ * capture. */
 static void repeated_capture(struct gen *g, int graph)
 {
     struct fz_op body[8];
     int stream = pick_stream(g), length = between(g, 2, 8);
     int begin = below(g, length), end = between(g, begin, length), mode = below(g, 3);
     int times = between(g, 6, 30), skip = below(g, 8);
-    bool pauses = chance(g, 30);
+    bool pauses = chance(g, 30), settles = chance(g, 50);
     int second = chance(g, 40) ? pick_second(g, stream) : stream;
+    if (settles) {
+        stream = stream < FZ_FIRST_STREAM ? pick_second(g, stream) : stream;
+        begin = 0;
+        end = between(g, 1, length);
+        times = between(g, 16, 30);
+    }
     if (g->m.graph[graph].live)
         simple(g, FZ_ungraph, graph, 0, 0);
     for (int i = 0; i < length; i++)
         make_launch(g, memset(&body[i], 0, sizeof body[i]), i & 1 ? second : stream);
     for (int i = 0; i < times; i++) {
         /* now and then without the capture, so that what is inside is known as work too */
-        bool captures = i % 4 != skip;
+        bool captures = i % 4 != skip && (!settles || i >= times / 2);
         for (int k = 0; k <= length; k++) {
             if (k == begin && captures) {
                 simple(g, FZ_begin, stream, mode, 0);
@@ -598,7 +606,7 @@ static void repeated_capture(struct gen *g, int graph)
             if (k < length)
                 emit(g, &body[k]);
         }
-        if (i & 1)
+        if (settles || (i & 1))
             simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
     }
 }
