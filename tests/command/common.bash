@@ -6,7 +6,7 @@ common_setup() {
     [ -e "$library" ] || { echo "$library is not built" >&2; return 1; }
     export LD_LIBRARY_PATH=$AG_BUILD/tests/simdriver
     loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
-    cases=$AG_BUILD/tests/command/command_cases
+    cases=$AG_BUILD/tests/command/command_cases interop=$AG_BUILD/tests/command/command_interop
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
     eager=(timeout 120)

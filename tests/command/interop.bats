@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# Programs that share memory and order with another process or another API: what the other side has seen, and all
+# that the driver has executed, are the same as without the library, and what lies between goes by graphs.
+
+load common.bash
+setup() {
+    common_setup
+    # A launch that is held back too long is not to be saved by the clock.
+    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
+    export SIMCUDA_LOG=$PWD/log.%p
+    steps=100
+}
+
+# What the driver of one process executed, in order: of the one stream that the program has besides the legacy stream
+# (1), which nothing orders with it.
+executed() {
+    sed -n '/^[0-9]* exec 1 /d; s/^[0-9]* exec [0-9]* //p' "$1"
+}
+
+# shared_calls LOG: the calls by which the program shares, with their results.
+shared_calls() {
+    sed -n 's/^[0-9]* call [0-9]* \(cu[A-Za-z]*\(Ipc\|External\|Graphics\)[A-Za-z_0-9]* [0-9]*\)$/\1/p' "$1"
+}
+
+# same_work CALL: of the processes that make this call, the one with the library and the one without.
+same_work() {
+    local logs eager with
+    logs=$(grep -l " call [0-9]* $1 0" log.*)
+    # shellcheck disable=SC2086 # names of files
+    eager=$(grep -L ' call [0-9]* cuGraphLaunch ' $logs) with=$(grep -l ' call [0-9]* cuGraphLaunch ' $logs)
+    echo "$1: $eager, with the library $with"
+    [ "$(wc -w <<<"$eager $with")" -eq 2 ]
+    at_least "executed" "$(executed "$eager" | wc -l)" 2000
+    at_least "shared calls" "$(shared_calls "$eager" | wc -l)" 1
+    diff <(executed "$eager") <(executed "$with")
+    diff <(shared_calls "$eager") <(shared_calls "$with")
+}
+
+# shares PER-CENT CASE CALL...: results, what was executed (in each process that makes one of these calls), and the
+# share of ops by graphs in each process.
+shares() {
+    local call share
+    same "$interop" "$2" "$steps"
+    cat with.out summary
+    none grep -q misuse with.err
+    for call in "${@:3}"; do same_work "$call"; done
+    [ "$(replayed_share | wc -l)" -eq $(($# - 2)) ]
+    for share in $(replayed_share); do at_least "replayed per cent" "$share" "$1"; done
+}
+
+# boundaries CALL COUNT: as often as the program makes the call with launches before it, in all its processes.
+boundaries() {
+    local count
+    count=$(awk -v call="$1" '$2 == "boundary" && $3 == call { sum += $4 } END { print sum + 0 }' summary)
+    echo "boundary $1: $count, $2 is right"
+    [ "$count" -eq "$2" ]
+}
+
+# One of a step's three parts may stay eager, as its launches come: how the other API and the stream keep pace decides.
+@test "timeline semaphores of another API, and its memory" {
+    shares 30 timeline cuImportExternalSemaphore
+    boundaries cuSignalExternalSemaphoresAsync $steps
+    boundaries cuWaitExternalSemaphoresAsync $steps
+    boundaries cuDestroyExternalSemaphore 1
+    boundaries cuDestroyExternalMemory 1
+}
+
+@test "binary semaphores of another API, and its memory" {
+    shares 30 binary cuImportExternalSemaphore
+    boundaries cuSignalExternalSemaphoresAsync $steps
+    boundaries cuWaitExternalSemaphoresAsync $steps
+}
+
+@test "a buffer that a graphics API lends" {
+    shares 80 graphics cuGraphicsUnregisterResource
+    boundaries cuGraphicsMapResources $steps
+    boundaries cuGraphicsUnmapResources $steps
+    boundaries cuGraphicsUnregisterResource 1
+}
+
+@test "two processes in turns on one piece of memory, ordered by events that both have" {
+    shares 80 ipc-events cuIpcGetMemHandle cuIpcOpenMemHandle_v2
+    boundaries cuEventRecord $((2 * steps))
+    boundaries cuStreamWaitEvent $((2 * steps - 1))
+}
+
+@test "memory of another process is opened, worked on and closed with work on its way" {
+    shares 80 ipc-handles cuIpcGetMemHandle cuIpcOpenMemHandle_v2
+    boundaries cuIpcCloseMemHandle $steps
+    boundaries cuIpcOpenMemHandle_v2 $((steps - 1))
+    boundaries cuIpcGetMemHandle $steps
+}
