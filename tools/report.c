@@ -1,6 +1,7 @@
 /* report.c - `autograph report`: what happened, why not more, and what to do about it. */
 #include "tools/tools.h"
 #include "tools/names.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,6 +151,9 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
                       bool for_people)
 {
     char names[2048];
+    double all = 0; /* what was saved and what was lost do not make up for each other */
+    for (uint32_t i = 0; i < m->num_sequences; i++)
+        all += fabs(m->sequences[i].saved_ns);
     table_begin(
         o, "sequences", "Sequences, by the host time they saved",
         "Saved (%)|Saved (us)|Launches carried|Of all (%)|Length|Graphs|Graph launches|Launches a "
@@ -158,7 +162,7 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
         sequence_names(m, s, names, for_people ? 300 : sizeof(names));
-        table_real(o, m->saved_ns > 0 ? 100 * s->saved_ns / m->saved_ns : 0, 1);
+        table_real(o, all > 0 ? 100 * s->saved_ns / all : 0, 1);
         table_real(o, s->saved_ns / 1e3, 1);
         table_number(o, s->carried);
         table_real(o, share(s->carried, m->ops), 1);

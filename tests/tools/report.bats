@@ -62,6 +62,43 @@ setup() {
     autograph report failed -f json | holds "any(r['Reason'] == 'its graph could not be built' for r in d['eager'])"
 }
 
+# costly FROM TO WHICH: a dump again, whose graph launches took 1 ms each: all, or those of the last graph alone.
+costly() {
+    python3 - "$@" <<'PY'
+import struct, sys, zlib
+b = open(sys.argv[1], "rb").read()
+chunks, at = [], 48
+while at < len(b):
+    mark, typ, n, _ = struct.unpack("<4s4sII", b[at:at + 16])
+    chunks.append([mark, typ, bytearray(b[at + 16:at + 16 + n])])
+    at += 16 + (n + 7 & ~7)
+launches = [(p, i) for _, typ, p in chunks if typ == b"EVTS" for i in range(8, len(p), 32) if p[i + 8] == 3]
+last = max(struct.unpack_from("<I", p, i + 16)[0] for p, i in launches)
+for p, i in launches:
+    if sys.argv[3] == "all" or struct.unpack_from("<I", p, i + 16)[0] == last:
+        struct.pack_into("<I", p, i + 20, 1000000)
+out = b[:48]
+for mark, typ, p in chunks:
+    head = typ + struct.pack("<I", len(p))
+    out += mark + head + struct.pack("<I", zlib.crc32(head + p)) + p + b"\0" * (-len(p) % 8)
+open(sys.argv[2], "wb").write(out)
+PY
+}
+
+@test "report: what sequences save and lose is shares of both together" {
+    costly reasons all-slow all
+    costly reasons one-slow last
+    autograph report reasons -n 0 -f json | holds "len(d['sequences']) > 1"
+    for name in reasons all-slow one-slow; do
+        autograph report $name -n 0 -f json > saved.json
+        holds "abs(sum(abs(r['Saved (%)']) for r in d['sequences']) - 100) < 0.06 * len(d['sequences'])" < saved.json
+        holds "all(r['Saved (%)'] * r['Saved (us)'] >= 0 for r in d['sequences'])" < saved.json
+    done
+    autograph report all-slow -n 0 -f json | holds "sum(r['Saved (%)'] for r in d['sequences']) < -99"
+    autograph report one-slow -n 0 -f json | holds "d['sequences'][-1]['Saved (%)'] < -50"
+    autograph report all-slow | grep -q 'more on the host than eager launches would have'
+}
+
 @test "report: updated arguments are counted" {
     autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] > 1"
     autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"
