@@ -4,11 +4,12 @@
  *   matrix --calibrate
  *       prints BASE, the microseconds of a kernel that does not spin, and RATE, its cycles in a
  *       microsecond. Done once, so that all processes spin alike.
- *   matrix BASE RATE MS CELL...
+ *   matrix [--unchecked] BASE RATE WARM MS CELL...
  *       a cell is KERNEL:GAP:OPS:SYNC: microseconds of GPU time a kernel, microseconds that the
  *       host works between two launches, launches a step, and whether each step ends in a sync (1)
- *       or not (0). Each gets MS milliseconds to warm up and as many to be measured in. Prints
- *       CELL and the microseconds an op.
+ *       or not (0). Each gets WARM milliseconds to warm up and MS to be measured in. Prints CELL
+ *       and the microseconds an op in each of three parts. With --unchecked launches may do
+ *       nothing.
  */
 #define _GNU_SOURCE
 #include "spin.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCKS       3   /* measured parts of a cell; the median counts */
+#define BLOCKS       3   /* measured parts of a cell */
 #define WARM_STEPS   6   /* at least */
 #define LAUNCH_US    2.5 /* about what a launch costs the host; only sizes the loops */
 #define CALIBRATIONS 200 /* kernels in the graph that is timed */
@@ -50,27 +51,20 @@ static void run_steps(struct spin *spin, const struct cell *cell, int steps)
     CHECK(cuStreamSynchronize(cell->stream));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double measure(struct spin *spin, const struct cell *cell, double ms)
+static void measure(struct spin *spin, const struct cell *cell, double warm_ms, double ms,
+                    double us[BLOCKS])
 {
     double host_us = cell->gap_us + LAUNCH_US;
     double step_us = cell->ops * (host_us > cell->kernel_us ? host_us : cell->kernel_us);
     int steps = 1 + (int)(ms * 1e3 / BLOCKS / step_us);
-    double us[BLOCKS];
+    int warm_steps = 1 + (int)(warm_ms * 1e3 / step_us);
 
-    run_steps(spin, cell, steps * BLOCKS > WARM_STEPS ? steps * BLOCKS : WARM_STEPS);
+    run_steps(spin, cell, warm_steps > WARM_STEPS ? warm_steps : WARM_STEPS);
     for (int i = 0; i < BLOCKS; i++) {
         double start = ex_now_us();
         run_steps(spin, cell, steps);
         us[i] = (ex_now_us() - start) / ((double)steps * cell->ops);
     }
-    qsort(us, BLOCKS, sizeof *us, by_value);
-    return us[BLOCKS / 2];
 }
 
 /* GPU microseconds of a kernel among others in a graph. */
@@ -126,8 +120,12 @@ int main(int argc, char **argv)
 {
     struct spin spin;
     CUstream stream;
-    if (argc < 2 || (argc < 5 && strcmp(argv[1], "--calibrate"))) {
-        fprintf(stderr, "usage: matrix --calibrate | matrix BASE RATE MS KERNEL:GAP:OPS:SYNC...\n");
+    bool unchecked = argc > 1 && !strcmp(argv[1], "--unchecked");
+    argv += unchecked;
+    argc -= unchecked;
+    if (argc < 2 || (argc < 6 && strcmp(argv[1], "--calibrate"))) {
+        fprintf(stderr, "usage: matrix --calibrate | matrix [--unchecked] BASE RATE WARM MS "
+                        "KERNEL:GAP:OPS:SYNC...\n");
         return 2;
     }
     spin_start(&spin);
@@ -138,19 +136,27 @@ int main(int argc, char **argv)
         spin_stop(&spin);
         return 0;
     }
-    double base = strtod(argv[1], NULL), rate = strtod(argv[2], NULL), ms = strtod(argv[3], NULL);
-    for (int i = 4; i < argc; i++) {
-        struct cell cell = {.family = i - 3};
+    double base = strtod(argv[1], NULL), rate = strtod(argv[2], NULL);
+    double warm_ms = strtod(argv[3], NULL), ms = strtod(argv[4], NULL);
+    for (int i = 5; i < argc; i++) {
+        struct cell cell = {.family = i - 4};
+        double us[BLOCKS];
         if (!parse_cell(argv[i], &cell)) {
             fprintf(stderr, "matrix: '%s' is no KERNEL:GAP:OPS:SYNC\n", argv[i]);
             return 2;
         }
         cell.cycles = cell.kernel_us > base ? (long long)((cell.kernel_us - base) * rate) : 0;
         CHECK(cuStreamCreate(&cell.stream, CU_STREAM_NON_BLOCKING));
-        double us = measure(&spin, &cell, ms);
-        spin_verify(&spin, argv[i]);
+        measure(&spin, &cell, warm_ms, ms, us);
+        if (!unchecked) {
+            spin_verify(&spin, argv[i]);
+        }
         CHECK(cuStreamDestroy(cell.stream));
-        printf("CELL %s %.4f\n", argv[i], us);
+        printf("CELL %s", argv[i]);
+        for (int k = 0; k < BLOCKS; k++) {
+            printf(" %.4f", us[k]);
+        }
+        printf("\n");
         fflush(stdout);
     }
     spin_stop(&spin);
