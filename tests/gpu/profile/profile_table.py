@@ -13,7 +13,7 @@ others. `waits`: wall less host. `GPU busy` (some kernel, memset or copy ran) co
 own, in which a kernel's own time includes its start and end; `GPU idle` is the undisturbed wall time less that, and can
 so be negative for kernels of a microsecond. `-`: not measured, or the program cannot tell it.""".splitlines()
 
-HEAD = ["program", "eager wall", "autograph wall", "free wall", "gain", "bound", "with GPU", "reached",
+HEAD = ["program", "ops", "eager wall", "autograph wall", "free wall", "gain", "bound", "with GPU", "reached",
         "eager host", "free host", "autograph host", "graph launches", "updates", "at once", "flushed",
         "building", "rest", "eager waits", "waits", "GPU busy eager", "GPU busy", "GPU idle eager", "GPU idle"]
 
@@ -48,7 +48,7 @@ def cells(entry):
     wall = {name: get(entry, name, "wall_us") for name in ("eager", "autograph", "free")}
     host = {name: get(entry, name, "host_us") for name in ("eager", "autograph", "free")}
     busy = {name: get(entry, "gpu", name, "busy_us") for name in ("eager", "autograph")}
-    return [entry["row"], *map(us, wall.values()), times(wall["eager"] / wall["autograph"]),
+    return [entry["row"], us(get(entry, "trace", "ops")), *map(us, wall.values()), times(wall["eager"] / wall["autograph"]),
             times(entry.get("bound")), times(entry.get("bound_with_gpu")), number(entry.get("reached"), "{:.0%}"),
             us(host["eager"]), us(host["free"]), us(host["autograph"]),
             *(part(entry, name) for name in ("graphs", "updates", "calls", "flushes", "building")),
