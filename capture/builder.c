@@ -113,6 +113,16 @@ static bool touches_memory(const struct ag_graphs *g)
     return false;
 }
 
+/* The driver refuses a node that takes more shared memory than its function is allowed at the
+ * moment. */
+static bool over_limit(const struct ag_graphs *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (ag_shape_bad(g->ops[i].shape) & AG_SHAPE_OVER_LIMIT)
+            return true;
+    return false;
+}
+
 /* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the
  * first launch uploads the graph. */
 static void build(struct request *r, bool evict)
@@ -127,10 +137,11 @@ static void build(struct request *r, bool evict)
         bool entered = ag_context_enter(&in);
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
-        again = touches && !ag_memory_hold(r->memory_epoch);
+        again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
         v = again ? NULL : ag_variant_build(g, r->bytes, evict);
         if (touches && !again)
             ag_memory_release();
+        again = again || (!v && over_limit(g));
         took = now_ns() - began;
         if (v && evict && !wait_for_upload(g->context->handle)) {
             ag_uploads_keep(v, g->context->handle);

@@ -116,13 +116,21 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
 /* After a call that gives the launches of one stream a property that graphs would not have
  * (attributes of the stream, a green context): nothing of that stream is deferred any more. */
 void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym);
-/* Before cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig, cuFuncSetSharedMemConfig,
- * cuKernelSetCacheConfig: `attribute` and `value` as given (cache and shared-memory configs pass
- * -1 and -2 as attribute). `device` is what cuKernel* were given; a CUfunction's is not asked.
- * Setting the value that was set last is no change and flushes nothing. */
+/* Before and after cuFuncSetAttribute, cuKernelSetAttribute, cuFuncSetCacheConfig,
+ * cuFuncSetSharedMemConfig, cuKernelSetCacheConfig: `attribute` and `value` as given (cache and
+ * shared-memory configs pass -1 and -2 as attribute). `device` is what cuKernel* were given; a
+ * CUfunction's is not asked. Setting the value that was set last flushes nothing. What the first
+ * returned is given to the second, with what the real call returned: nothing is built between. */
 enum { AG_ANY_DEVICE = -1 };
-void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                 enum ag_sym sym);
+enum ag_change {
+    AG_CHANGES_NOTHING, /* that anything recorded depends on */
+    AG_CHANGES_LIMIT,   /* launches of this function that are held back would be refused now */
+    AG_CHANGES_GRAPHS,  /* graphs with the kernel hold what was set before */
+};
+enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                           enum ag_sym sym);
+void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
+                                 enum ag_change change, CUresult result);
 
 /* Before memory that ops may name goes or changes its kind: cuMemFree, cuMemUnmap, cuMemPoolTrimTo
  * and the like, whether or not anything is open. */

@@ -1,29 +1,11 @@
 /*
- * function.c - what is known of the functions that are launched: parameter layout, whether they
- * wait for peers, and what the program has set for them.
+ * function.c - what is known of the functions that are launched: parameter layout, and whether they
+ * wait for peers.
  */
 #include "capture/function.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
-struct ag_function_setting {
-    int attribute, device, value;
-    struct ag_function_setting *next;
-};
-
-/* A kernel under its name. It may have several handles (a CUkernel, the CUfunction of it in each
- * context, one looked up in the library's module), and what is set through one holds for all.
- * Kernels of one name in different modules are taken for one: a change too many is noticed, none
- * too few. */
-struct ag_kernel {
-    struct ag_function_setting *settings; /* last values */
-    UT_hash_handle handle;
-    char name[];
-};
 
 struct ag_function_entry {
     struct ag_function function;
@@ -142,49 +124,23 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
         free(entry);
         return NULL;
     }
+    entry->function.kernel->kinds |=
+        entry->function.is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
     return &entry->function;
 }
 
-/* ---- what is set for a kernel ------------------------------------------------------------ */
-
-/* What was known of the others is void where they may mean the same: a function belongs to a
- * context, and which device that is on is not asked. */
-static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
-{
-    for (struct ag_function_setting **at = &k->settings, *s; (s = *at);)
-        if (s->attribute == attribute && s->device != device &&
-            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
-            *at = s->next;
-            free(s);
-        } else {
-            at = &s->next;
-        }
-}
-
-bool ag_function_set(struct ag_function_table *t, CUfunction func, int attribute, int value,
-                     int device)
+struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
 {
     struct ag_function *f = ag_function_get(t, func, false);
-    struct ag_kernel *k = f ? f->kernel : kernel_get(t, func, false);
-    if (!k)
-        return false; /* never launched, by no handle: nothing recorded depends on it */
-    struct ag_function_setting *s = k->settings;
-    while (s && (s->attribute != attribute || s->device != device))
-        s = s->next;
-    if (s && s->value == value)
-        return false;
-    forget_overlapping(k, attribute, device);
-    if (!s) {
-        s = calloc(1, sizeof(*s));
-        if (!s)
-            return true;
-        s->attribute = attribute;
-        s->device = device;
-        s->next = k->settings;
-        k->settings = s;
+    return f ? f->kernel : kernel_get(t, func, false);
+}
+
+static void settings_free(struct ag_setting *s)
+{
+    for (struct ag_setting *next; s; s = next) {
+        next = s->next;
+        free(s);
     }
-    s->value = value;
-    return true;
 }
 
 void ag_functions_destroy(struct ag_function_table *t)
@@ -194,6 +150,7 @@ void ag_functions_destroy(struct ag_function_table *t)
     {
         /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         HASH_DELETE(handle, t->functions, entry);
+        settings_free(entry->function.limits);
         free(entry->function.params);
         free(entry);
     }
@@ -202,10 +159,7 @@ void ag_functions_destroy(struct ag_function_table *t)
     {
         /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         HASH_DELETE(handle, t->kernels, kernel);
-        for (struct ag_function_setting *s = kernel->settings, *next; s; s = next) {
-            next = s->next;
-            free(s);
-        }
+        settings_free(kernel->settings);
         free(kernel);
     }
 }

@@ -8,6 +8,9 @@
 #define AG_FUNCTION_H
 
 #include "capture/capture.h"
+/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 /* One kernel parameter: where it lies in the kernel's parameter buffer, and where among the staged
  * bytes, which have no holes so that they can be compared as a block. */
@@ -24,8 +27,28 @@ struct ag_function {
     uint32_t num_params;
     uint32_t staged_bytes; /* multiple of 8 */
     struct ag_param *params;
-    struct ag_kernel *kernel; /* whose handle this is */
+    struct ag_kernel *kernel;  /* whose handle this is */
+    struct ag_shape *shapes;   /* of its launches, linked by `sibling` */
+    struct ag_setting *limits; /* setting.c */
 };
+
+/* The last value of an attribute. */
+struct ag_setting {
+    int attribute, device, value;
+    struct ag_setting *next;
+};
+
+/* A kernel under its name. It may have several handles (a CUkernel, the CUfunction of it in each
+ * context, one looked up in the library's module), and kernels of one name in different modules are
+ * taken for one. */
+struct ag_kernel {
+    struct ag_setting *settings;
+    unsigned int kinds; /* of the handles that were launched, enum ag_handle_kind */
+    UT_hash_handle handle;
+    char name[];
+};
+
+enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
 
 /* Empty where both are NULL. */
 struct ag_function_table {
@@ -36,9 +59,8 @@ struct ag_function_table {
 /* NULL where it is not known and `create` is false, and where there is no memory. */
 struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction func, bool create);
 
-/* As ag_function_setting_changes(), see shape.h. */
-bool ag_function_set(struct ag_function_table *table, CUfunction func, int attribute, int value,
-                     int device);
+/* The kernel that this is a handle of; NULL where none of its handles was ever launched. */
+struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);
 
 /* Frees what is in the table, not the table. */
 void ag_functions_destroy(struct ag_function_table *table);

@@ -9,6 +9,7 @@
 #include "capture/flush.h"
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/setting.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -59,36 +60,72 @@ void ag_capture_functions_die(enum ag_sym sym)
     forget_everything();
 }
 
-static void drop_graphs_of(void *policy, struct ag_block *block)
+/* ---- settings of functions ---------------------------------------------------------------- */
+
+struct dropping {
+    struct ag_policy *policy;
+    const struct ag_kernel *kernel;
+};
+
+static void drop_graphs_with(void *context, struct ag_block *block)
 {
-    ag_policy_drop_graphs(policy, block);
+    const struct dropping *d = context;
+    for (uint32_t i = 0; i < block->len; i++) {
+        const struct ag_shape *shape = ag_key_shape(block->keys[i]);
+        if (shape->function && shape->function->kernel == d->kernel) {
+            ag_policy_drop_graphs(d->policy, block);
+            return;
+        }
+    }
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                 enum ag_sym sym)
+static void submit_and_drop(struct ag_stream *s, const struct ag_kernel *kernel)
 {
-    if (passing() || !ag_function_setting_changes(func, attribute, value, device))
-        return;
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    if (!s->dead) {
+        ag_stream_end_segment(s);
+        struct dropping d = {&s->policy, kernel};
+        if (kernel)
+            ag_policy_each(&s->policy, drop_graphs_with, &d);
+    }
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
+}
+
+enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                           enum ag_sym sym)
+{
+    const struct ag_kernel *kernel;
     size_t n;
+    if (passing())
+        return AG_CHANGES_NOTHING;
+    enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
+    if (change == AG_CHANGES_NOTHING)
+        return change;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
-    ag_count(AG_COUNT_FUNCTION_CHANGED);
-    ag_builder_pause();
+    ag_debug("capture", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
+             attribute, (void *)func, device, value);
+    ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
+    if (kernel)
+        ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
-        bool entered = ag_context_enter(s);
-        ag_lock(&s->lock);
-        if (!s->dead) {
-            ag_stream_end_segment(s);
-            ag_policy_each(&s->policy, drop_graphs_of, &s->policy);
-        }
-        ag_unlock(&s->lock);
-        ag_context_leave(entered);
-    }
+    for (size_t i = 0; i < n; i++)
+        submit_and_drop(streams[i], kernel);
     ag_streams_release(streams, n);
-    ag_builder_resume();
+    return change;
 }
+
+void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
+                                 enum ag_change change, CUresult result)
+{
+    ag_function_setting_ends(func, attribute, value, device, result == CUDA_SUCCESS);
+    if (change == AG_CHANGES_GRAPHS)
+        ag_builder_resume();
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
 
 static CUresult stream_goes(struct ag_stream *s)
 {

@@ -176,7 +176,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     /* looked up again: during the call all shapes may have been forgotten */
     struct ag_shape *shape = shape_of(s, in, &why);
     if (shape)
-        atomic_store_explicit(&shape->bad, true, memory_order_relaxed);
+        atomic_fetch_or(&shape->bad, AG_SHAPE_FAILED);
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
     ag_capture_driver_error(r);
@@ -258,12 +258,16 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     shape = shape_of(s, in, &why);
     if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
         shape = NULL;
-    if (!shape || atomic_load_explicit(&shape->bad, memory_order_relaxed)) {
+    uint8_t bad = shape ? ag_shape_bad(shape) : 0;
+    if (!shape || bad) {
         ag_unlock(&s->lock);
         bool collective = !strcmp(why, "collective kernel");
+        if (shape)
+            why = bad & AG_SHAPE_FAILED ? "a launch of this shape has failed"
+                                        : "more shared memory than its function attribute allows";
         ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
         ag_debug("flush", "op submitted at once: %s", why);
-        ag_trace_passed(s, in, shape ? "a launch of this shape has failed" : why);
+        ag_trace_passed(s, in, why);
         CUresult r = pass_through(s, in);
         if (collective)
             ag_builder_collective(s);

@@ -6,6 +6,7 @@
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/options.h"
+#include "capture/setting.h"
 #include <stdlib.h>
 
 struct ag_shape_tables {
@@ -175,6 +176,8 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
     s->attrs = attrs;
     s->function = f;
     s->staged_bytes = f->staged_bytes;
+    s->sibling = f->shapes;
+    f->shapes = s;
     return s;
 }
 
@@ -315,12 +318,24 @@ void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct
 
 /* ---- functions -------------------------------------------------------------------------- */
 
-bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device)
+enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
+                                          const struct ag_kernel **kernel)
+{
+    *kernel = NULL;
+    ag_lock(&lock);
+    enum ag_change change =
+        tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
+               : AG_CHANGES_NOTHING;
+    ag_unlock(&lock);
+    return change;
+}
+
+void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done)
 {
     ag_lock(&lock);
-    bool changes = tables && ag_function_set(&tables->functions, func, attribute, value, device);
+    if (tables)
+        ag_setting_ends(&tables->functions, func, attribute, value, device, done);
     ag_unlock(&lock);
-    return changes;
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ struct ag_shape {
     CUfunction func;
     unsigned int dims[7]; /* grid, block, dynamic shared memory, as in struct ag_launch */
     unsigned int num_attrs;
-    _Atomic bool bad;          /* a launch of this shape has failed: never deferred again */
+    _Atomic uint8_t bad;       /* AG_SHAPE_*: not to be deferred where any is set */
     _Atomic bool met;          /* by a policy */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
@@ -26,8 +26,19 @@ struct ag_shape {
     CUlaunchAttribute *attrs;
     size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes */
     uint64_t hash;
-    struct ag_shape *next; /* of the same bucket */
+    struct ag_shape *next;    /* of the same bucket */
+    struct ag_shape *sibling; /* the next of the same function */
 };
+
+enum {
+    AG_SHAPE_FAILED = 1,     /* a launch of this shape has failed */
+    AG_SHAPE_OVER_LIMIT = 2, /* takes more dynamic shared memory than the function is allowed now */
+};
+
+static inline uint8_t ag_shape_bad(const struct ag_shape *shape)
+{
+    return atomic_load_explicit(&shape->bad, memory_order_relaxed);
+}
 
 enum { AG_SHAPE_CACHE = 256 };
 
@@ -43,7 +54,7 @@ static inline bool ag_shape_is_launch(const struct ag_shape *shape, const struct
            shape->num_attrs == launch->num_attrs &&
            (!shape->num_attrs ||
             !memcmp(shape->attrs, launch->attrs, shape->num_attrs * sizeof(CUlaunchAttribute))) &&
-           !atomic_load_explicit(&shape->bad, memory_order_relaxed);
+           !ag_shape_bad(shape);
 }
 
 /* The shape of a launch; NULL where it must not be recorded (unknown layout or attributes, a
@@ -69,9 +80,11 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
 /* Copies the arguments of a launch to `staged` (shape->staged_bytes of room). */
 void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch);
 
-/* Remembers a function attribute. True where the kernel has been launched, by whatever handle, and
- * the value is not known to be the one that holds. */
-bool ag_function_setting_changes(CUfunction func, int attribute, int value, int device);
+/* A function attribute is about to be set, and has been (`done`) or was refused: see setting.h. A
+ * kernel that has to be told from others is returned; it is compared, not looked into. */
+enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
+                                          const struct ag_kernel **kernel);
+void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done);
 
 /* Shapes take their share of the memory budget, as they do in a program of which no two launches
  * are alike: it is time to forget everything and learn anew (ag_capture_functions_die()). */

@@ -7,10 +7,14 @@ enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
 #define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, device, params, args)               \
     AG_HOOK name params                                                                            \
     {                                                                                              \
-        if (ag_hooked())                                                                           \
-            ag_capture_function_changes((CUfunction)(func), (int)(attribute), (int)(value),        \
-                                        (int)(device), AG_SYM_##name);                             \
-        return AG_CALL(name, AG_UNWRAP args);                                                      \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
+        enum ag_change change = ag_capture_function_changes(                                       \
+            (CUfunction)(func), (int)(attribute), (int)(value), (int)(device), AG_SYM_##name);     \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        ag_capture_function_changed((CUfunction)(func), (int)(attribute), (int)(value),            \
+                                    (int)(device), change, result);                                \
+        return result;                                                                             \
     }
 
 AG_FUNCTION_CHANGES_HOOK(cuFuncSetAttribute, hfunc, attrib, value, AG_ANY_DEVICE,

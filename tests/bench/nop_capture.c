@@ -97,14 +97,26 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     ag_capture_stream_boundary(stream, ptsz, sym, false);
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                 enum ag_sym sym)
+enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                           enum ag_sym sym)
 {
     (void)device;
     (void)func;
     (void)attribute;
     (void)value;
     (void)sym;
+    return AG_CHANGES_NOTHING;
+}
+
+void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
+                                 enum ag_change change, CUresult result)
+{
+    (void)func;
+    (void)attribute;
+    (void)value;
+    (void)device;
+    (void)change;
+    (void)result;
 }
 
 void ag_capture_memory_goes(void)

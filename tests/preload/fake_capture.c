@@ -149,11 +149,19 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
-void ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                 enum ag_sym sym)
+enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                           enum ag_sym sym)
 {
     say("function_changes %s func=%p attribute=%d value=%d device=%d\n", ag_sym_name(sym),
         (void *)func, attribute, value, device);
+    return AG_CHANGES_LIMIT;
+}
+
+void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
+                                 enum ag_change change, CUresult result)
+{
+    say("function_changed func=%p attribute=%d value=%d device=%d change=%d result=%d\n",
+        (void *)func, attribute, value, device, change, (int)result);
 }
 
 void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)

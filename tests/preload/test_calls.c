@@ -315,14 +315,20 @@ static void what_dies_is_told(void **state)
     call("cuModuleUnload", 3);
     assert_told("functions_die cuModuleUnload\n");
     call("cuFuncSetAttribute", 5);
-    assert_told("function_changes cuFuncSetAttribute func=0x5 attribute=6 value=7 device=-1\n");
-    call("cuKernelSetAttribute", 5);
-    assert_told("function_changes cuKernelSetAttribute func=0x7 attribute=5 value=6 device=8\n");
+    assert_told("function_changes cuFuncSetAttribute func=0x5 attribute=6 value=7 device=-1\n"
+                "function_changed func=0x5 attribute=6 value=7 device=-1 change=1 result=0\n");
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(call("cuKernelSetAttribute", 5), CUDA_ERROR_INVALID_VALUE);
+    assert_told("function_changes cuKernelSetAttribute func=0x7 attribute=5 value=6 device=8\n"
+                "function_changed func=0x7 attribute=5 value=6 device=8 change=1 result=1\n");
+    next_result(CUDA_SUCCESS);
     call("cuFuncSetCacheConfig", 5);
-    assert_told("function_changes cuFuncSetCacheConfig func=0x5 attribute=-1 value=6 device=-1\n");
+    assert_told("function_changes cuFuncSetCacheConfig func=0x5 attribute=-1 value=6 device=-1\n"
+                "function_changed func=0x5 attribute=-1 value=6 device=-1 change=1 result=0\n");
     call("cuFuncSetSharedMemConfig", 5);
     assert_told(
-        "function_changes cuFuncSetSharedMemConfig func=0x5 attribute=-2 value=6 device=-1\n");
+        "function_changes cuFuncSetSharedMemConfig func=0x5 attribute=-2 value=6 device=-1\n"
+        "function_changed func=0x5 attribute=-2 value=6 device=-1 change=1 result=0\n");
     generic limit = (generic)dlsym(libcuda, "cuCtxSetLimit");
     limit(3, 300, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* the limit that is set already */
     assert_told("%s", "");

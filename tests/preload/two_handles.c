@@ -18,16 +18,16 @@ int main(void)
     CHECK(cuCtxSynchronize()); /* it is filled in the legacy stream, for which nobody waits here */
     CUstream stream;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    const CUfunction_attribute shared = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    CHECK(cuFuncSetAttribute(function, shared, 512)); /* not launched yet */
+    const CUfunction_attribute carveout = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+    CHECK(cuFuncSetAttribute(function, carveout, 10)); /* not launched yet */
     CHECK(ag_prog_hash((CUfunction)kernel, stream, x, 1));
-    CHECK(cuFuncSetAttribute(function, shared, 1024)); /* a change */
-    CHECK(cuFuncSetAttribute(function, shared, 1024));
-    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0)); /* a change */
-    CHECK(cuFuncSetAttribute(function, shared, 1024));    /* a change */
-    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0)); /* a change */
-    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0));
-    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 1)); /* a change, of the other device */
-    CHECK(cuKernelSetAttribute(shared, 2048, kernel, 0));
+    CHECK(cuFuncSetAttribute(function, carveout, 20)); /* a change */
+    CHECK(cuFuncSetAttribute(function, carveout, 20));
+    CHECK(cuKernelSetAttribute(carveout, 30, kernel, 0)); /* a change */
+    CHECK(cuFuncSetAttribute(function, carveout, 20));    /* a change */
+    CHECK(cuKernelSetAttribute(carveout, 30, kernel, 0)); /* a change */
+    CHECK(cuKernelSetAttribute(carveout, 30, kernel, 0));
+    CHECK(cuKernelSetAttribute(carveout, 30, kernel, 1)); /* a change, of the other device */
+    CHECK(cuKernelSetAttribute(carveout, 30, kernel, 0));
     return 0;
 }

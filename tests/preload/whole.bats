@@ -24,7 +24,15 @@ under() {
   run under "$bin/preload_two_handles"
   echo "$output"
   [ "$status" -eq 0 ]
-  [[ "$output" == *"times that all graphs were dropped (function attribute): 5"* ]]
+  [[ "$output" == *"times that the graphs of a kernel were dropped (function attribute): 5"* ]]
+}
+
+@test "a kernel's shared memory is limited to and fro: graphs stay, what is over is refused" {
+  run under "$bin/preload_shared_limits"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ "$output" != *"graphs of a kernel were dropped"* ]]
+  [[ "$output" == *"graphs built"* && "$output" != *"graphs built 0 "* ]]
 }
 
 @test "a setuid program takes no orders from the environment" {

@@ -256,20 +256,86 @@ static void test_fills_and_copies(void **state)
     assert_ptr_not_equal(ag_shape_of_copy(&cache, &copy), k);
 }
 
+enum { LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARVEOUT = 9 };
+
+static enum ag_change set_on(CUfunction f, int attribute, int value, int device)
+{
+    const struct ag_kernel *kernel;
+    enum ag_change change = ag_function_setting_begins(f, attribute, value, device, &kernel);
+    assert_int_equal(kernel != NULL, change == AG_CHANGES_GRAPHS);
+    ag_function_setting_ends(f, attribute, value, device, true);
+    return change;
+}
+
 static void test_settings(void **state)
 {
     CUfunction f = (CUfunction)&library, alias = (CUfunction)&other_handle;
     struct ag_launch l = launch_of(&library, two);
     (void)state;
-    assert_false(ag_function_setting_changes(f, 8, 4096, 0)); /* never launched */
+    assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_NOTHING); /* never launched */
     shape_of(&l);
-    assert_true(ag_function_setting_changes(f, 8, 4096, 0));
-    assert_false(ag_function_setting_changes(f, 8, 4096, 0));
-    assert_false(ag_function_setting_changes(alias, 8, 4096, 0)); /* the same kernel */
-    assert_true(ag_function_setting_changes(alias, 8, 0, 0));
-    assert_true(ag_function_setting_changes(f, 8, 4096, 0));
-    assert_true(ag_function_setting_changes(f, 9, 4096, 0));
-    assert_true(ag_function_setting_changes(f, 8, 4096, 1)); /* another device */
+    assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(set_on(alias, CARVEOUT, 10, 0), AG_CHANGES_NOTHING); /* the same kernel */
+    assert_int_equal(set_on(alias, CARVEOUT, 0, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(set_on(f, 13, 10, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(set_on(f, CARVEOUT, 10, 1), AG_CHANGES_GRAPHS); /* another device */
+}
+
+static struct ag_shape *with_shared(struct fake *func, unsigned int bytes)
+{
+    struct ag_launch l = launch_of(func, two);
+    l.shared_bytes = bytes;
+    return shape_of(&l);
+}
+
+static void test_the_limit_of_shared_memory(void **state)
+{
+    CUfunction f = (CUfunction)&library;
+    (void)state;
+    struct ag_shape *large = with_shared(&library, 16384), *small = with_shared(&library, 4096);
+    assert_int_equal(set_on(f, LIMIT, 16384, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_LIMIT);
+    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
+    assert_int_equal(ag_shape_bad(small), 0);
+    assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(set_on(f, LIMIT, 20000, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(ag_shape_bad(large), 0);
+    /* on one device it is too low, on another not */
+    assert_int_equal(set_on(f, LIMIT, 8192, 1), AG_CHANGES_LIMIT);
+    assert_int_equal(set_on(f, LIMIT, 30000, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
+    assert_int_equal(set_on(f, LIMIT, 16384, 1), AG_CHANGES_NOTHING);
+    assert_int_equal(ag_shape_bad(large), 0);
+}
+
+static void test_a_limit_that_is_refused(void **state)
+{
+    CUfunction f = (CUfunction)&library;
+    const struct ag_kernel *kernel;
+    (void)state;
+    struct ag_shape *large = with_shared(&library, 16384);
+    set_on(f, LIMIT, 16384, 0);
+    assert_int_equal(ag_function_setting_begins(f, LIMIT, -5, 0, &kernel), AG_CHANGES_LIMIT);
+    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
+    ag_function_setting_ends(f, LIMIT, -5, 0, false);
+    assert_int_equal(ag_shape_bad(large), 0);
+}
+
+static void test_a_limit_set_through_another_handle(void **state)
+{
+    CUfunction f = (CUfunction)&library;
+    (void)state;
+    struct ag_shape *large = with_shared(&library, 16384);
+    /* a CUkernel of the same name that was not launched is another kernel's, a CUfunction may be an
+     * alias */
+    assert_int_equal(set_on((CUfunction)&other_handle, LIMIT, 1024, 0), AG_CHANGES_NOTHING);
+    assert_int_equal(set_on((CUfunction)&other_handle, LIMIT, 1024, AG_ANY_DEVICE),
+                     AG_CHANGES_GRAPHS);
+    assert_int_equal(ag_shape_bad(large), 0);
+    assert_int_equal(set_on(f, LIMIT, 1024, AG_ANY_DEVICE), AG_CHANGES_NOTHING);
+    assert_int_equal(set_on(f, LIMIT, 1023, AG_ANY_DEVICE), AG_CHANGES_GRAPHS);
 }
 
 int main(void)
@@ -284,7 +350,11 @@ int main(void)
         cmocka_unit_test_setup(test_packed_arguments, forget_all),
         cmocka_unit_test_setup(test_a_kernel_without_parameters, forget_all),
         cmocka_unit_test_setup(test_fills_and_copies, forget_all),
-        cmocka_unit_test_setup_teardown(test_settings, forget_all, forget_all),
+        cmocka_unit_test_setup(test_settings, forget_all),
+        cmocka_unit_test_setup(test_the_limit_of_shared_memory, forget_all),
+        cmocka_unit_test_setup(test_a_limit_that_is_refused, forget_all),
+        cmocka_unit_test_setup_teardown(test_a_limit_set_through_another_handle, forget_all,
+                                        forget_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
