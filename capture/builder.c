@@ -301,7 +301,8 @@ static uint32_t sightings_needed(struct ag_stream *s)
 
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 {
-    bool pays = chunk->block->visits >= sightings_needed(s);
+    /* graphs that went before they paid count as often as they are built anew */
+    bool pays = chunk->block->visits - chunk->block->dropped_at >= sightings_needed(s);
     if (!pays)
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
     bool wanted = pays && !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);

@@ -303,6 +303,7 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block)
     if (block_is_building(block) || p->state->block == block)
         return false;
     drop_chunks(p, block);
+    block->dropped_at = block->visits;
     return true;
 }
 

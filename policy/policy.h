@@ -119,6 +119,7 @@ struct ag_block {
     uint32_t longest;       /* ops in a chunk, as it was planned last */
     uint32_t planned_limit; /* most ops in a chunk at the pace it was planned for */
     uint32_t planned_at;    /* visits then */
+    uint32_t dropped_at;    /* visits when its graphs were dropped last */
     uint32_t replans;
     struct ag_gate gate;
     struct ag_tune tune;
