@@ -14,9 +14,11 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+GPU = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(GPU), str(GPU / "profile")]
 import bound  # noqa: E402
 import page  # noqa: E402
+from loaded import free_library  # noqa: E402
 from suite import part_of  # noqa: E402
 from rounds import pin_to_one_node  # noqa: E402
 from processes import Failed, environments, output_of, write_lines  # noqa: E402
@@ -63,7 +65,7 @@ class Matrix:
     def __init__(self, args):
         self.program = args.build / "gpu" / "matrix"
         self.latency_program = args.build / "gpu" / "latency"
-        self.free_library = args.build / "gpu" / "profile" / "libautograph_free.so"
+        self.free_library = free_library(args.build)
         self.plain, self.preload = environments(args)
         text = output_of([self.program, "--calibrate"], self.plain, 60)
         self.base, self.rate = text.split()[1], text.split()[3]

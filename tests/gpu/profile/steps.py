@@ -22,14 +22,16 @@ import page  # noqa: E402
 import rows as table_rows  # noqa: E402
 import spans  # noqa: E402
 import traced  # noqa: E402
+from loaded import free_library  # noqa: E402
 from processes import write_lines  # noqa: E402
 from profile_table import LEGEND, lines_of  # noqa: E402
 from rounds import Failure, Process, pin_to_one_node  # noqa: E402
-from suite import Suite  # noqa: E402
+from suite import Suite, part, part_of  # noqa: E402
 
 # Rows of rows.py, the most telling first, and how many ops run as usual before they cost nothing. None: all
 # of the warm-up, so that what is read back later is what it was there. Solvers end by what they read
-# back: their residual has to stay where it is after some steps.
+# back: their residual has to stay where it is after some steps. "Driver" solvers are there for the simulated
+# driver, which runs no others.
 PROFILED = [
     ("loop driver: tiny, no sync", None),
     ("loop static: tiny, no sync", None),
@@ -123,7 +125,7 @@ class Profile:
     def __init__(self, args):
         self.args = args
         self.suite = Suite(args)
-        self.free = args.build / "gpu" / "profile" / "libautograph_free.so"
+        self.free = free_library(args.build)
         self.spans = args.build / "gpu" / "profile" / "libspans.so"
         self.stop_at = time.monotonic() + args.budget
         self.log = []
@@ -138,7 +140,7 @@ class Profile:
         base, preload = self.suite.base_env, self.suite.preload_env(row.env)
         command = self.suite.command(row, ["--paced", f"--reps={self.args.reps or row.repetitions}"])
         cupti = {"CUDA_INJECTION64_PATH": str(self.spans), "AUTOGRAPH_FORCE": "1"}
-        rounds = self.args.rounds or (1 if row.needs else 3)
+        rounds = self.args.rounds or (1 if row.needs else 2)
         found = []
         for number in range(rounds):
             switch = Switch(folder / f"free.{number}", ops)
@@ -307,10 +309,14 @@ def parse_arguments():
     parser.add_argument("--only", metavar="PATTERN", default="", help="rows whose name holds PATTERN")
     parser.add_argument("--reps", type=int, metavar="N", help="repetitions of each process (as the row has it)")
     parser.add_argument("--rounds", type=int, metavar="N",
-                        help="processes of each timed variant, interleaved (3, Python programs 1)")
+                        help="processes of each timed variant, interleaved (2, Python programs 1)")
     parser.add_argument("--budget", metavar="SECONDS", type=float, default=210.0,
                         help="rows that would start later than this are skipped (210)")
-    parser.add_argument("--out", type=Path, help="folder for profile.txt, profile.json and profile.log")
+    parser.add_argument("--part", metavar="K/N", type=part_of, default=(1, 1),
+                        help="the K-th of N parts of the rows, each of about the same time")
+    parser.add_argument("--out", type=Path,
+                        help="folder for profile.txt, profile.json and profile.log; rows of the same commit that are "
+                             "there already are kept, so that parts add up")
     parser.add_argument("--markdown", metavar="FILE", type=Path,
                         help="page of results whose section is rewritten (docs/gpu-results.md)")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[],
@@ -323,9 +329,28 @@ def parse_arguments():
 
 def select(args):
     known = {row.name: row for row in table_rows.all_rows()}
-    return [(known[name], ops) for name, ops in PROFILED
-            if fnmatch.fnmatch(name.lower(), f"*{args.only.lower()}*")
-            and (known[name].simulated or not args.simulated)]
+    chosen = [known[name] for name, _ in PROFILED
+              if fnmatch.fnmatch(name.lower(), f"*{args.only.lower()}*")
+              and (known[name].simulated or not args.simulated)
+              and (args.simulated or not name.startswith(("heat driver", "cg driver")))]
+    ops = dict(PROFILED)
+    return [(row, ops[row.name]) for row in part(chosen, *args.part)]
+
+
+def merged(older, newer):
+    """Entries in the order of PROFILED; a newer one that was not measured yields to one that was."""
+    found = {entry["row"]: entry for entry in older}
+    for entry in newer:
+        if "eager" in entry or "eager" not in found.get(entry["row"], {}):
+            found[entry["row"]] = entry
+    places = [name for name, _ in PROFILED]
+    return sorted(found.values(), key=lambda entry: places.index(entry["row"]))
+
+
+def earlier(folder, commit):
+    path = folder / "profile.json" if folder else None
+    entries = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else []
+    return [entry for entry in entries if entry.get("commit") == commit]
 
 
 def save(args, entries, log):
@@ -343,16 +368,25 @@ def main():
         return 0
     pin_to_one_node()
     start = time.monotonic()
-    profile, entries = Profile(args), []
+    commit = page.commit()
+    profile, entries = Profile(args), earlier(args.out, commit)
     for entry in profile.profile(chosen):
-        entries.append(entry)
+        entries = merged(entries, [{**entry, "commit": commit}])
         print(f"{time.monotonic() - start:6.1f} s  {entry['row']}"
               + (f": {entry['why']}" if entry.get("why") else ""), flush=True)
         save(args, entries, profile.log)
     if args.markdown:
         page.put_section(args.markdown, "Profile", "\n".join([*LEGEND, "", *lines_of(entries)]))
     print("\n".join(["", *LEGEND, "", *lines_of(entries)]))
-    return 0 if any("eager" in entry for entry in entries) else 1
+    return status(entries, args.simulated)
+
+
+def status(entries, simulated):
+    """1 where a program failed, or nothing was measured; on the simulated driver nothing may be missing."""
+    failed = [entry for entry in entries if entry.get("why") and not entry["why"].startswith("skipped")]
+    measured = [entry for entry in entries if "eager" in entry]
+    whole = [entry for entry in measured if "bound" in entry and entry["trace"] and entry["host_parts"]]
+    return 1 if failed or not measured or (simulated and len(whole) < len(entries)) else 0
 
 
 if __name__ == "__main__":

@@ -149,8 +149,28 @@ class Steps(unittest.TestCase):
                 self.assertEqual(int.from_bytes(switch.path.read_bytes(), "little"), after)
 
     def test_every_profiled_row_is_known(self):
-        args = argparse.Namespace(only="", simulated=False)
-        self.assertEqual(len(steps.select(args)), len(steps.PROFILED))
+        chosen = [[row.name for row, _ in steps.select(argparse.Namespace(only="", simulated=simulated, part=part))]
+                  for simulated, part in ((True, (1, 1)), (False, (1, 2)), (False, (2, 2)))]
+        self.assertEqual({name for names in chosen for name in names}, {name for name, _ in steps.PROFILED})
+        self.assertFalse(set(chosen[1]) & set(chosen[2]))
+
+    def test_parts_add_up(self):
+        first, second = (name for name, _ in steps.PROFILED[:2])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "profile.json"
+            path.write_text(steps.json.dumps([{"row": second, "eager": 1, "commit": "c"},
+                                              {"row": first, "eager": 1, "commit": "d"}]))
+            old = steps.earlier(Path(folder), "c")
+        found = steps.merged(old, [{"row": first, "eager": 2}, {"row": second, "why": "skipped"}])
+        self.assertEqual([(entry["row"], entry["eager"]) for entry in found], [(first, 2), (second, 1)])
+
+    def test_status(self):
+        good = {"row": "a", "eager": 1, "bound": 2.0, "trace": {"ops": 1}, "host_parts": {"rest": 1}}
+        skipped, failed = ({"row": "b", "why": why} for why in ("skipped: x", "eager: hang"))
+        self.assertEqual([steps.status(entries, False) for entries in
+                          ([good], [good, skipped], [skipped], [good, failed], [{**good, "trace": None}])],
+                         [0, 0, 1, 1, 0])
+        self.assertEqual(steps.status([{**good, "trace": None}], True), 1)
 
     def test_table(self):
         entry = {**self.entry(), "gpu": {"eager": {"busy_us": 30.0}, "autograph": {"busy_us": 12.0}}}
