@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "cg.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,44 +19,13 @@ static const char usage[] =
 
 struct cg_options cg_parse(int argc, char **argv)
 {
-    static const struct option names[] = {{"size", required_argument, NULL, 'n'},
-                                          {"most-iterations", required_argument, NULL, 'm'},
-                                          {"reps", required_argument, NULL, 'r'},
-                                          {"paced", no_argument, NULL, 'p'},
-                                          {"graph", no_argument, NULL, 'g'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
     struct cg_options o = {.pace = {.repetitions = 7}, .size = 64, .most_iterations = 500};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
-        switch (letter) {
-        case 'n':
-            o.size = (int)ex_number("--size", optarg, 2);
-            break;
-        case 'm':
-            o.most_iterations = (int)ex_number("--most-iterations", optarg, 1);
-            break;
-        case 'r':
-            o.pace.repetitions = (int)ex_number("--reps", optarg, 1);
-            break;
-        case 'p':
-            o.pace.paced = true;
-            break;
-        case 'g':
-            o.graph = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            fputs(usage, stderr);
-            exit(2);
-        }
-    }
-    if (optind != argc) {
-        fprintf(stderr, "cg: no arguments are taken\n%s", usage);
-        exit(2);
-    }
+    ex_options(
+        argc, argv, usage, &o.pace,
+        (struct ex_option[]){{.name = "size", .number = &o.size, .least = 2},
+                             {.name = "most-iterations", .number = &o.most_iterations, .least = 1},
+                             {.name = "graph", .flag = &o.graph},
+                             {.name = NULL}});
     ex_launches_per_step(OPS_PER_ITERATION);
     return o;
 }

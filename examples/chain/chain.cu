@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <cublas_v2.h>
-#include <getopt.h>
 #include <vector>
 
 #define CHECK_BLAS(call)                                                                           \
@@ -145,29 +144,15 @@ static bool correct(const std::vector<float> &weights, const std::vector<float> 
 
 int main(int argc, char **argv)
 {
-    static const option names[] = {{"passes", required_argument, nullptr, 'n'},
-                                   {"reps", required_argument, nullptr, 'r'},
-                                   {"paced", no_argument, nullptr, 'p'},
-                                   {"graph", no_argument, nullptr, 'g'},
-                                   {nullptr, 0, nullptr, 0}};
     chain c = {};
     ex_pace pace = {7, false};
     bool by_hand = false;
     c.passes = 200;
-    for (int letter; (letter = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
-        if (letter == 'n') {
-            c.passes = static_cast<int>(ex_number("--passes", optarg, 1));
-        } else if (letter == 'r') {
-            pace.repetitions = static_cast<int>(ex_number("--reps", optarg, 1));
-        } else if (letter == 'p') {
-            pace.paced = true;
-        } else if (letter == 'g') {
-            by_hand = true;
-        } else {
-            fprintf(stderr, "usage: chain [--graph] [--passes=N] [--reps=N] [--paced]\n");
-            return 2;
-        }
-    }
+    const ex_option options[] = {{"passes", &c.passes, 1, nullptr, nullptr},
+                                 {"graph", nullptr, 0, &by_hand, nullptr},
+                                 {nullptr, nullptr, 0, nullptr, nullptr}};
+    ex_options(argc, argv, "usage: chain [--graph] [--passes=N] [--reps=N] [--paced]\n", &pace,
+               options);
 
     std::vector<float> weights(LAYERS * WIDTH * WIDTH), bias(LAYERS * WIDTH), input(WIDTH * BATCH);
     for (size_t i = 0; i < weights.size(); i++) {

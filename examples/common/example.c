@@ -3,6 +3,7 @@
 #include "example.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,50 @@ long ex_number(const char *option, const char *text, long least)
         exit(2);
     }
     return value;
+}
+
+void ex_refuse(const char *why, const char *usage)
+{
+    fprintf(stderr, "%s\n%s", why, usage);
+    exit(2);
+}
+
+void ex_options(int argc, char **argv, const char *usage, struct ex_pace *pace,
+                const struct ex_option *options)
+{
+    enum { MOST = 16, HELP = MOST, REPS, PACED };
+    struct option names[MOST + 4] = {{"help", no_argument, NULL, HELP},
+                                     {"reps", required_argument, NULL, REPS},
+                                     {"paced", no_argument, NULL, PACED}};
+    int which;
+    for (int i = 0; options[i].name; i++) {
+        names[3 + i] = (struct option){options[i].name,
+                                       options[i].flag ? no_argument : required_argument, NULL, i};
+    }
+    while ((which = getopt_long(argc, argv, "", names, NULL)) != -1) {
+        if (which == HELP) {
+            fputs(usage, stdout);
+            exit(0);
+        } else if (which == REPS) {
+            pace->repetitions = (int)ex_number("--reps", optarg, 1);
+        } else if (which == PACED) {
+            pace->paced = true;
+        } else if (which == '?') {
+            fputs(usage, stderr); /* getopt_long has said why */
+            exit(2);
+        } else if (options[which].flag) {
+            *options[which].flag = true;
+        } else if (options[which].text) {
+            *options[which].text = optarg;
+        } else {
+            char name[64];
+            snprintf(name, sizeof name, "--%s", options[which].name);
+            *options[which].number = (int)ex_number(name, optarg, options[which].least);
+        }
+    }
+    if (optind != argc) {
+        ex_refuse("no arguments are taken", usage);
+    }
 }
 
 char *ex_beside_program(const char *file)

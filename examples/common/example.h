@@ -51,6 +51,23 @@ uint32_t ex_hash(uint32_t x);
 int ex_result(const char *name, const char *binding, const char *variant, double us_per_launch,
               uint64_t checksum, bool correct);
 
+/* An option of the command line. One of the three is not NULL and takes the value. */
+struct ex_option {
+    const char *name; /* without dashes; NULL behind the last option */
+    int *number;      /* --name=N, N being `least` or more */
+    int least;
+    bool *flag;        /* --name */
+    const char **text; /* --name=TEXT */
+};
+
+/* Reads the command line: these options (16 at most) and what all examples take, --reps=N, --paced
+ * and --help. Anything else is an error: it is said with the usage, and the exit status is 2. */
+void ex_options(int argc, char **argv, const char *usage, struct ex_pace *pace,
+                const struct ex_option *options);
+
+/* Says why with the usage, and exits with status 2. */
+__attribute__((noreturn)) void ex_refuse(const char *why, const char *usage);
+
 /* A number from the command line, at least `least`; otherwise says so and exits with status 2. */
 long ex_number(const char *option, const char *text, long least);
 

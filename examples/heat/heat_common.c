@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "heat.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,54 +18,17 @@ static const char usage[] = "usage: heat [options]\n"
 
 struct heat_options heat_parse(int argc, char **argv)
 {
-    static const struct option names[] = {{"size", required_argument, NULL, 'n'},
-                                          {"most-steps", required_argument, NULL, 'm'},
-                                          {"check-every", required_argument, NULL, 'c'},
-                                          {"reps", required_argument, NULL, 'r'},
-                                          {"paced", no_argument, NULL, 'p'},
-                                          {"graph", no_argument, NULL, 'g'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
     struct heat_options o = {
         .pace = {.repetitions = 7}, .size = 64, .most_steps = 5000, .check_every = 10};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
-        switch (letter) {
-        case 'n':
-            o.size = (int)ex_number("--size", optarg, 4);
-            break;
-        case 'm':
-            o.most_steps = (int)ex_number("--most-steps", optarg, 1);
-            break;
-        case 'c':
-            o.check_every = (int)ex_number("--check-every", optarg, 1);
-            break;
-        case 'r':
-            o.pace.repetitions = (int)ex_number("--reps", optarg, 1);
-            break;
-        case 'p':
-            o.pace.paced = true;
-            break;
-        case 'g':
-            o.graph = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            fputs(usage, stderr);
-            exit(2);
-        }
-    }
-    if (optind != argc) {
-        fprintf(stderr, "heat: no arguments are taken\n%s", usage);
-        exit(2);
-    }
+    ex_options(argc, argv, usage, &o.pace,
+               (struct ex_option[]){{.name = "size", .number = &o.size, .least = 4},
+                                    {.name = "most-steps", .number = &o.most_steps, .least = 1},
+                                    {.name = "check-every", .number = &o.check_every, .least = 1},
+                                    {.name = "graph", .flag = &o.graph},
+                                    {.name = NULL}});
     if (o.graph && (o.check_every % 2 || o.most_steps % o.check_every)) {
         /* A graph names its memory: the two plates must lie as before after the steps of one. */
-        fprintf(stderr,
-                "heat: --graph goes with an even --check-every that divides --most-steps\n");
-        exit(2);
+        ex_refuse("--graph goes with an even --check-every that divides --most-steps", usage);
     }
     ex_launches_per_step(2 * o.check_every + 1);
     return o;

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "loop.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,91 +26,40 @@ static const char usage[] =
 
 static __attribute__((noreturn)) void fail(const char *why)
 {
-    fprintf(stderr, "loop: %s\n%s", why, usage);
-    exit(2);
+    ex_refuse(why, usage);
 }
 
 struct loop_options loop_parse(int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"sync", required_argument, NULL, 's'},    {"graph", no_argument, NULL, 'g'},
-        {"changing", no_argument, NULL, 'c'},      {"never-repeat", no_argument, NULL, 'v'},
-        {"stream", required_argument, NULL, 'm'},  {"size", required_argument, NULL, 'n'},
-        {"kernels", required_argument, NULL, 'k'}, {"steps", required_argument, NULL, 't'},
-        {"reps", required_argument, NULL, 'r'},    {"paced", no_argument, NULL, 'p'},
-        {"memsets", no_argument, NULL, 'f'},       {"fork", no_argument, NULL, 'o'},
-        {"timing", no_argument, NULL, 'e'},        {"gpu-us", required_argument, NULL, 'u'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    struct loop_options o = {.pace = {.repetitions = 7},
-                             .sync = LOOP_SYNC_STEP,
-                             .size = BLOCK,
-                             .steps = 1000,
-                             .kernels = 20};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
-        switch (letter) {
-        case 's':
-            if (!strcmp(optarg, "kernel")) {
-                o.sync = LOOP_SYNC_KERNEL;
-            } else if (!strcmp(optarg, "step")) {
-                o.sync = LOOP_SYNC_STEP;
-            } else if (!strcmp(optarg, "none")) {
-                o.sync = LOOP_SYNC_NONE;
-            } else {
-                fail("--sync is kernel, step or none");
-            }
-            break;
-        case 'g':
-            o.graph = true;
-            break;
-        case 'c':
-            o.changing = true;
-            break;
-        case 'v':
-            o.never_repeat = true;
-            break;
-        case 'm':
-            if (strcmp(optarg, "own") && strcmp(optarg, "legacy")) {
-                fail("--stream is own or legacy");
-            }
-            o.legacy_stream = !strcmp(optarg, "legacy");
-            break;
-        case 'n':
-            o.size = (int)ex_number("--size", optarg, 1);
-            break;
-        case 'k':
-            o.kernels = (int)ex_number("--kernels", optarg, 1);
-            break;
-        case 't':
-            o.steps = (int)ex_number("--steps", optarg, 1);
-            break;
-        case 'r':
-            o.pace.repetitions = (int)ex_number("--reps", optarg, 1);
-            break;
-        case 'f':
-            o.memsets = true;
-            break;
-        case 'o':
-            o.fork = true;
-            break;
-        case 'e':
-            o.timing = true;
-            break;
-        case 'u':
-            o.gpu_us = (int)ex_number("--gpu-us", optarg, 1);
-            break;
-        case 'p':
-            o.pace.paced = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            exit(0);
-        default:
-            fail("unknown option");
-        }
+    struct loop_options o = {
+        .pace = {.repetitions = 7}, .size = BLOCK, .steps = 1000, .kernels = 20};
+    const char *sync = "step", *stream = "own";
+    ex_options(argc, argv, usage, &o.pace,
+               (struct ex_option[]){{.name = "sync", .text = &sync},
+                                    {.name = "graph", .flag = &o.graph},
+                                    {.name = "changing", .flag = &o.changing},
+                                    {.name = "never-repeat", .flag = &o.never_repeat},
+                                    {.name = "stream", .text = &stream},
+                                    {.name = "memsets", .flag = &o.memsets},
+                                    {.name = "fork", .flag = &o.fork},
+                                    {.name = "timing", .flag = &o.timing},
+                                    {.name = "gpu-us", .number = &o.gpu_us, .least = 1},
+                                    {.name = "size", .number = &o.size, .least = 1},
+                                    {.name = "kernels", .number = &o.kernels, .least = 1},
+                                    {.name = "steps", .number = &o.steps, .least = 1},
+                                    {.name = NULL}});
+    if (!strcmp(sync, "kernel")) {
+        o.sync = LOOP_SYNC_KERNEL;
+    } else if (!strcmp(sync, "step")) {
+        o.sync = LOOP_SYNC_STEP;
+    } else if (!strcmp(sync, "none")) {
+        o.sync = LOOP_SYNC_NONE;
+    } else {
+        fail("--sync is kernel, step or none");
     }
-    if (optind != argc) {
-        fail("no arguments are taken");
+    o.legacy_stream = !strcmp(stream, "legacy");
+    if (!o.legacy_stream && strcmp(stream, "own")) {
+        fail("--stream is own or legacy");
     }
     if (o.graph &&
         (o.changing || o.never_repeat || o.legacy_stream || o.sync == LOOP_SYNC_KERNEL)) {
