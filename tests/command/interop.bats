@@ -73,7 +73,7 @@ boundaries() {
 
 @test "a buffer that a graphics API lends" {
     shares 80 graphics cuGraphicsUnregisterResource
-    boundaries cuGraphicsMapResources $steps
+    boundaries cuGraphicsMapResources $((steps + 1))
     boundaries cuGraphicsUnmapResources $steps
     boundaries cuGraphicsUnregisterResource 1
 }
@@ -87,6 +87,6 @@ boundaries() {
 @test "memory of another process is opened, worked on and closed with work on its way" {
     shares 80 ipc-handles cuIpcGetMemHandle cuIpcOpenMemHandle_v2
     boundaries cuIpcCloseMemHandle $steps
-    boundaries cuIpcOpenMemHandle_v2 $((steps - 1))
+    boundaries cuIpcOpenMemHandle_v2 $steps
     boundaries cuIpcGetMemHandle $steps
 }

@@ -48,6 +48,24 @@ static uint64_t place(int step)
     return step % 7 == 6 ? 5 : 8;
 }
 
+/* A step that begins with a copy of what is shared, until it is well known: once the memory is
+ * gone, the copy is refused as if it had never been. */
+static void copying_steps(CUdeviceptr x)
+{
+    for (int i = 0; i < 12; i++) {
+        CHECK(cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream));
+        launches(own, 0, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+}
+
+static int copy_of_nothing(CUdeviceptr x)
+{
+    int code = (int)cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream);
+    launches(own, 0, STEP);
+    return code;
+}
+
 static int result(CUdeviceptr x, uint64_t seen)
 {
     CHECK(cuStreamSynchronize(stream));
@@ -172,11 +190,11 @@ static int with_semaphores(int n, bool timeline)
     CHECK(cuDestroyExternalMemory(memory)); /* what was mapped of it stays */
     CHECK(cuStreamSynchronize(stream));
     result(x, atomic_load(&api.memory[0]));
+    copying_steps(x);
     launches(x, 0, 5);
     CHECK(cuMemFree_v2(x));
-    printf("after the free: %d, memory %llu\n", (int)cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream),
-           (unsigned long long)atomic_load(&api.memory[0]));
-    return 0;
+    printf("after the free: %d\n", copy_of_nothing(x));
+    return result(own, atomic_load(&api.memory[0]));
 }
 
 static int timeline_semaphores(int n)
@@ -225,11 +243,16 @@ static int graphics(int n)
     }
     CHECK(cuStreamSynchronize(stream));
     result(own, seen);
-    printf("when it is not mapped: %d\n", (int)cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream));
     CHECK(cuGraphicsMapResources(1, &resource, stream));
+    copying_steps(x);
+    CHECK(cuGraphicsUnmapResources(1, &resource, stream));
+    CHECK(cuStreamSynchronize(stream));
+    printf("when it is not mapped: %d\n", copy_of_nothing(x));
+    CHECK(cuGraphicsMapResources(1, &resource, stream));
+    copying_steps(x);
     launches(x, 0, 5);
     CHECK(cuGraphicsUnregisterResource(resource));
-    printf("when it is gone: %d\n", (int)cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream));
+    printf("when it is gone: %d\n", copy_of_nothing(x));
     return result(own, seen);
 }
 
@@ -402,11 +425,13 @@ static int ipc_handles_peer(int n)
         CHECK(cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream));
         launches(x, STEP, i % 7 == 6 ? STEP + 5 : 2 * STEP);
         CHECK(cuIpcCloseMemHandle(x));
-        CUresult closed = cuMemcpyDtoDAsync_v2(own + 8, x, 8, stream);
-        seen = seen * 31 + (uint64_t)closed;
         launches(own + 8, 0, STEP);
         tell_turn();
     }
+    CHECK(cuIpcOpenMemHandle_v2(&x, handles.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    copying_steps(x);
+    CHECK(cuIpcCloseMemHandle(x));
+    seen = seen * 31 + (uint64_t)copy_of_nothing(x);
     CHECK(cuStreamSynchronize(stream));
     seen = seen * 31 + ag_prog_read64(own + 8);
     tell(&seen, sizeof seen);
