@@ -100,6 +100,7 @@ class Matrix:
                 for cell, us in self.measure(chosen, env, ms).items():
                     times[cell][which].extend(us)
             slowest, made = time.monotonic() - begun, number + 1
+            print(f"{self.budget - self.time_left():6.1f} s  round {made} of {len(chosen)} cells", flush=True)
         return {cell: tuple(map(statistics.median, pair)) for cell, pair in times.items()}, made
 
     def cuts(self, cells, rounds):
@@ -242,7 +243,7 @@ def latency_summary(found):
     return lines, longest < LATENCY_GOAL_US
 
 
-def measure(args, matrix, found):
+def measure(args, matrix, found, commit):
     """Adds what is measured to what earlier parts have found."""
     cells = part_of_cells(cells_of(QUICK if args.quick else FULL), *args.part)
     cut_cells = part_of_cells(cells_of(QUICK_CUT if args.quick else CUT), *args.part)
@@ -264,6 +265,8 @@ def measure(args, matrix, found):
         results.update(matrix.compare(chosen, 3, RECHECK_MS)[0])
     found.results.update(results)
     found.made.append(made)
+    if args.out:
+        found.save(args.out, commit)
     if cut_cells and matrix.time_left() > 0:
         found.cuts.update(matrix.cuts(cut_cells, 1 if args.quick else 3))
 
@@ -337,7 +340,7 @@ def main():
         found.load(args.out, commit)
     pin_to_one_node()
     try:
-        measure(args, Matrix(args), found)
+        measure(args, Matrix(args), found, commit)
     except Failed as failure:
         print(f"FAIL: {failure}", file=sys.stderr)
         return 1

@@ -6,10 +6,11 @@ LEGEND = """Microseconds a step. `free`: the same program where launches, memset
 nothing and do nothing, so without the GPU's time as well; `bound` is eager over free, and `with GPU` eager over the
 longer of free and the GPU's busy time; `reached` is what is saved of what could be saved up to that bound. `host` is the
 time of a step without that in calls that wait; with the library it is the host time with free launches (the program, cudart,
-hooking) and the next columns: the driver's graph launches, updates of nodes, ops that went to the driver as they came, ops
-held back that went one by one, and building by the program's threads; in brackets how often a step. These are times of
-the calls themselves, from a dump of a run of its own. `rest`: what is left, the library's own work and the error of the
-others. `waits`: wall less host. `GPU busy` (some kernel, memset or copy ran) comes from CUPTI's records of runs of their
+hooking) and the next columns: the driver's graph launches, updates of nodes with the comparison of arguments before, ops that
+went to the driver as they came, ops held back that went one by one, and building by the program's threads; in brackets how
+often a step. These come from a dump, of a run of its own, as do `ops`; writing it is not in them but for some 50 ns an
+update. `rest`: what is left, which is the library's own work (lock, comparing, keeping) and the error of the others; what
+is submitted in a call that waits counts with the calls above, and not in `host`, and so makes it less. `waits`: wall less host. `GPU busy` (some kernel, memset or copy ran) comes from CUPTI's records of runs of their
 own, in which a kernel's own time includes its start and end; `GPU idle` is the undisturbed wall time less that, and can
 so be negative for kernels of a microsecond. `-`: not measured, or the program cannot tell it.""".splitlines()
 
