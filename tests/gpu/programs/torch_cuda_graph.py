@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+import by_hand
 import pace
 
 args = pace.arguments(200)
@@ -13,15 +14,7 @@ model = nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 256), nn.Re
 static_input = torch.randn(1, 256, device="cuda")
 
 with torch.no_grad():
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            model(static_input)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        static_output = model(static_input)
+    graph, static_output = by_hand.graph_of(lambda: model(static_input))
 
 
 @torch.no_grad()

@@ -1,20 +1,15 @@
 """Training of a small convolutional network in mixed precision: autocast to fp16, a GradScaler (which
 reads back whether gradients overflowed, once a step), dropout and momentum."""
 
-import os
-
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-
+import training  # first
 import torch
-import torch._dynamo  # noqa: F401  the optimizer would load it in its first step
 from torch import nn
 
 import pace
 
 args = pace.arguments(40)
 digest = pace.new_digest()
-torch.manual_seed(1)
-torch.use_deterministic_algorithms(True)
+training.begin()
 torch.backends.cudnn.deterministic = True
 torch.backends.cudnn.benchmark = False
 model = nn.Sequential(
@@ -43,8 +38,7 @@ def repetition(iterations):
 
 
 def finish():
-    for value in model.state_dict().values():
-        pace.add(digest, value.cpu())
+    training.add_weights(digest, model)
 
 
 pace.run("train_amp", args, repetition, digest, finish)

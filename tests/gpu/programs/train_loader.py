@@ -1,12 +1,8 @@
 """Training fed by a DataLoader: worker processes made by fork, batches put in pinned memory by a thread,
 copied to the GPU without waiting. One iteration is one pass over the data."""
 
-import os
-
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-
+import training  # first
 import torch
-import torch._dynamo  # noqa: F401  the optimizer would load it in its first step
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -26,8 +22,7 @@ class Noise(Dataset):
 
 args = pace.arguments(2)
 digest = pace.new_digest()
-torch.manual_seed(1)
-torch.use_deterministic_algorithms(True)
+training.begin()
 model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Dropout(0.1), nn.Linear(256, 256), nn.ReLU(),
                       nn.Linear(256, 10)).cuda().train()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -39,17 +34,13 @@ def repetition(iterations):
     for _ in range(iterations):
         for x, y in loader:
             x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
-            optimizer.zero_grad(set_to_none=True)
-            loss = nn.functional.cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
+            loss = training.step(model, optimizer, x, y)
         pace.add(digest, loss.cpu())
     torch.cuda.synchronize()
 
 
 def finish():
-    for parameter in model.parameters():
-        pace.add(digest, parameter.cpu())
+    training.add_weights(digest, model)
 
 
 pace.run("train_loader", args, repetition, digest, finish)

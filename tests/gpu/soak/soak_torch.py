@@ -7,14 +7,16 @@ A phase depends on nothing that was before it: random numbers start anew, models
 import argparse
 import gc
 import hashlib
-import os
+import sys
 import time
+from pathlib import Path
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
+import training as trainer  # noqa: E402  first
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
-import torch
-import torch._dynamo  # noqa: F401  the optimizer would load it in its first step
-from torch import nn
+import by_hand  # noqa: E402
 
 GPU = torch.device("cuda")
 
@@ -59,11 +61,8 @@ def training(steps, dtype=None):
     inputs = torch.randn(16, 64, 128, device=GPU)
     labels = torch.randint(0, 10, (16, 64), device=GPU)
     for i in range(steps // 2):
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
-            loss = nn.functional.cross_entropy(model(inputs[i % 16]), labels[i % 16])
-        loss.backward()
-        optimizer.step()
+        loss = trainer.step(model, optimizer, inputs[i % 16], labels[i % 16],
+                            torch.autocast("cuda", dtype=dtype or torch.bfloat16, enabled=dtype is not None))
         if i % 25 == 24:
             yield loss
         clock.tick()
@@ -120,14 +119,7 @@ def two_streams(steps):
 def graph_of_its_own(steps):
     model = mlp(128, 6).eval()
     static = torch.randn(16, 128, device=GPU)
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            model(static)
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = model(static)
+    graph, out = by_hand.graph_of(lambda: model(static), side)
     for i in range(steps):
         static.fill_(0.1 * (i % 10))
         graph.replay()
