@@ -9,7 +9,8 @@ from dataclasses import dataclass
 # Exit status that each case has where the driver does what it should.
 FAULTS = {"trap": 5, "bad-launch": 0, "spin": 0, "fork": 0, "exit": 3, "exit-at-once": 4, "unload": 0,
           "free": 0, "destroy-stream": 0, "destroy-context": 0}
-ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thread-streams")
+ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thread-streams",
+          "ipc")
 CUDART_FAULTS = {"trap": 5, "bad-launch": 0}
 
 # Longest mean wait from a launch to its effect, in a program that makes no call after it.
@@ -63,6 +64,8 @@ def compare(check, plain_env, preload_env):
     elif plain["status"] != check.status:
         entry.update(verdict="FAIL", why=f"exit status {plain['status']} and not {check.status}, "
                      "without the library as well")
+    elif plain["output"].startswith("SKIP: "):
+        entry.update(verdict="skipped", why=plain["output"].splitlines()[0].removeprefix("SKIP: "))
     judge_measured(entry, plain["measured"], preloaded["measured"])
     return entry, log
 

@@ -315,6 +315,12 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.compare("exit 1", status=1)["verdict"], "ok")
         self.assertEqual(self.compare("exit 1")["verdict"], "FAIL")
 
+    def test_what_the_machine_lacks_is_skipped(self):
+        entry = self.compare("echo SKIP: no handles; echo ok")
+        self.assertEqual((entry["verdict"], entry["why"]), ("skipped", "no handles"))
+        self.assertEqual(self.compare("echo SKIP: no handles $ONLY_WITH")["verdict"], "FAIL")
+        self.assertEqual(self.compare("echo SKIP: no handles; exit 1")["verdict"], "FAIL")
+
     def test_late_flush_is_slow(self):
         self.assertEqual(self.compare("echo MEASURED mean ${ONLY_WITH:-0}5000.0 us")["verdict"], "slow")
 

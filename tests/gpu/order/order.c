@@ -2,23 +2,13 @@
  * order.c - programs whose result shows whether every order that they express through CUDA is kept.
  *
  * `order CASE` repeats one pattern ROUNDS times: streams tied by events, the legacy stream between
- * others, host functions, polling, copies, several threads. Each launch maps all elements alike,
- * and no two maps commute, so that one number on the CPU follows the memory exactly.
+ * others, host functions, polling, copies, several threads, two processes.
  */
-#include "tests/gpu/faults/faults.h"
+#include "order.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-#define ROUNDS  300
-#define THREADS 4
-
-/* A loop and the element that its memory must hold once everything submitted has run. */
-struct lane {
-    struct fault_loop loop;
-    uint32_t expected;
-};
 
 static void lane_start(struct lane *lane)
 {
@@ -33,7 +23,7 @@ static void launch(struct lane *lane, CUstream stream, int k, enum fault_action 
     lane->expected = fault_value(k, lane->expected);
 }
 
-static void launches(struct lane *lane, CUstream stream, int from, int to)
+void order_launches(struct lane *lane, CUstream stream, int from, int to)
 {
     for (int k = from; k < to; k++) {
         launch(lane, stream, k, FAULT_NONE);
@@ -52,14 +42,14 @@ static bool holds(const uint32_t *host, uint32_t expected, int round)
     return true;
 }
 
-static bool memory_holds(const struct lane *lane, int round)
+bool order_memory_holds(const struct lane *lane, int round)
 {
     uint32_t host[SIZE];
     CHECK(cuMemcpyDtoH(host, lane->loop.data, sizeof host));
     return holds(host, lane->expected, round);
 }
 
-static CUstream new_stream(unsigned int flags)
+CUstream order_stream(unsigned int flags)
 {
     CUstream stream;
     CHECK(cuStreamCreate(&stream, flags));
@@ -76,30 +66,31 @@ static CUevent new_event(void)
 /* Two streams work on the same memory in turns, tied by events; the host waits only at the end. */
 static bool events(struct lane *lane)
 {
-    CUstream streams[2] = {new_stream(CU_STREAM_NON_BLOCKING), new_stream(CU_STREAM_NON_BLOCKING)};
+    CUstream streams[2] = {order_stream(CU_STREAM_NON_BLOCKING),
+                           order_stream(CU_STREAM_NON_BLOCKING)};
     CUevent done = new_event();
     for (int round = 0; round < 2 * ROUNDS; round++) {
         CUstream now = streams[round % 2];
-        launches(lane, now, 0, KERNELS / 2);
+        order_launches(lane, now, 0, KERNELS / 2);
         CHECK(cuEventRecord(done, now));
         CHECK(cuStreamWaitEvent(streams[(round + 1) % 2], done, 0));
     }
     CHECK(cuCtxSynchronize());
-    return memory_holds(lane, 2 * ROUNDS);
+    return order_memory_holds(lane, 2 * ROUNDS);
 }
 
 /* The legacy stream takes turns with two blocking streams; nothing but its own rules orders them.
  */
 static bool legacy(struct lane *lane)
 {
-    CUstream streams[2] = {new_stream(CU_STREAM_DEFAULT), new_stream(CU_STREAM_DEFAULT)};
+    CUstream streams[2] = {order_stream(CU_STREAM_DEFAULT), order_stream(CU_STREAM_DEFAULT)};
     for (int round = 0; round < ROUNDS; round++) {
-        launches(lane, streams[round % 2], 0, 6);
-        launches(lane, CU_STREAM_LEGACY, 6, 12);
-        launches(lane, NULL, 12, 15);
+        order_launches(lane, streams[round % 2], 0, 6);
+        order_launches(lane, CU_STREAM_LEGACY, 6, 12);
+        order_launches(lane, NULL, 12, 15);
     }
     CHECK(cuStreamSynchronize(NULL));
-    return memory_holds(lane, ROUNDS);
+    return order_memory_holds(lane, ROUNDS);
 }
 
 struct callback_log {
@@ -118,7 +109,7 @@ static void CUDA_CB note_flag(void *arg)
 static bool callback(struct lane *lane)
 {
     static struct callback_log log;
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = order_stream(CU_STREAM_NON_BLOCKING);
     log.flag = lane->loop.flag;
     for (int round = 0; round < ROUNDS; round++) {
         for (int k = 0; k < KERNELS; k++) {
@@ -133,13 +124,13 @@ static bool callback(struct lane *lane)
             return false;
         }
     }
-    return memory_holds(lane, ROUNDS);
+    return order_memory_holds(lane, ROUNDS);
 }
 
 /* Polling: once a stream or an event is said to be done, what came before it is visible. */
 static bool query(struct lane *lane)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = order_stream(CU_STREAM_NON_BLOCKING);
     CUevent done = new_event();
     for (int round = 0; round < ROUNDS; round++) {
         for (int k = 0; k < KERNELS; k++) {
@@ -158,13 +149,13 @@ static bool query(struct lane *lane)
             return false;
         }
     }
-    return memory_holds(lane, ROUNDS);
+    return order_memory_holds(lane, ROUNDS);
 }
 
 /* Memsets and copies of every direction between launches, the result read back in each round. */
 static bool copies(struct lane *lane)
 {
-    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = order_stream(CU_STREAM_NON_BLOCKING);
     CUdeviceptr other;
     void *pinned;
     uint32_t pageable[SIZE];
@@ -172,11 +163,11 @@ static bool copies(struct lane *lane)
     CHECK(cuMemAlloc(&other, sizeof pageable));
     CHECK(cuMemAllocHost(&pinned, sizeof pageable));
     for (int round = 0; round < ROUNDS && good; round++) {
-        launches(lane, stream, 0, 5);
+        order_launches(lane, stream, 0, 5);
         CHECK(cuMemcpyDtoDAsync(other, lane->loop.data, sizeof pageable, stream));
         CHECK(cuMemsetD32Async(lane->loop.data, 0xdeadu, SIZE, stream));
         CHECK(cuMemcpyDtoDAsync(lane->loop.data, other, sizeof pageable, stream));
-        launches(lane, stream, 5, 10);
+        order_launches(lane, stream, 5, 10);
         if (round % 3 == 1) {
             for (int i = 0; i < SIZE; i++) {
                 pageable[i] = (uint32_t)round;
@@ -188,7 +179,7 @@ static bool copies(struct lane *lane)
             CHECK(cuMemsetD32Async(lane->loop.data, (unsigned int)round, SIZE, stream));
             lane->expected = (uint32_t)round;
         }
-        launches(lane, stream, 10, 15);
+        order_launches(lane, stream, 10, 15);
         CHECK(cuMemcpyDtoHAsync(pinned, lane->loop.data, sizeof pageable, stream));
         CHECK(cuStreamSynchronize(stream));
         good = holds(pinned, lane->expected, round);
@@ -207,15 +198,15 @@ static void *in_thread(void *arg)
 {
     struct thread_job *job = arg;
     CHECK(cuCtxSetCurrent(job->context));
-    CUstream stream = job->stream ? job->stream : new_stream(CU_STREAM_NON_BLOCKING);
+    CUstream stream = job->stream ? job->stream : order_stream(CU_STREAM_NON_BLOCKING);
     for (int round = 0; round < ROUNDS; round++) {
-        launches(job->lane, stream, 0, KERNELS);
+        order_launches(job->lane, stream, 0, KERNELS);
         if (round % 3) {
             CHECK(cuStreamSynchronize(stream));
         }
     }
     CHECK(cuStreamSynchronize(stream));
-    job->good = memory_holds(job->lane, ROUNDS);
+    job->good = order_memory_holds(job->lane, ROUNDS);
     return NULL;
 }
 
@@ -260,10 +251,14 @@ static const struct {
              {"query", query},
              {"copies", copies},
              {"threads", threads_own_streams},
-             {"per-thread-streams", threads_default_streams}};
+             {"per-thread-streams", threads_default_streams},
+             {"ipc", order_ipc}};
 
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "ipc-peer")) {
+        return order_ipc_peer();
+    }
     for (size_t i = 0; argc == 2 && i < sizeof cases / sizeof *cases; i++) {
         if (!strcmp(argv[1], cases[i].name)) {
             struct lane lanes[THREADS];
