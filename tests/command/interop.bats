@@ -90,3 +90,18 @@ boundaries() {
     boundaries cuIpcOpenMemHandle_v2 $steps
     boundaries cuIpcGetMemHandle $steps
 }
+
+@test "the same on a GPU's terms: two processes in turns, one reads what the other has waited for" {
+    same "$order" ipc
+    cat with.out summary
+    none grep -q SKIP with.out
+    [ "$(replayed_share | wc -l)" -eq 2 ]
+    for share in $(replayed_share); do at_least "replayed per cent" "$share" 80; done
+}
+
+@test "where there are no handles for other processes, that is said and nothing is wrong" {
+    SIMCUDA_FAIL=cuIpcGetMemHandle:1=801 same "$order" ipc
+    grep -q '^SKIP: .*801' with.out
+    SIMCUDA_FAIL=cuIpcOpenMemHandle_v2:1=304 same "$order" ipc
+    grep -q '^SKIP: .*304' with.out
+}
