@@ -105,8 +105,9 @@ void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sy
 
 /* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself - */
 
-/* Before cuModuleUnload, cuLibraryUnload, cuLinkDestroy and the like: every function handle may
- * die. */
+/* Before cuModuleUnload (a CUmodule) and cuLibraryUnload (a CUlibrary). */
+void ag_capture_module_dies(void *module, enum ag_sym sym);
+/* Before whatever may change what any launch means (cuCtxSetLimit and the like). */
 void ag_capture_functions_die(enum ag_sym sym);
 /* Before cuCtxDestroy, cuDevicePrimaryCtxReset/Release, cuGreenCtxDestroy. `ctx` NULL: any context.
  */

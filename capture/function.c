@@ -9,6 +9,7 @@
 
 struct ag_function_entry {
     struct ag_function function;
+    struct ag_function_entry *next_dead;
     UT_hash_handle handle;
 };
 
@@ -143,6 +144,47 @@ static void settings_free(struct ag_setting *s)
     }
 }
 
+static bool belongs_to(const struct ag_function *f, bool library, void *module)
+{
+    void *owner = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (f->is_kernel && !library)
+        return false; /* a library's module is not the program's to unload */
+    if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
+        r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
+    else if (!f->is_kernel && !library)
+        r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
+    return r != CUDA_SUCCESS || owner == module;
+}
+
+bool ag_functions_die(struct ag_function_table *t, bool library, void *module)
+{
+    bool any = false;
+    struct ag_function_entry *entry, *following;
+    HASH_ITER(handle, t->functions, entry, following)
+    {
+        struct ag_function *f = &entry->function;
+        if (!belongs_to(f, library, module))
+            continue;
+        any = true;
+        f->dead = true;
+        /* a kernel of this name may be loaded anew, as it is by default */
+        settings_free(f->kernel->settings);
+        f->kernel->settings = NULL;
+        HASH_DELETE(handle, t->functions, entry);
+        entry->next_dead = t->dead;
+        t->dead = entry;
+    }
+    return any;
+}
+
+static void entry_free(struct ag_function_entry *entry)
+{
+    settings_free(entry->function.limits);
+    free(entry->function.params);
+    free(entry);
+}
+
 void ag_functions_destroy(struct ag_function_table *t)
 {
     struct ag_function_entry *entry, *following;
@@ -150,9 +192,11 @@ void ag_functions_destroy(struct ag_function_table *t)
     {
         /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
         HASH_DELETE(handle, t->functions, entry);
-        settings_free(entry->function.limits);
-        free(entry->function.params);
-        free(entry);
+        entry_free(entry);
+    }
+    for (struct ag_function_entry *next; t->dead; t->dead = next) {
+        next = t->dead->next_dead;
+        entry_free(t->dead);
     }
     struct ag_kernel *kernel, *other;
     HASH_ITER(handle, t->kernels, kernel, other)

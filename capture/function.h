@@ -24,6 +24,7 @@ struct ag_function {
     bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
     bool usable;    /* its layout is known */
     bool immediate; /* waits for peers (NCCL, NVSHMEM): never held back */
+    bool dead;      /* its module is gone; kept for what points to it */
     uint32_t num_params;
     uint32_t staged_bytes; /* multiple of 8 */
     struct ag_param *params;
@@ -53,6 +54,7 @@ enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
 /* Empty where both are NULL. */
 struct ag_function_table {
     struct ag_function_entry *functions;
+    struct ag_function_entry *dead;
     struct ag_kernel *kernels; /* those that were launched */
 };
 
@@ -61,6 +63,11 @@ struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction 
 
 /* The kernel that this is a handle of; NULL where none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);
+
+/* Takes those of a module (or library) out of the table, so that their handles can come again with
+ * another meaning. Where the driver does not tell whose a function is, it is taken for one of them.
+ * False: there was none. */
+bool ag_functions_die(struct ag_function_table *table, bool library, void *module);
 
 /* Frees what is in the table, not the table. */
 void ag_functions_destroy(struct ag_function_table *table);

@@ -60,44 +60,72 @@ void ag_capture_functions_die(enum ag_sym sym)
     forget_everything();
 }
 
-/* ---- settings of functions ---------------------------------------------------------------- */
+/* ---- graphs with certain kernels ---------------------------------------------------------- */
 
 struct dropping {
     struct ag_policy *policy;
-    const struct ag_kernel *kernel;
+    const struct ag_kernel *kernel; /* NULL: those with dead functions */
 };
 
-static void drop_graphs_with(void *context, struct ag_block *block)
+static bool concerns(const struct ag_shape *shape, const struct ag_kernel *kernel)
+{
+    return kernel ? shape->function && shape->function->kernel == kernel
+                  : ag_shape_bad(shape) & AG_SHAPE_DEAD;
+}
+
+static void drop_if_concerned(void *context, struct ag_block *block)
 {
     const struct dropping *d = context;
-    for (uint32_t i = 0; i < block->len; i++) {
-        const struct ag_shape *shape = ag_key_shape(block->keys[i]);
-        if (shape->function && shape->function->kernel == d->kernel) {
+    for (uint32_t i = 0; i < block->len; i++)
+        if (concerns(ag_key_shape(block->keys[i]), d->kernel)) {
             ag_policy_drop_graphs(d->policy, block);
             return;
         }
-    }
 }
 
-static void submit_and_drop(struct ag_stream *s, const struct ag_kernel *kernel)
+/* Every stream ends its segment; `drop`: and graphs go. Builder paused where they do. */
+static void submit_all(bool drop, const struct ag_kernel *kernel)
 {
-    bool entered = ag_context_enter(s);
-    ag_lock(&s->lock);
-    if (!s->dead) {
-        ag_stream_end_segment(s);
-        struct dropping d = {&s->policy, kernel};
-        if (kernel)
-            ag_policy_each(&s->policy, drop_graphs_with, &d);
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        bool entered = ag_context_enter(s);
+        ag_lock(&s->lock);
+        if (!s->dead) {
+            ag_stream_end_segment(s);
+            struct dropping d = {&s->policy, kernel};
+            if (drop)
+                ag_policy_each(&s->policy, drop_if_concerned, &d);
+            if (drop && !kernel)
+                memset(&s->shapes, 0, sizeof(s->shapes));
+        }
+        ag_unlock(&s->lock);
+        ag_context_leave(entered);
     }
-    ag_unlock(&s->lock);
-    ag_context_leave(entered);
+    ag_streams_release(streams, n);
+}
+
+void ag_capture_module_dies(void *module, enum ag_sym sym)
+{
+    if (passing())
+        return;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_builder_pause();
+    bool any = ag_shapes_die(sym == AG_SYM_cuLibraryUnload, module);
+    if (any)
+        ag_count(AG_COUNT_MODULE_DIED);
+    submit_all(any, NULL);
+    ag_graphs_collect();
+    ag_builder_resume();
+    ag_capture_memory_goes(); /* its variables */
 }
 
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym)
 {
     const struct ag_kernel *kernel;
-    size_t n;
     if (passing())
         return AG_CHANGES_NOTHING;
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
@@ -110,10 +138,7 @@ enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int v
     ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
     if (kernel)
         ag_builder_pause();
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        submit_and_drop(streams[i], kernel);
-    ag_streams_release(streams, n);
+    submit_all(kernel != NULL, kernel);
     return change;
 }
 

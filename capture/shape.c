@@ -12,6 +12,7 @@
 struct ag_shape_tables {
     struct ag_function_table functions;
     struct ag_shape **buckets;
+    struct ag_shape *dead;            /* linked by `next` */
     uint32_t num_buckets, num_shapes; /* a power of two, at least as many as there are shapes */
 };
 
@@ -338,6 +339,29 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
     ag_unlock(&lock);
 }
 
+bool ag_shapes_die(bool library, void *module)
+{
+    bool any = false;
+    ag_lock(&lock);
+    struct ag_shape_tables *t = tables;
+    if (t && ag_functions_die(&t->functions, library, module)) {
+        any = true;
+        for (uint32_t i = 0; i < t->num_buckets; i++)
+            for (struct ag_shape **at = &t->buckets[i], *s; (s = *at);) {
+                if (!s->function || !s->function->dead) {
+                    at = &s->next;
+                    continue;
+                }
+                atomic_fetch_or(&s->bad, AG_SHAPE_DEAD);
+                *at = s->next;
+                s->next = t->dead;
+                t->dead = s;
+            }
+    }
+    ag_unlock(&lock);
+    return any;
+}
+
 /* ---- the end ---------------------------------------------------------------------------- */
 
 struct ag_shape_tables *ag_shapes_detach(void)
@@ -350,16 +374,22 @@ struct ag_shape_tables *ag_shapes_detach(void)
     return old;
 }
 
+static void free_list(struct ag_shape *s)
+{
+    for (struct ag_shape *next; s; s = next) {
+        next = s->next;
+        free(s->attrs);
+        free(s);
+    }
+}
+
 void ag_shapes_destroy(struct ag_shape_tables *old)
 {
     if (!old)
         return;
     for (uint32_t i = 0; i < old->num_buckets; i++)
-        for (struct ag_shape *s = old->buckets[i], *next; s; s = next) {
-            next = s->next;
-            free(s->attrs);
-            free(s);
-        }
+        free_list(old->buckets[i]);
+    free_list(old->dead);
     ag_functions_destroy(&old->functions);
     free(old->buckets);
     free(old);

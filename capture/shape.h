@@ -33,6 +33,7 @@ struct ag_shape {
 enum {
     AG_SHAPE_FAILED = 1,     /* a launch of this shape has failed */
     AG_SHAPE_OVER_LIMIT = 2, /* takes more dynamic shared memory than the function is allowed now */
+    AG_SHAPE_DEAD = 4,       /* its function's module is gone */
 };
 
 static inline uint8_t ag_shape_bad(const struct ag_shape *shape)
@@ -89,6 +90,10 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
 /* Shapes take their share of the memory budget, as they do in a program of which no two launches
  * are alike: it is time to forget everything and learn anew (ag_capture_functions_die()). */
 extern _Atomic bool ag_shapes_full;
+
+/* Functions of a module, or library, go with their shapes: these are marked, and found no more.
+ * Streams have to empty their caches. False: nothing of it was ever launched. */
+bool ag_shapes_die(bool library, void *module);
 
 /* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
  * the tables empty and returns what was in them, destroy frees it. */

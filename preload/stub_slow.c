@@ -47,6 +47,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
     const struct ag_entry *entry = &ag_entries[sym];
     if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
         ag_capture_functions_die(sym);
+    if (entry->flags & AG_ENTRY_KILLS_MODULE)
+        ag_capture_module_dies((void *)argument(0, registers, stack), sym);
     if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
         ag_capture_context_dies(NULL, sym);
     if (entry->flags & AG_ENTRY_KILLS_REPLAY)

@@ -70,6 +70,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload)(CUgraphExec hGraph, CUstream hSt
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload_ptsz)(CUgraphExec hGraphExec, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxStreamCreate)(CUstream* phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel);
+typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetLibrary)(CUlibrary *pLib, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetName)(const char **name, CUkernel hfunc);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetParamInfo)(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelSetAttribute)(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev);

@@ -74,6 +74,12 @@ void ag_capture_barrier_quiet(enum ag_sym sym)
     (void)sym;
 }
 
+void ag_capture_module_dies(void *module, enum ag_sym sym)
+{
+    (void)module;
+    (void)sym;
+}
+
 void ag_capture_functions_die(enum ag_sym sym)
 {
     (void)sym;

@@ -128,6 +128,11 @@ CUresult ag_capture_barrier(enum ag_sym sym)
     return pending();
 }
 
+void ag_capture_module_dies(void *module, enum ag_sym sym)
+{
+    say("module_dies %s module=%p\n", ag_sym_name(sym), module);
+}
+
 void ag_capture_functions_die(enum ag_sym sym)
 {
     say("functions_die %s\n", ag_sym_name(sym));

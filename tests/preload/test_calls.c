@@ -100,6 +100,8 @@ static void stubs_pass_arguments(void **state)
             assert_told("%s", "");
         else if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
             assert_told("functions_die %s\n", entry->name);
+        else if (entry->flags & AG_ENTRY_KILLS_MODULE)
+            assert_told("module_dies %s module=0x%x\n", entry->name, 0x1000);
         else if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
             assert_told("context_dies %s ctx=(nil)\n", entry->name);
         else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
@@ -313,7 +315,7 @@ static void what_dies_is_told(void **state)
     call("cuDevicePrimaryCtxRelease", 3);
     assert_told("context_dies cuDevicePrimaryCtxRelease ctx=(nil)\n");
     call("cuModuleUnload", 3);
-    assert_told("functions_die cuModuleUnload\n");
+    assert_told("module_dies cuModuleUnload module=0x3\n");
     call("cuFuncSetAttribute", 5);
     assert_told("function_changes cuFuncSetAttribute func=0x5 attribute=6 value=7 device=-1\n"
                 "function_changed func=0x5 attribute=6 value=7 device=-1 change=1 result=0\n");

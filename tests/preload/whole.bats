@@ -35,6 +35,15 @@ under() {
   [[ "$output" == *"graphs built"* && "$output" != *"graphs built 0 "* ]]
 }
 
+@test "a module is unloaded: graphs of others stay" {
+  for handles in fresh reuse; do
+    SIMCUDA_HANDLES=$handles run under "$bin/preload_modules"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"times that the graphs of a module were dropped (module unload): 3"* ]]
+  done
+}
+
 @test "a setuid program takes no orders from the environment" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime listens to the environment itself"
   [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null || skip "needs root and setpriv"
