@@ -37,6 +37,20 @@ if not v:
     sys.exit(1)' "$1"
 }
 
+# Until the command succeeds: what is waited for takes as long as the machine is busy, a minute at most.
+wait_until() {
+    for _ in $(seq 600); do
+        "$@" && return
+        sleep 0.1
+    done
+    echo "not within a minute: $*"
+    return 1
+}
+
+larger() { # FILE BYTES
+    [ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -gt "$2" ]
+}
+
 # The command must fail; a bare `!` would not be noticed by bats.
 no() {
     if "$@"; then

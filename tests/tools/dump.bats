@@ -90,7 +90,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     traced "$dump.one" loop_driver --steps=5 --reps=1
     ln "$dump.one" "$dump.two"
     for path in "$dump.d" "$dump.fifo" "$dump.two" "$BATS_TEST_TMPDIR/no/where"; do
-        run timeout 20 env LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$path" \
+        run timeout 120 env LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$path" \
             "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
         [ "$status" -eq 0 ]
         [ "$(grep -c '^autograph: ' <<<"$output")" -eq 1 ]
@@ -124,20 +124,24 @@ teardown() { # a test that failed half way leaves nothing mounted
 }
 
 @test "a limit of the system on file sizes does not kill the program" {
-    run bash -c 'ulimit -f 64; LD_PRELOAD=$0 AUTOGRAPH_TRACE=$1 "$2" --steps=2000 --reps=1' \
-        "$PRELOAD" "$dump" "$AG_BUILD/examples/loop_driver"
-    [ "$status" -eq 0 ]
+    mkfifo "$dump.pace"
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=2000 \
+        <"$dump.pace" >/dev/null 3>&- &
+    exec 8>"$dump.pace"
+    wait_until larger "$dump" 0 # the simulated driver has got its memory by then, which is a file as well
+    prlimit --pid $! --fsize=65536
+    echo >&8
+    exec 8>&-
+    wait $!
     autograph report "$dump" > /dev/null
 }
 
 @test "a process that is killed leaves a dump that can be read" {
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
-    for _ in $(seq 100); do
-        [ "$(stat -c %s "$dump" 2>/dev/null || echo 0)" -gt 200000 ] && break
-        sleep 0.05
-    done
+    wait_until larger "$dump" 200000 || true # a dump too small is told below, the process ended
     kill -9 $!
     wait $! || true
+    larger "$dump" 200000
     run autograph report "$dump"
     [ "$status" -eq 0 ]
     [[ "$output" == *"did not end orderly"* ]]
@@ -149,10 +153,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=5 \
         <"$dump.pace" >/dev/null 3>&- &
     exec 8>"$dump.pace"
-    for _ in $(seq 100); do
-        [ -s "$dump" ] && break
-        sleep 0.05
-    done
+    wait_until larger "$dump" 0
     run traced "$dump" loop_driver --steps=5 --reps=1
     [ "$status" -eq 0 ]
     echo "$output"
@@ -181,11 +182,11 @@ teardown() { # a test that failed half way leaves nothing mounted
         head -c "$at" "$dump" > "$dump.cut"
         for verb in report timeline graphs html replay; do
             for file in "$dump.bad" "$dump.cut"; do
-                run timeout 20 "$AG_COMMAND" "$verb" "$file" -o "$dump.out"
+                run timeout 120 "$AG_COMMAND" "$verb" "$file" -o "$dump.out"
                 [ "$status" -le 1 ]
             done
         done
-        run timeout 20 "$AG_COMMAND" diff "$dump" "$dump.bad"
+        run timeout 120 "$AG_COMMAND" diff "$dump" "$dump.bad"
         [ "$status" -le 1 ]
     done
 }
@@ -210,7 +211,7 @@ PY
     for seed in 1 2 3 4 5; do
         python3 nonsense.py "$dump" "$dump.bad" $seed
         for verb in report timeline graphs "graphs -f csv" html replay "replay --memory-mb=1" "diff $dump"; do
-            run timeout 30 "$AG_COMMAND" $verb "$dump.bad" -o "$dump.out"
+            run timeout 120 "$AG_COMMAND" $verb "$dump.bad" -o "$dump.out"
             [ "$status" -le 1 ]
         done
     done
@@ -254,10 +255,11 @@ PY
     cost=$AG_BUILD/tests/tools/tools_cost
     export SIMCUDA_MODE=inline LD_PRELOAD=$PRELOAD
     least=100000
-    for _ in 1 2 3; do # whoever else runs here makes it look dearer, never cheaper
+    for _ in $(seq 20); do # whoever else runs here makes it look dearer; the library never gets cheaper by itself
         plain=$("$cost") with=$(AUTOGRAPH_TRACE=$dump "$cost")
         extra=$(python3 -c "print(int($with - $plain))")
         [ "$extra" -lt "$least" ] && least=$extra
+        [ "$least" -lt 100 ] && break
     done
     unset LD_PRELOAD
     echo "least $least ns"
@@ -275,13 +277,17 @@ command, dump = sys.argv[1:3]
 sanitized = bool(os.environ.get("AG_RUNTIME"))
 for verb in (["report"], ["html"], ["timeline"], ["replay"], ["graphs"], ["diff", dump + ".8"]):
     seconds, peak = {}, {}
-    for mib in (8, 64):
-        pid = os.fork()
-        if pid == 0:
-            os.execv(command, [command, *verb, f"{dump}.{mib}", "-o", "/dev/null"])
-        _, status, used = os.wait4(pid, 0)
-        assert status == 0, (verb, mib, status)
-        seconds[mib], peak[mib] = used.ru_utime, used.ru_maxrss / 1024
+    for _ in range(4): # the least of each: others who share the caches make it slower
+        for mib in (8, 64):
+            pid = os.fork()
+            if pid == 0:
+                os.execv(command, [command, *verb, f"{dump}.{mib}", "-o", "/dev/null"])
+            _, status, used = os.wait4(pid, 0)
+            assert status == 0, (verb, mib, status)
+            seconds[mib] = min(seconds.get(mib, 1e9), used.ru_utime)
+            peak[mib] = used.ru_maxrss / 1024
+        if seconds[64] < 12 * seconds[8] + 0.5:
+            break
     print(verb[0], {k: round(v, 2) for k, v in seconds.items()}, {k: round(v) for k, v in peak.items()})
     assert seconds[64] < 12 * seconds[8] + 0.5, (verb, seconds)
     assert sanitized or peak[64] < 4 * 64 + 32, (verb, peak)
