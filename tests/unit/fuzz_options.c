@@ -308,7 +308,8 @@ static void make_entry(struct input *in)
 __attribute__((no_sanitize("address"))) static void forget_all(void)
 {
     static char *values;
-    size_t n = (size_t)(__stop_parser_values - __start_parser_values);
+    size_t n = (uintptr_t)__stop_parser_values - (uintptr_t)__start_parser_values;
+    size_t zeros = (uintptr_t)__stop_parser_zeros - (uintptr_t)__start_parser_zeros;
     bool first = !values;
     if (first)
         values = malloc(n);
@@ -318,8 +319,8 @@ __attribute__((no_sanitize("address"))) static void forget_all(void)
             values[i] = *byte_of;
         *byte_of = values[i];
     }
-    for (volatile char *zero = __start_parser_zeros; zero < __stop_parser_zeros; zero++)
-        *zero = 0;
+    for (size_t i = 0; i < zeros; i++)
+        *(volatile char *)&__start_parser_zeros[i] = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
