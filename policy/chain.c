@@ -6,16 +6,28 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-enum { SMALLEST = 64 };
+enum { SMALLEST = 64, WAYS = 4 };
 
 static uint64_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t last)
 {
     return ag_mix(before * AG_MULTIPLIER + last + (uint64_t)kind * 0x51ED2701ull) | 1;
 }
 
-static struct ag_link *link_of(const struct ag_chain *chain, uint64_t context)
+/* An entry may be in any of WAYS places, or contexts that share one would drive each other out for
+ * good: the one that holds the context, else the one to put it in (`add`) or NULL. */
+static struct ag_link *link_of(const struct ag_chain *chain, uint64_t context, bool add)
 {
-    return chain->size ? &chain->entries[context & (chain->size - 1)] : NULL;
+    if (!chain->size)
+        return NULL;
+    struct ag_link *set = &chain->entries[context & (chain->size - WAYS)];
+    struct ag_link *victim = &set[(context >> 32) & (WAYS - 1)];
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].context == context)
+            return &set[i];
+        if (!set[i].context)
+            victim = &set[i];
+    }
+    return add ? victim : NULL;
 }
 
 /* Without memory it stays as it is. */
@@ -29,7 +41,7 @@ static void grow(struct ag_chain *chain)
         return;
     for (uint32_t i = 0; i < chain->size; i++)
         if (chain->entries[i].context) {
-            struct ag_link *link = link_of(&larger, chain->entries[i].context);
+            struct ag_link *link = link_of(&larger, chain->entries[i].context, true);
             larger.used += !link->context;
             *link = chain->entries[i];
         }
@@ -51,7 +63,7 @@ static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *bl
 {
     struct ag_ref ref = ag_block_ref(block);
     grow(&s->chain);
-    struct ag_link *link = link_of(&s->chain, context);
+    struct ag_link *link = link_of(&s->chain, context, true);
     if (!link)
         return;
     s->chain.used += !link->context;
@@ -67,10 +79,10 @@ static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *bl
     link->next = ref;
 }
 
-static struct ag_block *get(struct ag_policy_state *s, uint64_t context)
+static const struct ag_link *get(struct ag_policy_state *s, uint64_t context)
 {
-    const struct ag_link *link = link_of(&s->chain, context);
-    return link && link->context == context ? ag_block_get(s, link->next) : NULL;
+    const struct ag_link *link = link_of(&s->chain, context, false);
+    return link && ag_block_get(s, link->next) ? link : NULL;
 }
 
 /* `block` (NULL if too long or not kept) with content `id` has come after what the contexts hold.
@@ -92,6 +104,8 @@ struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind 
 {
     uint64_t last = kind == AG_CHAIN_REAL ? s->real1 : s->part1;
     uint64_t before = kind == AG_CHAIN_REAL ? s->real2 : s->part2;
-    struct ag_block *block = get(s, context_of(kind, before, last));
-    return block ? block : get(s, context_of(kind, 0, last));
+    const struct ag_link *two = get(s, context_of(kind, before, last));
+    const struct ag_link *one = get(s, context_of(kind, 0, last));
+    const struct ag_link *best = two && (two->sure || !one || !one->sure) ? two : one;
+    return best ? ag_block_get(s, best->next) : NULL;
 }
