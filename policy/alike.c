@@ -90,18 +90,41 @@ bool ag_block_has_like(const struct ag_block *block)
     return false;
 }
 
-/* The most recently used other block with the same beginning that is cut in chunks already. */
+/* Ops that both begin with. */
+static uint32_t common(const struct ag_block *a, const struct ag_block *b)
+{
+    uint32_t low = 0, high = a->len < b->len ? a->len : b->len;
+    while (low < high) {
+        uint32_t middle = high - (high - low) / 2;
+        if (a->prefix[middle] == b->prefix[middle])
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Of the other blocks that are cut in chunks already, the one that has the longest beginning in
+ * common with this one, or the longest of these: so all of them come to the same cuts, whichever
+ * came first. Asked when a block is cut, which is rare: all are looked at. */
 struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
 {
     const struct ag_entry *entry = (const struct ag_entry *)block;
-    int looked = 0;
-    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
-         e = e->next, looked++)
-        if (e != entry && e->block.num_chunks && !e->block.periodic &&
-            e->block.gate.most == block->gate.most && e->block.tune.up == block->tune.up &&
-            e->block.planned_limit < limit * 2 && limit < e->block.planned_limit * 2)
-            return &e->block;
-    return NULL;
+    struct ag_block *best = NULL;
+    uint32_t best_common = 0;
+    for (struct ag_entry *e = entry->head->first; e; e = e->next) {
+        struct ag_block *b = &e->block;
+        if (e == entry || !b->num_chunks || (b->periodic && !b->loose) ||
+            b->gate.most != block->gate.most || b->tune.up != block->tune.up ||
+            b->planned_limit >= limit * 2 || limit >= b->planned_limit * 2)
+            continue;
+        uint32_t n = common(b, block);
+        if (!best || n > best_common || (n == best_common && b->len > best->len)) {
+            best = b;
+            best_common = n;
+        }
+    }
+    return best;
 }
 
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)

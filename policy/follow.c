@@ -162,6 +162,16 @@ void ag_depart(struct ag_policy *p)
     ag_follow_nothing(p);
 }
 
+/* A loop is cut evenly, for the GPU is busy with the turn before. One that takes turns with other
+ * work that begins alike is cut as that is, or what is deferred fits neither's chunks. */
+static void loosen(struct ag_block *block)
+{
+    if (!block->periodic || block->loose || !ag_block_has_like(block))
+        return;
+    block->loose = true;
+    block->tune.recut = true;
+}
+
 /* What was deferred for the current chunk must be submitted eagerly. A chunk with which that
  * happens often is let cool down; the other chunks of its block go on. */
 void ag_chunk_failed(struct ag_chunk *chunk)
@@ -170,8 +180,10 @@ void ag_chunk_failed(struct ag_chunk *chunk)
     chunk->fails++;
     ag_tune_failed(chunk->block);
     if (chunk->fails >= MIN_FAILS) {
-        if (chunk->fails > chunk->hits)
+        if (chunk->fails > chunk->hits) {
             chunk->cold_until = chunk->block->visits + COOL_VISITS;
+            loosen(chunk->block);
+        }
         chunk->hits = chunk->fails = 0;
     }
 }

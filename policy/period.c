@@ -5,6 +5,7 @@
 enum {
     MERGE_STREAK = 8, /* repetitions in a row before several are merged in one block */
     MERGE_OPS = 64,   /* ops that a merged block may have */
+    LONG_RUN = 4,     /* merged blocks */
     SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
 };
 
@@ -115,6 +116,20 @@ static void merge_repetitions(struct ag_policy *p, struct ag_block *b)
     }
 }
 
+/* Whether the next repetitions are to be taken several at once: after a few in a row, or, where
+ * loops mostly ended in the middle of the merged block, once there were far more than that block
+ * holds. */
+static bool takes_several(const struct ag_block *b)
+{
+    const struct ag_block *merged = b->unrolled;
+    if (!merged)
+        return false;
+    uint32_t enough = MERGE_STREAK;
+    if (merged->left > merged->kept)
+        enough += LONG_RUN * (merged->len / b->len);
+    return b->streak >= enough;
+}
+
 /* A periodic block has been followed to its end: an artificial boundary. */
 void ag_end_period(struct ag_policy *p, uint64_t now)
 {
@@ -142,7 +157,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
         return;
     merge_repetitions(p, b);
     struct ag_block *next = NULL;
-    if (b->unrolled && b->streak >= MERGE_STREAK)
+    if (takes_several(b))
         next = b->unrolled;
     if (!next)
         next = ag_chain_predict(s, AG_CHAIN_PART);

@@ -42,13 +42,18 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     return limit;
 }
 
-static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
-                           uint32_t at, uint32_t previous)
+static bool is_loop(const struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s, block, block->tune.up), left = block->len - at, count;
+    return block->periodic && !block->loose;
+}
+
+static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
+                           uint32_t limit, uint32_t at, uint32_t previous)
+{
+    uint32_t left = block->len - at, count;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
-    } else if (block->periodic) {
+    } else if (is_loop(block)) {
         /* the GPU is busy with the period before: whole repeating units, evenly */
         uint32_t unit = block->shortest_period ? block->shortest_period : block->len;
         count = unit <= limit ? limit / unit * unit : limit;
@@ -88,26 +93,42 @@ static uint32_t copied_count(const struct ag_block *model, const struct ag_block
     return chunk->count < block->len - at ? chunk->count : block->len - at;
 }
 
-static uint32_t count_at(const struct ag_policy_state *s, const struct ag_block *model,
+struct cut {
+    uint32_t limit;
+    const struct ag_block *model;
+};
+
+/* Behind the end of its model a block goes on with the model's limit: else the next longer one
+ * would be cut in another way by every change of the pace. */
+static struct cut cut_of(struct ag_policy_state *s, const struct ag_block *block)
+{
+    struct cut cut = {.limit = ag_plan_limit(s, block, block->tune.up)};
+    if (!is_loop(block))
+        cut.model = ag_block_planned_alike(block, cut.limit);
+    if (cut.model)
+        cut.limit = cut.model->planned_limit;
+    return cut;
+}
+
+static uint32_t count_at(const struct ag_policy_state *s, const struct cut *cut,
                          const struct ag_block *block, uint32_t at, uint32_t previous)
 {
-    uint32_t count = copied_count(model, block, at);
-    return count ? count : next_count(s, block, at, previous);
+    uint32_t count = copied_count(cut->model, block, at);
+    return count ? count : next_count(s, block, cut->limit, at, previous);
 }
 
 int ag_plan(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s, block, block->tune.up);
-    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
+    struct cut cut = cut_of(s, block);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < block->len; at += previous, n++)
-        previous = count_at(s, model, block, at, previous);
+        previous = count_at(s, &cut, block, at, previous);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
     previous = block->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
-        previous = count_at(s, model, block, at, previous);
+        previous = count_at(s, &cut, block, at, previous);
         chunks[i].block = block;
         chunks[i].first = at;
         chunks[i].count = previous;
@@ -116,7 +137,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block)
     }
     block->chunks = chunks;
     block->num_chunks = n;
-    block->planned_limit = limit;
+    block->planned_limit = cut.limit;
     block->planned_at = block->visits;
     return 0;
 }
@@ -130,13 +151,13 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
         block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
         (limit < block->planned_limit * 2 && block->planned_limit < limit * 2))
         return false;
-    const struct ag_block *model = block->periodic ? NULL : ag_block_planned_alike(block, limit);
+    struct cut cut = cut_of(s, block);
     for (uint32_t i = 0, at = 0; i < block->num_chunks; i++, at += previous) {
-        previous = count_at(s, model, block, at, previous);
+        previous = count_at(s, &cut, block, at, previous);
         if (previous != block->chunks[i].count)
             return true;
     }
-    block->planned_limit = limit; /* it comes to the same cut */
+    block->planned_limit = cut.limit; /* it comes to the same cut */
     return false;
 }
 

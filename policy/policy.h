@@ -111,6 +111,7 @@ struct ag_block {
     uint8_t kept, left;        /* of late: visits, and times left half way */
     uint64_t last_use;         /* policy clock */
     bool periodic;             /* ends in an artificial boundary and is expected to repeat */
+    bool loose;                /* periodic, and often left for others that begin alike */
     struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
     ag_key *keys;
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
