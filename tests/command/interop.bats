@@ -56,9 +56,9 @@ boundaries() {
     [ "$count" -eq "$2" ]
 }
 
-# One of a step's three parts may stay eager, as its launches come: how the other API and the stream keep pace decides.
+# How the other API and the stream keep pace changes what is learnt when: mostly 85 per cent, seldom 72.
 @test "timeline semaphores of another API, and its memory" {
-    shares 30 timeline cuImportExternalSemaphore
+    shares 60 timeline cuImportExternalSemaphore
     boundaries cuSignalExternalSemaphoresAsync $steps
     boundaries cuWaitExternalSemaphoresAsync $steps
     boundaries cuDestroyExternalSemaphore 1
@@ -66,7 +66,7 @@ boundaries() {
 }
 
 @test "binary semaphores of another API, and its memory" {
-    shares 30 binary cuImportExternalSemaphore
+    shares 60 binary cuImportExternalSemaphore
     boundaries cuSignalExternalSemaphoresAsync $steps
     boundaries cuWaitExternalSemaphoresAsync $steps
 }
