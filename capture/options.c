@@ -73,11 +73,11 @@ static const char *choice_text(const char *choices, uint32_t index, char *buffer
 
 static bool parse_number(const char *text, const struct row *row, uint32_t *value)
 {
-    char *end;
+    if (text[strspn(text, "0123456789")]) /* strtoull would skip blanks and take a sign */
+        return false;
     errno = 0;
-    unsigned long long n = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || *text == '+' || n < row->least ||
-        n > row->most)
+    unsigned long long n = strtoull(text, NULL, 10);
+    if (errno || n < row->least || n > row->most)
         return false;
     *value = (uint32_t)n;
     return true;
