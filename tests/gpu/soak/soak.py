@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Programs that run long under the library: the results of every phase, and the curves of memory.
 
-First each program goes twice through its phases eagerly: these digests are the judge. Then it runs under the library
-for its share of the time; once a second its resident memory, the memory in use on the GPU and that of the library's
-graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
+First each program goes twice through its phases eagerly: these digests are the judge. Then all run under the library
+at the same time, in several processes if wanted; once a second the resident memory of each, the memory in use on the
+GPU and that of the library's graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
 tests/gpu/run --soak builds what is needed and starts this.
 """
 
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import curves
@@ -149,14 +150,14 @@ class Soak:
                 digests[phase] = None
         return digests, None
 
-    def run_one(self, name, command, seconds):
+    def run_one(self, name, command, judged):
         """One row of the table."""
-        print(f"{name}: two eager cycles", flush=True)
-        digests, failure = self.reference(command)
+        digests, failure = judged
         if failure:
             return [name, "-", "-", "-", "-", "-", "-", "-", f"FAIL: {failure}"]
-        print(f"{name}: {seconds:.0f} s {'without' if self.args.eager else 'under'} the library", flush=True)
-        program = Program([*command, "--seconds", str(max(1, int(seconds)))], self.preload, self.args.patience)
+        seconds = max(1, int(self.args.seconds))
+        print(f"{name}: {seconds} s {'without' if self.args.eager else 'under'} the library", flush=True)
+        program = Program([*command, "--seconds", str(seconds)], self.preload, self.args.patience)
         failure = program.follow()
         differing = [(i, phase) for i, phase in enumerate(program.phases)
                      if digests.get(phase[0]) not in (None, phase[1])]
@@ -164,10 +165,11 @@ class Soak:
             print(f"{name}: phase {i} ('{phase[2]}') differs: eager {digests[phase[0]]}, library {phase[1]}")
         self.args.out.mkdir(parents=True, exist_ok=True)
         found = {title: program.curve(column) for title, column in CURVES.items()}
-        (self.args.out / f"{name}.csv").write_text(program.csv(), encoding="utf-8")
-        (self.args.out / f"{name}.svg").write_text(curves.svg(f"{name}, {len(program.phases)} phases", found),
+        file = name.replace(" ", "-")
+        (self.args.out / f"{file}.csv").write_text(program.csv(), encoding="utf-8")
+        (self.args.out / f"{file}.svg").write_text(curves.svg(f"{name}, {len(program.phases)} phases", found),
                                                    encoding="utf-8")
-        (self.args.out / f"{name}.log").write_text("".join(program.errors), encoding="utf-8")
+        (self.args.out / f"{file}.log").write_text("".join(program.errors), encoding="utf-8")
         verdicts = {title: curves.is_flat(samples) for title, samples in found.items()}
         growing = [title for title, flat in verdicts.items() if flat is False]
         verdict = "flat"
@@ -195,8 +197,12 @@ class Soak:
             print("nothing to run")
             return 1
         rows = [["program", "seconds", "phases", "differ", "replayed", "RSS MiB", "GPU MiB", "graphs MiB", "verdict"]]
-        for name, command in programs.items():
-            rows.append(self.run_one(name, command, self.args.seconds / len(programs)))
+        with ThreadPoolExecutor(len(programs) * self.args.copies) as pool:
+            print("two eager cycles of " + ", ".join(programs), flush=True)
+            judged = dict(zip(programs, pool.map(self.reference, programs.values())))
+            rows += pool.map(lambda run: self.run_one(*run),
+                             [(f"{name} {copy}" if self.args.copies > 1 else name, command, judged[name])
+                              for name, command in programs.items() for copy in range(1, self.args.copies + 1)])
         widths = [max(len(row[i].splitlines()[0]) for row in rows) for i in range(len(rows[0]))]
         lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
         lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
@@ -213,7 +219,8 @@ def parse_arguments(arguments=None):
     p.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     p.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
     p.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
-    p.add_argument("--seconds", type=float, default=120.0, help="for all programs together (120)")
+    p.add_argument("--seconds", type=float, default=60.0, help="of each process (60)")
+    p.add_argument("--copies", type=int, default=1, help="processes of each program (1)")
     p.add_argument("--only", choices=("driver", "pytorch"), help="one program")
     p.add_argument("--env", metavar="N=V", action="append", default=[], help="added to runs with the library")
     p.add_argument("--eager", action="store_true", help="the long run without the library too, to compare curves")
