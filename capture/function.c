@@ -160,10 +160,9 @@ static bool belongs_to(const struct ag_function *f, bool library, void *module)
 bool ag_functions_die(struct ag_function_table *t, bool library, void *module)
 {
     bool any = false;
-    struct ag_function_entry *entry, *following;
-    HASH_ITER(handle, t->functions, entry, following)
-    {
+    for (struct ag_function_entry *entry = t->functions, *following; entry; entry = following) {
         struct ag_function *f = &entry->function;
+        following = entry->handle.next;
         if (!belongs_to(f, library, module))
             continue;
         any = true;
@@ -171,6 +170,7 @@ bool ag_functions_die(struct ag_function_table *t, bool library, void *module)
         /* a kernel of this name may be loaded anew, as it is by default */
         settings_free(f->kernel->settings);
         f->kernel->settings = NULL;
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         HASH_DELETE(handle, t->functions, entry);
         entry->next_dead = t->dead;
         t->dead = entry;
