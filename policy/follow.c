@@ -222,7 +222,7 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }
-        s->unproductive = 0;
+        ag_something_repeats(s);
     }
     if (at == b->len && b->periodic)
         ag_end_period(p, now);

@@ -180,6 +180,7 @@ struct ag_policy_state {
     /* backing off */
     uint64_t unproductive; /* ops since something repeated */
     uint32_t fresh;        /* p->fresh as it was seen last */
+    uint32_t barren;       /* blocks made since one came again */
     uint32_t sleep;        /* next nap, in ops */
     bool slept;
 };
@@ -224,6 +225,8 @@ void ag_chunk_failed(struct ag_chunk *chunk);
 
 /* observe.c */
 void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
+void ag_block_is_new(struct ag_policy_state *s);
+void ag_something_repeats(struct ag_policy_state *s);
 void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
 

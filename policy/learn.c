@@ -34,7 +34,7 @@ void ag_visited(struct ag_policy *p, struct ag_block *block)
     if (block->visits == 2 || (block->visits == 1 && block->len >= LONG_OPS))
         ag_finder_anchor(&s->finder, block);
     if (block->visits > 1) {
-        s->unproductive = 0;
+        ag_something_repeats(s);
         s->sleep = 0;
     }
 }
@@ -57,8 +57,11 @@ struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block)
     if (!block && s->part.overflow) {
         s->segment_len = UINT32_MAX;
     } else if (len) {
+        uint64_t made = p->counts.blocks;
         if (!block && (!s->rejoined || ag_seen_before(s, ag_content_id(hash, len))))
             block = ag_block_add(p, s->part.data, len);
+        if (p->counts.blocks != made)
+            ag_block_is_new(s);
         if (block)
             ag_visited(p, block);
         s->segment_hash = ag_hash_join(s->segment_hash, hash, len);

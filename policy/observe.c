@@ -33,6 +33,21 @@ static void nap(struct ag_policy *p)
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
+/* Another block was made of what came. All that can be remembered has come once and nothing of it
+ * again: the first would be forgotten by now. */
+void ag_block_is_new(struct ag_policy_state *s)
+{
+    if (++s->barren <= s->config.max_blocks)
+        return;
+    s->barren = 0;
+    s->unproductive = AWAKE_OPS;
+}
+
+void ag_something_repeats(struct ag_policy_state *s)
+{
+    s->unproductive = s->barren = 0;
+}
+
 void ag_wake(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;

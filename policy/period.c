@@ -95,7 +95,7 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     s->cuts++;
     s->pure = false;
     s->departed.serial = 0;
-    s->unproductive = 0;
+    ag_something_repeats(s);
     ag_follow(p, block, at, now);
     if (at == 0)
         s->pure = true;

@@ -42,6 +42,28 @@ static void test_ever_fresh(void **state)
     rig_close(r);
 }
 
+/* Short sequences of few kinds of op, of which none comes again: more of them than are remembered
+ * say enough. One that comes again in time says otherwise. */
+static void test_ever_new_sequences(void **state)
+{
+    (void)state;
+    for (int again = 0; again < 2; again++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = 1;
+        for (int segment = 0; segment < 1500; segment++) {
+            bool known = again && segment % 200 == 199;
+            for (uint32_t i = 0; i < 20; i++)
+                rig_op(r, known ? rig_key(2, i) : rig_key(1, rig_random(&seed) % 64));
+            rig_sync(r);
+        }
+        if (again)
+            assert_int_equal(r->asleep, 0);
+        else
+            rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 50);
+        rig_close(r);
+    }
+}
+
 /* It wakes when repetition starts, in any kind of loop. */
 static void wakes(uint32_t len, bool sync)
 {
@@ -159,9 +181,13 @@ static void test_small_streams(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_repetition), cmocka_unit_test(test_ever_fresh),
-        cmocka_unit_test(test_wakes),         cmocka_unit_test(test_phases_change),
-        cmocka_unit_test(test_too_many),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_no_repetition),
+        cmocka_unit_test(test_ever_fresh),
+        cmocka_unit_test(test_ever_new_sequences),
+        cmocka_unit_test(test_wakes),
+        cmocka_unit_test(test_phases_change),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_small_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
