@@ -93,5 +93,9 @@ inline_replays() {
 @test "host functions see what came before them" { same "$order" callback; }
 @test "what is said to be done is done" { same "$order" query; }
 @test "copies between launches" { same "$order" copies; }
+@test "a limit of shared memory that goes to and fro, and launches over it" {
+  same "$order" limits
+  none grep -q "graphs of a kernel were dropped" summary
+}
 @test "threads with a stream each" { same "$order" threads; }
 @test "threads with their default streams" { same "$order" per-thread-streams; }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 FAULTS = {"trap": 5, "bad-launch": 0, "spin": 0, "fork": 0, "exit": 3, "exit-at-once": 4, "unload": 0,
           "free": 0, "destroy-stream": 0, "destroy-context": 0}
 ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thread-streams",
-          "ipc")
+          "limits", "ipc")
 CUDART_FAULTS = {"trap": 5, "bad-launch": 0}
 
 # Longest mean wait from a launch to its effect, in a program that makes no call after it.

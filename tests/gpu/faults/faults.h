@@ -29,6 +29,7 @@ struct fault_loop {
     CUfunction kernel;
     CUstream stream;
     CUdeviceptr data;
+    unsigned int shared;     /* dynamic shared memory of the launches, bytes */
     volatile uint32_t *flag; /* in mapped host memory */
     CUdeviceptr flag_on_device;
 };

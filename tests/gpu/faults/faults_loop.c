@@ -14,6 +14,7 @@ void fault_loop_start(struct fault_loop *loop)
     CHECK(cuMemHostAlloc(&flag, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP));
     CHECK(cuMemHostGetDevicePointer(&loop->flag_on_device, flag, 0));
     loop->flag = flag;
+    loop->shared = 0;
     *loop->flag = 0;
     CHECK(cuCtxSynchronize());
 }
@@ -40,7 +41,8 @@ CUresult fault_launch(const struct fault_loop *loop, int k, enum fault_action ac
     uint32_t mul = mul_of(k), add = add_of(k);
     int size = SIZE, what = action;
     void *params[] = {&data, &mul, &add, &size, &what, &flag};
-    return cuLaunchKernel(loop->kernel, 1, 1, 1, block, 1, 1, 0, loop->stream, params, NULL);
+    return cuLaunchKernel(loop->kernel, 1, 1, 1, block, 1, 1, loop->shared, loop->stream, params,
+                          NULL);
 }
 
 void fault_begin_step(const struct fault_loop *loop, int count)

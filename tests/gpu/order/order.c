@@ -252,6 +252,7 @@ static const struct {
              {"copies", copies},
              {"threads", threads_own_streams},
              {"per-thread-streams", threads_default_streams},
+             {"limits", order_limits},
              {"ipc", order_ipc}};
 
 int main(int argc, char **argv)
