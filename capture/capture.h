@@ -121,7 +121,8 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
  * cuFuncSetSharedMemConfig, cuKernelSetCacheConfig: `attribute` and `value` as given (cache and
  * shared-memory configs pass -1 and -2 as attribute). `device` is what cuKernel* were given; a
  * CUfunction's is not asked. Setting the value that was set last flushes nothing. What the first
- * returned is given to the second, with what the real call returned: nothing is built between. */
+ * returned is given to the second, with what the real call returned; where graphs change, nothing
+ * is built between. */
 enum { AG_ANY_DEVICE = -1 };
 enum ag_change {
     AG_CHANGES_NOTHING, /* that anything recorded depends on */

@@ -51,7 +51,7 @@ struct ag_kernel {
 
 enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
 
-/* Empty where both are NULL. */
+/* Empty where all are NULL. */
 struct ag_function_table {
     struct ag_function_entry *functions;
     struct ag_function_entry *dead;

@@ -1,7 +1,7 @@
 /*
- * chain.c - which block comes next: the most recent experience after the same two blocks, else
- * after the same one. Segments (between real boundaries) and parts (between any) have chains of
- * their own.
+ * chain.c - which block comes next: what has come after the same two blocks, unless only what comes
+ * after the last of them is a habit (it came twice running). Segments (between real boundaries) and
+ * parts (between any) have chains of their own.
  */
 #include "policy/internal.h"
 #include <stdlib.h>
