@@ -118,19 +118,33 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
         ag_info("build", "cuGraphInstantiate failed with error %d", (int)r);
         goto fail;
     }
-    if (upload && AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS)
+    if (upload && (!ag_leader_upload(g->context->handle, stream, &v->leader) ||
+                   AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS))
         goto fail;
     return v;
 fail:
-    ag_variant_destroy(v);
+    if (v && v->leader)
+        ag_uploads_keep(v, g->context->handle); /* that one is on its way */
+    else
+        ag_variant_destroy(v);
     ag_count(AG_COUNT_BUILD_FAILED);
     return NULL;
+}
+
+bool ag_variant_lead(struct ag_variant *v, CUcontext ctx)
+{
+    CUstream stream = upload_stream_get(ctx);
+    if (!stream || ag_leader_launched(v->leader))
+        return false;
+    ag_leader_launch(v->leader, stream);
+    return true;
 }
 
 void ag_variant_destroy(struct ag_variant *v)
 {
     if (!v)
         return;
+    ag_leader_destroy(v->leader);
     if (v->exec)
         AG_REAL(cuGraphExecDestroy)(v->exec);
     if (v->graph)

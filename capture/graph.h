@@ -29,6 +29,7 @@ struct ag_variant {
     struct ag_node *nodes;
     uint8_t *bytes; /* the arguments that exec holds */
     uint64_t used;  /* launch number of the last use */
+    struct ag_leader *leader;
 };
 
 struct ag_graphs {
@@ -69,6 +70,22 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
 enum ag_upload { AG_UPLOAD_DONE, AG_UPLOAD_PENDING, AG_UPLOAD_UNKNOWN };
 /* How the uploads of the current context stand. In relaxed capture mode only. */
 enum ag_upload ag_build_upload(CUcontext ctx);
+/* leader.c: while a graph of some 20 nodes, or several smaller ones, are uploaded and not launched,
+ * each kernel of the graphs that were launched before takes 0.18 us more; for good if they are
+ * destroyed first. It ends when the one that was uploaded first is launched, in any stream.
+ * (Measured, docs/performance.md.) So a leader goes first: a graph of two nodes that do nothing, to
+ * be launched when the upload has ended. */
+struct ag_leader;
+/* Begins to upload one in `stream`, which is of that context; *leader is NULL where there is no
+ * fill kernel to make it of. False: failed. */
+bool ag_leader_upload(CUcontext ctx, CUstream stream, struct ag_leader **leader);
+void ag_leader_launch(struct ag_leader *leader, CUstream stream);
+bool ag_leader_launched(const struct ag_leader *leader); /* or NULL */
+void ag_leader_destroy(struct ag_leader *leader);
+/* build.c: launches the variant's leader in the stream of the uploads, if it has one and that has
+ * not been done; to be waited for like an upload. False: there was nothing to do. */
+bool ag_variant_lead(struct ag_variant *v, CUcontext ctx);
+
 /* What building needs and had better not be made behind the program's back. Once per context, in a
  * call of the program that may load kernels itself; the context is current. */
 void ag_build_prepare(CUcontext ctx);
