@@ -9,6 +9,9 @@
  *   update        all nodes of all graphs get the arguments that they have
  *   busy          the same while the graphs are under way
  *   launch:S      every graph once on stream S
+ *   t:K:S         graph K once on stream S, and no other
+ *   idle:K:S      the same with all its nodes disabled
+ *   d:K           graph K is destroyed
  *   turn:C        prints us a kernel of the first C graphs in turn on stream 0, the best of 5
  * rounds alone:K       the same of graph K
  */
@@ -97,6 +100,15 @@ static void launch_all(cudaStream_t stream, int times)
             CHECK(cudaGraphLaunch(graphs[g].exec, stream));
 }
 
+static void launch_idle(const struct graph *g, cudaStream_t stream)
+{
+    for (int i = 0; i < g->count; i++)
+        CHECK(cudaGraphNodeSetEnabled(g->exec, g->nodes[i], 0));
+    CHECK(cudaGraphLaunch(g->exec, stream));
+    for (int i = 0; i < g->count; i++)
+        CHECK(cudaGraphNodeSetEnabled(g->exec, g->nodes[i], 1));
+}
+
 static double now_us(void)
 {
     struct timespec t;
@@ -146,6 +158,12 @@ static bool act(const char *word)
         launch_all(streams[0], 10);
     } else if (sscanf(word, "launch:%d", &a) == 1 && a < num_streams)
         launch_all(streams[a], 1);
+    else if (sscanf(word, "t:%d:%d", &a, &b) == 2 && a < num_graphs && b < num_streams)
+        CHECK(cudaGraphLaunch(graphs[a].exec, streams[b]));
+    else if (sscanf(word, "idle:%d:%d", &a, &b) == 2 && a < num_graphs && b < num_streams)
+        launch_idle(&graphs[a], streams[b]);
+    else if (sscanf(word, "d:%d", &a) == 1 && a < num_graphs)
+        CHECK(cudaGraphExecDestroy(graphs[a].exec));
     else if (sscanf(word, "turn:%d", &a) == 1 && a > 0 && a <= num_graphs && num_streams)
         measure(word, 0, a);
     else if (sscanf(word, "alone:%d", &a) == 1 && a < num_graphs && num_streams)
