@@ -99,3 +99,35 @@ inline_replays() {
 }
 @test "threads with a stream each" { same "$order" threads; }
 @test "threads with their default streams" { same "$order" per-thread-streams; }
+
+# What the library's builder called, in order: u upload, l launch, d destroy.
+builders_calls() {
+    awk '$2 == "call" && $4 == "cuGraphUpload" { builder = $3 } { calls[NR] = $0 } END {
+        for (i = 1; i <= NR; i++) {
+            split(calls[i], c, " ")
+            if (c[2] != "call" || c[3] != builder) continue
+            if (c[4] == "cuGraphUpload") printf "u"
+            if (c[4] == "cuGraphLaunch") printf "l"
+            if (c[4] == "cuGraphExecDestroy") printf "d"
+        }
+    }' "$1"
+}
+
+@test "memsets become launches of the fill kernel, and a leader goes ahead of each upload" {
+    export SIMCUDA_FATBINS=1 SIMCUDA_LEAKS=1
+    same "$loop" --memsets --steps=400 --reps=2
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 90
+    rm summary
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --memsets --steps=400 --reps=2
+    [ "$(grep -c 'cuGraphAddMemsetNode' log)" -eq 0 ]
+    [ "$(grep -c ' exec .* memset ' log)" -gt 10000 ]
+    built=$(figure 'graphs built')
+    at_least "graphs built" "$built" 2
+    calls=$(builders_calls log)
+    echo "$calls, $built built"
+    # a leader and its graph go up, the leader is launched and destroyed; other graphs are in between
+    grep -qE "^(uuld+){$built}$" <<<"$calls"
+    [ "$(grep -c ' call .* cuGraphNodeSetEnabled 0' log)" -eq $((2 * built)) ]
+    [ "$(grep -c ' call .* cuGraphExecDestroy 0' log)" -eq $((2 * built)) ]
+}

@@ -215,6 +215,22 @@ static void k_big_struct(const struct cuSimLaunch *l)
     *out = sum;
 }
 
+/* The library's own: ag_fill(unsigned char *dst, uint64_t pitch, width, height, uint32_t pattern),
+ * four bytes that are repeated in each row. */
+static void k_ag_fill(const struct cuSimLaunch *l)
+{
+    unsigned char *dst = ARG(unsigned char *, 0);
+    uint64_t pitch = ARG(uint64_t, 1), width = ARG(uint64_t, 2), height = ARG(uint64_t, 3);
+    uint32_t pattern = ARG(uint32_t, 4);
+    for (uint64_t row = 0; row < height; row++) {
+        unsigned char *begin = dst + row * pitch;
+        if (!cuSimCheck(begin, width))
+            return;
+        for (uint64_t i = 0; i < width; i++)
+            begin[i] = (unsigned char)(pattern >> (8 * (i & 3)));
+    }
+}
+
 void sim_code_builtin(void)
 {
     enum { P = sizeof(void *), F = sizeof(float), I = sizeof(int) };
@@ -240,6 +256,7 @@ void sim_code_builtin(void)
         {"poll", k_poll, 3, {P, I, P}, CUSIM_MAY_BLOCK},
         {"publish", k_publish, 2, {P, I}, 0},
         {"big_struct", k_big_struct, 2, {P, 4096}, 0},
+        {"ag_fill", k_ag_fill, 5, {P, 8, 8, 8, 4}, 0},
         {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", k_add, 4, {P, P, P, I}, 0},
         {"ncclDevKernel_SendRecv", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},
     };

@@ -112,13 +112,16 @@ static CUresult load(enum sim_kind kind, struct sim_context *ctx, const char *im
         return CUDA_ERROR_INVALID_VALUE;
     bool text = !strncmp(image, SIMCUDA_IMAGE_MAGIC, strlen(SIMCUDA_IMAGE_MAGIC));
     bool ptx = !text && (*image == '/' || *image == '.' || isspace((unsigned char)*image));
-    if (!text && !ptx)
+    bool machine = sim_settings.fatbins && !memcmp(image, "\x50\xed\x55\xba", 4);
+    if (!text && !ptx && !machine)
         return CUDA_ERROR_INVALID_IMAGE;
     struct sim_module *m = sim_object_new(kind, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
     m->ctx = ctx;
-    if (text ? !parse_text(m, ctx, image + strlen(SIMCUDA_IMAGE_MAGIC)) : !parse_ptx(m, image)) {
+    if (text  ? !parse_text(m, ctx, image + strlen(SIMCUDA_IMAGE_MAGIC))
+        : ptx ? !parse_ptx(m, image)
+              : false) {
         module_free(m, kind);
         return text ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_INVALID_PTX;
     }

@@ -112,8 +112,38 @@ static uint64_t digest(const struct sim_launch *l)
     return h;
 }
 
+/* A memset and a launch of the library's fill kernel look alike in the log: four bytes that are
+ * repeated, how many bytes of them, how many rows. */
+static void log_fill(struct sim_stream *s, uintptr_t dst, uint32_t pattern, size_t width,
+                     size_t rows)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%#lx %#010x %zux%zu", (unsigned long)dst, pattern, width, rows);
+    sim_log_exec(s->id, kind_names[SIM_OP_MEMSET], text);
+}
+
+static bool log_as_fill(const struct sim_op *op, struct sim_stream *s)
+{
+    if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_fill")) {
+        uint64_t args[5] = {0}; /* fill.cu; the last one is a uint32_t */
+        memcpy(args, op->launch.args->bytes, 4 * sizeof *args + sizeof(uint32_t));
+        log_fill(s, args[0], (uint32_t)args[4], args[2], args[3]);
+        return true;
+    }
+    if (op->kind != SIM_OP_MEMSET)
+        return false;
+    const struct sim_memset *f = &op->fill;
+    uint32_t pattern = f->elem_size == 1   ? (f->value & 0xff) * 0x01010101u
+                       : f->elem_size == 2 ? (f->value & 0xffff) * 0x00010001u
+                                           : f->value;
+    log_fill(s, f->dst, pattern, f->width * f->elem_size, f->height);
+    return true;
+}
+
 static void log_op(const struct sim_op *op, struct sim_stream *s)
 {
+    if (log_as_fill(op, s))
+        return;
     char text[256];
     const struct sim_launch *l = &op->launch;
     switch (op->kind) {
@@ -124,10 +154,6 @@ static void log_op(const struct sim_op *op, struct sim_stream *s)
         break;
     case SIM_OP_COPY:
         snprintf(text, sizeof text, "%zux%zux%zu", op->copy.width, op->copy.height, op->copy.depth);
-        break;
-    case SIM_OP_MEMSET:
-        snprintf(text, sizeof text, "%#lx %u of %u bytes %zux%zu", (unsigned long)op->fill.dst,
-                 op->fill.value, op->fill.elem_size, op->fill.width, op->fill.height);
         break;
     case SIM_OP_HOST:
         text[0] = '-';

@@ -100,6 +100,7 @@ static void start(void)
     const char *handles = getenv("SIMCUDA_HANDLES");
     sim_settings.reuse_handles = handles && !strcmp(handles, "reuse");
     sim_settings.report_leaks = getenv("SIMCUDA_LEAKS") && atoi(getenv("SIMCUDA_LEAKS"));
+    sim_settings.fatbins = getenv("SIMCUDA_FATBINS") && atoi(getenv("SIMCUDA_FATBINS"));
     sim_settings.log_path = getenv("SIMCUDA_LOG");
     sim_settings.tables = getenv("SIMCUDA_TABLES");
     if (sim_settings.log_path || (getenv("SIMCUDA_TRACE") && atoi(getenv("SIMCUDA_TRACE"))))

@@ -10,6 +10,7 @@
  *     global NAME BYTES      a module-level variable
  * An image without a `kernel` line shows every kernel that is registered when it is looked up.
  * PTX text is accepted too: its .entry names are bound to the kernels registered by that name.
+ * So is nvcc's fatbin, where SIMCUDA_FATBINS says so; what it holds is not looked at.
  *
  * Environment, read once:
  *     SIMCUDA_MODE      async (default: a worker thread per stream), inline (work that is ready and
@@ -18,6 +19,7 @@
  *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
  *     SIMCUDA_MEMORY_MB memory of a device, default 16384; checkers that shadow the address space
  * want little SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
+ *     SIMCUDA_FATBINS   1 accepts them, and so lets the library load its own fill kernel
  *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call (or every one: *) of an entry point
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
  *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file
