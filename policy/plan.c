@@ -16,23 +16,7 @@ enum {
     HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
     FIRST_CHUNK = 4, /* of a segment: the GPU is likely to be idle */
     FIRST_NS = 4000, /* and is not to wait longer than this for it */
-    SLOW_NS = 24000, /* between ops: the host is too slow to fill a chunk */
 };
-
-static bool is_loop(const struct ag_block *block)
-{
-    return block->periodic && !block->loose;
-}
-
-/* Fewest ops that a chunk may be limited to. Between boundaries the program waits for the last
- * chunk, whose kernels could have run while it was filled: where kernels and the host's work take
- * 50 us each, steps of 5 ops in chunks of 1 and 4 took 1.5 times as long as eager ones (measured,
- * H200).
- */
-static uint32_t least_limit(uint32_t gap, const struct ag_block *block)
-{
-    return gap >= SLOW_NS && !is_loop(block) ? 1 : 4;
-}
 
 /* Most ops in a chunk of this block at the present pace of the host, made longer `up` times. */
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up)
@@ -41,8 +25,8 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
     uint32_t limit = HOLD_NS / gap;
-    if (limit < least_limit(gap, block))
-        limit = least_limit(gap, block);
+    if (limit < 4)
+        limit = 4;
     if (up) {
         uint32_t most = s->config.hold_most_ns / gap;
         uint32_t longer = limit << 2 * up;
@@ -56,6 +40,11 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     if (block->gate.most && limit > block->gate.most)
         limit = block->gate.most;
     return limit;
+}
+
+static bool is_loop(const struct ag_block *block)
+{
+    return block->periodic && !block->loose;
 }
 
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,

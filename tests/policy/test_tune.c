@@ -60,26 +60,6 @@ static void test_slow_host(void **state)
     }
 }
 
-/* The GPU takes as long as the host: it must not wait for a chunk while it could work. From the
- * first steps on, before anything is measured; a trial of longer chunks may cost a little. */
-static void test_side_by_side(void **state)
-{
-    (void)state;
-    const uint32_t us[] = {50, 30}, lengths[] = {5, 20};
-    for (int i = 0; i < 4; i++) {
-        struct rig *r = rig_open(NULL);
-        struct machine m = {.host = us[i / 2] * 1000, .gpu = us[i / 2] * 1000, .seed = 7};
-        uint32_t len = lengths[i % 2];
-        double eager = (double)step(r, &m, 1, len), total = 0;
-        rig_at_most(rig_replayed(r), 0);
-        for (int k = 0; k < 100; k++)
-            total += (double)step(r, &m, 1, len) / 100;
-        rig_at_least(rig_replayed(r), 80);
-        rig_at_most(total / eager, 1.06);
-        rig_close(r);
-    }
-}
-
 /* The GPU is the limit: whatever is tried, the block ends with the cut that it began with. */
 static void test_slow_gpu(void **state)
 {
@@ -134,8 +114,9 @@ static void test_left_half_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_slow_gpu),      cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_slow_gpu),
+        cmocka_unit_test(test_alike),
         cmocka_unit_test(test_left_half_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
