@@ -17,9 +17,9 @@
  *                       cannot block runs in the submitting call), null (work is dropped: only the
  *                       cost of a call is left)
  *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
- *     SIMCUDA_MEMORY_MB memory of a device, default 16384; checkers that shadow the address space
- * want little SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
- *     SIMCUDA_FATBINS   1 accepts them, and so lets the library load its own fill kernel
+ *     SIMCUDA_MEMORY_MB memory of a device, default 16384; little is best for checkers with shadows
+ *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
+ *     SIMCUDA_FATBINS   1 accepts fatbins, and so lets the library load its own fill kernel
  *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call (or every one: *) of an entry point
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
  *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file

@@ -31,9 +31,9 @@ CUstream order_stream(unsigned int flags);
 
 /* Memory and events of two processes (order_ipc.c); `order ipc-peer` is the other process. */
 bool order_ipc(struct lane *lanes);
+int order_ipc_peer(void);
 
 /* A limit of shared memory that goes to and fro (order_limits.c). */
 bool order_limits(struct lane *lanes);
-int order_ipc_peer(void);
 
 #endif

@@ -12,8 +12,8 @@
  *   t:K:S         graph K once on stream S, and no other
  *   idle:K:S      the same with all its nodes disabled
  *   d:K           graph K is destroyed
- *   turn:C        prints us a kernel of the first C graphs in turn on stream 0, the best of 5
- * rounds alone:K       the same of graph K
+ *   turn:C        prints us a kernel of the first C graphs in turn on stream 0, best of 5 rounds
+ *   alone:K       the same of graph K
  */
 #include <cuda_runtime.h>
 #include <stdio.h>
