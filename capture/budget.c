@@ -97,6 +97,7 @@ void ag_graphs_discard(struct ag_chunk *chunk)
 
 void ag_graphs_collect(void)
 {
+    ag_leaders_launch();
     ag_uploads_collect();
     pthread_mutex_lock(&mutex);
     struct garbage *list = garbage;

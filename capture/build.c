@@ -9,6 +9,7 @@
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
+#include "capture/options.h"
 #include "capture/stats.h"
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +48,12 @@ static CUstream upload_stream_get(CUcontext ctx)
 
 void ag_build_prepare(CUcontext ctx)
 {
-    upload_stream_get(ctx);
     ag_fill_kernel_load(ctx);
+    if (ag_options.build == AG_BUILD_INLINE)
+        return; /* nothing is uploaded */
+    upload_stream_get(ctx);
+    if (ag_fill_kernel(ctx))
+        ag_leader_prepare(ctx);
 }
 
 CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode)
@@ -118,33 +123,20 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
         ag_info("build", "cuGraphInstantiate failed with error %d", (int)r);
         goto fail;
     }
-    if (upload && (!ag_leader_upload(g->context->handle, stream, &v->leader) ||
+    if (upload && (!ag_leader_go_ahead(g->context->handle, stream) ||
                    AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS))
         goto fail;
     return v;
 fail:
-    if (v && v->leader)
-        ag_uploads_keep(v, g->context->handle); /* that one is on its way */
-    else
-        ag_variant_destroy(v);
+    ag_variant_destroy(v);
     ag_count(AG_COUNT_BUILD_FAILED);
     return NULL;
-}
-
-bool ag_variant_lead(struct ag_variant *v, CUcontext ctx)
-{
-    CUstream stream = upload_stream_get(ctx);
-    if (!stream || ag_leader_launched(v->leader))
-        return false;
-    ag_leader_launch(v->leader, stream);
-    return true;
 }
 
 void ag_variant_destroy(struct ag_variant *v)
 {
     if (!v)
         return;
-    ag_leader_destroy(v->leader);
     if (v->exec)
         AG_REAL(cuGraphExecDestroy)(v->exec);
     if (v->graph)

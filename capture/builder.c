@@ -102,24 +102,6 @@ static bool wait_for_upload(CUcontext ctx)
     return upload == AG_UPLOAD_DONE;
 }
 
-/* Waits until the graph may be launched by the program's threads; false: not now. */
-static bool make_ready(struct ag_variant *v, CUcontext ctx, uint64_t *took)
-{
-    bool there = wait_for_upload(ctx);
-    uint64_t began = now_ns();
-    if (there && ag_variant_lead(v, ctx)) {
-        *took += now_ns() - began;
-        there = wait_for_upload(ctx);
-    }
-    if (!there) {
-        ag_uploads_keep(v, ctx);
-        return false;
-    }
-    ag_leader_destroy(v->leader);
-    v->leader = NULL;
-    return true;
-}
-
 static bool touches_memory(const struct ag_graphs *g)
 {
     bool fills = ag_fill_kernel(g->context->handle) != NULL;
@@ -161,7 +143,8 @@ static void build(struct request *r, bool evict)
             ag_memory_release();
         again = again || (!v && over_limit(g));
         took = now_ns() - began;
-        if (v && evict && !make_ready(v, g->context->handle, &took)) {
+        if (v && evict && !wait_for_upload(g->context->handle)) {
+            ag_uploads_keep(v, g->context->handle);
             v = NULL;
             again = true;
         }
@@ -189,7 +172,8 @@ static void *builder(void *unused)
     pthread_mutex_lock(&mutex);
     while (!stopping) {
         /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
-        if (!paused && (ag_graphs_dropped() || ag_uploads_left())) {
+        if (!paused &&
+            (ag_graphs_dropped() || ag_uploads_left() || (!first && ag_leaders_wait()))) {
             busy = true;
             pthread_mutex_unlock(&mutex);
             ag_graphs_collect();

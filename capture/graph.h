@@ -29,7 +29,6 @@ struct ag_variant {
     struct ag_node *nodes;
     uint8_t *bytes; /* the arguments that exec holds */
     uint64_t used;  /* launch number of the last use */
-    struct ag_leader *leader;
 };
 
 struct ag_graphs {
@@ -70,21 +69,20 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
 enum ag_upload { AG_UPLOAD_DONE, AG_UPLOAD_PENDING, AG_UPLOAD_UNKNOWN };
 /* How the uploads of the current context stand. In relaxed capture mode only. */
 enum ag_upload ag_build_upload(CUcontext ctx);
-/* leader.c: while a graph of some 20 nodes, or several smaller ones, are uploaded and not launched,
- * each kernel of the graphs that were launched before takes 0.18 us more; for good if they are
- * destroyed first. It ends when the one that was uploaded first is launched, in any stream.
- * (Measured, docs/performance.md.) So a leader goes first: a graph of two nodes that do nothing, to
- * be launched when the upload has ended. */
-struct ag_leader;
-/* Begins to upload one in `stream`, which is of that context; *leader is NULL where there is no
- * fill kernel to make it of. False: failed. */
-bool ag_leader_upload(CUcontext ctx, CUstream stream, struct ag_leader **leader);
-void ag_leader_launch(struct ag_leader *leader, CUstream stream);
-bool ag_leader_launched(const struct ag_leader *leader); /* or NULL */
-void ag_leader_destroy(struct ag_leader *leader);
-/* build.c: launches the variant's leader in the stream of the uploads, if it has one and that has
- * not been done; to be waited for like an upload. False: there was nothing to do. */
-bool ag_variant_lead(struct ag_variant *v, CUcontext ctx);
+/* leader.c: while a graph of some 20 nodes, or several smaller ones, have been uploaded and not
+ * launched, each kernel of the graphs that were launched before takes 0.18 us more; for good if
+ * they are destroyed first. It ends when the one that was uploaded first is launched, in any
+ * stream. (Measured, docs/performance.md.) So a leader goes first: a graph of two nodes that do
+ * nothing, to be launched when the uploads have ended. None where there is no fill kernel to make
+ * it of. */
+void ag_leader_prepare(CUcontext ctx); /* once per context, which is current */
+/* Sees to it that what is uploaded next in `upload`, of the current context, has a leader. False:
+ * it could not be made. In relaxed capture mode only. */
+bool ag_leader_go_ahead(CUcontext ctx, CUstream upload);
+/* Launches the leaders whose uploads have ended. Before the builder rests, or destroys a graph. */
+void ag_leaders_launch(void);
+bool ag_leaders_wait(void);            /* there is one to be launched */
+void ag_leaders_forget(CUcontext ctx); /* the context is about to die; NULL: all do */
 
 /* What building needs and had better not be made behind the program's back. Once per context, in a
  * call of the program that may load kernels itself; the context is current. */

@@ -214,6 +214,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
     ag_streams_release(streams, n);
     ag_graphs_collect();
     ag_uploads_forget(ctx);
+    ag_leaders_forget(ctx);
     ag_build_forget_context(ctx);
     ag_builder_resume();
     ag_capture_functions_die(sym);

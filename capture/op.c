@@ -179,12 +179,7 @@ static void fill_params(const struct ag_node *node, const struct ag_shape *shape
 {
     ag_fill_launch(shape, staged, fill, p);
     p->func = node->fill;
-    p->kernelParams = params;
-    params[0] = &fill->dst;
-    params[1] = &fill->pitch;
-    params[2] = &fill->width;
-    params[3] = &fill->height;
-    params[4] = &fill->pattern;
+    p->kernelParams = ag_fill_pointers(fill, params);
 }
 
 static void memset_params(const struct ag_shape *shape, const uint8_t *staged,
@@ -285,7 +280,7 @@ CUresult ag_op_add_node(CUgraph graph, const struct ag_graphs *g, const struct a
         node->fill = ag_fill_kernel(g->context->handle);
         if (node->fill) {
             struct ag_fill_params fill;
-            void *params[5];
+            void *params[AG_FILL_PARAMS];
             fill_params(node, shape, staged, &fill, params, &p);
             r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p);
             node->is_kernel = true;
@@ -314,7 +309,7 @@ CUresult ag_op_update_node(CUgraphExec exec, const struct ag_graphs *g, const st
     }
     if (node->fill) {
         struct ag_fill_params fill;
-        void *params[5];
+        void *params[AG_FILL_PARAMS];
         fill_params(node, shape, staged, &fill, params, &p);
         return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);
     }

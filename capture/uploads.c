@@ -1,7 +1,7 @@
 /*
  * uploads.c - graphs that were still being uploaded when the builder had to leave them. To destroy
  * one then crashes in the driver (580, on an H100, with the fuzzer), so they are kept until they
- * are there, and until their leader's launch (graph.h) has ended.
+ * are there.
  */
 #include "capture/graph.h"
 #include <pthread.h>
@@ -40,8 +40,7 @@ void ag_uploads_collect(void)
         struct ag_context context = {.handle = u->context};
         bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        if (ag_build_upload(u->context) == AG_UPLOAD_DONE &&
-            !ag_variant_lead(u->variant, u->context))
+        if (ag_build_upload(u->context) == AG_UPLOAD_DONE)
             ag_variant_destroy(u->variant);
         else
             ag_uploads_keep(u->variant, u->context);

@@ -67,7 +67,8 @@ fails() {
         at_least "failed builds" "$(figure 'graph builds failed')" 1
         [ "$call" = 'cuGraphUpload:*' ] || at_least "replayed per cent" "$(replayed_share)" 50
     done
-    SIMCUDA_FAIL="cuGraphNodeSetEnabled:*=1" same "$loop" --steps=2000 --reps=2
+    SIMCUDA_FAIL="cuGraphNodeSetEnabled:*=1" same "$loop" --steps=2000 --reps=2 # then it is not launched
+    at_least "failed graph launches" "$(figure 'graph launches failed')" 1
     at_least "replayed per cent" "$(replayed_share)" 50
     SIMCUDA_FAIL="cuGraphLaunch:1=2" same "$loop" --steps=2000 --reps=2 # the first leader's
     at_least "failed graph launches" "$(figure 'graph launches failed')" 1
