@@ -15,6 +15,7 @@
 #include "capture/state.h"
 #include "capture/thread.h"
 #include "capture/trace.h"
+#include "capture/twin.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,6 +303,14 @@ static uint32_t sightings_needed(struct ag_stream *s)
 
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 {
+    enum ag_twin twin = atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed)
+                            ? AG_TWIN_NONE
+                            : ag_twin_find(s, chunk);
+    if (twin != AG_TWIN_NONE) {
+        if (twin == AG_TWIN_COMING)
+            ag_policy_not_built(chunk);
+        return;
+    }
     /* graphs that went before they paid count as often as they are built anew */
     bool pays = chunk->block->visits - chunk->block->dropped_at >= sightings_needed(s);
     if (!pays)

@@ -4,6 +4,7 @@
 #include "capture/log.h"
 #include "capture/state.h"
 #include "capture/trace.h"
+#include "capture/twin.h"
 #include <stdlib.h>
 
 __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
@@ -232,6 +233,7 @@ static void release(struct ag_stream *s)
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     ag_policy_close(&s->policy);
+    ag_twins_free(s->twins);
     free(s->staged);
     free(s->bytes);
     free(s);

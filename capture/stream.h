@@ -67,6 +67,7 @@ struct ag_stream {
     uint32_t num_staged, num_deferred, max_staged;
     uint8_t *bytes; /* staged arguments */
     uint32_t num_bytes, max_bytes;
+    struct ag_twins *twins; /* twin.h; NULL: no graph was asked for yet */
     struct ag_shape_cache shapes;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;

@@ -59,6 +59,18 @@ struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref)
     return block && block->serial == ref.serial ? block : NULL;
 }
 
+struct ag_chunk_ref ag_policy_chunk_ref(const struct ag_chunk *chunk)
+{
+    const struct ag_block *block = chunk->block;
+    return (struct ag_chunk_ref){block->slot, block->serial, (uint32_t)(chunk - block->chunks)};
+}
+
+struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref ref)
+{
+    struct ag_block *block = ag_block_get(p->state, (struct ag_ref){ref.slot, ref.serial});
+    return block && ref.index < block->num_chunks ? &block->chunks[ref.index] : NULL;
+}
+
 struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_t len)
 {
     uint64_t id = ag_content_id(hash, len);

@@ -77,11 +77,14 @@ enum ag_gate_mode {
 };
 struct ag_gate {
     struct ag_gate_samples replay, eager;
+    uint64_t first_ns;  /* the fastest visit before there were graphs; 0: not known */
     uint64_t best_ns;   /* of the cuts that lost to eager submission */
     uint32_t interval;  /* visits between trials; 0: none yet */
     uint32_t left;      /* visits until the trial, or of the trial */
     uint8_t mode;       /* enum ag_gate_mode */
     bool doubt;         /* replay has lost once */
+    bool looked;        /* replay was compared with first_ns */
+    bool early;         /* and is tried in ever shorter chunks, for it was far slower */
     bool recut;         /* to be cut anew */
     uint32_t most;      /* ops in a chunk, 0: as planned */
     uint32_t best_most; /* of best_ns */
@@ -231,6 +234,14 @@ uint32_t ag_policy_break(struct ag_policy *p);
 
 /* Ops deferred at present. */
 uint32_t ag_policy_deferred(const struct ag_policy *p);
+
+/* Names a chunk for as long as it is there. */
+struct ag_chunk_ref {
+    uint32_t slot, serial, index; /* serial 0: none */
+};
+struct ag_chunk_ref ag_policy_chunk_ref(const struct ag_chunk *chunk);
+/* NULL where its block is gone or has fewer chunks now; where it was cut anew, another chunk. */
+struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref ref);
 
 /* The longest ready chunk equal to the first ops of `keys`, with at most n ops; NULL if none. Used
  * to flush by graph rather than op by op. */

@@ -100,6 +100,14 @@ inline_replays() {
 @test "threads with a stream each" { same "$order" threads; }
 @test "threads with their default streams" { same "$order" per-thread-streams; }
 
+@test "a loop that is cut in equal pieces needs one graph of each kind" {
+    export AUTOGRAPH_BUILD=inline AUTOGRAPH_CHUNK=20 AUTOGRAPH_GATE=0
+    same "$loop" --sync=none --steps=40 --reps=12 # 800 launches between two waits, 20 kinds
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 90
+    [ "$(figure 'graphs built')" -le 20 ]
+}
+
 # What the library's builder called, in order: u upload, l launch, d destroy.
 builders_calls() {
     awk '$2 == "call" && $4 == "cuGraphUpload" { builder = $3 } { calls[NR] = $0 } END {
