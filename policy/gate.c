@@ -9,7 +9,13 @@
  * that; in either case the smaller one is the faster program. Medians of a few samples, so that a
  * preempted thread or a slow sync does not decide.
  *
- * How: a block is replayed at first. After 128 visits it is compared with eager visits from before
+ * How: a block is replayed at first. Where the host is slow, so that waiting for a chunk costs
+ * most, and its first visits take longer than the fastest one before there were graphs, a trial
+ * follows at once: a few eager visits. If those are far faster the block stays eager for a while,
+ * is tried again in chunks half as long, and so on. (The time before is but a hint: first visits
+ * load kernels, or find a GPU that has nothing to do.)
+ *
+ * After 128 visits the block is compared with eager visits from before
  * its graphs were there, after 1024 with a trial: it is submitted eagerly for a few visits, of
  * which the first is not counted, for it begins with what the other mode left in flight. One mode
  * beats the other only when the slower half of its samples is still faster than the faster half of
@@ -28,6 +34,9 @@ enum {
     WARM_UP = 1, /* visits of a trial that are not counted */
     FASTER = 98, /* at most so many percent of the other's time */
     CLEARLY = 66,
+    SLOW_HOST_NS = 10000, /* between two ops: a chunk of four is long for the GPU to wait */
+    SLOWER = 106,         /* percent of first_ns: worth a look */
+    FAR_FASTER = 95,
 };
 
 static void add_sample(struct ag_gate_samples *samples, uint64_t ns)
@@ -110,15 +119,40 @@ static void replay_stays(struct ag_gate *g)
     wait_longer(g, AG_GATE_REPLAY);
 }
 
+/* Eager submission was far faster at the first look, or still is with shorter chunks. */
+static void lost_early(struct ag_gate *g, uint32_t longest)
+{
+    g->best_most = longest > 1 ? longest / 2 : 1;
+    enter(g, AG_GATE_EAGER, SOON);
+}
+
+static bool looks_slow(struct ag_gate *g, uint32_t gap)
+{
+    if (g->looked || g->mode != AG_GATE_REPLAY || g->replay.count < AG_GATE_SAMPLES)
+        return false;
+    g->looked = true;
+    return gap >= SLOW_HOST_NS && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * SLOWER;
+}
+
 static void decide(struct ag_gate *g, uint32_t longest)
 {
     if (g->mode == AG_GATE_TRIES_REPLAY) {
         if (beats(&g->replay, &g->eager, FASTER)) {
             g->interval = FIRST_INTERVAL;
+            g->early = false;
             replay_stays(g);
+        } else if (g->early && longest > 1) {
+            lost_early(g, longest);
         } else {
+            g->early = false;
             wait_longer(g, AG_GATE_EAGER);
         }
+    } else if (g->early) {
+        g->early = beats(&g->eager, &g->replay, FAR_FASTER);
+        if (g->early)
+            lost_early(g, longest);
+        else
+            enter(g, AG_GATE_REPLAY, SOON);
     } else if (beats(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
     } else {
@@ -126,9 +160,17 @@ static void decide(struct ag_gate *g, uint32_t longest)
     }
 }
 
+/* The block was visited in `ns` before it had graphs. */
+void ag_gate_first(struct ag_gate *g, uint64_t ns)
+{
+    if (g->mode == AG_GATE_NEW && (!g->first_ns || ns < g->first_ns))
+        g->first_ns = ns;
+}
+
 /* The block was visited in `ns`, with its graphs or (replayed false) without. Visits that staged
- * arguments for a build are not to be told. `longest`: most ops in a chunk of the block. */
-void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longest)
+ * arguments for a build are not to be told. `longest`: most ops in a chunk of the block. `gap`: the
+ * host's time between two ops. */
+void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longest, uint32_t gap)
 {
     if (g->mode == AG_GATE_NEW) {
         if (!replayed) {
@@ -142,6 +184,11 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
     bool trial = g->mode == AG_GATE_TRIES_EAGER || g->mode == AG_GATE_TRIES_REPLAY;
     if (!trial || g->left <= AG_GATE_SAMPLES)
         add_sample(replayed ? &g->replay : &g->eager, ns);
+    if (looks_slow(g, gap)) {
+        g->early = true;
+        try_other(g, AG_GATE_TRIES_EAGER, &g->eager);
+        return;
+    }
     if (--g->left)
         return;
     switch (g->mode) {

@@ -255,7 +255,9 @@ bool ag_samples_beat(const uint64_t *a, const uint64_t *b, uint32_t kept, int pe
 
 /* gate.c */
 bool ag_gate_defers(const struct ag_gate *gate);
-void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest);
+void ag_gate_first(struct ag_gate *gate, uint64_t ns);
+void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest,
+                   uint32_t gap);
 
 /* tune.c */
 void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *block, uint64_t ns,

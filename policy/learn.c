@@ -13,12 +13,14 @@ void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now)
     struct ag_policy_state *s = p->state;
     uint64_t replayed = p->counts.replayed - s->replayed_began;
     bool whole = block && !s->staged && now > s->block_began;
+    if (block && !block->periodic && !replayed && now > s->block_began)
+        ag_gate_first(&block->gate, now - s->block_began);
     if (s->config.gate && block && block->tune.mode == AG_TUNE_TRIES) {
         ag_tune_visit(s, block, now - s->block_began, whole && replayed == block->len);
     } else if (s->config.gate && whole && (!replayed || replayed * 2 > block->len)) {
         ag_tune_visit(s, block, now - s->block_began, replayed == block->len);
         ag_gate_visit(&block->gate, now - s->block_began, replayed > 0,
-                      s->config.fixed_chunk ? 1 : block->longest);
+                      s->config.fixed_chunk ? 1 : block->longest, s->gap);
     }
     s->block_began = now;
     s->staged = false;
@@ -155,6 +157,7 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
         p->counts.mismatches++;
     }
     bool followed = s->block && s->pure && !s->cuts && ag_position(p) == s->block->len;
+    uint64_t took = now > s->block_began ? now - s->block_began : 0;
     ag_measure(p, followed ? s->block : NULL, now);
     struct ag_ref stayed = ag_block_ref(s->block);
     if (!s->block && !s->cuts && departed_late(s)) {
@@ -174,6 +177,8 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
     bool whole = s->cuts == 0;
     part = ag_end_part(p, part);
     struct ag_block *segment = whole ? part : whole_segment(p);
+    if (segment && segment->visits == 1 && took)
+        ag_gate_first(&segment->gate, took);
     uint64_t id = s->segment_len <= AG_MAX_BLOCK_OPS
                       ? ag_content_id(s->segment_hash, (uint32_t)s->segment_len)
                       : 1;

@@ -7,6 +7,7 @@ enum { LONGEST = 16 }; /* ops in a chunk, as planned */
 /* What a block takes. */
 struct times {
     double eager, noise;
+    uint32_t gap;     /* of the host */
     double replay[6]; /* with chunks of LONGEST, LONGEST / 2 ... ops; 0: as the one before */
 };
 
@@ -49,11 +50,39 @@ static struct seen play(struct ag_gate *g, int visits, const struct times *t)
         noise += t->noise * ((double)(rig_random(&seed) % 2001) / 1000 - 1);
         if (t->noise > 0 && rig_random(&seed) % 10 == 0)
             noise *= 5;
-        ag_gate_visit(g, (uint64_t)(ns * noise), defers, cut_of(g));
+        ag_gate_visit(g, (uint64_t)(ns * noise), defers, cut_of(g), t->gap);
     }
     seen.replayed *= 100.0 / visits;
     seen.slower = 100 * (total / visits / best - 1);
     return seen;
+}
+
+/* A slow host: that graphs lose is seen within a few visits if the block has been seen without
+ * them, and the cut that wins is found. */
+static void test_slow_host(void **state)
+{
+    (void)state;
+    for (int noisy = 0; noisy < 2; noisy++) {
+        struct times t = {.eager = 300000, .noise = noisy * 0.02, .gap = 50000, .replay = {450000}};
+        struct ag_gate g = {.first_ns = 300000};
+        struct seen begin = play(&g, 64, &t);
+        assert_true(begin.replayed < 20);
+        assert_true(play(&g, 2000, &t).replayed < 5);
+        struct times half = t;
+        half.replay[1] = 450000, half.replay[2] = 280000; /* chunks of a quarter win */
+        g = (struct ag_gate){.first_ns = 300000};
+        play(&g, 500, &half);
+        assert_int_equal(cut_of(&g), LONGEST / 4);
+        assert_true(play(&g, 1000, &half).replayed > 95);
+
+        t.gap = 1000; /* with a fast host there is no hurry */
+        g = (struct ag_gate){.first_ns = 300000};
+        assert_true(play(&g, 64, &t).replayed > 99);
+        t.gap = 50000; /* nor where the hint misleads: a trial, no more */
+        t.replay[0] = 295000;
+        g = (struct ag_gate){.first_ns = 200000};
+        assert_true(play(&g, 128, &t).replayed > 90);
+    }
 }
 
 /* Where graphs win they are used, and looking costs next to nothing. */
@@ -66,7 +95,7 @@ static void test_replay_wins(void **state)
         rig_at_most(play(&cold, 2000, &t).slower, 2.0);
         rig_at_most(play(&cold, 100000, &t).slower, 0.1);
         for (int i = 0; i < 8; i++) /* eager visits before there were graphs: no trial is needed */
-            ag_gate_visit(&measured, 300000, false, LONGEST);
+            ag_gate_visit(&measured, 300000, false, LONGEST, 0);
         rig_at_least(play(&measured, 500, &t).replayed, 100);
         assert_int_equal(measured.most, 0);
     }
@@ -208,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_even),          cmocka_unit_test(test_shorter_cut),
         cmocka_unit_test(test_changes_sides), cmocka_unit_test(test_drift),
         cmocka_unit_test(test_in_policy),     cmocka_unit_test(test_cut_in_policy),
+        cmocka_unit_test(test_slow_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
