@@ -6,6 +6,7 @@
  * by the builder (builder.c), by who has paused it, or in inline mode before the next build.
  */
 #include "capture/builder.h"
+#include "capture/clock.h"
 #include "capture/graph.h"
 #include "capture/options.h"
 #include "capture/stats.h"
@@ -152,8 +153,10 @@ static uint64_t last_use_of(const struct ag_block *block)
 }
 
 /* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
- * False where nothing can go. No lock is held. */
-static bool evict_one(void)
+ * False where nothing can go, or nothing has gone unused for longer than what wants its place did:
+ * where more comes in turn than fits, what is there stays and is replayed, or all would be built
+ * again and again. No lock is held. */
+static bool evict_one(uint64_t apart_ns)
 {
     size_t n;
     uint64_t oldest = UINT64_MAX, ignored;
@@ -170,7 +173,7 @@ static bool evict_one(void)
             from = streams[i];
         }
     }
-    if (from) {
+    if (from && oldest + apart_ns < ag_clock_ns()) {
         ag_lock(&from->lock);
         struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
         done = b && ag_policy_drop_graphs(&from->policy, b);
@@ -180,11 +183,11 @@ static bool evict_one(void)
     return done;
 }
 
-bool ag_budget_room(const struct ag_graphs *g, bool evict)
+bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
     uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
     while (atomic_load(&memory) + size_of(g) > budget) {
-        if (!evict || !evict_one())
+        if (!evict || !evict_one(apart_ns))
             return false;
         ag_graphs_collect();
     }

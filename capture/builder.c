@@ -8,6 +8,7 @@
  * calls of ours could break its capture) or while the builder is paused.
  */
 #include "capture/builder.h"
+#include "capture/clock.h"
 #include "capture/graph.h"
 #include "capture/log.h"
 #include "capture/op.h"
@@ -27,6 +28,7 @@ struct request {
     struct ag_chunk *chunk; /* of a first build, else NULL */
     uint8_t *bytes;
     uint64_t memory_epoch; /* then its addresses were good */
+    uint64_t apart_ns;     /* since the chunk's block was seen before */
     struct request *next;
 };
 
@@ -132,7 +134,7 @@ static void build(struct request *r, bool evict)
     uint64_t began = now_ns(), took;
     struct ag_variant *v = NULL;
     bool again = false;
-    bool room = ag_budget_room(g, evict);
+    bool room = ag_budget_room(g, evict, r->apart_ns);
     if (room) {
         struct ag_stream in = {.context = g->context};
         bool entered = ag_context_enter(&in);
@@ -159,7 +161,7 @@ static void build(struct request *r, bool evict)
     atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
     ag_trace_build(g, v != NULL, !room, now_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
-    answer(r, v, !room || again);
+    answer(r, v, again);
 }
 
 static bool may_build(void)
@@ -286,7 +288,8 @@ enum {
     GAIN_SHARE = 4,          /* a quarter of what is gained may be spent */
     NS_A_VISIT = 4000000,
     FIRST_PRICE = 3,
-    HIGHEST_PRICE = 64
+    HIGHEST_PRICE = 64,
+    LONGEST_DELAY = 8, /* visits until it is looked again: the price may have fallen */
 };
 
 static uint32_t sightings_needed(struct ag_stream *s)
@@ -312,13 +315,18 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
         return;
     }
     /* graphs that went before they paid count as often as they are built anew */
-    bool pays = chunk->block->visits - chunk->block->dropped_at >= sightings_needed(s);
-    if (!pays)
+    uint32_t seen = chunk->block->visits - chunk->block->dropped_at, needed = sightings_needed(s);
+    if (seen < needed) {
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
-    bool wanted = pays && !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
+        ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
+        return;
+    }
+    bool wanted = !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
     struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
     struct request *r = NULL;
+    uint64_t now = ag_clock_ns();
     if (g) {
+        g->last_used_ns = now;
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;
@@ -329,6 +337,8 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
             memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
             ag_trace_chunk(s, g, chunk);
             r = make_request(s, g, chunk, s->bytes);
+            if (r)
+                r->apart_ns = now - chunk->block->seen_ns;
         }
     }
     if (r && submit(r))

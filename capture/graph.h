@@ -127,9 +127,9 @@ bool ag_graphs_dropped(void); /* there is something to destroy */
 /* A variant is being built, and is no more: in between they are not destroyed. */
 void ag_graphs_requested(struct ag_graphs *g);
 void ag_graphs_answered(struct ag_graphs *g);
-/* Whether one more variant fits in the budget. `evict`: graphs unused for long are destroyed to
- * make room; without any lock then. */
-bool ag_budget_room(const struct ag_graphs *g, bool evict);
+/* Whether one more variant fits in the budget. `evict`: graphs that nobody has used for more than
+ * `apart_ns` are destroyed to make room; without any lock then. */
+bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns);
 void ag_budget_take(const struct ag_graphs *g); /* it has been built */
 uint64_t ag_budget_used(void);                  /* bytes of graphs at present */
 

@@ -251,7 +251,10 @@ static void block_delete(struct ag_policy *p, struct ag_block *block)
     HASH_DELETE(hh, s->by_id, entry);
     DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
     s->slots[block->slot] = NULL;
+    if (s->free_slot > block->slot)
+        s->free_slot = block->slot;
     s->num_blocks--;
+    s->blocks_ops -= block->len;
     /* only what repeats a period can be another block's unrolled one */
     for (struct ag_entry *other = block->shortest_period ? s->by_id : NULL; other;
          other = other->hh.next)
@@ -322,21 +325,20 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block)
 /* ---- new blocks -------------------------------------------------------------------------------
  */
 
-static uint32_t free_slot(struct ag_policy *p)
+/* Of a block of so many ops. */
+static uint32_t free_slot(struct ag_policy *p, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
-    if (s->num_blocks >= s->config.max_blocks) {
+    while (s->num_blocks >= s->config.max_blocks || s->blocks_ops + len > AG_KNOWN_OPS) {
         struct ag_block *victim = oldest(s, false);
         if (!victim)
             return AG_SLOTS;
-        uint32_t slot = victim->slot;
         block_delete(p, victim);
         p->counts.evicted++;
-        return slot;
     }
-    for (uint32_t i = 0; i < s->num_slots; i++)
-        if (!s->slots[i])
-            return i;
+    for (; s->free_slot < s->num_slots; s->free_slot++)
+        if (!s->slots[s->free_slot])
+            return s->free_slot;
     uint32_t more = s->num_slots ? s->num_slots * 2 : 16;
     struct ag_block **slots = realloc(s->slots, more * sizeof(struct ag_block *));
     if (!slots)
@@ -359,7 +361,7 @@ struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t 
     if (known)
         return known;
 
-    uint32_t slot = free_slot(p);
+    uint32_t slot = free_slot(p, len);
     if (slot == AG_SLOTS)
         return NULL;
     struct ag_entry *entry = calloc(1, sizeof(*entry));
@@ -388,6 +390,7 @@ struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t 
     DL_APPEND2(s->by_use[0], entry, older, newer);
     s->slots[slot] = block;
     s->num_blocks++;
+    s->blocks_ops += len;
     p->counts.blocks++;
     return block;
 fail:

@@ -5,22 +5,28 @@
  */
 #include "policy/internal.h"
 #include <stdlib.h>
+#include <string.h>
 
-enum { SMALLEST = 64, WAYS = 4 };
+enum {
+    SMALLEST = 64,
+    WAYS = 4,
+    LINE = 64 /* bytes, of the processor's caches; holds WAYS entries */
+};
+_Static_assert(WAYS * sizeof(struct ag_link) == LINE, "a lookup is one access to memory");
 
-static uint64_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t last)
+static uint32_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t last)
 {
-    return ag_mix(before * AG_MULTIPLIER + last + (uint64_t)kind * 0x51ED2701ull) | 1;
+    return (uint32_t)ag_mix(before * AG_MULTIPLIER + last + (uint64_t)kind * 0x51ED2701ull) | 1;
 }
 
 /* An entry may be in any of WAYS places, or contexts that share one would drive each other out for
  * good: the one that holds the context, else the one to put it in (`add`) or NULL. */
-static struct ag_link *link_of(const struct ag_chain *chain, uint64_t context, bool add)
+static struct ag_link *link_of(const struct ag_chain *chain, uint32_t context, bool add)
 {
     if (!chain->size)
         return NULL;
     struct ag_link *set = &chain->entries[context & (chain->size - WAYS)];
-    struct ag_link *victim = &set[(context >> 32) & (WAYS - 1)];
+    struct ag_link *victim = &set[context >> 30];
     for (int i = 0; i < WAYS; i++) {
         if (set[i].context == context)
             return &set[i];
@@ -34,11 +40,13 @@ static struct ag_link *link_of(const struct ag_chain *chain, uint64_t context, b
 static void grow(struct ag_chain *chain)
 {
     struct ag_chain larger = {.size = chain->size ? chain->size * 2 : SMALLEST};
-    if (chain->size == AG_CHAIN || chain->used * 8 < chain->size)
+    if (chain->size == AG_CHAIN || chain->used * 4 < chain->size)
         return;
-    larger.entries = calloc(larger.size, sizeof(*larger.entries));
+    size_t bytes = larger.size * sizeof(*larger.entries);
+    larger.entries = aligned_alloc(LINE, bytes);
     if (!larger.entries)
         return;
+    memset(larger.entries, 0, bytes);
     for (uint32_t i = 0; i < chain->size; i++)
         if (chain->entries[i].context) {
             struct ag_link *link = link_of(&larger, chain->entries[i].context, true);
@@ -59,7 +67,7 @@ size_t ag_chain_memory(const struct ag_chain *chain)
     return chain->size * sizeof(*chain->entries);
 }
 
-static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *block)
+static void put(struct ag_policy_state *s, uint32_t context, struct ag_block *block)
 {
     struct ag_ref ref = ag_block_ref(block);
     grow(&s->chain);
@@ -79,7 +87,7 @@ static void put(struct ag_policy_state *s, uint64_t context, struct ag_block *bl
     link->next = ref;
 }
 
-static const struct ag_link *get(struct ag_policy_state *s, uint64_t context)
+static const struct ag_link *get(struct ag_policy_state *s, uint32_t context)
 {
     const struct ag_link *link = link_of(&s->chain, context, false);
     return link && ag_block_get(s, link->next) ? link : NULL;

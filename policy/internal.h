@@ -23,11 +23,12 @@
 #include <utlist.h>
 
 enum {
-    AG_SLOTS = 1024,        /* most blocks of a stream */
+    AG_SLOTS = 8192,        /* most blocks of a stream */
+    AG_KNOWN_OPS = 1 << 22, /* most ops in them, 16 bytes each */
     AG_RING = 16384,        /* most ops of history, a power of two, at least AG_MAX_BLOCK_OPS */
     AG_GRAM = 6,            /* ops that recognise a place in the stream */
     AG_INDEX = 16384,       /* most entries of the tables keyed by gram, a power of two */
-    AG_CHAIN = 2048,        /* most entries of the successor table, a power of two */
+    AG_CHAIN = 65536,       /* most entries of the successor table, a power of two */
     AG_SEEN = 256,          /* contents seen once, a power of two */
     AG_CANDIDATES = 64,     /* blocks of one first key that a switch looks at */
     AG_REALIGN_WINDOW = 64, /* how far ahead in a block a departed stream is looked for */
@@ -118,9 +119,9 @@ struct ag_finder {
 };
 
 struct ag_link {
-    uint64_t context;
+    uint32_t context; /* 0: empty */
+    bool sure;        /* it was right the last time */
     struct ag_ref next;
-    bool sure; /* it was right the last time */
 };
 
 struct ag_chain {
@@ -138,6 +139,8 @@ struct ag_policy_state {
     struct ag_entry *by_use[2]; /* those seen once and those seen again, the longest unused first */
     struct ag_block **slots;
     uint32_t num_slots, num_blocks, serial;
+    uint32_t free_slot;       /* none before it is free */
+    uint32_t blocks_ops;      /* in all blocks */
     struct ag_chunk *retired; /* of a block that is cut anew; freed in the next call */
     uint32_t num_retired;
     uint64_t clock;

@@ -11,7 +11,7 @@ void ag_policy_defaults(struct ag_policy_config *config)
                                         .max_chunk = 64,
                                         .fixed_chunk = 0,
                                         .gate = false,
-                                        .max_blocks = 512,
+                                        .max_blocks = 8192,
                                         .hold_most_ns = 150000};
 }
 
@@ -76,4 +76,10 @@ void ag_policy_built(struct ag_chunk *chunk, bool ok)
 void ag_policy_not_built(struct ag_chunk *chunk)
 {
     atomic_store_explicit(&chunk->state, AG_CHUNK_NEW, memory_order_release);
+}
+
+void ag_policy_put_off(struct ag_chunk *chunk, uint32_t visits)
+{
+    chunk->retry_at = chunk->block->visits + visits;
+    atomic_store_explicit(&chunk->state, AG_CHUNK_FAILED, memory_order_release);
 }

@@ -14,6 +14,7 @@ enum {
      * there are more of them than any program has kinds of ops, each counts as many without a
      * repetition. */
     MOST_KINDS = 2048,
+    MOST_NEW = 512, /* blocks without a repetition, before a nap */
     FRESH_OPS = 16,
     LAUNCH_NS = 2500, /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
 };
@@ -33,11 +34,10 @@ static void nap(struct ag_policy *p)
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
-/* Another block was made of what came. All that can be remembered has come once and nothing of it
- * again: the first would be forgotten by now. */
+/* Another block was made of what came, and many before it, of which none has come again. */
 void ag_block_is_new(struct ag_policy_state *s)
 {
-    if (++s->barren <= s->config.max_blocks)
+    if (++s->barren <= MOST_NEW)
         return;
     s->barren = 0;
     s->unproductive = AWAKE_OPS;

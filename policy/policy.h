@@ -113,6 +113,7 @@ struct ag_block {
     uint32_t fails;            /* of these, ended by a flush of deferred ops */
     uint8_t kept, left;        /* of late: visits, and times left half way */
     uint64_t last_use;         /* policy clock */
+    uint64_t seen_ns;          /* when it was seen last, 0: never */
     bool periodic;             /* ends in an artificial boundary and is expected to repeat */
     bool loose;                /* periodic, and often left for others that begin alike */
     struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
@@ -167,7 +168,7 @@ struct ag_policy_config {
     uint32_t max_chunk;    /* most ops in a chunk */
     uint32_t fixed_chunk;  /* every chunk this long; 0: the policy chooses */
     bool gate;             /* compare replay with eager on the live program (gate.c) */
-    uint32_t max_blocks;   /* blocks remembered per stream, at most 1024 */
+    uint32_t max_blocks;   /* blocks remembered per stream, at most 4096 */
     uint32_t hold_most_ns; /* host's time that no chunk is planned to take longer than */
 };
 void ag_policy_defaults(struct ag_policy_config *config);
@@ -254,6 +255,9 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32
 void ag_policy_built(struct ag_chunk *chunk, bool ok);
 /* The caller declines to build now (budget, capture active): the chunk is staged again later. */
 void ag_policy_not_built(struct ag_chunk *chunk);
+/* The same, and it is not staged before so many more visits of its block. By the caller of the
+ * policy only, who serialises all calls. */
+void ag_policy_put_off(struct ag_chunk *chunk, uint32_t visits);
 
 /* The least recently used block with graphs that may be dropped, and when it was used last. */
 struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use);

@@ -14,7 +14,7 @@ static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *ch
     case AG_CHUNK_BUILDING:
         return AG_WHY_BUILDING;
     case AG_CHUNK_FAILED:
-        return AG_WHY_BUILD_FAILED;
+        return chunk->retries ? AG_WHY_BUILD_FAILED : AG_WHY_SELDOM; /* put off */
     default:
         return AG_WHY_SELDOM;
     }

@@ -126,7 +126,10 @@ static void test_phases_change(void **state)
 static void test_too_many(void **state)
 {
     (void)state;
-    struct rig *r = rig_open(NULL);
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.max_blocks = 512;
+    struct rig *r = rig_open(&config);
     for (uint32_t step = 0; step < 20000; step++) {
         for (uint32_t i = 0; i < 10; i++)
             rig_op(r, rig_key(step % 2000, i));
@@ -136,11 +139,46 @@ static void test_too_many(void **state)
     rig_close(r);
 }
 
+/* All of that many fit by default. */
+static void test_many(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t step = 0; step < 60000; step++) {
+        if (step == 50000)
+            rig_mark(r);
+        for (uint32_t i = 0; i < 10; i++)
+            rig_op(r, rig_key(step % 2000, i));
+        rig_sync(r);
+    }
+    rig_at_least(rig_replayed(r), 99);
+    rig_close(r);
+}
+
+/* Long sequences count for more. */
+static void test_long_ones(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t n = 0; n < 400; n++)
+        for (uint32_t times = 0; times < 2; times++) {
+            for (uint32_t i = 0; i < 16000; i++)
+                rig_op(r, rig_key(n, i));
+            rig_sync(r);
+        }
+    rig_at_most((double)ag_policy_memory(&r->policy), 96 << 20);
+    assert_true(r->policy.counts.evicted > 100);
+    rig_close(r);
+}
+
 /* 100,000 distinct sequences, each of them a few times over: what is held stays bounded. */
 static void test_memory(void **state)
 {
     (void)state;
-    struct rig *r = rig_open(NULL);
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.max_blocks = 512;
+    struct rig *r = rig_open(&config);
     size_t early = 0;
     for (uint32_t n = 0; n < 100000; n++) {
         for (uint32_t times = 0; times < 3; times++) {
@@ -187,6 +225,8 @@ int main(void)
         cmocka_unit_test(test_wakes),
         cmocka_unit_test(test_phases_change),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_long_ones),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_small_streams),
     };
