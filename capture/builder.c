@@ -289,6 +289,7 @@ enum {
     NS_A_VISIT = 4000000,
     FIRST_PRICE = 3,
     HIGHEST_PRICE = 64,
+    FIRST_LOOK = 32,   /* launches until the cycle of a loop's arguments is looked at (cycle.c) */
     LONGEST_DELAY = 8, /* visits until it is looked again: the price may have fallen */
 };
 
@@ -327,6 +328,7 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
     uint64_t now = ag_clock_ns();
     if (g) {
         g->last_used_ns = now;
+        g->look_at = FIRST_LOOK;
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;

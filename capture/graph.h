@@ -43,8 +43,8 @@ struct ag_graphs {
     struct ag_variant *variants[AG_MAX_VARIANTS];
     uint32_t num_variants, last;
     uint8_t successor[AG_MAX_VARIANTS]; /* variant that came after this one last time */
-    uint64_t launches;
-    uint64_t digests[AG_DIGESTS]; /* of argument sets that needed updates */
+    uint64_t launches, look_at;         /* launch after which ag_graphs_cycle() is asked next */
+    uint64_t digests[AG_DIGESTS];       /* of argument sets that needed updates */
     uint32_t num_digests;
     uint8_t *history; /* the last AG_HISTORY argument sets that needed updates */
     uint32_t num_history, repeats;
@@ -60,6 +60,10 @@ struct ag_graphs {
 /* Launches the chunk's graph with the staged arguments of `s`. Returns false where that cannot be
  * done for a reason of ours: nothing was submitted then. Under the stream's lock. */
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+
+/* cycle.c: ops after which the arguments come again in a loop that needs several of these graphs;
+ * 0: not known, or more than are in one graph. */
+uint32_t ag_graphs_cycle(const struct ag_graphs *g);
 
 /* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
  * `upload`: begins to upload it. It must not be launched until no upload is under way any more: the

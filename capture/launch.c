@@ -75,6 +75,14 @@ static uint32_t usual_call_ns(const struct ag_stream *s)
     return ns ? ns : 2500;
 }
 
+/* A loop whose arguments come again later than its ops is cut best in graphs of that many ops. */
+static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct ag_chunk *chunk)
+{
+    g->look_at *= 4;
+    if (chunk->block->periodic)
+        ag_policy_align(&s->policy, chunk->block, ag_graphs_cycle(g));
+}
+
 /* The chunk whose last op has just been deferred goes to the GPU as one graph. */
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
@@ -90,6 +98,8 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
             (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
         /* an update is the price of an op, like the time between ops: it counts for the pace */
         ag_policy_submitted(&s->policy, after - s->update_ns);
+        if (__builtin_expect(g->launches == g->look_at, 0))
+            look_at_cycle(s, g, chunk);
     } else {
         ag_graphs_discard(chunk);
         ag_trace_cause(AG_CAUSE_GRAPH_FAILED);

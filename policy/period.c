@@ -9,6 +9,24 @@ enum {
     SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
 };
 
+/* The block of these ops, as one that repeats itself. */
+static struct ag_block *periodic_block(struct ag_policy *p, const ag_key *keys, uint32_t len)
+{
+    struct ag_policy_state *s = p->state;
+    uint64_t made = p->counts.blocks;
+    struct ag_block *block = ag_block_add(p, keys, len);
+    if (!block)
+        return NULL;
+    if (p->counts.blocks != made)
+        p->counts.periods++;
+    block->periodic = true;
+    if (block->visits < s->config.min_repeats - 1) {
+        block->visits = s->config.min_repeats - 1;
+        ag_finder_anchor(&s->finder, block);
+    }
+    return block;
+}
+
 /* A block of `times` repetitions of the `period` ops at position `began` of the history. */
 static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t period, uint32_t times)
 {
@@ -19,20 +37,10 @@ static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t per
         return NULL;
     for (uint32_t i = 0; i < len; i++)
         keys[i] = ag_finder_at(&s->finder, began + i % period);
-    uint64_t made = p->counts.blocks;
-    struct ag_block *block = ag_block_add(p, keys, len);
+    struct ag_block *block = periodic_block(p, keys, len);
     free(keys);
-    if (!block)
-        return NULL;
-    if (p->counts.blocks != made)
-        p->counts.periods++;
-    block->periodic = true;
-    if (times > 1)
+    if (block && times > 1)
         block->shortest_period = period;
-    if (block->visits < s->config.min_repeats - 1) {
-        block->visits = s->config.min_repeats - 1;
-        ag_finder_anchor(&s->finder, block);
-    }
     return block;
 }
 
@@ -114,6 +122,33 @@ static void merge_repetitions(struct ag_policy *p, struct ag_block *b)
         merged->shortest_period = unit;
         b->unrolled = merged;
     }
+}
+
+void ag_policy_align(struct ag_policy *p, struct ag_block *b, uint32_t period)
+{
+    struct ag_policy_state *s = p->state;
+    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    if (!b->periodic || b->arguments_period || !period || period > MERGE_OPS || period % unit)
+        return;
+    ag_key keys[MERGE_OPS];
+    uint32_t len = MERGE_OPS / period * period;
+    for (uint32_t i = 0; i < len; i++)
+        keys[i] = b->keys[i % unit];
+    s->keep = b;
+    struct ag_block *aligned = periodic_block(p, keys, len);
+    s->keep = NULL;
+    if (!aligned)
+        return;
+    aligned->arguments_period = b->arguments_period = period;
+    if (aligned == b) {
+        b->tune.recut = true;
+        return;
+    }
+    aligned->shortest_period = unit;
+    for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
+        if (e->block.unrolled == b)
+            e->block.unrolled = aligned;
+    b->unrolled = aligned;
 }
 
 /* Whether the next repetitions are to be taken several at once: after a few in a row, or, where

@@ -55,7 +55,9 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
         count = s->config.fixed_chunk;
     } else if (is_loop(block)) {
         /* the GPU is busy with the period before: whole repeating units, evenly */
-        uint32_t unit = block->shortest_period ? block->shortest_period : block->len;
+        uint32_t unit = block->arguments_period  ? block->arguments_period
+                        : block->shortest_period ? block->shortest_period
+                                                 : block->len;
         count = unit <= limit ? limit / unit * unit : limit;
         uint32_t pieces = (block->len + count - 1) / count;
         if (unit > limit)

@@ -128,7 +128,8 @@ struct ag_block {
     uint32_t replans;
     struct ag_gate gate;
     struct ag_tune tune;
-    uint32_t shortest_period; /* of a merged block: its repeating unit, else 0 */
+    uint32_t shortest_period;  /* of a merged block: its repeating unit, else 0 */
+    uint32_t arguments_period; /* ops after which its arguments come again, where that is known */
 };
 
 enum ag_do {
@@ -235,6 +236,11 @@ uint32_t ag_policy_break(struct ag_policy *p);
 
 /* Ops deferred at present. */
 uint32_t ag_policy_deferred(const struct ag_policy *p);
+
+/* The arguments of a periodic block come again after `period` ops, the keys sooner: a block of
+ * whole periods is followed in its place from now on, and cut in such. 0: nothing is known. Not
+ * between a verdict and what is done about its chunk. */
+void ag_policy_align(struct ag_policy *p, struct ag_block *block, uint32_t period);
 
 /* Names a chunk for as long as it is there. */
 struct ag_chunk_ref {

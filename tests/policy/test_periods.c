@@ -1,5 +1,6 @@
 /* test_periods.c - loops without any boundary: the period is found, at any phase, and merged. */
 #include "rig.h"
+#include "policy/internal.h"
 
 static const uint32_t periods[] = {1, 2, 3, 7, 20, 109, 500, 4096};
 enum { PERIODS = sizeof(periods) / sizeof(*periods) };
@@ -101,12 +102,39 @@ static void test_epochs(void **state)
     rig_close(r);
 }
 
+/* Where the arguments of one kernel's loop come again after 20 launches, whole twenties are merged.
+ */
+static void test_aligned(void **state)
+{
+    (void)state;
+    struct rig *r = looping(1, 0, 0);
+    uint32_t len = r->policy.state->block->len;
+    assert_true(len % 20 != 0);
+    ag_policy_align(&r->policy, r->policy.state->block, 65); /* too long for a graph: nothing */
+    assert_ptr_equal(r->policy.state->block->unrolled, NULL);
+    ag_policy_align(&r->policy, r->policy.state->block, 20);
+    for (int i = 0; i < 2000; i++)
+        rig_op(r, rig_key(1, 0));
+    const struct ag_block *b = r->policy.state->block;
+    assert_int_equal(b->len, 60);
+    for (uint32_t i = 0; i < b->num_chunks; i++)
+        assert_true(b->chunks[i].count % 20 == 0 || ag_plan_limit(r->policy.state, b, 0) < 20);
+    rig_mark(r);
+    rig_sync(r); /* the loop begins anew, and is taken in whole twenties soon */
+    for (int i = 0; i < 2000; i++)
+        rig_op(r, rig_key(1, 0));
+    assert_int_equal(r->policy.state->block->len, 60);
+    rig_at_least(rig_replayed(r), 97);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_periods),      cmocka_unit_test(test_phases),
         cmocka_unit_test(test_prefix),       cmocka_unit_test(test_merging),
         cmocka_unit_test(test_loop_resumes), cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_aligned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

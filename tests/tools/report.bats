@@ -31,6 +31,11 @@ setup() {
     autograph report heat -f json | holds "abs(d['boundaries'][0]['Launches between'] - 22) < 2"
 }
 
+@test "a loop of one kernel is cut where its arguments come again" {
+    AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 traced "$PWD/six" loop_driver --sync=none --kernels=6 --steps=4000 --reps=1
+    autograph report six -f json | holds "d['sequences'][0]['Length'] == 60"
+}
+
 @test "report: eager launches are timed" {
     autograph report heat -f json | holds "any(r['Work'] == 'eager launch (median)' and r['Each (us)'] > 0 for r in d['work'])"
 }
