@@ -34,8 +34,8 @@ enum {
     WARM_UP = 1, /* visits of a trial that are not counted */
     FASTER = 98, /* at most so many percent of the other's time */
     CLEARLY = 66,
-    SLOW_HOST_NS = 10000, /* between two ops: a chunk of four is long for the GPU to wait */
-    SLOWER = 106,         /* percent of first_ns: worth a look */
+    SLOW_HOST_NS = 9000, /* between two ops: a chunk of four is long for the GPU to wait */
+    SLOWER = 104,        /* percent of first_ns: worth a look */
     FAR_FASTER = 95,
 };
 

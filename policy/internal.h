@@ -248,7 +248,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_block *block);
 /* Whether the block would be cut differently now, and it is time to do so. */
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up);
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, int up);
 
 /* samples.c; kept: how many, at most AG_TUNE_SAMPLES */
 void ag_sample_add(uint64_t *ns, uint32_t *count, uint32_t kept, uint64_t sample);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 enum {
-    LONG_OPS = 64,   /* longer segments are recognised by their ops from the second time on */
-    LOOP_OPS = 1024, /* shorter segments are graphed whole even where they are all loop */
+    LONG_OPS = 64,  /* longer segments are recognised by their ops from the second time on */
+    LOOP_OPS = 512, /* shorter segments are graphed whole even where they are all loop */
 };
 
 /* A whole block (or, NULL, something else) has passed since the last boundary of any kind. */

@@ -18,8 +18,9 @@ enum {
     FIRST_NS = 4000, /* and is not to wait longer than this for it */
 };
 
-/* Most ops in a chunk of this block at the present pace of the host, made longer `up` times. */
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, uint32_t up)
+/* Most ops in a chunk of this block at the present pace of the host, made longer `up` times, or
+ * shorter. */
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, int up)
 {
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
@@ -27,7 +28,9 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     uint32_t limit = HOLD_NS / gap;
     if (limit < 4)
         limit = 4;
-    if (up) {
+    if (up < 0)
+        limit = limit >> -up ? limit >> -up : 1;
+    if (up > 0) {
         uint32_t most = s->config.hold_most_ns / gap;
         uint32_t longer = limit << 2 * up;
         if (longer > most)
@@ -62,7 +65,7 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
         uint32_t pieces = (block->len + count - 1) / count;
         if (unit > limit)
             count = (block->len + pieces - 1) / pieces;
-    } else if (block->tune.up) {
+    } else if (block->tune.up > 0) {
         /* the GPU waits for the host: only the last chunk keeps the program waiting */
         uint32_t tail = ag_plan_limit(s, block, 0);
         count = left > limit + tail ? limit : left > tail ? left - tail : left;

@@ -97,7 +97,8 @@ struct ag_tune {
     uint32_t visits, replayed, fails; /* in this mode */
     uint32_t rest;                    /* visits until longer chunks are tried again */
     uint8_t mode;                     /* enum ag_tune_mode */
-    uint8_t up;                       /* how often the chunks were made longer */
+    int8_t up;                        /* how often the chunks were made longer; < 0: shorter */
+    bool shorter;                     /* longer ones did not help: shorter ones are tried next */
     bool recut;                       /* to be cut anew */
 };
 

@@ -1,5 +1,5 @@
 /*
- * tune.c - whether a block gains from longer chunks, by the program's own clock.
+ * tune.c - whether a block gains from longer or shorter chunks, by the program's own clock.
  *
  * plan.c cuts a block so that the GPU never waits long for a chunk to fill. Where the host is far
  * slower than the GPU that only pays for graph launches: the GPU waits anyway, and only the last
@@ -9,17 +9,25 @@
  * by more than its noise. If it does, still longer ones are tried; if not, the block goes back to
  * the cut before and rests, and after ever longer rests it is tried again.
  *
+ * Where longer ones do not help a short block of a host that is no faster than the GPU, shorter
+ * ones are tried in the same way: there the GPU waits for each chunk. (Five kernels of 5 us, issued
+ * every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one and four.)
+ *
  * Only blocks that end at a boundary are tuned, and only while replay is not in doubt (gate.c).
  */
 #include "policy/internal.h"
 
 enum {
-    SETTLED = 32,      /* visits replayed whole before a trial */
-    WARM_UP = 2,       /* visits of a trial that are not counted */
-    PATIENCE = 128,    /* visits until the graphs of a trial must be there */
-    MOST_UP = 2,       /* times the chunks are made longer, each time four times */
-    FASTER = 99,       /* at most so many percent of the time before */
-    FIRST_REST = 2048, /* visits */
+    SETTLED = 32,        /* visits replayed whole before a trial */
+    WARM_UP = 2,         /* visits of a trial that are not counted */
+    PATIENCE = 128,      /* visits until the graphs of a trial must be there */
+    MOST_UP = 2,         /* times the chunks are made longer, each time four times */
+    MOST_DOWN = 2,       /* times they are made half as long */
+    SHORT_OPS = 8,       /* a block where that is tried */
+    SLOW_HOST_NS = 2000, /* between two ops: about what the GPU takes for a small kernel */
+    FASTER = 99,         /* at most so many percent of the time before */
+    FAR_FASTER = 93,     /* where there are to be more launches for it */
+    FIRST_REST = 2048,   /* visits */
     LONGEST_REST = 65536,
     GROWTH = 4,
     MOST_FAILS = 3,
@@ -29,16 +37,24 @@ enum {
 /* A trial must save so many launches a visit to be worth building for. */
 static bool saves_launches(const struct ag_policy_state *s, const struct ag_block *b)
 {
-    uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1u);
+    uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
     uint32_t chunks = (b->len + longer - 1) / longer + 1;
     return longer > b->longest && chunks + 2 <= b->num_chunks;
 }
 
-static bool may_try(const struct ag_policy_state *s, const struct ag_block *b)
+/* The trial that is due: 1 for longer chunks, -1 for shorter ones, 0: none. */
+static int due(const struct ag_policy_state *s, const struct ag_block *b)
 {
-    return !b->periodic && !s->config.fixed_chunk && b->gate.mode == AG_GATE_REPLAY &&
-           !b->gate.doubt && !b->gate.most && b->tune.up < MOST_UP && saves_launches(s, b) &&
-           !ag_block_has_like(b);
+    const struct ag_tune *t = &b->tune;
+    if (b->periodic || s->config.fixed_chunk || b->gate.mode != AG_GATE_REPLAY || b->gate.doubt ||
+        b->gate.most || ag_block_has_like(b))
+        return 0;
+    if (t->up >= 0 && t->up < MOST_UP && !t->shorter && saves_launches(s, b))
+        return 1;
+    return t->up <= 0 && t->up > -MOST_DOWN && b->longest > 1 && b->len <= SHORT_OPS &&
+                   s->gap >= SLOW_HOST_NS
+               ? -1
+               : 0;
 }
 
 static void enter(struct ag_tune *t, enum ag_tune_mode mode)
@@ -47,9 +63,10 @@ static void enter(struct ag_tune *t, enum ag_tune_mode mode)
     t->visits = t->replayed = t->fails = 0;
 }
 
-static void cut_longer(struct ag_tune *t)
+static void cut(struct ag_tune *t, int step)
 {
-    t->up++;
+    t->up = (int8_t)(t->up + step);
+    t->shorter = step < 0;
     t->recut = true;
     t->tried.count = 0;
     enter(t, AG_TUNE_TRIES);
@@ -58,14 +75,23 @@ static void cut_longer(struct ag_tune *t)
 static void rest(struct ag_tune *t)
 {
     t->rest = !t->rest ? FIRST_REST : t->rest < LONGEST_REST ? t->rest * GROWTH : t->rest;
+    t->shorter = false;
     enter(t, AG_TUNE_RESTS);
 }
 
-static void go_back(struct ag_tune *t)
+static void go_back(const struct ag_policy_state *s, struct ag_block *b)
 {
-    t->up--;
+    struct ag_tune *t = &b->tune;
+    bool longer = !t->shorter;
+    t->up = (int8_t)(t->up + (longer ? -1 : 1));
     t->recut = true;
-    rest(t);
+    t->shorter = true;
+    if (longer && due(s, b) < 0) {
+        t->base.count = 0;
+        enter(t, AG_TUNE_WAITS);
+    } else {
+        rest(t);
+    }
 }
 
 static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64_t ns,
@@ -76,12 +102,13 @@ static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64
         ag_sample_add(t->tried.ns, &t->tried.count, AG_TUNE_SAMPLES, ns);
     if (t->tried.count < AG_TUNE_SAMPLES) {
         if (t->visits > PATIENCE) /* its graphs are not to be had */
-            go_back(t);
-    } else if (!ag_samples_beat(t->tried.ns, t->base.ns, AG_TUNE_SAMPLES, FASTER)) {
-        go_back(t);
-    } else if (may_try(s, b)) {
+            go_back(s, b);
+    } else if (!ag_samples_beat(t->tried.ns, t->base.ns, AG_TUNE_SAMPLES,
+                                t->shorter ? FAR_FASTER : FASTER)) {
+        go_back(s, b);
+    } else if (t->up && due(s, b) == (t->shorter ? -1 : 1)) {
         t->base = t->tried;
-        cut_longer(t);
+        cut(t, t->shorter ? -1 : 1);
     } else {
         rest(t);
     }
@@ -91,7 +118,7 @@ static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64
 void ag_tune_failed(struct ag_block *b)
 {
     struct ag_tune *t = &b->tune;
-    if (!t->up || (uint32_t)++t->fails < MOST_FAILS + t->visits / VISITS_A_FAIL)
+    if (t->up <= 0 || (uint32_t)++t->fails < MOST_FAILS + t->visits / VISITS_A_FAIL)
         return;
     t->up = 0;
     t->recut = true;
@@ -109,8 +136,9 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t
             break;
         ag_sample_add(t->base.ns, &t->base.count, AG_TUNE_SAMPLES, ns);
         if (++t->replayed >= SETTLED && t->base.count >= AG_TUNE_SAMPLES) {
-            if (may_try(s, b))
-                cut_longer(t);
+            int step = due(s, b);
+            if (step)
+                cut(t, step);
             else
                 rest(t);
         }

@@ -111,13 +111,38 @@ static void test_left_half_way(void **state)
     rig_close(r);
 }
 
+/* A few slow kernels between two syncs: the GPU is not to wait for any of them. */
+static void test_short_block(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        struct rig *r = rig_open(NULL);
+        struct machine m = {.host = 3000, .gpu = slow ? 9000 : 1000, .noise = 0.02, .seed = 7};
+        double before = 0, after = 0;
+        for (int i = 0; i < 30; i++)
+            before = (double)step(r, &m, 1, 5);
+        for (int i = 0; i < 300; i++)
+            after = (double)step(r, &m, 1, 5);
+        rig_mark(r);
+        for (int i = 0; i < 100; i++)
+            step(r, &m, 1, 5);
+        if (slow) {
+            rig_at_most(after / before, 0.93);
+            rig_at_most(rig_ops_per_launch(r), 1.7);
+        } else {
+            rig_at_most(after / before, 1.05);
+            rig_at_least(rig_ops_per_launch(r), 2);
+        }
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slow_host),
-        cmocka_unit_test(test_slow_gpu),
-        cmocka_unit_test(test_alike),
-        cmocka_unit_test(test_left_half_way),
+        cmocka_unit_test(test_slow_host),   cmocka_unit_test(test_slow_gpu),
+        cmocka_unit_test(test_alike),       cmocka_unit_test(test_left_half_way),
+        cmocka_unit_test(test_short_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
