@@ -96,19 +96,20 @@ void ag_graphs_discard(struct ag_chunk *chunk)
     ag_policy_built(chunk, false);
 }
 
-void ag_graphs_collect(void)
+void ag_graphs_collect(uint32_t most)
 {
     ag_leaders_launch();
     ag_uploads_collect();
-    pthread_mutex_lock(&mutex);
-    struct garbage *list = garbage;
-    garbage = NULL;
-    pthread_mutex_unlock(&mutex);
-    while (list) {
-        struct garbage *next = list->next;
-        destroy(list->graphs);
-        free(list);
-        list = next;
+    for (; most > 0; most--) {
+        pthread_mutex_lock(&mutex);
+        struct garbage *one = garbage;
+        if (one)
+            garbage = one->next;
+        pthread_mutex_unlock(&mutex);
+        if (!one)
+            return;
+        destroy(one->graphs);
+        free(one);
     }
 }
 
@@ -189,7 +190,7 @@ bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
     while (atomic_load(&memory) + size_of(g) > budget) {
         if (!evict || !evict_one(apart_ns))
             return false;
-        ag_graphs_collect();
+        ag_graphs_collect(UINT32_MAX);
     }
     return true;
 }

@@ -48,7 +48,10 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-enum { SPIN_NS = 40000 };
+enum {
+    SPIN_NS = 40000,
+    REST_NS = 1000000 /* between two graphs that are destroyed */
+};
 
 /* ---- building --------------------------------------------------------------------------- */
 
@@ -169,21 +172,45 @@ static bool may_build(void)
     return !paused && !atomic_load(&ag_state.captures);
 }
 
+/*
+ * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
+ * for the driver's locks (580, on an H100): so one by one, with rests in between, and never ahead
+ * of a build. Not while paused: who pauses may be about to destroy what the graphs hang on. Under
+ * the mutex.
+ */
+static void tidy(void)
+{
+    static uint64_t rests_until;
+    bool drops = ag_graphs_dropped() && now_ns() >= rests_until;
+    if (!paused && (drops || ag_uploads_left() || ag_leaders_wait())) {
+        busy = true;
+        pthread_mutex_unlock(&mutex);
+        ag_graphs_collect(drops);
+        pthread_mutex_lock(&mutex);
+        busy = false;
+        pthread_cond_broadcast(&idle);
+        if (drops)
+            rests_until = now_ns() + REST_NS;
+    }
+    if (stopping || (first && may_build()))
+        return;
+    if (!paused && ag_graphs_dropped()) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += REST_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&work, &mutex, &until);
+    } else {
+        pthread_cond_wait(&work, &mutex);
+    }
+}
+
 static void *builder(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&mutex);
     while (!stopping) {
-        /* Not while paused: who pauses may be about to destroy what the graphs hang on. */
-        if (!paused &&
-            (ag_graphs_dropped() || ag_uploads_left() || (!first && ag_leaders_wait()))) {
-            busy = true;
-            pthread_mutex_unlock(&mutex);
-            ag_graphs_collect();
-            pthread_mutex_lock(&mutex);
-            busy = false;
-            pthread_cond_broadcast(&idle);
-        }
         if (first && ag_collectives_pending()) {
             pthread_mutex_unlock(&mutex);
             bool rest = ag_collectives_at_rest();
@@ -195,8 +222,7 @@ static void *builder(void *unused)
         }
         struct request *r = may_build() ? first : NULL;
         if (!r) {
-            if (!stopping && (paused || !ag_graphs_dropped()))
-                pthread_cond_wait(&work, &mutex);
+            tidy();
             continue;
         }
         first = r->next;
@@ -239,7 +265,7 @@ static bool submit(struct request *r)
         pthread_mutex_unlock(&mutex);
         if (!taken)
             return false;
-        ag_graphs_collect();
+        ag_graphs_collect(UINT32_MAX);
         build(r, false);
         free_request(r);
         pthread_mutex_lock(&mutex);

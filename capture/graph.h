@@ -125,8 +125,9 @@ void ag_memory_release(void);
 /* A chunk's graphs could not be launched or updated: they go, and are built anew after a while.
  * Under the stream's lock, the chunk being in the caller's hands. */
 void ag_graphs_discard(struct ag_chunk *chunk);
-/* Destroys what was dropped. In the builder's thread, while that is paused, or in inline mode. */
-void ag_graphs_collect(void);
+/* Destroys what was dropped, at most so many. In the builder's thread, while that is paused, or in
+ * inline mode. */
+void ag_graphs_collect(uint32_t most);
 bool ag_graphs_dropped(void); /* there is something to destroy */
 /* A variant is being built, and is no more: in between they are not destroyed. */
 void ag_graphs_requested(struct ag_graphs *g);

@@ -44,7 +44,7 @@ static void forget_everything(void)
     for (size_t i = 0; i < n; i++)
         forget_sequences(streams[i]);
     ag_streams_release(streams, n);
-    ag_graphs_collect();
+    ag_graphs_collect(UINT32_MAX);
     ag_shapes_destroy(old);
     ag_builder_resume();
 }
@@ -117,7 +117,7 @@ void ag_capture_module_dies(void *module, enum ag_sym sym)
     if (any)
         ag_count(AG_COUNT_MODULE_DIED);
     submit_all(any, NULL);
-    ag_graphs_collect();
+    ag_graphs_collect(UINT32_MAX);
     ag_builder_resume();
     ag_capture_memory_goes(); /* its variables */
 }
@@ -183,7 +183,7 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s);
-    ag_graphs_collect();
+    ag_graphs_collect(UINT32_MAX);
     ag_builder_resume();
     return r;
 }
@@ -212,7 +212,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
         if (!ctx || streams[i]->context->handle == ctx)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
-    ag_graphs_collect();
+    ag_graphs_collect(UINT32_MAX);
     ag_uploads_forget(ctx);
     ag_leaders_forget(ctx);
     ag_build_forget_context(ctx);
