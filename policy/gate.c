@@ -11,7 +11,8 @@
  *
  * How: a block is replayed at first. Where the host is slow, so that waiting for a chunk costs
  * most, and its first visits take longer than the fastest one before there were graphs, a trial
- * follows at once: a few eager visits. If those are far faster the block stays eager for a while,
+ * follows at once: a few eager visits, and if those are far faster as many with graphs once more.
+ * If they are far faster than those as well the block stays eager for a while,
  * is tried again in chunks half as long, and so on. (The time before is but a hint: first visits
  * load kernels, or find a GPU that has nothing to do.)
  *
@@ -35,7 +36,7 @@ enum {
     FASTER = 98, /* at most so many percent of the other's time */
     CLEARLY = 66,
     SLOW_HOST_NS = 9000, /* between two ops: a chunk of four is long for the GPU to wait */
-    SLOWER = 104,        /* percent of first_ns: worth a look */
+    SLOWER = 102,        /* percent of first_ns: worth a look */
     FAR_FASTER = 95,
 };
 
@@ -119,11 +120,28 @@ static void replay_stays(struct ag_gate *g)
     wait_longer(g, AG_GATE_REPLAY);
 }
 
-/* Eager submission was far faster at the first look, or still is with shorter chunks. */
+/* Eager submission was far faster at the early look, or still is with shorter chunks. */
 static void lost_early(struct ag_gate *g, uint32_t longest)
 {
+    g->early = AG_EARLY_SHORTER;
     g->best_most = longest > 1 ? longest / 2 : 1;
     enter(g, AG_GATE_EAGER, SOON);
+}
+
+/* A trial of the early look has ended. A program that is still warming up gets faster by itself: so
+ * replay has to lose against the eager visits from both sides. */
+static void decide_early(struct ag_gate *g, uint32_t longest)
+{
+    bool lost = beats(&g->eager, &g->replay, FAR_FASTER);
+    if (lost && g->early == AG_EARLY_EAGER) {
+        g->early = AG_EARLY_REPLAY;
+        try_other(g, AG_GATE_TRIES_REPLAY, &g->replay);
+    } else if (lost) {
+        lost_early(g, longest);
+    } else {
+        g->early = AG_EARLY_NONE;
+        enter(g, AG_GATE_REPLAY, SOON);
+    }
 }
 
 static bool looks_slow(struct ag_gate *g, uint32_t gap)
@@ -136,23 +154,19 @@ static bool looks_slow(struct ag_gate *g, uint32_t gap)
 
 static void decide(struct ag_gate *g, uint32_t longest)
 {
-    if (g->mode == AG_GATE_TRIES_REPLAY) {
+    if (g->early == AG_EARLY_EAGER || g->early == AG_EARLY_REPLAY) {
+        decide_early(g, longest);
+    } else if (g->mode == AG_GATE_TRIES_REPLAY) {
         if (beats(&g->replay, &g->eager, FASTER)) {
             g->interval = FIRST_INTERVAL;
-            g->early = false;
+            g->early = AG_EARLY_NONE;
             replay_stays(g);
         } else if (g->early && longest > 1) {
             lost_early(g, longest);
         } else {
-            g->early = false;
+            g->early = AG_EARLY_NONE;
             wait_longer(g, AG_GATE_EAGER);
         }
-    } else if (g->early) {
-        g->early = beats(&g->eager, &g->replay, FAR_FASTER);
-        if (g->early)
-            lost_early(g, longest);
-        else
-            enter(g, AG_GATE_REPLAY, SOON);
     } else if (beats(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
     } else {
@@ -185,7 +199,7 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
     if (!trial || g->left <= AG_GATE_SAMPLES)
         add_sample(replayed ? &g->replay : &g->eager, ns);
     if (looks_slow(g, gap)) {
-        g->early = true;
+        g->early = AG_EARLY_EAGER;
         try_other(g, AG_GATE_TRIES_EAGER, &g->eager);
         return;
     }

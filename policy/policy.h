@@ -75,6 +75,9 @@ enum ag_gate_mode {
     AG_GATE_TRIES_EAGER, /* replay is the mode */
     AG_GATE_TRIES_REPLAY,
 };
+/* How far the early look has come: eager submission is tried, and is far faster; replay is tried
+ * once more, and still is slower; it is tried in ever shorter chunks. */
+enum ag_gate_early { AG_EARLY_NONE, AG_EARLY_EAGER, AG_EARLY_REPLAY, AG_EARLY_SHORTER };
 struct ag_gate {
     struct ag_gate_samples replay, eager;
     uint64_t first_ns;  /* the fastest visit before there were graphs; 0: not known */
@@ -84,7 +87,7 @@ struct ag_gate {
     uint8_t mode;       /* enum ag_gate_mode */
     bool doubt;         /* replay has lost once */
     bool looked;        /* replay was compared with first_ns */
-    bool early;         /* and is tried in ever shorter chunks, for it was far slower */
+    uint8_t early;      /* enum ag_gate_early */
     bool recut;         /* to be cut anew */
     uint32_t most;      /* ops in a chunk, 0: as planned */
     uint32_t best_most; /* of best_ns */

@@ -66,7 +66,7 @@ static void test_slow_host(void **state)
         struct times t = {.eager = 300000, .noise = noisy * 0.02, .gap = 50000, .replay = {450000}};
         struct ag_gate g = {.first_ns = 300000};
         struct seen begin = play(&g, 64, &t);
-        assert_true(begin.replayed < 20);
+        assert_true(begin.replayed < 30);
         assert_true(play(&g, 2000, &t).replayed < 5);
         struct times half = t;
         half.replay[1] = 450000, half.replay[2] = 280000; /* chunks of a quarter win */
@@ -82,6 +82,11 @@ static void test_slow_host(void **state)
         t.replay[0] = 295000;
         g = (struct ag_gate){.first_ns = 200000};
         assert_true(play(&g, 128, &t).replayed > 90);
+        /* nor where the program is still warming up, and gets faster by itself */
+        g = (struct ag_gate){.first_ns = 300000};
+        for (int i = 0; i < 64; i++)
+            ag_gate_visit(&g, i < 8 ? 340000 : 300000, ag_gate_defers(&g), LONGEST, 50000);
+        assert_true(ag_gate_defers(&g));
     }
 }
 
