@@ -137,12 +137,40 @@ static void test_short_block(void **state)
     }
 }
 
+/* A loop without boundaries, of a slow host: fewer launches, unless the GPU is the limit. */
+static void test_loop(void **state)
+{
+    (void)state;
+    for (int gpu_bound = 0; gpu_bound < 2; gpu_bound++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t gpu = gpu_bound ? 9000 : 2000, gpu_free = 0;
+        r->gap = 3000;
+        for (uint32_t i = 0; i < 40000; i++) {
+            uint64_t submitted = r->submitted, launches = r->launches;
+            if (i == 30000)
+                rig_mark(r);
+            rig_op(r, rig_key(1, i % 5));
+            uint64_t given = r->submitted - submitted;
+            r->now += (r->launches > launches ? 1 : given) * LAUNCH_NS;
+            gpu_free = (gpu_free > r->now ? gpu_free : r->now) + given * gpu;
+            if (gpu_free > r->now + 1000000) /* the launch queue is full */
+                r->now = gpu_free - 1000000;
+        }
+        rig_at_least(rig_replayed(r), 99);
+        if (gpu_bound)
+            rig_at_most(rig_ops_per_launch(r), 6);
+        else
+            rig_at_least(rig_ops_per_launch(r), 10);
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slow_host),   cmocka_unit_test(test_slow_gpu),
         cmocka_unit_test(test_alike),       cmocka_unit_test(test_left_half_way),
-        cmocka_unit_test(test_short_block),
+        cmocka_unit_test(test_short_block), cmocka_unit_test(test_loop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
