@@ -98,8 +98,6 @@ void ag_graphs_discard(struct ag_chunk *chunk)
 
 void ag_graphs_collect(uint32_t most)
 {
-    ag_leaders_launch();
-    ag_uploads_collect();
     for (; most > 0; most--) {
         pthread_mutex_lock(&mutex);
         struct garbage *one = garbage;

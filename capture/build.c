@@ -6,86 +6,16 @@
  * (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). Runs in the builder's
  * thread, or in the launching one in inline mode; the stream's context is current.
  */
-#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
-#include "capture/options.h"
 #include "capture/stats.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* Streams that graphs are uploaded in, one per context. */
-struct upload_stream {
-    CUcontext ctx;
-    CUstream stream;
-    struct upload_stream *next;
-};
-static struct upload_stream *upload_streams;
-static struct ag_lock lock;
-
-/* Of the current context; NULL where there can be none. */
-static CUstream upload_stream_get(CUcontext ctx)
-{
-    ag_lock(&lock);
-    struct upload_stream *u = upload_streams;
-    while (u && u->ctx != ctx)
-        u = u->next;
-    if (!u && (u = calloc(1, sizeof(*u)))) {
-        if (AG_REAL(cuStreamCreateWithPriority)(&u->stream, CU_STREAM_NON_BLOCKING, 0) ==
-            CUDA_SUCCESS) {
-            u->ctx = ctx;
-            u->next = upload_streams;
-            upload_streams = u;
-        } else {
-            free(u);
-            u = NULL;
-        }
-    }
-    CUstream stream = u ? u->stream : NULL;
-    ag_unlock(&lock);
-    return stream;
-}
-
-void ag_build_prepare(CUcontext ctx)
-{
-    ag_fill_kernel_load(ctx);
-    if (ag_options.build == AG_BUILD_INLINE)
-        return; /* nothing is uploaded */
-    upload_stream_get(ctx);
-    if (ag_fill_kernel(ctx))
-        ag_leader_prepare(ctx);
-}
 
 CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode)
 {
     AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     return mode;
-}
-
-enum ag_upload ag_build_upload(CUcontext ctx)
-{
-    CUstream stream = upload_stream_get(ctx);
-    CUresult r = stream ? AG_REAL(cuStreamQuery)(stream) : CUDA_ERROR_UNKNOWN;
-    return r == CUDA_SUCCESS           ? AG_UPLOAD_DONE
-           : r == CUDA_ERROR_NOT_READY ? AG_UPLOAD_PENDING
-                                       : AG_UPLOAD_UNKNOWN;
-}
-
-void ag_build_forget_context(CUcontext ctx)
-{
-    ag_lock(&lock);
-    for (struct upload_stream **link = &upload_streams; *link;) {
-        struct upload_stream *u = *link;
-        if (ctx && u->ctx != ctx) {
-            link = &u->next;
-            continue;
-        }
-        AG_REAL(cuStreamDestroy_v2)(u->stream);
-        *link = u->next;
-        free(u);
-    }
-    ag_unlock(&lock);
-    ag_fill_kernel_forget(ctx, true);
 }
 
 static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v)
@@ -104,11 +34,10 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
     return true;
 }
 
-struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes, bool upload)
+struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
 {
-    CUstream stream = upload ? upload_stream_get(g->context->handle) : NULL;
     struct ag_variant *v = calloc(1, sizeof(*v));
-    if ((upload && !stream) || !v)
+    if (!v)
         goto fail;
     v->nodes = calloc(g->count, sizeof(*v->nodes));
     v->bytes = malloc(g->num_bytes + 1);
@@ -123,9 +52,6 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
         ag_info("build", "cuGraphInstantiate failed with error %d", (int)r);
         goto fail;
     }
-    if (upload && (!ag_leader_go_ahead(g->context->handle, stream) ||
-                   AG_REAL(cuGraphUpload)(v->exec, stream) != CUDA_SUCCESS))
-        goto fail;
     return v;
 fail:
     ag_variant_destroy(v);

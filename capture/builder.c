@@ -48,10 +48,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-enum {
-    SPIN_NS = 40000,
-    REST_NS = 1000000 /* between two graphs that are destroyed */
-};
+enum { REST_NS = 1000000 /* between two graphs that are destroyed */ };
 
 /* ---- building --------------------------------------------------------------------------- */
 
@@ -90,24 +87,6 @@ static void answer(struct request *r, struct ag_variant *v, bool again)
     ag_graphs_answered(g);
 }
 
-/* Waits, in the builder's thread, until the graph is on the device; false: not to be waited for. */
-static bool wait_for_upload(CUcontext ctx)
-{
-    uint64_t began = now_ns(), waited;
-    enum ag_upload upload;
-    while ((upload = ag_build_upload(ctx)) == AG_UPLOAD_PENDING) {
-        pthread_mutex_lock(&mutex);
-        bool leave = paused || stopping;
-        pthread_mutex_unlock(&mutex);
-        if (leave)
-            return false;
-        waited = now_ns() - began;
-        if (waited > SPIN_NS)
-            nanosleep(&(struct timespec){0, waited < 4000000 ? (long)waited / 4 : 1000000}, NULL);
-    }
-    return upload == AG_UPLOAD_DONE;
-}
-
 static bool touches_memory(const struct ag_graphs *g)
 {
     bool fills = ag_fill_kernel(g->context->handle) != NULL;
@@ -129,8 +108,7 @@ static bool over_limit(const struct ag_graphs *g)
     return false;
 }
 
-/* `evict` is false where a stream's lock is held (inline mode). Nothing is waited for then, so the
- * first launch uploads the graph. */
+/* `evict` is false where a stream's lock is held (inline mode). */
 static void build(struct request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
@@ -144,16 +122,11 @@ static void build(struct request *r, bool evict)
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
         again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
-        v = again ? NULL : ag_variant_build(g, r->bytes, evict);
+        v = again ? NULL : ag_variant_build(g, r->bytes);
         if (touches && !again)
             ag_memory_release();
         again = again || (!v && over_limit(g));
         took = now_ns() - began;
-        if (v && evict && !wait_for_upload(g->context->handle)) {
-            ag_uploads_keep(v, g->context->handle);
-            v = NULL;
-            again = true;
-        }
         ag_capture_mode(mode);
         ag_context_leave(entered);
     } else {
@@ -181,16 +154,14 @@ static bool may_build(void)
 static void tidy(void)
 {
     static uint64_t rests_until;
-    bool drops = ag_graphs_dropped() && now_ns() >= rests_until;
-    if (!paused && (drops || ag_uploads_left() || ag_leaders_wait())) {
+    if (!paused && ag_graphs_dropped() && now_ns() >= rests_until) {
         busy = true;
         pthread_mutex_unlock(&mutex);
-        ag_graphs_collect(drops);
+        ag_graphs_collect(1);
         pthread_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
-        if (drops)
-            rests_until = now_ns() + REST_NS;
+        rests_until = now_ns() + REST_NS;
     }
     if (stopping || (first && may_build()))
         return;

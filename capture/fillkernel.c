@@ -87,13 +87,3 @@ void ag_fill_kernel_forget(CUcontext ctx, bool unload)
     }
     ag_unlock(&lock);
 }
-
-void **ag_fill_pointers(struct ag_fill_params *params, void *pointers[AG_FILL_PARAMS])
-{
-    pointers[0] = &params->dst;
-    pointers[1] = &params->pitch;
-    pointers[2] = &params->width;
-    pointers[3] = &params->height;
-    pointers[4] = &params->pattern;
-    return pointers;
-}

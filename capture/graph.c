@@ -108,18 +108,22 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     return g->repeats >= 2;
 }
 
-/* The variant with the fewest nodes to change; `changes` says how many. */
+/* The variant with the fewest nodes to change; `changes` says how many. Nodes that are updated
+ * before their graph's first launch are slower for good (docs/performance.md): they count twice. */
 static uint32_t nearest(struct ag_graphs *g, const uint8_t *bytes, uint32_t *changes)
 {
     uint32_t best = g->successor[g->last];
     *changes = count_differences(g, bytes, g->variants[best]->bytes, UINT32_MAX);
+    uint32_t least = *changes << !g->variants[best]->used;
     for (uint32_t i = 0; i < g->num_variants && *changes; i++) {
+        const struct ag_variant *v = g->variants[i];
         if (i == best)
             continue;
-        uint32_t n = count_differences(g, bytes, g->variants[i]->bytes, *changes + 1);
-        if (n < *changes || (n == *changes && g->variants[i]->used < g->variants[best]->used)) {
+        uint32_t n = count_differences(g, bytes, v->bytes, least + 1), cost = n << !v->used;
+        if (cost < least || (cost == least && v->used < g->variants[best]->used)) {
             best = i;
             *changes = n;
+            least = cost;
         }
     }
     return best;

@@ -66,46 +66,18 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
 uint32_t ag_graphs_cycle(const struct ag_graphs *g);
 
 /* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
- * `upload`: begins to upload it. It must not be launched until no upload is under way any more: the
- * launch would wait for it in the driver, and the upload may share a hardware queue with a stream
- * that waits for the program (CUDA_DEVICE_MAX_CONNECTIONS; seen to hang on an H100). */
-struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes, bool upload);
-enum ag_upload { AG_UPLOAD_DONE, AG_UPLOAD_PENDING, AG_UPLOAD_UNKNOWN };
-/* How the uploads of the current context stand. In relaxed capture mode only. */
-enum ag_upload ag_build_upload(CUcontext ctx);
-/* leader.c: while a graph of some 20 nodes, or several smaller ones, have been uploaded and not
- * launched, each kernel of the graphs that were launched before takes 0.18 us more; for good if
- * they are destroyed first. It ends when the one that was uploaded first is launched, in any
- * stream. (Measured, docs/performance.md.) So a leader goes first: a graph of two nodes that do
- * nothing, to be launched when the uploads have ended. None where there is no fill kernel to make
- * it of. */
-void ag_leader_prepare(CUcontext ctx); /* once per context, which is current */
-/* Sees to it that what is uploaded next in `upload`, of the current context, has a leader. False:
- * it could not be made. In relaxed capture mode only. */
-bool ag_leader_go_ahead(CUcontext ctx, CUstream upload);
-/* Launches the leaders whose uploads have ended. Before the builder rests, or destroys a graph. */
-void ag_leaders_launch(void);
-bool ag_leaders_wait(void);            /* there is one to be launched */
-void ag_leaders_forget(CUcontext ctx); /* the context is about to die; NULL: all do */
+ * It is not uploaded: its first launch does that, in 1.2 us a node (H100, driver 580), which is
+ * less than launching its kernels one by one takes, and without waiting for the GPU. cuGraphUpload
+ * ahead of it would leave graphs on the device that are never launched, and those slow all others
+ * down (docs/performance.md). */
+struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
 
-/* What building needs and had better not be made behind the program's back. Once per context, in a
- * call of the program that may load kernels itself; the context is current. */
-void ag_build_prepare(CUcontext ctx);
 void ag_variant_destroy(struct ag_variant *v);
 void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
-/* Destroys the private streams of a context that is about to die (NULL: of all). */
-void ag_build_forget_context(CUcontext ctx);
-
 /* build.c: sets the calling thread's capture mode and returns the one before. Some calls of ours
  * end a capture of the program's that is in global mode, unless the thread says that it means none
  * (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
 CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
-
-/* uploads.c */
-void ag_uploads_keep(struct ag_variant *v, CUcontext context);
-void ag_uploads_collect(void); /* destroys those that have been uploaded since */
-bool ag_uploads_left(void);
-void ag_uploads_forget(CUcontext ctx); /* the context is about to die; NULL: all do */
 
 /* collective.c */
 /* A collective has been launched on `s`. Building allocates device memory, which may wait for the

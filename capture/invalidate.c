@@ -9,6 +9,7 @@
 #include "capture/flush.h"
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/setting.h"
 #include "capture/state.h"
 #include "capture/stats.h"
@@ -213,9 +214,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
     ag_graphs_collect(UINT32_MAX);
-    ag_uploads_forget(ctx);
-    ag_leaders_forget(ctx);
-    ag_build_forget_context(ctx);
+    ag_fill_kernel_forget(ctx, true);
     ag_builder_resume();
     ag_capture_functions_die(sym);
     ag_state_context_destroyed();

@@ -179,7 +179,12 @@ static void fill_params(const struct ag_node *node, const struct ag_shape *shape
 {
     ag_fill_launch(shape, staged, fill, p);
     p->func = node->fill;
-    p->kernelParams = ag_fill_pointers(fill, params);
+    p->kernelParams = params;
+    params[0] = &fill->dst;
+    params[1] = &fill->pitch;
+    params[2] = &fill->width;
+    params[3] = &fill->height;
+    params[4] = &fill->pattern;
 }
 
 static void memset_params(const struct ag_shape *shape, const uint8_t *staged,
@@ -280,7 +285,7 @@ CUresult ag_op_add_node(CUgraph graph, const struct ag_graphs *g, const struct a
         node->fill = ag_fill_kernel(g->context->handle);
         if (node->fill) {
             struct ag_fill_params fill;
-            void *params[AG_FILL_PARAMS];
+            void *params[5];
             fill_params(node, shape, staged, &fill, params, &p);
             r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p);
             node->is_kernel = true;
@@ -309,7 +314,7 @@ CUresult ag_op_update_node(CUgraphExec exec, const struct ag_graphs *g, const st
     }
     if (node->fill) {
         struct ag_fill_params fill;
-        void *params[AG_FILL_PARAMS];
+        void *params[5];
         fill_params(node, shape, staged, &fill, params, &p);
         return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);
     }

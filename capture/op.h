@@ -53,9 +53,6 @@ struct ag_fill_params {
     uint32_t pattern; /* four bytes, in which the element is repeated */
     uint32_t unused;
 };
-enum { AG_FILL_PARAMS = 5 };
-/* Fills `pointers` with what kernelParams are for that kernel, and returns it. */
-void **ag_fill_pointers(struct ag_fill_params *params, void *pointers[AG_FILL_PARAMS]);
 /* The launch that fills what a memset op says. */
 void ag_fill_launch(const struct ag_shape *shape, const uint8_t *staged,
                     struct ag_fill_params *params, CUDA_KERNEL_NODE_PARAMS *launch);

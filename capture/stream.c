@@ -2,6 +2,7 @@
 #include "capture/stream.h"
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/op.h"
 #include "capture/state.h"
 #include "capture/trace.h"
 #include "capture/twin.h"
@@ -92,6 +93,8 @@ static struct ag_context *context_get(CUcontext handle)
     return c;
 }
 
+/* What building needs and had better not be made behind the program's back: here, in a call of the
+ * program that may load kernels itself. */
 static void prepare(const struct ag_stream *s)
 {
     if (atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
@@ -99,7 +102,7 @@ static void prepare(const struct ag_stream *s)
     bool entered = ag_context_enter(s);
     /* another thread may begin a capture now */
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    ag_build_prepare(s->context->handle);
+    ag_fill_kernel_load(s->context->handle);
     ag_capture_mode(mode);
     ag_context_leave(entered);
 }

@@ -58,22 +58,6 @@ fails() {
     at_least "failed builds" "$(figure 'graph builds failed')" 1
 }
 
-@test "a leader cannot be made, uploaded or launched, or a graph behind one not uploaded: counted, nothing left" {
-    export SIMCUDA_FATBINS=1 SIMCUDA_LEAKS=1
-    for call in cuGraphCreate:2 cuGraphInstantiateWithFlags:2 cuGraphUpload:1 cuGraphUpload:2 cuGraphUpload:*; do
-        SIMCUDA_FAIL="$call=2" same "$loop" --steps=2000 --reps=2
-        echo "$call"
-        cat summary
-        at_least "failed builds" "$(figure 'graph builds failed')" 1
-        [ "$call" = 'cuGraphUpload:*' ] || at_least "replayed per cent" "$(replayed_share)" 50
-    done
-    SIMCUDA_FAIL="cuGraphNodeSetEnabled:*=1" same "$loop" --steps=2000 --reps=2 # then it is not launched
-    at_least "failed graph launches" "$(figure 'graph launches failed')" 1
-    at_least "replayed per cent" "$(replayed_share)" 50
-    SIMCUDA_FAIL="cuGraphLaunch:1=2" same "$loop" --steps=2000 --reps=2 # the first leader's
-    at_least "failed graph launches" "$(figure 'graph launches failed')" 1
-}
-
 @test "adding a node fails: eager launches" {
     fails cuGraphAddKernelNode_v2 2
     at_least "failed builds" "$(figure 'graph builds failed')" 1

@@ -108,20 +108,7 @@ inline_replays() {
     [ "$(figure 'graphs built')" -le 20 ]
 }
 
-# What the library's builder called, in order: u upload, l launch, d destroy.
-builders_calls() {
-    awk '$2 == "call" && $4 == "cuGraphUpload" { builder = $3 } { calls[NR] = $0 } END {
-        for (i = 1; i <= NR; i++) {
-            split(calls[i], c, " ")
-            if (c[2] != "call" || c[3] != builder) continue
-            if (c[4] == "cuGraphUpload") printf "u"
-            if (c[4] == "cuGraphLaunch") printf "l"
-            if (c[4] == "cuGraphExecDestroy") printf "d"
-        }
-    }' "$1"
-}
-
-@test "memsets become launches of the fill kernel, and a leader goes ahead of the uploads" {
+@test "memsets become launches of the fill kernel" {
     export SIMCUDA_FATBINS=1 SIMCUDA_LEAKS=1
     same "$loop" --memsets --steps=400 --reps=2
     cat summary
@@ -132,11 +119,5 @@ builders_calls() {
     [ "$(grep -c ' exec .* memset ' log)" -gt 10000 ]
     built=$(figure 'graphs built')
     at_least "graphs built" "$built" 2
-    calls=$(builders_calls log)
-    echo "$calls, $built built"
-    # a leader and up to eight graphs go up, then it is launched, before any graph is destroyed
-    grep -qE '^(uu{1,8}ld*)+$' <<<"$calls"
-    uploads=${calls//[^u]/} leaders=${calls//[^l]/}
-    [ ${#uploads} -eq $((built + ${#leaders})) ]
-    [ "$(grep -c ' call .* cuGraphNodeSetEnabled 0' log)" -eq $((2 * ${#leaders})) ]
+    [ "$(grep -c ' call .* cuGraphUpload' log)" -eq 0 ] # graphs that are never launched are not to be on the device
 }

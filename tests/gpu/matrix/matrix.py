@@ -34,6 +34,7 @@ HOST_BOUND_GOAL = 1.5   # median over cells where launching is the limit
 CUT_GOAL = 0.95         # of the best fixed chunk
 LATENCY_GOAL_US = 1000.0
 WARM_MS = 30            # for the library to learn a cell
+OWN_WARM_MS = 150       # where its own cut is compared with fixed ones: until its trials are over
 MS = 10                 # to measure it in, three times in each process
 RECHECK_MS = 100
 RECHECKED = 36          # cells at most
@@ -110,7 +111,7 @@ class Matrix:
             order = (0, *CHUNKS)
             for chunk in order if number % 2 == 0 else order[::-1]:
                 env = {**self.preload, "AUTOGRAPH_CHUNK": str(chunk)}
-                for cell, us in self.measure(cells, env).items():
+                for cell, us in self.measure(cells, env, warm_ms=WARM_MS if chunk else OWN_WARM_MS).items():
                     times[cell][chunk].extend(us)
         return {cell: {chunk: statistics.median(us) for chunk, us in by_chunk.items()}
                 for cell, by_chunk in times.items()}
