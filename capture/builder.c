@@ -39,6 +39,7 @@ static struct request *first, **last = &first;
 static bool running, busy, stopping;
 static bool answering; /* a thread that pauses ends what was queued */
 static unsigned int paused;
+static unsigned int held; /* nothing new is begun */
 static pthread_t thread;
 
 static uint64_t now_ns(void)
@@ -142,7 +143,7 @@ static void build(struct request *r, bool evict)
 
 static bool may_build(void)
 {
-    return !paused && !atomic_load(&ag_state.captures);
+    return !paused && !held && !atomic_load(&ag_state.captures);
 }
 
 /*
@@ -182,9 +183,9 @@ static void *builder(void *unused)
     (void)unused;
     pthread_mutex_lock(&mutex);
     while (!stopping) {
-        if (first && ag_collectives_pending()) {
+        if (first && ag_waits_pending()) {
             pthread_mutex_unlock(&mutex);
-            bool rest = ag_collectives_at_rest();
+            bool rest = ag_waits_at_rest();
             if (!rest)
                 nanosleep(&(struct timespec){0, 1000000}, NULL);
             pthread_mutex_lock(&mutex);
@@ -229,7 +230,7 @@ static bool submit(struct request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
-        bool rest = ag_collectives_at_rest();
+        bool rest = ag_waits_at_rest();
         pthread_mutex_lock(&mutex);
         taken = may_build() && !busy && rest;
         busy |= taken;
@@ -398,6 +399,23 @@ void ag_builder_pause(void)
     pthread_mutex_lock(&mutex);
     answering = false;
     pthread_cond_broadcast(&idle);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_hold(void)
+{
+    pthread_mutex_lock(&mutex);
+    held++;
+    while (busy)
+        pthread_cond_wait(&idle, &mutex);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_release(void)
+{
+    pthread_mutex_lock(&mutex);
+    held--;
+    pthread_cond_signal(&work);
     pthread_mutex_unlock(&mutex);
 }
 

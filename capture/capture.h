@@ -114,6 +114,11 @@ void ag_capture_functions_die(enum ag_sym sym);
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
 /* Before cuStreamDestroy. */
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
+/* Around a call after which the stream waits for something that the program may do only later, as
+ * cuStreamWaitValue32: nothing is built until it has passed. `waits`: the call was successful. The
+ * second only where the first gave true. */
+bool ag_capture_wait_begins(void);
+void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits);
 /* After a call that gives the launches of one stream a property that graphs would not have
  * (attributes of the stream, a green context): nothing of that stream is deferred any more. */
 void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym);

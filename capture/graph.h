@@ -79,13 +79,12 @@ void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
  * (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
 CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
 
-/* collective.c */
-/* A collective has been launched on `s`. Building allocates device memory, which may wait for the
- * GPU, which waits for peers: nothing is built until it has ended. Behind the launch, without any
- * lock. */
-void ag_builder_collective(struct ag_stream *s);
-bool ag_collectives_pending(void);
-bool ag_collectives_at_rest(void); /* none can be in flight; no lock is held */
+/* waits.c */
+/* Something that waits for more than the GPU has been launched on `s`: nothing is built until it
+ * has ended. Behind the launch, without any lock. */
+void ag_waits_launched(struct ag_stream *s);
+bool ag_waits_pending(void);
+bool ag_waits_at_rest(void); /* none can be in flight */
 
 /* memory.c: the driver looks at the memory of a copy while its graph is instantiated, and crashes
  * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is
@@ -119,6 +118,9 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
  * any stream's lock. */
 void ag_builder_pause(void);
 void ag_builder_resume(void);
+/* No build is under way, and none begins until the matching release. What is queued stays. */
+void ag_builder_hold(void);
+void ag_builder_release(void);
 void ag_builder_stop(void);
 
 #endif

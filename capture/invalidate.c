@@ -161,9 +161,9 @@ static CUresult stream_goes(struct ag_stream *s)
     CUresult r = s->pending;
     s->pending = CUDA_SUCCESS;
     s->dead = true;
-    if (s->behind_collective)
-        AG_REAL(cuEventDestroy_v2)(s->behind_collective);
-    s->behind_collective = NULL;
+    if (s->behind_wait)
+        AG_REAL(cuEventDestroy_v2)(s->behind_wait);
+    s->behind_wait = NULL;
     ag_policy_forget(&s->policy);
     ag_unlock(&s->lock);
     ag_context_leave(entered);

@@ -280,7 +280,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_trace_passed(s, in, why);
         CUresult r = pass_through(s, in);
         if (collective)
-            ag_builder_collective(s);
+            ag_waits_launched(s);
         return r;
     }
     ag_stream_wakes(s);

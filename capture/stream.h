@@ -50,7 +50,7 @@ struct ag_stream {
 
     _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
     _Atomic uint32_t references;
-    _Atomic bool collective; /* a collective may be in flight here */
+    _Atomic bool waits; /* for more than the GPU, see waits.c */
     struct ag_nap nap;
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
@@ -59,9 +59,9 @@ struct ag_stream {
 
     struct ag_lock lock;
     bool dead;
-    bool open;                 /* counted in ag_open_streams */
-    CUevent behind_collective; /* recorded behind the last collective, NULL if there was none */
-    CUresult pending;          /* error of deferred work, not reported yet */
+    bool open;           /* counted in ag_open_streams */
+    CUevent behind_wait; /* recorded behind the last such work, NULL if there was none */
+    CUresult pending;    /* error of deferred work, not reported yet */
     struct ag_policy policy;
     struct ag_staged *staged;
     uint32_t num_staged, num_deferred, max_staged;

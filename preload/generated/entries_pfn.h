@@ -120,6 +120,10 @@ typedef CUresult(CUDAAPI *AG_PFN_cuPointerGetAttribute)(void *data, CUpointer_at
 typedef CUresult(CUDAAPI *AG_PFN_cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamAddCallback)(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamAddCallback_ptsz)(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_ptsz)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_v2)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_v2_ptsz)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToGraph)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToGraph_ptsz)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
@@ -154,6 +158,14 @@ typedef CUresult(CUDAAPI *AG_PFN_cuStreamSynchronize)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamSynchronize_ptsz)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitEvent)(CUstream hStream, CUevent hEvent, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitEvent_ptsz)(CUstream hStream, CUevent hEvent, unsigned int Flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue32)(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue32_ptsz)(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue32_v2)(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue32_v2_ptsz)(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue64)(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue64_ptsz)(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue64_v2)(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamWaitValue64_v2_ptsz)(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuThreadExchangeStreamCaptureMode)(CUstreamCaptureMode *mode);
 
 #endif

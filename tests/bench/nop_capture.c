@@ -103,6 +103,18 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     ag_capture_stream_boundary(stream, ptsz, sym, false);
 }
 
+bool ag_capture_wait_begins(void)
+{
+    return false;
+}
+
+void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+{
+    (void)stream;
+    (void)ptsz;
+    (void)waits;
+}
+
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym)
 {

@@ -124,6 +124,24 @@ static int collective(int n)
     return print_value();
 }
 
+/* In every other step the stream waits for a word that is written when all has been launched. */
+static int word(int n)
+{
+    start();
+    uint32_t *flag;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    for (int i = 0; i < n; i++) {
+        if (i % 2)
+            CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, (uint32_t)i,
+                                      CU_STREAM_WAIT_VALUE_GEQ));
+        step(0);
+        __atomic_store_n(flag, (uint32_t)i, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Launches to the per-thread default stream. */
 static int per_thread(int n)
 {
@@ -228,7 +246,7 @@ static const struct {
 } cases[] = {{"repeat", repeat},         {"phases", phases},   {"table", table},
              {"memory", memory},         {"hooks", hooks},     {"threads", threads},
              {"collective", collective}, {"refused", refused}, {"legacy", legacy},
-             {"per-thread", per_thread}};
+             {"per-thread", per_thread}, {"word", word}};
 
 int main(int argc, char **argv)
 {

@@ -69,6 +69,16 @@ inline_replays() {
     at_least "replayed per cent" "$(replayed_share)" 85
 }
 
+@test "nothing is built while a stream waits for a word of the program's" {
+    AUTOGRAPH_BUILD=inline same "$cases" word 60
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 80
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word 60
+    awk '/ call .* cuStreamWaitValue32/ { waits = 1 } / call .* cuStreamSynchronize/ { waits = 0 }
+        / call .* cuGraphInstantiate/ { built++; wrong += waits }
+        END { print built + 0, "built,", wrong + 0, "of them behind a wait"; exit !built || wrong }' log
+}
+
 @test "launches to the per-thread default stream stay eager" {
     same "$cases" per-thread 50
     cat summary

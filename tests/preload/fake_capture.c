@@ -154,6 +154,17 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
+bool ag_capture_wait_begins(void)
+{
+    say("wait_begins\n");
+    return true;
+}
+
+void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+{
+    say("wait_ends ptsz=%d waits=%d stream=%p\n", ptsz, waits, (void *)stream);
+}
+
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym)
 {

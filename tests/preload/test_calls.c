@@ -386,6 +386,19 @@ static void stream_attributes_end_deferral(void **state)
                 "not_understood cuStreamCopyAttributes_ptsz ptsz=1 stream=0x60\n");
 }
 
+/* Around the call, for the builder is to rest before the stream waits. */
+static void waits_for_memory_are_told(void **state)
+{
+    (void)state;
+    call("cuStreamWaitValue32_v2", 0x62);
+    assert_told("boundary cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\nwait_begins\n"
+                "wait_ends ptsz=0 waits=1 stream=0x62\n");
+    next_result(CUDA_ERROR_NOT_SUPPORTED);
+    call("cuStreamBatchMemOp_v2_ptsz", 0x62);
+    assert_told("boundary cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\nwait_begins\n"
+                "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
+}
+
 static void streams_of_green_contexts_are_not_deferred(void **state)
 {
     (void)state;
@@ -459,6 +472,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_dies_is_told),
         cmocka_unit_test(captures_are_followed),
         cmocka_unit_test(stream_attributes_end_deferral),
+        cmocka_unit_test(waits_for_memory_are_told),
         cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(unknown_export_tables_end_replay),
         cmocka_unit_test(unknown_symbols_are_barriers),

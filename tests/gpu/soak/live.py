@@ -22,8 +22,8 @@ class LivePage:
                     with open(path, "r+b") as file:
                         self.page = mmap.mmap(file.fileno(), 4096)
                     return
-        except OSError:
-            pass  # not there yet, or not any more
+        except (OSError, ValueError):
+            pass  # not there yet, or not of its size yet, or not any more
 
     def read(self):
         """The figures by name, as they were soon after the last call; {} where there is no page."""

@@ -1,0 +1,132 @@
+/*
+ * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
+ * memory operations of a stream for a word that the program may be about to write. Instantiating a
+ * graph may wait for the GPU (seen in the fuzzer on an H200, driver 580: about one in 300 did
+ * behind such a word), with the driver's locks held. So nothing is built until they have passed.
+ */
+#include "capture/capture.h"
+#include "capture/graph.h"
+#include "capture/state.h"
+#include <pthread.h>
+
+static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
+
+/* Behind waits in streams that have no struct ag_stream (per-thread default streams). */
+enum { LOOSE = 16 };
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    CUcontext ctx;
+    CUevent event;
+} loose[LOOSE];
+
+void ag_waits_launched(struct ag_stream *s)
+{
+    bool entered = ag_context_enter(s);
+    ag_lock(&s->lock);
+    if (!s->behind_wait)
+        AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING);
+    if (s->behind_wait)
+        AG_REAL(cuEventRecord)(s->behind_wait, s->handle);
+    ag_unlock(&s->lock);
+    ag_context_leave(entered);
+    atomic_store(&s->waits, true);
+    atomic_store(&any, true);
+}
+
+/* In the current context, by the thread whose stream it is. */
+static bool record_loose(CUstream stream, bool ptsz)
+{
+    bool done = false;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < LOOSE && !done; i++) {
+        if (loose[i].event ||
+            AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            continue;
+        AG_REAL(cuCtxGetCurrent)(&loose[i].ctx);
+        CUresult r = ptsz ? AG_REAL(cuEventRecord_ptsz)(loose[i].event, stream)
+                          : AG_REAL(cuEventRecord)(loose[i].event, stream);
+        done = r == CUDA_SUCCESS;
+        if (!done) {
+            AG_REAL(cuEventDestroy_v2)(loose[i].event);
+            loose[i].event = NULL;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    if (done)
+        atomic_store(&any, true);
+    return done;
+}
+
+static bool has_passed(CUcontext ctx, CUevent event)
+{
+    struct ag_context context = {.handle = ctx};
+    bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
+    bool passed = AG_REAL(cuEventQuery)(event) != CUDA_ERROR_NOT_READY;
+    ag_context_leave(entered);
+    return passed;
+}
+
+static bool loose_at_rest(void)
+{
+    bool rest = true;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < LOOSE; i++) {
+        if (!loose[i].event)
+            continue;
+        if (has_passed(loose[i].ctx, loose[i].event)) {
+            AG_REAL(cuEventDestroy_v2)(loose[i].event);
+            loose[i].event = NULL;
+        } else {
+            rest = false;
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return rest;
+}
+
+bool ag_waits_at_rest(void)
+{
+    size_t n;
+    if (!atomic_exchange(&any, false))
+        return true;
+    bool rest = loose_at_rest();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (!atomic_exchange(&streams[i]->waits, false))
+            continue;
+        if (!has_passed(streams[i]->context->handle, streams[i]->behind_wait)) {
+            atomic_store(&streams[i]->waits, true);
+            rest = false;
+        }
+    }
+    ag_streams_release(streams, n);
+    if (!rest)
+        atomic_store(&any, true);
+    return rest;
+}
+
+bool ag_waits_pending(void)
+{
+    return atomic_load(&any);
+}
+
+bool ag_capture_wait_begins(void)
+{
+    /* while the program captures nothing is built, and the wait may be part of the capture */
+    if (atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) ||
+        atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
+        return false;
+    ag_builder_hold();
+    return true;
+}
+
+void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+{
+    struct ag_stream *s = waits ? ag_stream_get(stream, ptsz) : NULL;
+    if (s)
+        ag_waits_launched(s);
+    else if (waits && !record_loose(stream, ptsz))
+        return; /* when it has passed cannot be told: nothing is built any more */
+    ag_builder_release();
+}
