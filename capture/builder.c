@@ -149,16 +149,17 @@ static bool may_build(void)
 /*
  * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
  * for the driver's locks (580, on an H100): so one by one, with rests in between, and never ahead
- * of a build. Not while paused: who pauses may be about to destroy what the graphs hang on. Under
- * the mutex.
+ * of a build. Not while paused: who pauses may be about to destroy what the graphs hang on; nor
+ * while the GPU may be waiting for the program (waits.c). Under the mutex.
  */
 static void tidy(void)
 {
     static uint64_t rests_until;
-    if (!paused && ag_graphs_dropped() && now_ns() >= rests_until) {
+    if (!paused && !held && ag_graphs_dropped() && now_ns() >= rests_until) {
         busy = true;
         pthread_mutex_unlock(&mutex);
-        ag_graphs_collect(1);
+        if (ag_waits_at_rest())
+            ag_graphs_collect(1);
         pthread_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
