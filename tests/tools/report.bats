@@ -32,6 +32,7 @@ setup() {
 }
 
 @test "a loop of one kernel is cut where its arguments come again" {
+    [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer makes the host so slow that no graph holds six launches"
     AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 traced "$PWD/six" loop_driver --sync=none --kernels=6 --steps=4000 --reps=1
     autograph report six -f json | holds "d['sequences'][0]['Length'] == 60"
 }
