@@ -22,12 +22,14 @@ static struct {
 void ag_waits_launched(struct ag_stream *s)
 {
     bool entered = ag_context_enter(s);
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_lock(&s->lock);
     if (!s->behind_wait)
         AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING);
     if (s->behind_wait)
         AG_REAL(cuEventRecord)(s->behind_wait, s->handle);
     ag_unlock(&s->lock);
+    ag_capture_mode(mode);
     ag_context_leave(entered);
     atomic_store(&s->waits, true);
     atomic_store(&any, true);
@@ -37,6 +39,7 @@ void ag_waits_launched(struct ag_stream *s)
 static bool record_loose(CUstream stream, bool ptsz)
 {
     bool done = false;
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE && !done; i++) {
         if (loose[i].event ||
@@ -53,6 +56,7 @@ static bool record_loose(CUstream stream, bool ptsz)
         }
     }
     pthread_mutex_unlock(&mutex);
+    ag_capture_mode(mode);
     if (done)
         atomic_store(&any, true);
     return done;
@@ -90,6 +94,8 @@ bool ag_waits_at_rest(void)
     size_t n;
     if (!atomic_exchange(&any, false))
         return true;
+    /* to ask for an event would end a capture of the program's (graph.h, ag_capture_mode) */
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool rest = loose_at_rest();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
@@ -101,6 +107,7 @@ bool ag_waits_at_rest(void)
         }
     }
     ag_streams_release(streams, n);
+    ag_capture_mode(mode);
     if (!rest)
         atomic_store(&any, true);
     return rest;

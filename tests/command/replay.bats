@@ -77,6 +77,11 @@ inline_replays() {
     awk '/ call .* cuStreamWaitValue32/ { waits = 1 } / call .* cuStreamSynchronize/ { waits = 0 }
         / call .* cuGraphInstantiate/ { built++; wrong += waits }
         END { print built + 0, "built,", wrong + 0, "of them behind a wait"; exit !built || wrong }' log
+    # whether the wait has passed is asked in relaxed capture mode, or it would end a capture of the program's: entering
+    # and leaving that mode are one call each
+    awk '/ call .* cuThreadExchangeStreamCaptureMode/ { inside[$3] = !inside[$3] }
+        / call .* cuEventQuery/ { asked++; wrong += !inside[$3] }
+        END { print asked + 0, "asked,", wrong + 0, "of them in the wrong mode"; exit !asked || wrong }' log
 }
 
 @test "launches to the per-thread default stream stay eager" {
