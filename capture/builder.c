@@ -42,13 +42,6 @@ static unsigned int paused;
 static unsigned int held; /* nothing new is begun */
 static pthread_t thread;
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 enum { REST_NS = 1000000 /* between two graphs that are destroyed */ };
 
 /* ---- building --------------------------------------------------------------------------- */
@@ -113,7 +106,7 @@ static bool over_limit(const struct ag_graphs *g)
 static void build(struct request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
-    uint64_t began = now_ns(), took;
+    uint64_t began = ag_clock_monotonic_ns(), took;
     struct ag_variant *v = NULL;
     bool again = false;
     bool room = ag_budget_room(g, evict, r->apart_ns);
@@ -127,16 +120,16 @@ static void build(struct request *r, bool evict)
         if (touches && !again)
             ag_memory_release();
         again = again || (!v && over_limit(g));
-        took = now_ns() - began;
+        took = ag_clock_monotonic_ns() - began;
         ag_capture_mode(mode);
         ag_context_leave(entered);
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);
-        took = now_ns() - began;
+        took = ag_clock_monotonic_ns() - began;
     }
     ag_count_by(AG_COUNT_BUILD_NS, took);
     atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
-    ag_trace_build(g, v != NULL, !room, now_ns() - began);
+    ag_trace_build(g, v != NULL, !room, ag_clock_monotonic_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
     answer(r, v, again);
 }
@@ -155,7 +148,7 @@ static bool may_build(void)
 static void tidy(void)
 {
     static uint64_t rests_until;
-    if (!paused && !held && ag_graphs_dropped() && now_ns() >= rests_until) {
+    if (!paused && !held && ag_graphs_dropped() && ag_clock_monotonic_ns() >= rests_until) {
         busy = true;
         pthread_mutex_unlock(&mutex);
         if (ag_waits_at_rest())
@@ -163,7 +156,7 @@ static void tidy(void)
         pthread_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
-        rests_until = now_ns() + REST_NS;
+        rests_until = ag_clock_monotonic_ns() + REST_NS;
     }
     if (stopping || (first && may_build()))
         return;

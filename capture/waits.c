@@ -1,8 +1,8 @@
 /*
  * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
  * memory operations of a stream for a word that the program may be about to write. Instantiating a
- * graph may wait for the GPU (seen in the fuzzer on an H200, driver 580: about one in 300 did
- * behind such a word), with the driver's locks held. So nothing is built until they have passed.
+ * graph may wait for the GPU (the fuzzer hung so on an H200, driver 580), with the driver's locks
+ * held. So nothing is built until they have passed.
  */
 #include "capture/capture.h"
 #include "capture/graph.h"
@@ -11,7 +11,7 @@
 
 static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
 
-/* Behind waits in streams that have no struct ag_stream (per-thread default streams). */
+/* Behind waits in streams that have no struct ag_stream. */
 enum { LOOSE = 16 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -35,17 +35,25 @@ void ag_waits_launched(struct ag_stream *s)
     atomic_store(&any, true);
 }
 
-/* In the current context, by the thread whose stream it is. */
+static bool loose_at_rest(void);
+
+/* By the thread whose stream it is. */
 static bool record_loose(CUstream stream, bool ptsz)
 {
     bool done = false;
+    struct ag_context context = {0};
+    AG_REAL(cuCtxGetCurrent)(&context.handle);
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+        AG_REAL(cuStreamGetCtx)(stream, &context.handle);
+    bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    loose_at_rest(); /* makes room */
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE && !done; i++) {
         if (loose[i].event ||
             AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             continue;
-        AG_REAL(cuCtxGetCurrent)(&loose[i].ctx);
+        loose[i].ctx = context.handle;
         CUresult r = ptsz ? AG_REAL(cuEventRecord_ptsz)(loose[i].event, stream)
                           : AG_REAL(cuEventRecord)(loose[i].event, stream);
         done = r == CUDA_SUCCESS;
@@ -57,6 +65,7 @@ static bool record_loose(CUstream stream, bool ptsz)
     }
     pthread_mutex_unlock(&mutex);
     ag_capture_mode(mode);
+    ag_context_leave(entered);
     if (done)
         atomic_store(&any, true);
     return done;
@@ -130,7 +139,8 @@ bool ag_capture_wait_begins(void)
 
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
-    struct ag_stream *s = waits ? ag_stream_get(stream, ptsz) : NULL;
+    /* none is made here: that may load the fill kernel, which may wait for this very wait */
+    struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
     if (s)
         ag_waits_launched(s);
     else if (waits && !record_loose(stream, ptsz))
