@@ -19,6 +19,13 @@ static uint64_t gram_power(void)
     return power;
 }
 
+/* Where a gram is in a table: by its high bits. The low ones of the grams of two keys in turn, A B
+ * A B A B and B A B A B A, are often equal, for these differ by a multiple of 4 (A - B). */
+static uint32_t slot_of(uint64_t gram, uint32_t size)
+{
+    return (uint32_t)(gram * AG_MULTIPLIER >> 40) & (size - 1);
+}
+
 static ag_key at(const struct ag_finder *f, uint64_t position)
 {
     return ag_finder_at(f, position);
@@ -67,10 +74,11 @@ static void grow_ring(struct ag_finder *f)
     f->ring_size = size;
 }
 
-/* When half of the index is used, those of past segments are left out and it grows for the rest. */
-static void grow_index(struct ag_finder *f)
+/* When half of the index is used, those of past segments are left out and it grows for the rest. It
+ * also grows where grams drive each other out: a short loop may have no others. */
+static void grow_index(struct ag_finder *f, uint32_t least)
 {
-    uint32_t live = 0, size = SMALLEST_TABLE, used = 0;
+    uint32_t live = 0, size = least, used = 0;
     for (uint32_t i = 0; i < f->index_size; i++)
         live += f->index[i].gram && held(f, f->index[i].position - 1);
     while (size < AG_INDEX && size < live * 4)
@@ -80,7 +88,7 @@ static void grow_index(struct ag_finder *f)
         return;
     for (uint32_t i = 0; i < f->index_size; i++)
         if (f->index[i].gram && held(f, f->index[i].position - 1)) {
-            struct ag_place *place = &index[f->index[i].gram & (size - 1)];
+            struct ag_place *place = &index[slot_of(f->index[i].gram, size)];
             used += !place->gram;
             *place = f->index[i];
         }
@@ -88,6 +96,7 @@ static void grow_index(struct ag_finder *f)
     f->index = index;
     f->index_size = size;
     f->index_used = used;
+    f->driven_out = 0;
 }
 
 static void grow_anchors(struct ag_finder *f, uint32_t more)
@@ -101,7 +110,7 @@ static void grow_anchors(struct ag_finder *f, uint32_t more)
     f->anchors_used = 0;
     for (uint32_t i = 0; i < f->anchors_size; i++)
         if (f->anchors[i].gram) {
-            struct ag_anchor *anchor = &anchors[f->anchors[i].gram & (size - 1)];
+            struct ag_anchor *anchor = &anchors[slot_of(f->anchors[i].gram, size)];
             f->anchors_used += !anchor->gram;
             *anchor = f->anchors[i];
         }
@@ -112,7 +121,7 @@ static void grow_anchors(struct ag_finder *f, uint32_t more)
 
 static void guess_again(struct ag_finder *f)
 {
-    const struct ag_place *last = &f->index[f->gram & (f->index_size - 1)];
+    const struct ag_place *last = &f->index[slot_of(f->gram, f->index_size)];
     f->guessing = false;
     f->run = 0;
     if (f->end - f->floor < AG_GRAM)
@@ -164,10 +173,15 @@ static void note(struct ag_finder *f)
 {
     if (!f->guessing)
         guess_again(f);
-    if (f->index_used * 2 >= f->index_size && f->index_size < AG_INDEX)
-        grow_index(f);
-    struct ag_place *place = &f->index[f->gram & (f->index_size - 1)];
+    if (f->index_size < AG_INDEX) {
+        if (f->driven_out > SMALLEST_TABLE)
+            grow_index(f, f->index_size * 2);
+        else if (f->index_used * 2 >= f->index_size)
+            grow_index(f, SMALLEST_TABLE);
+    }
+    struct ag_place *place = &f->index[slot_of(f->gram, f->index_size)];
     f->index_used += !place->gram;
+    f->driven_out += place->gram != f->gram && place->gram && held(f, place->position - 1);
     *place = (struct ag_place){f->gram, f->end};
 }
 
@@ -226,7 +240,7 @@ void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block)
             gram -= ag_mix(block->keys[i - AG_GRAM]) * power;
         if (i + 1 < AG_GRAM || i + 1 == block->len)
             continue;
-        struct ag_anchor *anchor = &f->anchors[gram & (f->anchors_size - 1)];
+        struct ag_anchor *anchor = &f->anchors[slot_of(gram, f->anchors_size)];
         f->anchors_used += !anchor->gram;
         *anchor = (struct ag_anchor){gram, (uint16_t)(i + 1), (uint16_t)block->slot, block->serial};
     }
@@ -237,7 +251,7 @@ struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position)
 {
     if (f->end - f->floor < AG_GRAM || !f->anchors_size)
         return (struct ag_ref){0, 0};
-    const struct ag_anchor *anchor = &f->anchors[f->gram & (f->anchors_size - 1)];
+    const struct ag_anchor *anchor = &f->anchors[slot_of(f->gram, f->anchors_size)];
     if (anchor->gram != f->gram)
         return (struct ag_ref){0, 0};
     *position = anchor->position;

@@ -114,6 +114,7 @@ struct ag_finder {
     bool guessing;
     struct ag_place *index;
     uint32_t index_size, index_used;
+    uint32_t driven_out; /* grams of this segment whose place another one took, at this size */
     struct ag_anchor *anchors;
     uint32_t anchors_size, anchors_used;
 };
