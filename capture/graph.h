@@ -57,8 +57,9 @@ struct ag_graphs {
     _Atomic(struct ag_variant *) incoming; /* built, not taken in yet */
 };
 
-/* Launches the chunk's graph with the staged arguments of `s`. Returns false where that cannot be
- * done for a reason of ours: nothing was submitted then. Under the stream's lock. */
+/* Launches the chunk's graph with the staged arguments of `s`, and uploads it before where it was
+ * never launched and has to be changed. Returns false where that cannot be done for a reason of
+ * ours: nothing was submitted then. Under the stream's lock. */
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
 
 /* cycle.c: ops after which the arguments come again in a loop that needs several of these graphs;
@@ -67,9 +68,9 @@ uint32_t ag_graphs_cycle(const struct ag_graphs *g);
 
 /* build.c: makes a graph of the ops with these arguments, in the current context; NULL on failure.
  * It is not uploaded: its first launch does that, in 1.2 us a node (H100, driver 580), which is
- * less than launching its kernels one by one takes, and as far as was seen without waiting for the
- * GPU (docs/proof.md). cuGraphUpload ahead of it would leave graphs on the device that are never
- * launched, and those slow all others down (docs/performance.md). */
+ * less than launching its kernels one by one takes, and without waiting for the GPU
+ * (tests/gpu/pace/first.cu). cuGraphUpload well ahead of it would leave graphs on the device that
+ * are never launched, and those slow all others down (docs/performance.md). */
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
 
 void ag_variant_destroy(struct ag_variant *v);

@@ -58,6 +58,16 @@ fails() {
     at_least "failed builds" "$(figure 'graph builds failed')" 1
 }
 
+@test "uploading a graph before it is changed fails: it is launched all the same, and that is counted" {
+    export AUTOGRAPH_BUILD=inline
+    SIMCUDA_FAIL="cuGraphUpload:1=2" same "$loop" --changing --steps=100 --reps=1
+    [ "$(figure 'graph uploads failed')" -eq 1 ]
+    SIMCUDA_FAIL="cuGraphUpload:*=2" same "$loop" --changing --steps=100 --reps=1
+    cat summary
+    at_least "failed uploads" "$(figure 'graph uploads failed')" 2
+    at_least "replayed per cent" "$(replayed_share)" 90
+}
+
 @test "adding a node fails: eager launches" {
     fails cuGraphAddKernelNode_v2 2
     at_least "failed builds" "$(figure 'graph builds failed')" 1

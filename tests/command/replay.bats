@@ -136,3 +136,17 @@ inline_replays() {
     at_least "graphs built" "$built" 2
     [ "$(grep -c ' call .* cuGraphUpload' log)" -eq 0 ] # graphs that are never launched are not to be on the device
 }
+
+@test "a graph whose arguments differ at its first launch is uploaded before they are changed" {
+    export AUTOGRAPH_BUILD=inline
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --changing --steps=100 --reps=2
+    cat summary
+    grep -oE ' call .* cuGraph(Upload|ExecKernelNodeSetParams_v2|Launch) ' log | awk '{ print $NF }' | uniq -c >calls
+    head calls
+    uploads=$(awk '$2 == "cuGraphUpload" { n += $1 } END { print n + 0 }' calls)
+    at_least "uploads" "$uploads" 2
+    [ "$uploads" -le "$(figure 'graphs built')" ]
+    awk '$2 == "cuGraphUpload" { exit 0 } $2 == "cuGraphExecKernelNodeSetParams_v2" { exit 1 }' calls
+    # each is followed by changes and by its launch
+    awk 'was == "cuGraphUpload" && $2 != "cuGraphExecKernelNodeSetParams_v2" { exit 1 } { was = $2 }' calls
+}

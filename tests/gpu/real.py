@@ -30,7 +30,7 @@ from rounds import parse_result
 
 HERE = Path(__file__).resolve().parent
 DETERMINISTIC = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
-ERRORS = ("graph builds failed", "node updates failed", "graph launches failed")
+ERRORS = ("graph builds failed", "graph uploads failed", "node updates failed", "graph launches failed")
 NUMBA_PARTS = 6
 
 

@@ -2,15 +2,20 @@
  * first.cu - what the first launch of a graph takes the host, and that it does not wait for the
  * GPU.
  *
- *     first GRAPHS NODES SAME
+ *     first GRAPHS NODES BEHIND [changed]
  *
- * Makes GRAPHS graphs of NODES kernels in a chain, none of them uploaded. Then a kernel waits for a
- * word that the host writes only when all graphs have been launched once: in the same stream (SAME
- * 1) or another. Prints microseconds of the first launches and of second ones. Without the library.
+ * Makes GRAPHS graphs of NODES kernels in a chain, none of them uploaded. Then something waits for
+ * a word that the host writes only when all graphs have been launched once: a kernel in another
+ * stream (BEHIND other), a kernel in the same stream (same), or the same stream itself by
+ * cuStreamWaitValue32 (value). With `changed` each graph is uploaded to the stream and has its
+ * nodes set before that launch, as the library does where arguments differ from what was built.
+ * Prints microseconds of the first launches and of second ones. Without the library.
  */
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define CHECK(call)                                                                                \
@@ -22,7 +27,21 @@
         }                                                                                          \
     } while (0)
 
+#define CHECK_DRIVER(call)                                                                         \
+    do {                                                                                           \
+        CUresult result = (call);                                                                  \
+        if (result != CUDA_SUCCESS) {                                                              \
+            fprintf(stderr, "%s: error %d\n", #call, (int)result);                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
 enum { THREADS = 64, SECOND = 8 };
+
+struct graph {
+    cudaGraphExec_t exec;
+    cudaGraphNode_t *nodes;
+};
 
 __global__ void step(float *x)
 {
@@ -42,63 +61,84 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-static cudaGraphExec_t make(int nodes, float *data)
+static cudaKernelNodeParams params(float **data, void **args)
 {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaGraphNode_t node, last;
-    void *args[] = {&data};
     cudaKernelNodeParams p = {};
+    args[0] = data;
     p.func = (void *)step;
     p.gridDim = dim3(1);
     p.blockDim = dim3(THREADS);
     p.kernelParams = args;
+    return p;
+}
+
+static struct graph make(int nodes, float *data)
+{
+    cudaGraph_t graph;
+    struct graph g;
+    void *args[1];
+    cudaKernelNodeParams p = params(&data, args);
+    g.nodes = (cudaGraphNode_t *)calloc((size_t)nodes, sizeof *g.nodes);
     CHECK(cudaGraphCreate(&graph, 0));
-    for (int i = 0; i < nodes; i++) {
-        CHECK(cudaGraphAddKernelNode(&node, graph, i ? &last : NULL, i > 0, &p));
-        last = node;
-    }
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    return exec;
+    for (int i = 0; i < nodes; i++)
+        CHECK(cudaGraphAddKernelNode(&g.nodes[i], graph, i ? &g.nodes[i - 1] : NULL, i > 0, &p));
+    CHECK(cudaGraphInstantiate(&g.exec, graph, 0));
+    return g;
+}
+
+static void upload_and_change(const struct graph *g, int nodes, float *data, cudaStream_t stream)
+{
+    void *args[1];
+    cudaKernelNodeParams p = params(&data, args);
+    CHECK(cudaGraphUpload(g->exec, stream));
+    for (int i = 0; i < nodes; i++)
+        CHECK(cudaGraphExecKernelNodeSetParams(g->exec, g->nodes[i], &p));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: first GRAPHS NODES SAME\n");
+    bool changed = argc == 5 && !strcmp(argv[4], "changed");
+    if (argc != 4 + changed) {
+        fprintf(stderr, "usage: first GRAPHS NODES other|same|value [changed]\n");
         return 2;
     }
-    int count = atoi(argv[1]), nodes = atoi(argv[2]), same = atoi(argv[3]);
+    int count = atoi(argv[1]), nodes = atoi(argv[2]);
+    bool same = !strcmp(argv[3], "same"), value = !strcmp(argv[3], "value");
     volatile int *word, *device_word;
     cudaStream_t waits, stream;
-    float *data;
+    float *data, *other;
     CHECK(cudaHostAlloc((void **)&word, sizeof *word, cudaHostAllocMapped));
     CHECK(cudaHostGetDevicePointer((void **)&device_word, (void *)word, 0));
     CHECK(cudaMalloc(&data, THREADS * sizeof *data));
+    CHECK(cudaMalloc(&other, THREADS * sizeof *other));
     CHECK(cudaStreamCreateWithFlags(&waits, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     *word = 1; /* both kernels are loaded by their first launches */
     wait_for<<<1, 1, 0, waits>>>(device_word);
     step<<<1, THREADS, 0, stream>>>(data);
     CHECK(cudaDeviceSynchronize());
-    cudaGraphExec_t *execs = (cudaGraphExec_t *)calloc((size_t)count, sizeof *execs);
-    for (int i = 0; i < count; i++) {
-        execs[i] = make(nodes, data);
-    }
+    struct graph *graphs = (struct graph *)calloc((size_t)count, sizeof *graphs);
+    for (int i = 0; i < count; i++)
+        graphs[i] = make(nodes, data);
     *word = 0;
-    wait_for<<<1, 1, 0, same ? stream : waits>>>(device_word);
+    if (value)
+        CHECK_DRIVER(
+            cuStreamWaitValue32(stream, (CUdeviceptr)device_word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    else
+        wait_for<<<1, 1, 0, same ? stream : waits>>>(device_word);
     double longest = 0, total = 0;
     for (int i = 0; i < count; i++) {
         double began = now_us();
-        CHECK(cudaGraphLaunch(execs[i], stream));
+        if (changed)
+            upload_and_change(&graphs[i], nodes, other, stream);
+        CHECK(cudaGraphLaunch(graphs[i].exec, stream));
         double us = now_us() - began;
         total += us;
         longest = us > longest ? us : longest;
     }
     double began = now_us();
-    for (int i = 0; i < SECOND; i++) {
-        CHECK(cudaGraphLaunch(execs[i % count], stream));
-    }
+    for (int i = 0; i < SECOND; i++)
+        CHECK(cudaGraphLaunch(graphs[i % count].exec, stream));
     double second = (now_us() - began) / SECOND;
     *word = 1;
     CHECK(cudaDeviceSynchronize());
