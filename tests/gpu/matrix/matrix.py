@@ -34,7 +34,8 @@ HOST_BOUND_GOAL = 1.5   # median over cells where launching is the limit
 CUT_GOAL = 0.95         # of the best fixed chunk
 LATENCY_GOAL_US = 1000.0
 WARM_MS = 30            # for the library to learn a cell
-OWN_WARM_MS = 150       # where its own cut is compared with fixed ones: until its trials are over
+OWN_WARM_MS = 200       # where its own cut is compared with fixed ones: until its trials are over, the gate's
+                        # first one being at the 1024th turn of a loop of 60 ops
 MS = 10                 # to measure it in, three times in each process
 RECHECK_MS = 100
 RECHECKED = 36          # cells at most
