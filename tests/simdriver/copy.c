@@ -52,6 +52,9 @@ static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async
     bool capturing = atomic_load(&s->capture) != NULL;
     if (capturing && !async)
         return sim_capture_refuse(s);
+    CUresult lost = (CUresult)atomic_load(&s->ctx->error);
+    if (lost != CUDA_SUCCESS)
+        return lost; /* before the source is read: allocating it may have failed with this */
     if (sim_settings.mode != SIM_NULL && !capturing && src == PAGEABLE && async) {
         struct sim_args *staged = sim_args_new(src_bytes);
         if (!staged)

@@ -357,6 +357,7 @@ static void a_trap_is_sticky(void **state)
     EXPECT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
     EXPECT(ag_prog_hash(ag_prog_function(m, "hash"), NULL, x, 1), CUDA_ERROR_LAUNCH_FAILED);
     EXPECT(cuMemAlloc_v2(&x, 8), CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT(cuMemcpyHtoDAsync_v2(x, (void *)32, 8, NULL), CUDA_ERROR_LAUNCH_FAILED); /* not read */
     CHECK(cuCtxDestroy_v2(ctx));
 
     CHECK(cuCtxCreate_v2(&ctx, 0, 0));
