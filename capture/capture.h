@@ -117,7 +117,10 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
 /* Around a call after which the stream waits for something that the program may do only later, as
  * cuStreamWaitValue32: nothing is built until it has passed. `waits`: the call was successful. The
  * second only where the first gave true. */
-bool ag_capture_wait_begins(void);
+bool ag_capture_wait_begins(CUstream stream, bool ptsz);
+/* The first of them for a launch of a graph of the program's, true only once one may wait. */
+bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz);
+void ag_capture_graphs_wait(void); /* a node was made that waits */
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits);
 /* After a call that gives the launches of one stream a property that graphs would not have
  * (attributes of the stream, a green context): nothing of that stream is deferred any more. */

@@ -7,9 +7,11 @@
 #include "capture/capture.h"
 #include "capture/graph.h"
 #include "capture/state.h"
+#include "capture/stats.h"
 #include <pthread.h>
 
-static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
+static _Atomic bool graphs_wait; /* some graph of the program's may */
+static _Atomic bool any;         /* some stream has its mark set, or `loose` has something */
 
 /* Behind waits in streams that have no struct ag_stream. */
 enum { LOOSE = 16 };
@@ -19,20 +21,32 @@ static struct {
     CUevent event;
 } loose[LOOSE];
 
-void ag_waits_launched(struct ag_stream *s)
+/* False where it cannot be told when what was launched has passed. */
+static bool record(struct ag_stream *s)
 {
     bool entered = ag_context_enter(s);
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_lock(&s->lock);
-    if (!s->behind_wait)
-        AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING);
-    if (s->behind_wait)
-        AG_REAL(cuEventRecord)(s->behind_wait, s->handle);
+    if (!s->behind_wait &&
+        AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        s->behind_wait = NULL;
+    bool done = s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
     ag_unlock(&s->lock);
     ag_capture_mode(mode);
     ag_context_leave(entered);
-    atomic_store(&s->waits, true);
-    atomic_store(&any, true);
+    if (done) {
+        atomic_store(&s->waits, true);
+        atomic_store(&any, true);
+    } else {
+        ag_count(AG_COUNT_ENDLESS);
+    }
+    return done;
+}
+
+void ag_waits_launched(struct ag_stream *s)
+{
+    if (!record(s))
+        ag_builder_hold(); /* for good */
 }
 
 static bool loose_at_rest(void);
@@ -68,6 +82,8 @@ static bool record_loose(CUstream stream, bool ptsz)
     ag_context_leave(entered);
     if (done)
         atomic_store(&any, true);
+    else
+        ag_count(AG_COUNT_ENDLESS);
     return done;
 }
 
@@ -127,23 +143,44 @@ bool ag_waits_pending(void)
     return atomic_load(&any);
 }
 
-bool ag_capture_wait_begins(void)
+/* Or it cannot be told, where the call about to be made fails as well. */
+static bool is_capturing(CUstream stream, bool ptsz)
 {
-    /* while the program captures nothing is built, and the wait may be part of the capture */
-    if (atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) ||
-        atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult r = ptsz ? AG_REAL(cuStreamIsCapturing_ptsz)(stream, &status)
+                      : AG_REAL(cuStreamIsCapturing)(stream, &status);
+    return r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool ag_capture_wait_begins(CUstream stream, bool ptsz)
+{
+    if ((atomic_load(&ag_state.bypass) & ~(uint32_t)AG_BYPASS_CAPTURE) ||
+        atomic_load(&ag_state.observe_only))
         return false;
+    if (atomic_load(&ag_state.captures) && is_capturing(stream, ptsz)) {
+        ag_capture_graphs_wait(); /* it becomes a node, and nothing waits yet */
+        return false;
+    }
     ag_builder_hold();
     return true;
+}
+
+bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+{
+    return atomic_load_explicit(&graphs_wait, memory_order_relaxed) &&
+           ag_capture_wait_begins(stream, ptsz);
+}
+
+void ag_capture_graphs_wait(void)
+{
+    atomic_store_explicit(&graphs_wait, true, memory_order_relaxed);
 }
 
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
     /* none is made here: that may load the fill kernel, which may wait for this very wait */
     struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
-    if (s)
-        ag_waits_launched(s);
-    else if (waits && !record_loose(stream, ptsz))
-        return; /* when it has passed cannot be told: nothing is built any more */
-    ag_builder_release();
+    bool told = !waits || (s ? record(s) : record_loose(stream, ptsz));
+    if (told)
+        ag_builder_release(); /* else nothing is built any more */
 }

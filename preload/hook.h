@@ -52,6 +52,22 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
+/* A call on the stream `stream` behind which that may wait for something that the program does
+ * later, where `begins` says so. */
+#define AG_WAIT_HOOK(name, is_ptsz, begins, params, args)                                          \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            pending = ag_capture_stream_boundary(stream, is_ptsz, AG_SYM_##name, false);           \
+        bool held = hooked && begins(stream, is_ptsz);                                             \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        if (held)                                                                                  \
+            ag_capture_wait_ends(stream, is_ptsz, result == CUDA_SUCCESS);                         \
+        return ag_first_error(result, pending);                                                    \
+    }
+
 /* A call that every stream must be flushed for, and that may return an error of earlier work. */
 #define AG_BARRIER_HOOK(name, params, args)                                                        \
     AG_HOOK name params                                                                            \

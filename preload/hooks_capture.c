@@ -49,3 +49,36 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
 
 AG_END_HOOK(cuStreamEndCapture, cuStreamIsCapturing)
 AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamIsCapturing_ptsz)
+
+/* Nodes that wait for a word or a semaphore: launches of the program's graphs may wait from then
+ * on. */
+#define AG_WAIT_NODE_HOOK(name, type)                                                              \
+    AG_HOOK name(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,        \
+                 size_t numDependencies, const type *nodeParams)                                   \
+    {                                                                                              \
+        if (ag_hooked())                                                                           \
+            ag_capture_graphs_wait();                                                              \
+        return AG_CALL(name, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);      \
+    }
+AG_WAIT_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+AG_WAIT_NODE_HOOK(cuGraphAddExternalSemaphoresWaitNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS)
+
+#define AG_ADD_NODE_HOOK(name, params, args)                                                       \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        if (ag_hooked() && result == CUDA_SUCCESS &&                                               \
+            (nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||                                \
+             nodeParams->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT))                               \
+            ag_capture_graphs_wait();                                                              \
+        return result;                                                                             \
+    }
+AG_ADD_NODE_HOOK(cuGraphAddNode,
+                 (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                  size_t numDependencies, CUgraphNodeParams *nodeParams),
+                 (phGraphNode, hGraph, dependencies, numDependencies, nodeParams))
+AG_ADD_NODE_HOOK(cuGraphAddNode_v2,
+                 (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                  const CUgraphEdgeData *dependencyData, size_t numDependencies,
+                  CUgraphNodeParams *nodeParams),
+                 (phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams))

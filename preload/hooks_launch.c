@@ -162,7 +162,7 @@ AG_STREAM_HOOK(cuStreamAddCallback_ptsz, hStream, true, false,
                (hStream, callback, userData, flags))
 
 /* A graph of the program, launched into a stream that may hold deferred work. */
-AG_STREAM_HOOK(cuGraphLaunch, hStream, false, false, (CUgraphExec hGraphExec, CUstream hStream),
-               (hGraphExec, hStream))
-AG_STREAM_HOOK(cuGraphLaunch_ptsz, hStream, true, false, (CUgraphExec hGraphExec, CUstream hStream),
-               (hGraphExec, hStream))
+AG_WAIT_HOOK(cuGraphLaunch, false, ag_capture_graph_wait_begins,
+             (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
+AG_WAIT_HOOK(cuGraphLaunch_ptsz, true, ag_capture_graph_wait_begins,
+             (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))

@@ -20,26 +20,13 @@ AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, true, false,
 
 AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
 
-/* The stream waits for a word that the program may be about to write. */
-#define AG_WAIT_HOOK(name, is_ptsz, params, args)                                                  \
-    AG_HOOK name params                                                                            \
-    {                                                                                              \
-        CUresult pending = CUDA_SUCCESS;                                                           \
-        bool hooked = ag_hooked();                                                                 \
-        if (hooked)                                                                                \
-            pending = ag_capture_stream_boundary(stream, is_ptsz, AG_SYM_##name, false);           \
-        bool held = hooked && ag_capture_wait_begins();                                            \
-        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (held)                                                                                  \
-            ag_capture_wait_ends(stream, is_ptsz, result == CUDA_SUCCESS);                         \
-        return ag_first_error(result, pending);                                                    \
-    }
+/* The stream waits for a word or a semaphore that the program may be about to change. */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \
-    AG_WAIT_HOOK(name, is_ptsz,                                                                    \
+    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
                  (CUstream stream, CUdeviceptr addr, type value, unsigned int flags),              \
                  (stream, addr, value, flags))
 #define AG_BATCH_HOOK(name, is_ptsz)                                                               \
-    AG_WAIT_HOOK(name, is_ptsz,                                                                    \
+    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
                  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,       \
                   unsigned int flags),                                                             \
                  (stream, count, paramArray, flags))
@@ -56,6 +43,14 @@ AG_BATCH_HOOK(cuStreamBatchMemOp, false)
 AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, true)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2, false)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
+#define AG_SEMAPHORES_HOOK(name, is_ptsz)                                                          \
+    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
+                 (const CUexternalSemaphore *extSemArray,                                          \
+                  const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, unsigned int numExtSems, \
+                  CUstream stream),                                                                \
+                 (extSemArray, paramsArray, numExtSems, stream))
+AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync, false)
+AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync_ptsz, true)
 
 /* Not ready is an answer, not an error: one that is pending comes first. */
 #define AG_QUERY_HOOK(name, is_ptsz)                                                               \

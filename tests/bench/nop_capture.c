@@ -103,9 +103,22 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     ag_capture_stream_boundary(stream, ptsz, sym, false);
 }
 
-bool ag_capture_wait_begins(void)
+bool ag_capture_wait_begins(CUstream stream, bool ptsz)
 {
+    (void)stream;
+    (void)ptsz;
     return false;
+}
+
+bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+    return false;
+}
+
+void ag_capture_graphs_wait(void)
+{
 }
 
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)

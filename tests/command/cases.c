@@ -9,6 +9,7 @@
 #include "tests/simdriver/simprog.h"
 #include <dirent.h>
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 enum { STEP = 20 };
@@ -124,21 +125,69 @@ static int collective(int n)
     return print_value();
 }
 
-/* In every other step the stream waits for a word that is written when all has been launched. */
-static int word(int n)
+/* In every other step the stream waits for a word that is written when all has been launched; and
+ * another stream may capture just when that is called. */
+static int words(int n, bool captures)
 {
+    CUstream other;
+    CUgraph graph;
     start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     uint32_t *flag;
     CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     for (int i = 0; i < n; i++) {
+        if (captures && i % 2)
+            CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
         if (i % 2)
             CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, (uint32_t)i,
                                       CU_STREAM_WAIT_VALUE_GEQ));
+        if (captures && i % 2) {
+            CHECK(cuStreamEndCapture(other, &graph));
+            CHECK(cuGraphDestroy(graph));
+        }
         step(0);
         __atomic_store_n(flag, (uint32_t)i, __ATOMIC_RELEASE);
         CHECK(cuStreamSynchronize(stream));
     }
+    return print_value();
+}
+
+static int word(int n)
+{
+    return words(n, false);
+}
+
+static int word_in_capture(int n)
+{
+    return words(n, true);
+}
+
+/* The wait is a node of a graph of the program's. */
+static int word_in_graph(int n)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    char id[16];
+    start();
+    uint32_t *flag;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (int i = 0; i < n; i++) {
+        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+        if (i % 2) {
+            CHECK(cuDeviceGetPCIBusId(id, sizeof id, 0)); /* to be found in the driver's log */
+            CHECK(cuGraphLaunch(exec, stream));
+        }
+        step(0);
+        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
     return print_value();
 }
 
@@ -243,10 +292,19 @@ static int threads(int n)
 static const struct {
     const char *name;
     int (*run)(int n);
-} cases[] = {{"repeat", repeat},         {"phases", phases},   {"table", table},
-             {"memory", memory},         {"hooks", hooks},     {"threads", threads},
-             {"collective", collective}, {"refused", refused}, {"legacy", legacy},
-             {"per-thread", per_thread}, {"word", word}};
+} cases[] = {{"repeat", repeat},
+             {"phases", phases},
+             {"table", table},
+             {"memory", memory},
+             {"hooks", hooks},
+             {"threads", threads},
+             {"collective", collective},
+             {"refused", refused},
+             {"legacy", legacy},
+             {"per-thread", per_thread},
+             {"word", word},
+             {"word-in-capture", word_in_capture},
+             {"word-in-graph", word_in_graph}};
 
 int main(int argc, char **argv)
 {

@@ -68,6 +68,16 @@ fails() {
     at_least "replayed per cent" "$(replayed_share)" 90
 }
 
+@test "a wait of which it cannot be told when it ends: nothing is built any more, and that is counted" {
+    export AUTOGRAPH_BUILD=inline
+    SIMCUDA_FAIL="cuEventCreate:1=2" same "$cases" word 60
+    cat summary
+    [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
+    [ "$(figure 'graphs built')" -eq 0 ]
+    SIMCUDA_FAIL="cuEventCreate:1=2" same "$cases" collective 50
+    [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
+}
+
 @test "adding a node fails: eager launches" {
     fails cuGraphAddKernelNode_v2 2
     at_least "failed builds" "$(figure 'graph builds failed')" 1

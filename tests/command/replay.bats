@@ -70,13 +70,18 @@ inline_replays() {
 }
 
 @test "nothing is built while a stream waits for a word of the program's" {
-    AUTOGRAPH_BUILD=inline same "$cases" word 60
-    cat summary
-    at_least "replayed per cent" "$(replayed_share)" 80
-    SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word 60
-    awk '/ call .* cuStreamWaitValue32/ { waits = 1 } / call .* cuStreamSynchronize/ { waits = 0 }
-        / call .* cuGraphInstantiate/ { built++; wrong += waits }
-        END { print built + 0, "built,", wrong + 0, "of them behind a wait"; exit !built || wrong }' log
+    export AUTOGRAPH_BUILD=inline
+    for case in word-in-graph word-in-capture word; do
+        same "$cases" $case 60
+        cat summary
+        at_least "replayed per cent" "$(replayed_share)" 80
+        SIMCUDA_LOG=$PWD/log under "$cases" $case 60
+        begins=cuStreamWaitValue32
+        [ $case != word-in-graph ] || begins=cuDeviceGetPCIBusId
+        awk '/ call .* '$begins'/ { waits = 1 } / call .* cuStreamSynchronize/ { waits = 0 }
+            / call .* cuGraphInstantiate/ { built++; wrong += waits }
+            END { print built + 0, "built,", wrong + 0, "of them behind a wait"; exit !built || wrong }' log
+    done
     # whether the wait has passed is asked in relaxed capture mode, or it would end a capture of the program's: entering
     # and leaving that mode are one call each
     awk '/ call .* cuThreadExchangeStreamCaptureMode/ { inside[$3] = !inside[$3] }
@@ -134,7 +139,7 @@ inline_replays() {
     [ "$(grep -c ' exec .* memset ' log)" -gt 10000 ]
     built=$(figure 'graphs built')
     at_least "graphs built" "$built" 2
-    [ "$(grep -c ' call .* cuGraphUpload' log)" -eq 0 ] # graphs that are never launched are not to be on the device
+    [ "$(grep -c ' call .* cuGraphUpload' log)" -lt "$built" ] # those that are never launched are not to be on the device
 }
 
 @test "a graph whose arguments differ at its first launch is uploaded before they are changed" {

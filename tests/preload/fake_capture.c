@@ -154,10 +154,21 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
-bool ag_capture_wait_begins(void)
+bool ag_capture_wait_begins(CUstream stream, bool ptsz)
 {
-    say("wait_begins\n");
+    say("wait_begins ptsz=%d stream=%p\n", ptsz, (void *)stream);
     return true;
+}
+
+bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+{
+    say("graph_wait_begins ptsz=%d stream=%p\n", ptsz, (void *)stream);
+    return true;
+}
+
+void ag_capture_graphs_wait(void)
+{
+    say("graphs_wait\n");
 }
 
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)

@@ -257,8 +257,8 @@ static void stream_hooks_flush_their_stream(void **state)
         {"cuStreamSynchronize", 0, 1},  {"cuStreamQuery", 0, 0},
         {"cuStreamWaitEvent", 0, 0},    {"cuEventRecord", 1, 0},
         {"cuLaunchHostFunc", 0, 0},     {"cuEventRecordWithFlags", 1, 0},
-        {"cuStreamAddCallback", 0, 0},  {"cuGraphLaunch", 1, 0},
-        {"cuMemcpyDtoHAsync_v2", 3, 1}, {"cuMemcpyHtoDAsync_v2", 3, 1},
+        {"cuStreamAddCallback", 0, 0},  {"cuMemcpyDtoHAsync_v2", 3, 1},
+        {"cuMemcpyHtoDAsync_v2", 3, 1},
     };
     for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
         for (int ptsz = 0; ptsz <= 1; ptsz++) {
@@ -391,12 +391,49 @@ static void waits_for_memory_are_told(void **state)
 {
     (void)state;
     call("cuStreamWaitValue32_v2", 0x62);
-    assert_told("boundary cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\nwait_begins\n"
+    assert_told("boundary cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\n"
+                "wait_begins ptsz=0 stream=0x62\n"
                 "wait_ends ptsz=0 waits=1 stream=0x62\n");
     next_result(CUDA_ERROR_NOT_SUPPORTED);
     call("cuStreamBatchMemOp_v2_ptsz", 0x62);
-    assert_told("boundary cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\nwait_begins\n"
+    assert_told("boundary cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\n"
+                "wait_begins ptsz=1 stream=0x62\n"
                 "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
+    generic semaphores = (generic)dlsym(libcuda, "cuWaitExternalSemaphoresAsync_ptsz");
+    semaphores(0, 0, 0, 0x62, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("boundary cuWaitExternalSemaphoresAsync_ptsz ptsz=1 blocks=0 stream=0x62\n"
+                "wait_begins ptsz=1 stream=0x62\nwait_ends ptsz=1 waits=1 stream=0x62\n");
+}
+
+/* A graph of the program's may wait too, by a node of it. */
+static void waiting_nodes_are_told(void **state)
+{
+    (void)state;
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT};
+    generic add = (generic)dlsym(libcuda, "cuGraphAddBatchMemOpNode");
+    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
+    add = (generic)dlsym(libcuda, "cuGraphAddExternalSemaphoresWaitNode");
+    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
+    add = (generic)dlsym(libcuda, "cuGraphAddNode");
+    add(0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
+    add = (generic)dlsym(libcuda, "cuGraphAddNode_v2");
+    add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
+    params.type = CU_GRAPH_NODE_TYPE_EMPTY;
+    add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
+    assert_string_equal(told(), "");
+    next_result(CUDA_ERROR_INVALID_VALUE); /* whose pointers must not be read */
+    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_null(strstr(told(), "graphs_wait"));
+    call("cuGraphLaunch", 0x62);
+    assert_told("boundary cuGraphLaunch ptsz=0 blocks=0 stream=0x63\n"
+                "graph_wait_begins ptsz=0 stream=0x63\nwait_ends ptsz=0 waits=1 stream=0x63\n");
+    call("cuGraphLaunch_ptsz", 0x62);
+    assert_told("boundary cuGraphLaunch_ptsz ptsz=1 blocks=0 stream=0x63\n"
+                "graph_wait_begins ptsz=1 stream=0x63\nwait_ends ptsz=1 waits=1 stream=0x63\n");
 }
 
 static void streams_of_green_contexts_are_not_deferred(void **state)
@@ -473,6 +510,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(captures_are_followed),
         cmocka_unit_test(stream_attributes_end_deferral),
         cmocka_unit_test(waits_for_memory_are_told),
+        cmocka_unit_test(waiting_nodes_are_told),
         cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(unknown_export_tables_end_replay),
         cmocka_unit_test(unknown_symbols_are_barriers),
