@@ -28,7 +28,7 @@ struct request {
     struct ag_chunk *chunk; /* of a first build, else NULL */
     uint8_t *bytes;
     uint64_t memory_epoch; /* then its addresses were good */
-    uint64_t apart_ns;     /* since the chunk's block was seen before */
+    uint64_t apart_ns; /* since the chunk's block was seen before; 0: a loop that has just begun */
     struct request *next;
 };
 
@@ -332,7 +332,7 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
             ag_trace_chunk(s, g, chunk);
             r = make_request(s, g, chunk, s->bytes);
             if (r)
-                r->apart_ns = now - chunk->block->seen_ns;
+                r->apart_ns = chunk->block->seen_ns ? now - chunk->block->seen_ns : 0;
         }
     }
     if (r && submit(r))

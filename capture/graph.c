@@ -80,13 +80,17 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
 
 /* ---- variants --------------------------------------------------------------------------- */
 
-static uint64_t digest(const uint8_t *bytes, uint32_t n)
+uint64_t ag_digest(uint64_t hash, const void *data, uint32_t n)
 {
-    uint64_t hash = n;
-    for (uint32_t i = 0; i + 8 <= n; i += 8) {
-        uint64_t word;
-        memcpy(&word, bytes + i, 8);
+    const uint8_t *bytes = data;
+    uint32_t i = 0;
+    for (uint64_t word; i + sizeof(word) <= n; i += sizeof(word)) {
+        memcpy(&word, bytes + i, sizeof(word));
         hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
+        hash ^= hash >> 32;
+    }
+    for (; i < n; i++) {
+        hash = (hash ^ bytes[i]) * 0x9E3779B97F4A7C15ull;
         hash ^= hash >> 32;
     }
     return hash;
@@ -108,7 +112,7 @@ static void take_in(struct ag_graphs *g)
  * counter among the arguments. `changes` is what the nearest variant needs. */
 static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t changes)
 {
-    uint64_t hash = digest(bytes, g->num_bytes);
+    uint64_t hash = ag_digest(g->num_bytes, bytes, g->num_bytes);
     bool again = false;
     for (uint32_t i = 0; i < AG_DIGESTS && i < g->num_digests; i++)
         again |= g->digests[i] == hash;

@@ -62,6 +62,9 @@ struct ag_graphs {
  * ours: nothing was submitted then. Under the stream's lock. */
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
 
+/* A hash of `n` bytes, going on from `hash`. */
+uint64_t ag_digest(uint64_t hash, const void *data, uint32_t n);
+
 /* cycle.c: ops after which the arguments come again in a loop that needs several of these graphs;
  * 0: not known, or more than are in one graph. */
 uint32_t ag_graphs_cycle(const struct ag_graphs *g);

@@ -236,7 +236,7 @@ static void release(struct ag_stream *s)
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     ag_policy_close(&s->policy);
-    ag_twins_free(s->twins);
+    free(s->twins);
     free(s->staged);
     free(s->bytes);
     free(s);

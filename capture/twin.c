@@ -16,25 +16,12 @@ struct ag_twins {
     } places[PLACES];
 };
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t content_of(const struct ag_stream *s)
 {
     uint64_t hash = s->num_staged;
-    uint32_t i = 0;
-    for (uint32_t k = 0; k < s->num_staged; k++)
-        hash = mix(hash, (uintptr_t)s->staged[k].shape);
-    for (uint64_t word; i + sizeof(word) <= s->num_bytes; i += sizeof(word)) {
-        memcpy(&word, s->bytes + i, sizeof(word));
-        hash = mix(hash, word);
-    }
-    for (; i < s->num_bytes; i++)
-        hash = mix(hash, s->bytes[i]);
-    return hash;
+    for (uint32_t i = 0; i < s->num_staged; i++)
+        hash = ag_digest(hash, &s->staged[i].shape, sizeof(s->staged[i].shape));
+    return ag_digest(hash, s->bytes, s->num_bytes);
 }
 
 /* Whether the graphs hold what is staged. */
@@ -72,9 +59,4 @@ enum ag_twin ag_twin_find(struct ag_stream *s, struct ag_chunk *chunk)
     }
     *place = (struct place){content, ag_policy_chunk_ref(chunk)};
     return AG_TWIN_NONE;
-}
-
-void ag_twins_free(struct ag_twins *twins)
-{
-    free(twins);
 }

@@ -9,7 +9,8 @@
 
 struct ag_stream;
 
-/* Chunks whose graphs were asked for, by what they hold. Of one stream, under its lock. */
+/* Chunks whose graphs were asked for, by what they hold. Of one stream, under its lock, and freed
+ * with it: one piece of memory. */
 struct ag_twins;
 
 enum ag_twin { AG_TWIN_NONE, AG_TWIN_COMING, AG_TWIN_SHARED };
@@ -17,7 +18,5 @@ enum ag_twin { AG_TWIN_NONE, AG_TWIN_COMING, AG_TWIN_SHARED };
 /* Gives `chunk`, whose ops are staged, the graphs of one with the same ops and arguments: SHARED.
  * COMING: such graphs are being built. NONE: the chunk is remembered, to be built now. */
 enum ag_twin ag_twin_find(struct ag_stream *stream, struct ag_chunk *chunk);
-
-void ag_twins_free(struct ag_twins *twins); /* or NULL */
 
 #endif

@@ -50,26 +50,23 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
 AG_END_HOOK(cuStreamEndCapture, cuStreamIsCapturing)
 AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamIsCapturing_ptsz)
 
-/* Nodes that wait for a word or a semaphore: launches of the program's graphs may wait from then
- * on. */
-#define AG_WAIT_NODE_HOOK(name, type)                                                              \
-    AG_HOOK name(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,        \
-                 size_t numDependencies, const type *nodeParams)                                   \
-    {                                                                                              \
-        if (ag_hooked())                                                                           \
-            ag_capture_graphs_wait();                                                              \
-        return AG_CALL(name, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);      \
-    }
-AG_WAIT_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
-AG_WAIT_NODE_HOOK(cuGraphAddExternalSemaphoresWaitNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS)
+/* Nodes that wait for a word: launches of the program's graphs may wait from then on. */
+AG_HOOK cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                                 const CUgraphNode *dependencies, size_t numDependencies,
+                                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
+{
+    if (ag_hooked())
+        ag_capture_graphs_wait();
+    return AG_CALL(cuGraphAddBatchMemOpNode, phGraphNode, hGraph, dependencies, numDependencies,
+                   nodeParams);
+}
 
 #define AG_ADD_NODE_HOOK(name, params, args)                                                       \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (ag_hooked() && result == CUDA_SUCCESS &&                                               \
-            (nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||                                \
-             nodeParams->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT))                               \
+            nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)                                   \
             ag_capture_graphs_wait();                                                              \
         return result;                                                                             \
     }

@@ -20,7 +20,8 @@ AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, true, false,
 
 AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
 
-/* The stream waits for a word or a semaphore that the program may be about to change. */
+/* The stream waits for a word that the program may be about to write. A semaphore of another API is
+ * as a rule signalled by that API: its waits are not followed (docs/limits.md). */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \
     AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
                  (CUstream stream, CUdeviceptr addr, type value, unsigned int flags),              \
@@ -43,14 +44,6 @@ AG_BATCH_HOOK(cuStreamBatchMemOp, false)
 AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, true)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2, false)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
-#define AG_SEMAPHORES_HOOK(name, is_ptsz)                                                          \
-    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
-                 (const CUexternalSemaphore *extSemArray,                                          \
-                  const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray, unsigned int numExtSems, \
-                  CUstream stream),                                                                \
-                 (extSemArray, paramsArray, numExtSems, stream))
-AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync, false)
-AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync_ptsz, true)
 
 /* Not ready is an answer, not an error: one that is pending comes first. */
 #define AG_QUERY_HOOK(name, is_ptsz)                                                               \

@@ -141,7 +141,7 @@ const struct ag_entry ag_entries[AG_SYM_COUNT] = {
     [AG_SYM_cuGraphAddEventRecordNode] = {"cuGraphAddEventRecordNode", AG_CLASS_CAPTURE, 0, -1},
     [AG_SYM_cuGraphAddEventWaitNode] = {"cuGraphAddEventWaitNode", AG_CLASS_CAPTURE, 0, -1},
     [AG_SYM_cuGraphAddExternalSemaphoresSignalNode] = {"cuGraphAddExternalSemaphoresSignalNode", AG_CLASS_CAPTURE, 0, -1},
-    [AG_SYM_cuGraphAddExternalSemaphoresWaitNode] = {"cuGraphAddExternalSemaphoresWaitNode", AG_CLASS_CAPTURE, AG_ENTRY_HOOK, -1},
+    [AG_SYM_cuGraphAddExternalSemaphoresWaitNode] = {"cuGraphAddExternalSemaphoresWaitNode", AG_CLASS_CAPTURE, 0, -1},
     [AG_SYM_cuGraphAddHostNode] = {"cuGraphAddHostNode", AG_CLASS_CAPTURE, 0, -1},
     [AG_SYM_cuGraphAddKernelNode] = {"cuGraphAddKernelNode", AG_CLASS_CAPTURE, 0, -1},
     [AG_SYM_cuGraphAddKernelNode_v2] = {"cuGraphAddKernelNode_v2", AG_CLASS_CAPTURE, 0, -1},
@@ -637,6 +637,6 @@ const struct ag_entry ag_entries[AG_SYM_COUNT] = {
     [AG_SYM_cuUserObjectCreate] = {"cuUserObjectCreate", AG_CLASS_PASS, 0, -1},
     [AG_SYM_cuUserObjectRelease] = {"cuUserObjectRelease", AG_CLASS_PASS, 0, -1},
     [AG_SYM_cuUserObjectRetain] = {"cuUserObjectRetain", AG_CLASS_PASS, 0, -1},
-    [AG_SYM_cuWaitExternalSemaphoresAsync] = {"cuWaitExternalSemaphoresAsync", AG_CLASS_STREAM_BARRIER, AG_ENTRY_HOOK, 3},
-    [AG_SYM_cuWaitExternalSemaphoresAsync_ptsz] = {"cuWaitExternalSemaphoresAsync_ptsz", AG_CLASS_STREAM_BARRIER, AG_ENTRY_PTSZ | AG_ENTRY_HOOK, 3},
+    [AG_SYM_cuWaitExternalSemaphoresAsync] = {"cuWaitExternalSemaphoresAsync", AG_CLASS_STREAM_BARRIER, 0, 3},
+    [AG_SYM_cuWaitExternalSemaphoresAsync_ptsz] = {"cuWaitExternalSemaphoresAsync_ptsz", AG_CLASS_STREAM_BARRIER, AG_ENTRY_PTSZ, 3},
 };

@@ -399,21 +399,14 @@ static void waits_for_memory_are_told(void **state)
     assert_told("boundary cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\n"
                 "wait_begins ptsz=1 stream=0x62\n"
                 "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
-    generic semaphores = (generic)dlsym(libcuda, "cuWaitExternalSemaphoresAsync_ptsz");
-    semaphores(0, 0, 0, 0x62, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("boundary cuWaitExternalSemaphoresAsync_ptsz ptsz=1 blocks=0 stream=0x62\n"
-                "wait_begins ptsz=1 stream=0x62\nwait_ends ptsz=1 waits=1 stream=0x62\n");
 }
 
 /* A graph of the program's may wait too, by a node of it. */
 static void waiting_nodes_are_told(void **state)
 {
     (void)state;
-    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT};
+    CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
     generic add = (generic)dlsym(libcuda, "cuGraphAddBatchMemOpNode");
-    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("graphs_wait\n");
-    add = (generic)dlsym(libcuda, "cuGraphAddExternalSemaphoresWaitNode");
     add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
     add = (generic)dlsym(libcuda, "cuGraphAddNode");

@@ -11,30 +11,9 @@
  * nodes set before that launch, as the library does where arguments differ from what was built.
  * Prints microseconds of the first launches and of second ones. Without the library.
  */
-#include <cuda.h>
-#include <cuda_runtime.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "check.h"
+
 #include <string.h>
-#include <time.h>
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        cudaError_t error = (call);                                                                \
-        if (error != cudaSuccess) {                                                                \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));                         \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-#define CHECK_DRIVER(call)                                                                         \
-    do {                                                                                           \
-        CUresult result = (call);                                                                  \
-        if (result != CUDA_SUCCESS) {                                                              \
-            fprintf(stderr, "%s: error %d\n", #call, (int)result);                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { THREADS = 64, SECOND = 8 };
 
@@ -52,13 +31,6 @@ __global__ void wait_for(volatile int *word)
 {
     while (!*word) {
     }
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
 static cudaKernelNodeParams params(float **data, void **args)
@@ -122,8 +94,7 @@ int main(int argc, char **argv)
         graphs[i] = make(nodes, data);
     *word = 0;
     if (value)
-        CHECK_DRIVER(
-            cuStreamWaitValue32(stream, (CUdeviceptr)device_word, 1, CU_STREAM_WAIT_VALUE_EQ));
+        CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)device_word, 1, CU_STREAM_WAIT_VALUE_EQ));
     else
         wait_for<<<1, 1, 0, same ? stream : waits>>>(device_word);
     double longest = 0, total = 0;

@@ -15,20 +15,9 @@
  *   turn:C        prints us a kernel of the first C graphs in turn on stream 0, best of 5 rounds
  *   alone:K       the same of graph K
  */
-#include <cuda_runtime.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "check.h"
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        cudaError_t error = (call);                                                                \
-        if (error != cudaSuccess) {                                                                \
-            fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));                         \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+#include <string.h>
 
 enum { MOST = 64, THREADS = 512, KERNELS = 6000, ROUNDS = 5 };
 
@@ -107,13 +96,6 @@ static void launch_idle(const struct graph *g, cudaStream_t stream)
     CHECK(cudaGraphLaunch(g->exec, stream));
     for (int i = 0; i < g->count; i++)
         CHECK(cudaGraphNodeSetEnabled(g->exec, g->nodes[i], 1));
-}
-
-static double now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
 static void measure(const char *word, int first, int count)
