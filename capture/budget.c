@@ -21,6 +21,7 @@ static struct garbage {
     struct ag_graphs *graphs;
     struct garbage *next;
 } * garbage;
+static uint32_t num_garbage;
 static _Atomic uint64_t memory;
 
 uint64_t ag_budget_used(void)
@@ -66,6 +67,7 @@ static void drop(void *context, struct ag_chunk *chunk)
         entry->graphs = g;
         entry->next = garbage;
         garbage = entry;
+        num_garbage++;
         entry = NULL;
         wake = true;
     }
@@ -101,8 +103,10 @@ void ag_graphs_collect(uint32_t most)
     for (; most > 0; most--) {
         pthread_mutex_lock(&mutex);
         struct garbage *one = garbage;
-        if (one)
+        if (one) {
             garbage = one->next;
+            num_garbage--;
+        }
         pthread_mutex_unlock(&mutex);
         if (!one)
             return;
@@ -111,12 +115,12 @@ void ag_graphs_collect(uint32_t most)
     }
 }
 
-bool ag_graphs_dropped(void)
+uint32_t ag_graphs_dropped(void)
 {
     pthread_mutex_lock(&mutex);
-    bool any = garbage != NULL;
+    uint32_t n = num_garbage;
     pthread_mutex_unlock(&mutex);
-    return any;
+    return n;
 }
 
 /* ---- while a variant is being built ------------------------------------------------------ */
@@ -186,9 +190,9 @@ bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
     uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
     while (atomic_load(&memory) + size_of(g) > budget) {
-        if (!evict || !evict_one(apart_ns))
+        if (!evict || (!ag_graphs_dropped() && !evict_one(apart_ns)))
             return false;
-        ag_graphs_collect(UINT32_MAX);
+        ag_graphs_collect(1);
     }
     return true;
 }

@@ -42,7 +42,11 @@ static unsigned int paused;
 static unsigned int held; /* nothing new is begun */
 static pthread_t thread;
 
-enum { REST_NS = 1000000 /* between two graphs that are destroyed */ };
+enum {
+    REST_NS = 1000000, /* between two graphs that are destroyed, where there are few */
+    FEW = 32,
+    CROWD = 256, /* so many go before anything else is built */
+};
 
 /* ---- building --------------------------------------------------------------------------- */
 
@@ -141,14 +145,16 @@ static bool may_build(void)
 
 /*
  * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
- * for the driver's locks (580, on an H100): so one by one, with rests in between, and never ahead
- * of a build. Not while paused: who pauses may be about to destroy what the graphs hang on; nor
- * while the GPU may be waiting for the program (waits.c). Under the mutex.
+ * for the driver's locks (580, on an H100): so one by one, with rests in between, and ahead of a
+ * build only where very many have come together. Not while paused: who pauses may be about to
+ * destroy what the graphs hang on; nor while the GPU may be waiting for the program (waits.c).
+ * Under the mutex.
  */
 static void tidy(void)
 {
     static uint64_t rests_until;
-    if (!paused && !held && ag_graphs_dropped() && ag_clock_monotonic_ns() >= rests_until) {
+    uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
+    if (!paused && !held && dropped && ag_clock_monotonic_ns() >= rests_until) {
         busy = true;
         pthread_mutex_unlock(&mutex);
         if (ag_waits_at_rest())
@@ -156,14 +162,14 @@ static void tidy(void)
         pthread_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
-        rests_until = ag_clock_monotonic_ns() + REST_NS;
+        rests_until = ag_clock_monotonic_ns() + rest;
     }
-    if (stopping || (first && may_build()))
+    if (stopping || (first && may_build() && dropped < CROWD))
         return;
     if (!paused && ag_graphs_dropped()) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += REST_NS;
+        until.tv_nsec += rest;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&work, &mutex, &until);
@@ -186,7 +192,7 @@ static void *builder(void *unused)
             if (!rest)
                 continue;
         }
-        struct request *r = may_build() ? first : NULL;
+        struct request *r = may_build() && ag_graphs_dropped() < CROWD ? first : NULL;
         if (!r) {
             tidy();
             continue;

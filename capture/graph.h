@@ -103,7 +103,7 @@ void ag_graphs_discard(struct ag_chunk *chunk);
 /* Destroys what was dropped, at most so many. In the builder's thread, while that is paused, or in
  * inline mode. */
 void ag_graphs_collect(uint32_t most);
-bool ag_graphs_dropped(void); /* there is something to destroy */
+uint32_t ag_graphs_dropped(void); /* how many there are to destroy */
 /* A variant is being built, and is no more: in between they are not destroyed. */
 void ag_graphs_requested(struct ag_graphs *g);
 void ag_graphs_answered(struct ag_graphs *g);
