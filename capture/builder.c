@@ -143,6 +143,17 @@ static bool may_build(void)
     return !paused && !held && !atomic_load(&ag_state.captures);
 }
 
+/* At most so long for something to do. Under the mutex. */
+static void wait_ns(uint32_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ns;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&work, &mutex, &until);
+}
+
 /*
  * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
  * for the driver's locks (580, on an H100): so one by one, with rests in between, and ahead of a
@@ -167,12 +178,7 @@ static void tidy(void)
     if (stopping || (first && may_build() && dropped < CROWD))
         return;
     if (!paused && ag_graphs_dropped()) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += rest;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&work, &mutex, &until);
+        wait_ns(rest);
     } else {
         pthread_cond_wait(&work, &mutex);
     }
@@ -183,14 +189,16 @@ static void *builder(void *unused)
     (void)unused;
     pthread_mutex_lock(&mutex);
     while (!stopping) {
-        if (first && ag_waits_pending()) {
+        if (first && may_build() && ag_waits_pending()) {
+            busy = true; /* who pauses may be about to destroy what is asked for */
             pthread_mutex_unlock(&mutex);
             bool rest = ag_waits_at_rest();
-            if (!rest)
-                nanosleep(&(struct timespec){0, 1000000}, NULL);
             pthread_mutex_lock(&mutex);
+            busy = false;
+            pthread_cond_broadcast(&idle);
             if (!rest)
-                continue;
+                wait_ns(REST_NS);
+            continue;
         }
         struct request *r = may_build() && ag_graphs_dropped() < CROWD ? first : NULL;
         if (!r) {
@@ -230,21 +238,23 @@ static bool submit(struct request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
-        bool rest = ag_waits_at_rest();
         pthread_mutex_lock(&mutex);
-        taken = may_build() && !busy && rest;
+        taken = may_build() && !busy;
         busy |= taken;
         pthread_mutex_unlock(&mutex);
         if (!taken)
             return false;
-        ag_graphs_collect(UINT32_MAX);
-        build(r, false);
-        free_request(r);
+        taken = ag_waits_at_rest();
+        if (taken) {
+            ag_graphs_collect(UINT32_MAX);
+            build(r, false);
+            free_request(r);
+        }
         pthread_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
         pthread_mutex_unlock(&mutex);
-        return true;
+        return taken;
     }
     pthread_mutex_lock(&mutex);
     taken = !paused && start();

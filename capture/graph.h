@@ -88,7 +88,13 @@ CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
  * has ended. Behind the launch, without any lock. */
 void ag_waits_launched(struct ag_stream *s);
 bool ag_waits_pending(void);
-bool ag_waits_at_rest(void); /* none can be in flight */
+/* None can be in flight. Where the builder is busy: what it asks the driver for is not to be
+ * destroyed meanwhile. */
+bool ag_waits_at_rest(void);
+/* The stream or the context is about to be destroyed. The builder is paused; the first under the
+ * stream's lock. */
+void ag_waits_stream_goes(struct ag_stream *s);
+void ag_waits_context_goes(CUcontext ctx); /* NULL: any */
 
 /* memory.c: the driver looks at the memory of a copy while its graph is instantiated, and crashes
  * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is

@@ -161,9 +161,7 @@ static CUresult stream_goes(struct ag_stream *s)
     CUresult r = s->pending;
     s->pending = CUDA_SUCCESS;
     s->dead = true;
-    if (s->behind_wait)
-        AG_REAL(cuEventDestroy_v2)(s->behind_wait);
-    s->behind_wait = NULL;
+    ag_waits_stream_goes(s);
     ag_policy_forget(&s->policy);
     ag_unlock(&s->lock);
     ag_context_leave(entered);
@@ -214,6 +212,7 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
     ag_graphs_collect(UINT32_MAX);
+    ag_waits_context_goes(ctx);
     ag_fill_kernel_forget(ctx, true);
     ag_builder_resume();
     ag_capture_functions_die(sym);

@@ -124,7 +124,7 @@ bool ag_waits_at_rest(void)
     bool rest = loose_at_rest();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        if (!atomic_exchange(&streams[i]->waits, false))
+        if (!atomic_exchange(&streams[i]->waits, false) || !streams[i]->behind_wait)
             continue;
         if (!has_passed(streams[i]->context->handle, streams[i]->behind_wait)) {
             atomic_store(&streams[i]->waits, true);
@@ -136,6 +136,37 @@ bool ag_waits_at_rest(void)
     if (!rest)
         atomic_store(&any, true);
     return rest;
+}
+
+void ag_waits_stream_goes(struct ag_stream *s)
+{
+    CUevent event = s->behind_wait;
+    s->behind_wait = NULL;
+    if (!event)
+        return;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
+        if (loose[i].event)
+            continue;
+        loose[i].ctx = s->context->handle;
+        loose[i].event = event;
+        event = NULL;
+        atomic_store(&s->waits, false);
+    }
+    pthread_mutex_unlock(&mutex);
+    if (event)
+        AG_REAL(cuEventDestroy_v2)(event);
+    else
+        atomic_store(&any, true);
+}
+
+void ag_waits_context_goes(CUcontext ctx)
+{
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < LOOSE; i++)
+        if (!ctx || loose[i].ctx == ctx)
+            loose[i].event = NULL;
+    pthread_mutex_unlock(&mutex);
 }
 
 bool ag_waits_pending(void)

@@ -163,6 +163,31 @@ static int word_in_capture(int n)
     return words(n, true);
 }
 
+/* Streams that go while they wait. */
+static int word_and_destroy(int n)
+{
+    CUstream main_stream;
+    start();
+    main_stream = stream;
+    uint32_t *flag;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 1; i <= (uint32_t)n; i++) {
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        step(0); /* so that the library knows it */
+        CHECK(
+            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, i, CU_STREAM_WAIT_VALUE_GEQ));
+        for (int k = 0; k < 5; k++) /* a loop, for which graphs are wanted */
+            step(0);
+        usleep(1000 + i % 10 * 100);
+        CHECK(cuStreamDestroy_v2(stream));
+        __atomic_store_n(flag, i, __ATOMIC_RELEASE);
+        CHECK(cuCtxSynchronize());
+    }
+    stream = main_stream;
+    return print_value();
+}
+
 /* The wait is a node of a graph of the program's. */
 static int word_in_graph(int n)
 {
@@ -304,7 +329,8 @@ static const struct {
              {"per-thread", per_thread},
              {"word", word},
              {"word-in-capture", word_in_capture},
-             {"word-in-graph", word_in_graph}};
+             {"word-in-graph", word_in_graph},
+             {"word-and-destroy", word_and_destroy}};
 
 int main(int argc, char **argv)
 {

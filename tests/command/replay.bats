@@ -89,6 +89,13 @@ inline_replays() {
         END { print asked + 0, "asked,", wrong + 0, "of them in the wrong mode"; exit !asked || wrong }' log
 }
 
+@test "streams and their context go while the builder asks whether they wait" {
+    export AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 SIMCUDA_QUERY_US=700
+    same "$cases" word-and-destroy 60
+    cat summary with.err
+    none grep -q misuse with.err
+}
+
 @test "launches to the per-thread default stream stay eager" {
     same "$cases" per-thread 50
     cat summary

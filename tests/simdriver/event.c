@@ -123,6 +123,11 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
     if (!sim_object_is(e, SIM_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
     last_record(e, &s, &seq, &captured);
+    if (sim_settings.query_us) {
+        usleep(sim_settings.query_us);
+        if (!sim_object_is(e, SIM_EVENT)) /* it was destroyed meanwhile, and that is told */
+            return CUDA_ERROR_INVALID_HANDLE;
+    }
     if (captured)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (atomic_load(&sim_captures)) {

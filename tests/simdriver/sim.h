@@ -69,6 +69,7 @@ struct sim_settings {
     size_t memory;
     bool reuse_handles;
     bool report_leaks;
+    unsigned int query_us; /* that cuEventQuery takes */
     bool fatbins;
     const char *log_path;
     const char *tables;
