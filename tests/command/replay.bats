@@ -90,7 +90,7 @@ inline_replays() {
 }
 
 @test "streams and their context go while the builder asks whether they wait" {
-    export AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 SIMCUDA_QUERY_US=700
+    export AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 SIMCUDA_SLOW_US=700
     same "$cases" word-and-destroy 60
     cat summary with.err
     none grep -q misuse with.err

@@ -58,6 +58,7 @@ static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int 
         return r;
     if (!sim_object_is(e, SIM_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
+    SIM_USES(e, false);
     if (flags > CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     if (e->ctx != s->ctx)
@@ -89,6 +90,7 @@ SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
         return r;
     if (!sim_object_is(e, SIM_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
+    SIM_USES(e, false);
     if (flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&sim_captures) && flags != CU_EVENT_WAIT_EXTERNAL) {
@@ -122,12 +124,8 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
     bool captured;
     if (!sim_object_is(e, SIM_EVENT))
         return CUDA_ERROR_INVALID_HANDLE;
+    SIM_USES(e, false);
     last_record(e, &s, &seq, &captured);
-    if (sim_settings.query_us) {
-        usleep(sim_settings.query_us);
-        if (!sim_object_is(e, SIM_EVENT)) /* it was destroyed meanwhile, and that is told */
-            return CUDA_ERROR_INVALID_HANDLE;
-    }
     if (captured)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (atomic_load(&sim_captures)) {

@@ -149,9 +149,12 @@ SIM_API2(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream),
     CUresult r = sim_stream_find(stream, ptsz, &s);
     if (r == CUDA_SUCCESS && !sim_object_is(exec, SIM_EXEC))
         r = CUDA_ERROR_INVALID_VALUE;
-    if (r == CUDA_SUCCESS && atomic_load(&s->capture))
+    if (r != CUDA_SUCCESS)
+        return r;
+    SIM_USES(exec, true);
+    if (atomic_load(&s->capture))
         return sim_capture_refuse(s);
-    return r == CUDA_SUCCESS ? (CUresult)atomic_load(&s->ctx->error) : r;
+    return (CUresult)atomic_load(&s->ctx->error);
 }
 
 SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream), (exec, stream))
@@ -165,8 +168,13 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
     struct sim_exec *e = (struct sim_exec *)exec;
     if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures))
         return CUDA_SUCCESS;
+    SIM_USES(exec, true);
     struct sim_op op = {.kind = SIM_OP_IMAGE};
     pthread_mutex_lock(&sim_lock);
+    if (!e->image) { /* destroyed meanwhile */
+        pthread_mutex_unlock(&sim_lock);
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
     op.image = e->image;
     sim_op_hold(&op);
     if (atomic_load(&s->capture) || atomic_load(&s->ctx->error) ||
@@ -185,7 +193,7 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
 /* The step of a node, ready to be written. Called under sim_lock. NULL: not of this exec. */
 static struct sim_step *writable_step(struct sim_exec *e, struct sim_node *node, bool write)
 {
-    unsigned int n = e->image->count;
+    unsigned int n = e->image ? e->image->count : 0; /* NULL: destroyed meanwhile */
     /* Captured graphs have their nodes in launch order: try the node's own place first. */
     unsigned int i = node->index < n && e->nodes[node->index] == node ? node->index : 0;
     while (i < n && e->nodes[i] != node)
@@ -213,6 +221,7 @@ static CUresult replace(CUgraphExec exec, CUgraphNode node, struct sim_op *op)
         sim_op_drop(op);
         return r;
     }
+    SIM_USES(exec, true);
     pthread_mutex_lock(&sim_lock);
     struct sim_step *step = writable_step((struct sim_exec *)exec, (struct sim_node *)node, true);
     if (step && step->op.kind == op->kind) {

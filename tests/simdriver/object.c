@@ -5,6 +5,7 @@
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const kind_names[SIM_KIND_COUNT] = {
     [SIM_CONTEXT] = "context",
@@ -74,12 +75,30 @@ void *sim_object_new(enum sim_kind kind, size_t size)
 void sim_object_destroy(void *handle, enum sim_kind kind)
 {
     struct sim_object *object = handle;
+    if (atomic_load(&object->users))
+        sim_misuse("a %s is destroyed while a call works with it", kind_names[kind]);
     atomic_store(&object->state, (uint32_t)kind);
     sim_object_count(kind, -1);
     pthread_mutex_lock(&lock);
     object->next = destroyed[kind];
     destroyed[kind] = object;
     pthread_mutex_unlock(&lock);
+}
+
+struct sim_object *sim_use(void *handle, bool alone)
+{
+    struct sim_object *object = handle;
+    uint32_t others = atomic_fetch_add(&object->users, 1);
+    if (others && alone)
+        sim_misuse("two calls work with one object at the same time");
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us);
+    return object;
+}
+
+void sim_unuse(struct sim_object **object)
+{
+    atomic_fetch_sub(&(*object)->users, 1);
 }
 
 bool sim_object_is(const void *handle, enum sim_kind kind)

@@ -100,8 +100,8 @@ static void start(void)
     const char *handles = getenv("SIMCUDA_HANDLES");
     sim_settings.reuse_handles = handles && !strcmp(handles, "reuse");
     sim_settings.report_leaks = getenv("SIMCUDA_LEAKS") && atoi(getenv("SIMCUDA_LEAKS"));
-    const char *query_us = getenv("SIMCUDA_QUERY_US");
-    sim_settings.query_us = query_us && atoi(query_us) > 0 ? (unsigned int)atoi(query_us) : 0;
+    const char *slow = getenv("SIMCUDA_SLOW_US");
+    sim_settings.slow_us = slow && atoi(slow) > 0 ? (unsigned int)atoi(slow) : 0;
     sim_settings.fatbins = getenv("SIMCUDA_FATBINS") && atoi(getenv("SIMCUDA_FATBINS"));
     sim_settings.log_path = getenv("SIMCUDA_LOG");
     sim_settings.tables = getenv("SIMCUDA_TABLES");

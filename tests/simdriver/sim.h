@@ -69,7 +69,7 @@ struct sim_settings {
     size_t memory;
     bool reuse_handles;
     bool report_leaks;
-    unsigned int query_us; /* that cuEventQuery takes */
+    unsigned int slow_us; /* that a call works with an event or an executable graph */
     bool fatbins;
     const char *log_path;
     const char *tables;
@@ -137,6 +137,7 @@ struct sim_object {
     _Atomic uint32_t state;  /* kind | SIM_LIVE, or kind alone once destroyed */
     struct sim_object *next; /* destroyed objects of one kind */
     struct sim_object *all;  /* every object, so that leak checkers see them as reachable */
+    _Atomic uint32_t users;  /* calls that work with it now */
 };
 #define SIM_LIVE 0x51a00000u
 void *sim_object_new(enum sim_kind kind, size_t size);
@@ -144,6 +145,13 @@ void *sim_object_new(enum sim_kind kind, size_t size);
  */
 void *sim_object_take(enum sim_kind kind);
 void sim_object_destroy(void *object, enum sim_kind kind);
+/* A live object is worked with until the end of the block. That it is destroyed meanwhile is
+ * misuse; so is, with `alone`, a second call that works with it (of graphs: "not internally
+ * synchronized", CUDA Driver API, graph management). */
+#define SIM_USES(object, alone)                                                                    \
+    struct sim_object *used __attribute__((cleanup(sim_unuse), unused)) = sim_use(object, alone)
+struct sim_object *sim_use(void *object, bool alone);
+void sim_unuse(struct sim_object **object);
 /* Whether a handle names a live object of that kind. A destroyed one is reported as misuse. */
 bool sim_object_is(const void *handle, enum sim_kind kind);
 void sim_object_count(enum sim_kind kind, int delta);

@@ -24,7 +24,8 @@
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
  *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file
  *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
- *     SIMCUDA_QUERY_US  microseconds that cuEventQuery takes, so that what goes on meanwhile shows
+ *     SIMCUDA_SLOW_US   microseconds that a call takes which works with an event or an executable
+ *                       graph, so that what destroys those meanwhile shows
  *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-', commas)
  *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
  *                       a later use is reported) or reuse (addresses come back at once, as on the

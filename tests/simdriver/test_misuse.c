@@ -1,0 +1,104 @@
+/* test_misuse.c - what is destroyed or used by two threads while a slow call works with it. */
+#include "tests/simdriver/simprog.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <unistd.h>
+
+enum { SOON_US = 30000 }; /* within SIMCUDA_SLOW_US, which CMakeLists.txt sets */
+
+static CUcontext context;
+static CUstream stream;
+static CUevent event;
+static CUgraphExec exec;
+
+static void *ask(void *unused)
+{
+    CHECK(cuCtxSetCurrent(context));
+    cuEventQuery(event);
+    return unused;
+}
+
+static void *start(void *unused)
+{
+    CHECK(cuCtxSetCurrent(context));
+    cuGraphLaunch(exec, stream);
+    return unused;
+}
+
+static void make_exec(void)
+{
+    CUgraph graph;
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphDestroy(graph));
+}
+
+/* Misuse that is reported where `meanwhile` runs in the middle of `work` in another thread. */
+static uint64_t reported(void *(*work)(void *), void (*meanwhile)(void))
+{
+    pthread_t thread;
+    uint64_t before = cuSimMisuseCount();
+    assert_int_equal(pthread_create(&thread, NULL, work, NULL), 0);
+    usleep(SOON_US);
+    meanwhile();
+    pthread_join(thread, NULL);
+    return cuSimMisuseCount() - before;
+}
+
+static void destroy_event(void)
+{
+    CHECK(cuEventDestroy_v2(event));
+}
+
+static void ask_too(void)
+{
+    CHECK(cuEventQuery(event));
+}
+
+static void destroy_exec(void)
+{
+    CHECK(cuGraphExecDestroy(exec));
+}
+
+static void launch_too(void)
+{
+    CHECK(cuGraphLaunch(exec, stream));
+}
+
+static void events(void **state)
+{
+    (void)state;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    assert_int_equal(reported(ask, ask_too), 0); /* events may be shared */
+    assert_int_equal(reported(ask, destroy_event), 1);
+}
+
+static void graphs(void **state)
+{
+    (void)state;
+    make_exec();
+    assert_int_equal(reported(start, launch_too), 1);
+    assert_int_equal(reported(start, destroy_exec), 1);
+    make_exec();
+    start(NULL);
+    uint64_t before = cuSimMisuseCount();
+    destroy_exec(); /* what it launched may be under way */
+    assert_int_equal(cuSimMisuseCount(), before);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    ag_prog_start();
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(events), cmocka_unit_test(graphs)};
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
