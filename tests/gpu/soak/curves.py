@@ -18,10 +18,10 @@ def thirds(samples):
             statistics.median(v for _, v in samples[2 * n // 3:]))
 
 
-def is_flat(samples):
-    """Whether the last third lies within 2 % and 2 MiB of the middle third; None: too short to say."""
+def is_flat(samples, mib=2.0):
+    """Whether the last third lies within 2 % and so many MiB of the middle third; None: too short to say."""
     found = thirds(samples)
-    return None if found is None else abs(found[1] - found[0]) <= 0.02 * found[0] + 2.0
+    return None if found is None else abs(found[1] - found[0]) <= 0.02 * found[0] + mib
 
 
 def panel(title, samples, top):

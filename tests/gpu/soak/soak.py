@@ -170,7 +170,10 @@ class Soak:
         (self.args.out / f"{file}.svg").write_text(curves.svg(f"{name}, {len(program.phases)} phases", found),
                                                    encoding="utf-8")
         (self.args.out / f"{file}.log").write_text("".join(program.errors), encoding="utf-8")
-        verdicts = {title: curves.is_flat(samples) for title, samples in found.items()}
+        # In 15 s on the simulated driver 40,000 graphs are built: the heap, of which nothing leaks (in use at exit is
+        # the same behind 900 and 4,300 graphs), still grows by up to 3 MiB. 128 bytes a graph would be 5.
+        mib = 5.0 if self.args.simulated else 2.0
+        verdicts = {title: curves.is_flat(samples, mib) for title, samples in found.items()}
         growing = [title for title, flat in verdicts.items() if flat is False]
         verdict = "flat"
         if failure:
