@@ -1,4 +1,4 @@
-/* hooks_capture.c - the program's own captures, from begin to end. */
+/* hooks_capture.c - the captures of the program, and nodes of its graphs that wait. */
 #include "preload/hook.h"
 
 #define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
