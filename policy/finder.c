@@ -207,6 +207,7 @@ void ag_finder_boundary(struct ag_finder *f)
     f->floor = f->end;
     f->guessing = false;
     f->run = 0;
+    f->driven_out = 0;
 }
 
 uint32_t ag_finder_period(const struct ag_finder *f)

@@ -64,8 +64,9 @@ AG_HOOK cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
 #define AG_ADD_NODE_HOOK(name, params, args)                                                       \
     AG_HOOK name params                                                                            \
     {                                                                                              \
+        bool hooked = ag_hooked();                                                                 \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (ag_hooked() && result == CUDA_SUCCESS &&                                               \
+        if (hooked && result == CUDA_SUCCESS &&                                                    \
             nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)                                   \
             ag_capture_graphs_wait();                                                              \
         return result;                                                                             \

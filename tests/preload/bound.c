@@ -15,6 +15,8 @@ int cuMemAlloc_v2(uint64_t a, uint64_t b);
 int cuCtxSynchronize(void);
 int cuModuleUnload(uint64_t module);
 int cuStreamSynchronize(uint64_t stream);
+int cuGraphAddNode_v2(void *node, uint64_t graph, const void *dependencies, const void *data,
+                      size_t count, void *params);
 int cuLaunchKernel(uint64_t function, unsigned int gx, unsigned int gy, unsigned int gz,
                    unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                    uint64_t stream, void **params, void **extra);
@@ -39,6 +41,8 @@ int main(int argc, char **argv)
         cuCtxSynchronize();
     else if (strcmp(what, "track") == 0)
         cuModuleUnload(5);
+    else if (strcmp(what, "node") == 0)
+        cuGraphAddNode_v2(NULL, 0, NULL, NULL, 0, (uint64_t[32]){0});
     else if (strcmp(what, "exit") == 0)
         cuMemAlloc_v2(1, 2), atexit(late), launch();
     else if (strcmp(what, "fork") == 0) {

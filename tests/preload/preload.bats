@@ -67,8 +67,13 @@ finish" ]
   [[ "$(sed -n 2p "$told")" == "module_dies cuModuleUnload module="* ]]
 }
 
+@test "a program bound with -lcuda: a hook that asks the driver first is the first" {
+  run under "$bin/preload_bound" node
+  [ "$output" = "cuGraphAddNode_v2 1" ]
+}
+
 @test "AUTOGRAPH=0: bound programs reach the driver, and nothing starts" {
-  for call in stub hook track; do
+  for call in stub hook track node; do
     AUTOGRAPH=0 AG_TEST_OPEN=1 run under "$bin/preload_bound" $call
     [ "$status" -eq 0 ]
     [[ "$output" == *" 1" ]]
