@@ -2,6 +2,7 @@
 #include "capture/flush.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
+#include "capture/compare.h"
 #include "capture/op.h"
 #include "capture/log.h"
 #include "capture/stats.h"
@@ -93,6 +94,7 @@ void ag_stream_end_segment(struct ag_stream *s)
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
+    ag_compare_look(s);
 }
 
 void ag_stream_break(struct ag_stream *s)

@@ -12,6 +12,7 @@
  */
 #include "capture/capture.h"
 #include "capture/clock.h"
+#include "capture/compare.h"
 #include "capture/flush.h"
 #include "capture/log.h"
 #include "capture/op.h"
@@ -142,6 +143,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
             submit_chunk(s, v->done, now);
         s->num_staged = 0;
         s->num_bytes = 0;
+        ag_compare_look(s);
     } else if (!eager) {
         ag_deferring_begins(s);
     }
@@ -292,6 +294,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
     open_segment(s);
     bool eager = act(s, shape, in, &v, now);
+    if (v.what == AG_DO_EAGER)
+        ag_compare_look(s);
     update_nap(s);
     CUresult pending = take_pending(s, CUDA_SUCCESS);
     bool timed = times_call(s);

@@ -2,6 +2,7 @@
 #include "capture/builder.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
+#include "capture/compare.h"
 #include "capture/flush.h"
 #include "capture/graph.h"
 #include "capture/live.h"
@@ -168,6 +169,7 @@ void ag_capture_finish(void)
     set_bypass(AG_BYPASS_END);
     ag_watchdog_stop();
     ag_builder_stop();
+    ag_compare_stop();
     if (ag_options.stats)
         ag_stats_print();
     ag_trace_stop();

@@ -1,5 +1,6 @@
 /* stats.c - the summary at exit. */
 #include "capture/stats.h"
+#include "capture/compare.h"
 #include "capture/graph.h"
 #include "capture/log.h"
 #include <stdlib.h>
@@ -107,6 +108,7 @@ void ag_stats_print(void)
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT_NODES])),
            (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
            (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
+    ag_compare_print();
     for (int i = AG_COUNT_BUILD_NS + 1; i < AG_NUM_COUNTS; i++)
         if (atomic_load(&ag_counts[i]))
             ag_say("  %s: %llu", texts[i], ull(atomic_load(&ag_counts[i])));

@@ -1,5 +1,6 @@
 /* stream.c - the table of streams. */
 #include "capture/stream.h"
+#include "capture/compare.h"
 #include "capture/graph.h"
 #include "capture/log.h"
 #include "capture/op.h"
@@ -167,6 +168,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         return other;
     }
     prepare(s);
+    ag_compare_start();
     ag_trace_stream(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"

@@ -19,17 +19,25 @@ enum {
     LAUNCH_NS = 2500, /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
 };
 
+void ag_policy_rest(struct ag_policy *p, uint32_t ops)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->block && ag_position(p))
+        ag_depart(p);
+    else
+        ag_follow_nothing(p);
+    p->dormant = ops;
+    p->counts.dormant += ops;
+    s->slept = true;
+}
+
 static void nap(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    if (s->block)
-        ag_depart(p);
     s->sleep = s->sleep ? s->sleep * 2 : FIRST_NAP;
     if (s->sleep > LONGEST_NAP)
         s->sleep = LONGEST_NAP;
-    p->dormant = s->sleep;
-    p->counts.dormant += s->sleep;
-    s->slept = true;
+    ag_policy_rest(p, s->sleep);
     uint32_t awake = s->sleep / AWAKE_SHARE;
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }

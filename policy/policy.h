@@ -231,6 +231,10 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p);
 /* The chunk that was handed out has been submitted: what it took is not the host's own time. */
 void ag_policy_submitted(struct ag_policy *p, uint64_t now);
 
+/* Looks away for so many ops, as it does where nothing repeats: p->dormant is to be passed unseen.
+ * Nothing may be deferred. */
+void ag_policy_rest(struct ag_policy *p, uint32_t ops);
+
 /* A boundary: returns how many deferred ops must be submitted before it. */
 uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now);
 

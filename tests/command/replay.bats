@@ -56,6 +56,38 @@ inline_replays() {
     [ "$(figure 'graphs built')" -eq 0 ]
 }
 
+# compared COMMAND...: some spans are eager and some are not, results are the same, and the summary tells the gain.
+compared() {
+    same "$@"
+    cat summary
+    at_least "replayed ops" "$(figure replayed)" 1000
+    at_least "ops of eager spans" "$(figure 'not looked at')" 1000
+    grep -E 'compared with eager: [0-9.]+ times as fast \(half of [0-9]+ pairs' summary
+}
+
+@test "every other span eager" {
+    export AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_BUILD=inline
+    compared "$loop" --steps=4000 --reps=3
+    compared "$loop" --sync=none --steps=4000 --reps=3
+    compared "$loop" --changing --steps=4000 --reps=3
+    compared "$heat" --reps=40
+}
+
+@test "every other span eager: a program that ends too soon, and one that never repeats" {
+    AUTOGRAPH_COMPARE_MS=100000 same "$loop" --steps=100 --reps=2
+    grep 'compared with eager: the program ended before' summary
+    AUTOGRAPH_COMPARE_MS=5 same "$loop" --never-repeat --steps=4000 --reps=3
+    [ "$(replayed_share)" -eq 0 ]
+    grep 'compared with eager: [0-9.]* times' summary
+}
+
+@test "every other span eager: what observes or is off compares nothing" {
+    for mode in 0 observe; do
+        AUTOGRAPH=$mode AUTOGRAPH_COMPARE_MS=5 same "$loop" --steps=1000 --reps=2
+        none grep compared summary
+    done
+}
+
 @test "a program that captures its own graph is left alone" {
     same "$loop" --graph --steps=300 --reps=2
     grep -q "ops during the program's own captures: 20" summary

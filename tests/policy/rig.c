@@ -291,6 +291,14 @@ void rig_break(struct rig *r)
     check(r);
 }
 
+void rig_rest(struct rig *r, uint32_t ops)
+{
+    assert_int_equal(ag_policy_deferred(&r->policy), 0);
+    ag_policy_rest(&r->policy, ops);
+    r->staging = false;
+    check(r);
+}
+
 void rig_forget(struct rig *r)
 {
     rig_sync(r);

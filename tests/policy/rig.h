@@ -63,6 +63,7 @@ void rig_close(struct rig *r);
 void rig_op(struct rig *r, ag_key key);
 void rig_sync(struct rig *r);
 void rig_break(struct rig *r);
+void rig_rest(struct rig *r, uint32_t ops); /* with nothing deferred */
 void rig_forget(struct rig *r);
 void rig_drain(struct rig *r); /* answers every build */
 void rig_run(struct rig *r, const ag_key *keys, uint32_t n);

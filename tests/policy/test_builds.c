@@ -115,6 +115,34 @@ static void test_breaks(void **state)
     }
 }
 
+/* Told to look away, be it within a chunk's recording or after one, it takes the sequence up again
+ * in the step that follows. */
+static void test_rests(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = 9;
+        for (uint32_t step = 0; step < 2000; step++) {
+            bool rests = step % 20 == 19;
+            if (step == 100)
+                rig_mark(r);
+            for (uint32_t i = 0; i < 100; i++) {
+                rig_op(r, rig_key(1, i));
+                if (rests && !ag_policy_deferred(&r->policy) && !r->policy.dormant &&
+                    rig_random(&seed) % 10 == 0)
+                    rig_rest(r, 30);
+            }
+            if (sync)
+                rig_sync(r);
+        }
+        rig_at_least((double)r->asleep, 600);
+        rig_at_least(rig_replayed(r), 90);
+        rig_at_most(rig_flushed(r), 1);
+        rig_close(r);
+    }
+}
+
 /* A break in every chunk: the block cools down, deferral is not insisted on. */
 static void test_constant_breaks(void **state)
 {
@@ -262,17 +290,12 @@ static void test_thresholds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failed_builds),
-        cmocka_unit_test(test_some_builds_fail),
-        cmocka_unit_test(test_breaks),
-        cmocka_unit_test(test_constant_breaks),
-        cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_drop_graphs),
-        cmocka_unit_test(test_each),
-        cmocka_unit_test(test_launches_fail),
-        cmocka_unit_test(test_answer_writes_the_state_only),
-        cmocka_unit_test(test_fixed_chunk),
-        cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_failed_builds),   cmocka_unit_test(test_some_builds_fail),
+        cmocka_unit_test(test_breaks),          cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_constant_breaks), cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_drop_graphs),     cmocka_unit_test(test_each),
+        cmocka_unit_test(test_launches_fail),   cmocka_unit_test(test_answer_writes_the_state_only),
+        cmocka_unit_test(test_fixed_chunk),     cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static void trouble(struct program *g)
 {
     struct rig *r = g->rig;
     uint64_t last_use;
-    switch (below(g, 8)) {
+    switch (below(g, 9)) {
     case 0:
     case 1:
     case 2:
@@ -47,6 +47,10 @@ static void trouble(struct program *g)
         break;
     case 5:
         rig_drain(r);
+        break;
+    case 6:
+        if (!ag_policy_deferred(&r->policy) && !r->policy.dormant)
+            rig_rest(r, 1 + below(g, 40));
         break;
     default: {
         struct ag_block *b = ag_policy_victim(&r->policy, &last_use);
