@@ -1,5 +1,9 @@
 """What the suite measures and what each program has to reach.
 
+Two processes of one program differ by more than many goals leave room for. Where `pairs` says so one
+more process therefore compares itself: with AUTOGRAPH_COMPARE_MS every other span of it is eager.
+That ratio, where there is one, is what the eager goal is held against.
+
 A goal is a ratio of medians within one run: `eager` is eager time over autograph time, `graph` is
 hand-captured time over autograph time, `gain` is what autograph saves over what it saves in the row
 that `reference` names. A row without goals is measured and compared all the same.
@@ -25,6 +29,7 @@ class Row:
     repetitions: int = 4        # measured in each process
     seconds: float = 25.0       # a third round and more only where they end within this time
     timeout: float = 40.0       # of one process
+    pairs: int = 0              # repetitions of the process that compares itself; 0: there is none
     quick: bool = True          # part of --quick
     simulated: bool = False     # runs on the simulated driver as well
     hand_same: bool = True      # hand-captured, it computes the same
@@ -35,6 +40,9 @@ class Row:
         """About how long it takes, compared with other rows."""
         return 4.0 if self.needs else 1.0
 
+
+# Loops make a repetition in 60 to 80 ms.
+PAIRS = 40
 
 BINDINGS = ("static", "shared", "driver")
 
@@ -71,7 +79,7 @@ def published_rows(binding):
                  graph_goal=1.3, graph_args=hand, quick=quick,
                  label=label("C++ loop, 20 kernels and 20 memsets")),
         loop_row(binding, "never repeats", "--sync=step", "--never-repeat", eager_goal=0.99,
-                 quick=quick),
+                 pairs=PAIRS, quick=quick),
     ]
 
 
@@ -96,12 +104,13 @@ def further_rows(binding):
         loop_row(binding, "20 tiny, sync per step, changing arguments", "--sync=step",
                  "--changing", eager_goal=1.9, quick=False),
         loop_row(binding, "tiny, sync per kernel", "--sync=kernel", "--steps=300",
-                 eager_goal=0.99, quick=False),
+                 eager_goal=0.99, pairs=PAIRS, quick=False),
         loop_row(binding, "legacy stream, 20 tiny, sync per step", "--sync=step",
                  "--stream=legacy", eager_goal=0.99, quick=False),
         loop_row(binding, "never repeats, no sync", "--sync=none", "--never-repeat",
-                 eager_goal=0.99, quick=False),
-        loop_row(binding, "AUTOGRAPH=0", "--sync=step", eager_goal=0.99,
+                 eager_goal=0.99, pairs=PAIRS, quick=False),
+        # The driver's own functions either way: how far apart two readings of one thing are.
+        loop_row(binding, "AUTOGRAPH=0, a control: no hook", "--sync=step",
                  env={"AUTOGRAPH": "0"}, quick=False),
     ]
 
@@ -138,27 +147,27 @@ def framework_rows():
     vision = ("torch", "torchvision")
     hand = ["--graph"]
     return [
-        script("resnet18_eager", "PyTorch ResNet-18, eager mode", modules=vision, eager_goal=1.5,
+        script("resnet18_eager", "PyTorch ResNet-18, eager mode", modules=vision, pairs=30, eager_goal=1.5,
                replay_goal=0.97, graph_args=hand, quick=True, label="PyTorch ResNet-18, eager mode"),
-        script("resnet18_script", "PyTorch ResNet-18, TorchScript", modules=vision, eager_goal=2.2,
+        script("resnet18_script", "PyTorch ResNet-18, TorchScript", modules=vision, pairs=50, eager_goal=2.2,
                replay_goal=0.97, graph_args=hand, quick=True, label="PyTorch ResNet-18, TorchScript"),
-        script("train_step", "PyTorch training, 560 steps", modules=torch, repetitions=7,
+        script("train_step", "PyTorch training, 560 steps", modules=torch, pairs=14, repetitions=7,
                quick=True, graph_args=hand, hand_same=False, label="PyTorch training step"),
-        script("transformer4", "PyTorch transformer", modules=torch, graph_args=hand,
+        script("transformer4", "PyTorch transformer", modules=torch, pairs=40, graph_args=hand,
                label="PyTorch transformer, eager mode"),
-        script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch,
+        script("transformer4", "PyTorch transformer, TorchScript", "--script", modules=torch, pairs=60,
                graph_args=hand, label="PyTorch transformer, TorchScript"),
-        script("decode", "transformers generate()", modules=("torch", "transformers"),
+        script("decode", "transformers generate()", modules=("torch", "transformers"), pairs=14,
                eager_goal=1.0, graph_args=hand, hand_same=False, label="transformers generate()"),
-        script("triton_loop", "Triton loop", modules=("torch", "triton"), eager_goal=1.0,
+        script("triton_loop", "Triton loop", modules=("torch", "triton"), pairs=50, eager_goal=1.0,
                graph_args=hand, label="Triton, 20 kernels and a sync"),
-        script("cupy_loop", "CuPy loop", modules=("cupy",), eager_goal=1.0, graph_args=hand,
+        script("cupy_loop", "CuPy loop", modules=("cupy",), pairs=50, eager_goal=1.0, graph_args=hand,
                label="CuPy, 25 operations and a sync"),
         script("jax_step", "JAX training step", modules=("jax",), eager_goal=1.0,
                label="JAX compiled training step"),
-        script("numba_loop", "numba loop", modules=("numba",), eager_goal=1.0),
+        script("numba_loop", "numba loop", modules=("numba",), pairs=50, eager_goal=1.0),
         script("torch_cuda_graph", "PyTorch with its own CUDA graph", modules=torch),
-        script("mlp20", "PyTorch MLP of 20 layers", modules=torch, graph_args=hand),
+        script("mlp20", "PyTorch MLP of 20 layers", modules=torch, pairs=40, graph_args=hand),
         script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2),
     ]
 

@@ -22,9 +22,12 @@ import checks
 import page
 import results
 import rows as table_rows
-from rounds import pin_to_one_node, run_in_rounds
+from rounds import Failure, Process, pin_to_one_node, run_in_rounds
 
 HERE = Path(__file__).resolve().parent
+SPAN_MS = 25    # of the process that compares itself
+
+
 def part_of(text):
     found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
     if not found or int(found[1]) > int(found[2]):
@@ -134,9 +137,14 @@ class Suite:
         if row.graph_args:
             specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
         rounds = self.args.rounds or (2 if self.args.quick else row.rounds)
+        paired = self.start_paired(row) if row.pairs and row.needs else None
         variants, failure = run_in_rounds(specs, rounds, row.repetitions, row.timeout, row.seconds,
                                           gated=bool(row.needs), optional=("hand",))
         self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
+        if row.pairs:
+            found, why = self.finish_paired(paired or self.start_paired(row), row)
+            entry.update(found)
+            failure = failure or why
         for variant in variants:
             if variant.times() and not variant.failure:
                 entry[variant.name] = {"median": variant.median(), "spread": variant.spread(), "host": variant.host(),
@@ -151,6 +159,29 @@ class Suite:
         if variants[-1].failure:
             return {"why": variants[-1].failure, **judge(entry, replace(row, graph_goal=None))}
         return judge(entry, row, self.find(row.reference))
+
+    def start_paired(self, row):
+        """The process that compares itself; it waits for its turn where it has modules to load."""
+        command = self.command(row, [f"--reps={row.pairs}", *(["--gated"] if row.needs else [])])
+        env = self.preload_env({"AUTOGRAPH_STATS": "1", "AUTOGRAPH_COMPARE_MS": str(SPAN_MS), **row.env})
+        return Process("paired", command, env, row.timeout)
+
+    def finish_paired(self, process, row):
+        """What it found, and how it failed, None where it did not."""
+        failure = None
+        try:
+            if row.needs:
+                process.await_loaded()
+                process.open_gate()
+            process.finish()
+            if process.result.get("check", "ok") != "ok":
+                failure = f"paired: the program found its own result {process.result['check']}"
+        except (Failure, OSError, ValueError) as error:
+            failure = str(error)
+        finally:
+            process.kill()
+        self.logs.append(process.log())
+        return pairs_of(process.error_text), failure
 
     def find(self, name):
         return next((entry for entry in [*self.results, *self.earlier] if entry["row"] == name), None)
@@ -239,6 +270,14 @@ def replayed(text):
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
+def pairs_of(text):
+    """What a process that compares itself says; empty where it did too little for that."""
+    found = re.search(r"compared with eager: ([0-9.]+) times as fast \(half of (\d+) pairs of spans between "
+                      r"([0-9.]+) and ([0-9.]+)\)", text)
+    return {"paired": {"ratio": float(found[1]), "pairs": int(found[2]),
+                       "half": [float(found[3]), float(found[4])]}} if found else {}
+
+
 def gain(entry):
     return entry["eager"]["median"] - entry["autograph"]["median"]
 
@@ -265,7 +304,8 @@ def judge(entry, row, reference=None):
     if row.hand_same and by_hand != sums:
         # Libraries may choose other kernels while they are captured.
         entry["why"] = "captured by hand, the program computes something else"
-    missed = ((row.eager_goal and entry["ratio"] < row.eager_goal)
+    ratio = entry["paired"]["ratio"] if "paired" in entry else entry["ratio"]
+    missed = ((row.eager_goal and ratio < row.eager_goal)
               or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal)
               or (row.replay_goal and (entry.get("replayed") or 0) < row.replay_goal)
               or (row.gain_goal and entry.get("gain_ratio", row.gain_goal) < row.gain_goal))

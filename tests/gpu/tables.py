@@ -5,7 +5,9 @@ from page import TOP
 
 LEGEND = """Microseconds a launch (C programs) or an iteration (Python): the median of all repetitions and, in brackets, the medians of
 the fastest and the slowest process. `ratio` is eager time over autograph time; `of hand` is hand-captured time over autograph
-time; `of the gain` is what is saved, over what is saved without the timing events.
+time; `of the gain` is what is saved, over what is saved without the timing events; `in one process`, where that was
+measured, compares spans of 25 ms of one process that are eager and replayed in turn (the median of their ratios, and what half
+of them lie between), and is what the goal is held against.
 """
 SIDE_LEGEND = """Microseconds a step of the program: a row of 20 launches in the published loops, all up to a read-back in solvers, an iteration
 in Python. `wall` is the whole step, `host` the time in it until its last launch has returned. `-`: nobody would capture
@@ -36,6 +38,9 @@ def yes_or_no(identical):
 def cells(entry):
     goals = [number(entry["eager_goal"]) + "x"] if entry.get("eager_goal") else []
     ratios = [number(entry["ratio"]) + "x"] if "ratio" in entry else []
+    if "paired" in entry:
+        low, high = map(number, entry["paired"]["half"])
+        ratios.append(f"{number(entry['paired']['ratio'], '{:.3f}')}x in one process ({low}..{high})")
     for key, words in (("graph", "of hand"), ("gain", "of the gain")):
         if entry.get(key + "_ratio") is not None:
             ratios.append(f"{number(entry[key + '_ratio'])} {words}")

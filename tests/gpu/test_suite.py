@@ -164,6 +164,20 @@ class Judgement(unittest.TestCase):
     def test_share_replayed(self):
         self.assertEqual(judged(Row("r", [], replay_goal=0.97), program(), program())["verdict"], "slow")
 
+    def test_one_process_that_compares_itself(self):
+        said = "autograph:   compared with eager: 1.291 times as fast (half of 37 pairs of spans between 1.270 and 1.310)"
+        found = suite.pairs_of(f"autograph: replayed 1 of 2 ops\n{said}\n")
+        self.assertEqual(found, {"paired": {"ratio": 1.291, "pairs": 37, "half": [1.27, 1.31]}})
+        self.assertEqual(suite.pairs_of("compared with eager: the program ended before two spans"), {})
+        row = Row("r", [], eager_goal=1.25)
+        variants, _ = rounds(program(), program(time=1.9))
+        entry = {v.name: {"median": v.median(), "results": v.results, "checksums": v.checksums()} for v in variants}
+        self.assertEqual(suite.judge({"row": "r", **entry}, row)["verdict"], "slow")
+        better = suite.judge({"row": "r", **entry, **found}, row)
+        self.assertEqual(better["verdict"], "ok")
+        self.assertIn("1.291x in one process (1.27..1.31)", tables.table([better]))
+        self.assertEqual(suite.judge({"row": "r", **entry, **found}, Row("r", [], eager_goal=1.3))["verdict"], "slow")
+
     def test_gain(self):
         row = Row("r", [], gain_goal=0.9)
         for time_us, verdict in ((1.0, "ok"), (1.5, "slow")):

@@ -33,6 +33,7 @@ LEAST = 0.98            # no cell may be slower
 HOST_BOUND_GOAL = 1.5   # median over cells where launching is the limit
 CUT_GOAL = 0.95         # of the best fixed chunk
 LATENCY_GOAL_US = 1000.0
+LATENCY_ROUNDS = 7
 WARM_MS = 30            # for the library to learn a cell
 OWN_WARM_MS = 200       # where its own cut is compared with fixed ones: until its trials are over, the gate's
                         # first one being at the 1024th turn of a loop of 60 ops
@@ -252,7 +253,9 @@ def measure(args, matrix, found, commit):
     print(f"{len(cells)} cells; a kernel that does not spin takes {matrix.base} us, {matrix.rate} cycles a us",
           flush=True)
     if args.part[0] == 1:
-        found.latency = matrix.latency(3)
+        found.latency = matrix.latency(LATENCY_ROUNDS)
+        print("longest launches are measured: they want a machine on which nobody makes contexts, what follows does not",
+              flush=True)
     floors, late = matrix.floors(cells)
     found.floors.update(floors)
     results, rounds = matrix.compare(cells, args.rounds)
