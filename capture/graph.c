@@ -34,6 +34,25 @@ static bool op_differs(const struct ag_staged *op, const uint8_t *a, const uint8
     return memcmp(a + op->offset, b + op->offset, op->shape->staged_bytes) != 0;
 }
 
+/* One bit an op: which of them have other arguments. */
+struct marks {
+    uint64_t words[AG_MOST_NODES / 64];
+};
+
+static uint32_t mark_differences(const struct ag_graphs *g, const uint8_t *a, const uint8_t *b,
+                                 struct marks *marks)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->count; i += 64) {
+        uint64_t word = 0;
+        for (uint32_t k = 0; k < 64 && i + k < g->count; k++)
+            word |= (uint64_t)op_differs(&g->ops[i + k], a, b) << k;
+        marks->words[i / 64] = word;
+        n += (uint32_t)__builtin_popcountll(word);
+    }
+    return n;
+}
+
 static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, const uint8_t *b,
                                   uint32_t enough)
 {
@@ -59,20 +78,21 @@ static void upload(struct ag_stream *s, struct ag_variant *v)
 }
 
 static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *v,
-                   const uint8_t *bytes)
+                   const uint8_t *bytes, const struct marks *marks)
 {
     if (!v->used)
         upload(s, v);
     uint64_t began = ag_clock_ns(); /* the pace is that of updates alone */
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (!op_differs(&g->ops[i], bytes, v->bytes))
-            continue;
-        if (!update_node(g, v, i, &g->ops[i], bytes)) {
-            ag_count(AG_COUNT_UPDATE_FAILED);
-            return false;
+    for (uint32_t at = 0; at < g->count; at += 64) {
+        for (uint64_t left = marks->words[at / 64]; left; left &= left - 1) {
+            uint32_t i = at + (uint32_t)__builtin_ctzll(left);
+            if (!update_node(g, v, i, &g->ops[i], bytes)) {
+                ag_count(AG_COUNT_UPDATE_FAILED);
+                return false;
+            }
+            s->updates++;
+            ag_trace_update(s, g, i);
         }
-        s->updates++;
-        ag_trace_update(s, g, i);
     }
     s->update_ns += ag_clock_ns() - began;
     return true;
@@ -130,42 +150,74 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     return g->repeats >= 2;
 }
 
-/* The variant with the fewest nodes to change; `changes` says how many. In one that was never
- * launched they count twice: it has to be uploaded first. */
-static uint32_t nearest(struct ag_graphs *g, const uint8_t *bytes, uint32_t *changes)
+/* The variant with the fewest nodes to change, which is `best` unless another has fewer than the
+ * `*changes` of that one. In one that was never launched they count twice: it has to be uploaded
+ * first. */
+static uint32_t nearest(const struct ag_graphs *g, const uint8_t *bytes, uint32_t best,
+                        uint32_t *changes)
 {
-    uint32_t best = g->successor[g->last];
-    *changes = count_differences(g, bytes, g->variants[best]->bytes, UINT32_MAX);
-    uint32_t least = *changes << !g->variants[best]->used;
-    for (uint32_t i = 0; i < g->num_variants && *changes; i++) {
+    uint32_t least = *changes << !g->variants[best]->used, predicted = best;
+    for (uint32_t i = 0; i < g->num_variants; i++) {
         const struct ag_variant *v = g->variants[i];
-        if (i == best)
+        if (i == predicted)
             continue;
         uint32_t n = count_differences(g, bytes, v->bytes, least + 1), cost = n << !v->used;
         if (cost < least || (cost == least && v->used < g->variants[best]->used)) {
             best = i;
             *changes = n;
             least = cost;
+            if (!n)
+                break;
         }
     }
     return best;
 }
 
+/* Other arguments than those of any graph in turn: whether to look for a nearer graph than the one
+ * that is expected, and for one that is worth building. That reads the arguments of all graphs,
+ * more than the updates take, and tells nothing where they are new each time, or in words that no
+ * kernel reads (what was on the stack of a program: all of PyTorch's). So where it was of no use
+ * for long, it is done for some launches in a row, in which what comes in turns shows, and then not
+ * for many. */
+static bool looks(struct ag_graphs *g)
+{
+    return g->fruitless < AG_PATIENCE || g->misses % AG_LOOK_EVERY < AG_LOOK_FOR;
+}
+
+/* The graph of expected arguments has others: the one to take, all of whose nodes that are to be
+ * changed are marked. */
+static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
+                       uint32_t expected, struct marks *marks, uint32_t *changes)
+{
+    uint32_t chosen = expected, fewer;
+    uint32_t before = mark_differences(g, bytes, g->variants[expected]->bytes, marks);
+    *changes = fewer = before;
+    g->misses++;
+    if (!looks(g))
+        return chosen;
+    g->fruitless++;
+    chosen = nearest(g, bytes, expected, &fewer);
+    if (chosen != expected)
+        *changes = mark_differences(g, bytes, g->variants[chosen]->bytes, marks);
+    if (fewer && g->num_variants < AG_MAX_VARIANTS && !g->requested &&
+        worth_a_variant(g, bytes, fewer))
+        ag_builder_request_variant(s, g, bytes);
+    if (fewer * 2 <= before || g->repeats)
+        g->fruitless = 0;
+    return chosen;
+}
+
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
     uint32_t chosen = g->successor[g->last], changes = 0;
+    struct marks marks;
     uint64_t began = ag_trace_clock();
     if (__builtin_expect(atomic_load_explicit(&g->incoming, memory_order_relaxed) != NULL, 0))
         take_in(g);
     if (memcmp(g->variants[chosen]->bytes, bytes, g->num_bytes)) {
-        chosen = nearest(g, bytes, &changes);
-        if (changes) {
-            if (g->num_variants < AG_MAX_VARIANTS && !g->requested &&
-                worth_a_variant(g, bytes, changes))
-                ag_builder_request_variant(s, g, bytes);
-            if (!update(s, g, g->variants[chosen], bytes))
-                return false;
-        }
+        chosen = choose(s, g, bytes, chosen, &marks, &changes);
+        if (changes && !update(s, g, g->variants[chosen], bytes, &marks))
+            return false;
     }
     struct ag_variant *v = g->variants[chosen];
     ag_nvtx_begin(g->count);

@@ -11,7 +11,17 @@
 
 #include "capture/stream.h"
 
-enum { AG_MAX_VARIANTS = 16, AG_HISTORY = 4, AG_DIGESTS = 16 };
+enum {
+    AG_MAX_VARIANTS = 16,
+    AG_HISTORY = 4,
+    AG_DIGESTS = 16,
+    AG_MOST_NODES = 1024, /* of a chunk: the range of AUTOGRAPH_MAX_CHUNK and AUTOGRAPH_CHUNK */
+    /* misses without use until nobody looks for other graphs but in so many of so many: more in a
+     * row than there are digests, so that what comes in turns is met again */
+    AG_PATIENCE = 64,
+    AG_LOOK_FOR = 24,
+    AG_LOOK_EVERY = 128,
+};
 
 /* Host and device memory of one node of an executable graph (measured: 2.8 KB device, 7.7 KB host).
  */
@@ -48,6 +58,7 @@ struct ag_graphs {
     uint32_t num_digests;
     uint8_t *history; /* the last AG_HISTORY argument sets that needed updates */
     uint32_t num_history, repeats;
+    uint32_t misses, fruitless; /* launches that needed updates; looks of no use since the last */
     uint64_t last_used_ns;
 
     /* shared with the builder, under the lock of budget.c */

@@ -16,8 +16,9 @@
 #include "tests/simdriver/simprog.h"
 
 enum {
-    STEP = 20, /* launches of a step, each of a shape of its own */
-    ARGS = 8,  /* of eight bytes each */
+    STEP = 20,   /* launches of a step, each of a shape of its own */
+    ARGS = 8,    /* of eight bytes each */
+    LARGE = 164, /* words of a large argument */
     SHAPES = 64,
     MAX_THREADS = 8,
     MAX_BATCHES = 9999
@@ -32,6 +33,7 @@ struct worker {
     uint64_t fresh; /* a shape that no launch had */
     uint64_t args[ARGS];
     void *params[ARGS];
+    uint32_t large[LARGE];
     double ns[MAX_BATCHES];
 };
 
@@ -44,7 +46,7 @@ struct bench {
 };
 
 static CUcontext context;
-static CUfunction kernel;
+static CUfunction kernel, large_kernel;
 static int max_batches = 15;
 static pthread_barrier_t together;
 
@@ -118,6 +120,28 @@ static void step_args(struct worker *w, int calls)
     }
 }
 
+/* As PyTorch's kernels come: structures of 656 bytes in which a few words are what was on the
+ * stack, of the same few values in no order, and others with such a word in their padding. */
+static void step_stack(struct worker *w, int calls)
+{
+    static const int places[] = {9, 11, 17, 19, 33, 45, 141, 143};
+    void *params[] = {w->large};
+    for (int i = 0; i < calls; i += STEP) {
+        for (unsigned int k = 1; k <= STEP; k++) {
+            if (k % 3 == 0) {
+                uint32_t value = (uint32_t)next_random(w) % 6;
+                for (size_t at = 0; at < sizeof(places) / sizeof(places[0]); at++)
+                    w->large[places[at]] = value + (uint32_t)at;
+                CHECK(cuLaunchKernel(large_kernel, k, 1, 1, 64, 1, 1, 0, w->stream, params, NULL));
+                continue;
+            }
+            w->args[2] = k % 3 == 1 ? (uint32_t)next_random(w) % 8 : 0;
+            launch(w, k);
+        }
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+}
+
 static void random_known(struct worker *w, int calls)
 {
     for (int i = 0; i < calls; i++)
@@ -137,6 +161,7 @@ static const struct bench benches[] = {
     {"loop", loop, 400 * STEP, 12, 0},
     {"step", step, 400 * STEP, 12, 0},
     {"step-args", step_args, 400 * STEP, 12, 0},
+    {"step-stack", step_stack, 400 * STEP, 12, 0},
     /* while the library still looks for a repetition ... */
     {"observing", random_known, 2048, 1, 14},
     {"observing-new", random_new, 2048, 1, 14},
@@ -240,8 +265,12 @@ int main(int argc, char **argv)
     }
     const size_t sizes[ARGS] = {8, 8, 8, 8, 8, 8, 8, 8};
     REQUIRE(cuSimRegisterKernel("bench", nothing, ARGS, NULL, sizes, 0) == 0);
+    const size_t large[] = {LARGE * sizeof(uint32_t)};
+    REQUIRE(cuSimRegisterKernel("large", nothing, 1, NULL, large, 0) == 0);
     context = ag_prog_start();
-    kernel = ag_prog_function(ag_prog_module(), "bench");
+    CUmodule module = ag_prog_module();
+    kernel = ag_prog_function(module, "bench");
+    large_kernel = ag_prog_function(module, "large");
     if (optind == argc)
         for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
             measure(&benches[i], 1);

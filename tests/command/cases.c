@@ -77,6 +77,21 @@ static int phases(int n)
     return print_value();
 }
 
+/* N steps with arguments that never were, and N more with the same three sets of them in turn. */
+static int turns(int n)
+{
+    start();
+    for (int i = 0; i < 2 * n; i++) {
+        for (uint64_t k = 1; k <= STEP; k++) {
+            uint64_t value = k + 1000 * (uint64_t)(i < n ? i + 10 : i % 3);
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &value}, NULL));
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* The program asks for an export table in the middle of a step. */
 static int table(int n)
 {
@@ -319,6 +334,7 @@ static const struct {
     int (*run)(int n);
 } cases[] = {{"repeat", repeat},
              {"phases", phases},
+             {"turns", turns},
              {"table", table},
              {"memory", memory},
              {"hooks", hooks},

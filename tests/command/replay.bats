@@ -49,6 +49,15 @@ inline_replays() {
     at_least "replayed in the fourth repetition" $(($(figure replayed) - before)) 20
 }
 
+# Looking for a graph with other arguments rests where it was of no use for long: not for good.
+@test "arguments in turns, after long without: in the end none is set" {
+    AUTOGRAPH_BUILD=inline same "$cases" turns 1000
+    cat summary
+    updates=$(sed -n 's/.* \([0-9]*\) node updates$/\1/p' summary)
+    at_least "updates of ever-new arguments" "$updates" 19000
+    at_least "steps of 20 whose arguments in turns were set, of 1000" 300 $(((updates - 20000) / 20))
+}
+
 @test "a program that never repeats: nothing is built" {
     same "$loop" --never-repeat --steps=300 --reps=2
     cat summary
