@@ -49,7 +49,7 @@ static void add_sample(struct ag_gate_samples *samples, uint64_t ns)
 static bool beats(const struct ag_gate_samples *a, const struct ag_gate_samples *b, int percent)
 {
     return a->count >= AG_GATE_SAMPLES && b->count >= AG_GATE_SAMPLES &&
-           ag_samples_beat(a->ns, b->ns, AG_GATE_SAMPLES, percent);
+           ag_samples_beat(a->ns, AG_GATE_SAMPLES, b->ns, AG_GATE_SAMPLES, percent);
 }
 
 static uint64_t median_of(const struct ag_gate_samples *samples)

@@ -251,11 +251,19 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
 uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, int up);
 
-/* samples.c; kept: how many, at most AG_TUNE_SAMPLES */
-void ag_sample_add(uint64_t *ns, uint32_t *count, uint32_t kept, uint64_t sample);
-uint64_t ag_samples_middle(const uint64_t *ns, uint32_t kept, int off);
+/* samples.c: times in nanoseconds, UINT32_MAX for all that are longer. */
+/* Adds one; the latest `most` are kept, AG_TUNE_SAMPLES at most. `*count` tells how many there are,
+ * by ag_samples_kept(). */
+void ag_sample_add(uint32_t *ns, uint32_t *count, uint32_t most, uint64_t sample);
+static inline uint32_t ag_samples_kept(uint32_t count, uint32_t most)
+{
+    return count < most ? count : most;
+}
+/* The median of so many, or the one `off` places behind it in their order. */
+uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off);
 /* Whether the samples a take at most so many percent of the time of b, by more than their noise. */
-bool ag_samples_beat(const uint64_t *a, const uint64_t *b, uint32_t kept, int percent);
+bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
+                     int percent);
 
 /* gate.c */
 bool ag_gate_defers(const struct ag_gate *gate);

@@ -59,13 +59,13 @@ struct ag_chunk {
 };
 
 /* Whether a block gains from its graphs; see gate.c. */
-enum { AG_GATE_SAMPLES = 7, AG_TUNE_SAMPLES = 15 };
+enum { AG_GATE_SAMPLES = 7, AG_TUNE_SAMPLES = 47 };
 struct ag_gate_samples {
-    uint64_t ns[AG_GATE_SAMPLES];
+    uint32_t ns[AG_GATE_SAMPLES];
     uint32_t count; /* at most AG_GATE_SAMPLES of them are kept */
 };
 struct ag_tune_samples {
-    uint64_t ns[AG_TUNE_SAMPLES];
+    uint32_t ns[AG_TUNE_SAMPLES];
     uint32_t count; /* at most AG_TUNE_SAMPLES of them are kept */
 };
 enum ag_gate_mode {

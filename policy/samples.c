@@ -1,17 +1,16 @@
 /* samples.c - the times of a few visits, of which the latest are kept, and what they say. */
 #include "policy/internal.h"
 
-void ag_sample_add(uint64_t *ns, uint32_t *count, uint32_t kept, uint64_t sample)
+void ag_sample_add(uint32_t *ns, uint32_t *count, uint32_t most, uint64_t sample)
 {
-    ns[(*count)++ % kept] = sample;
-    if (*count == 2 * kept)
-        *count = kept;
+    ns[(*count)++ % most] = sample < UINT32_MAX ? (uint32_t)sample : UINT32_MAX;
+    if (*count == 2 * most)
+        *count = most;
 }
 
-/* The median of `kept` samples, or the one `off` places behind it in their order. */
-uint64_t ag_samples_middle(const uint64_t *ns, uint32_t kept, int off)
+uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off)
 {
-    uint64_t sorted[AG_TUNE_SAMPLES] = {0};
+    uint32_t sorted[AG_TUNE_SAMPLES] = {0};
     for (uint32_t i = 0; i < kept; i++) {
         uint32_t k = i;
         for (; k > 0 && sorted[k - 1] > ns[i]; k--)
@@ -21,9 +20,18 @@ uint64_t ag_samples_middle(const uint64_t *ns, uint32_t kept, int off)
     return sorted[(int)(kept / 2) + off];
 }
 
+/* So far from the median lies what it may be by chance: a place of seven or fifteen, three of 47,
+ * which grows as the square root does or a little faster. */
+static int doubt(uint32_t kept)
+{
+    return kept < 32 ? 1 : (int)(kept + 1) / 16;
+}
+
 /* A median and its neighbour on the wrong side: so that a preempted thread, a slow sync or two of
  * them do not decide. */
-bool ag_samples_beat(const uint64_t *a, const uint64_t *b, uint32_t kept, int percent)
+bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
+                     int percent)
 {
-    return ag_samples_middle(a, kept, 1) * 100 < ag_samples_middle(b, kept, -1) * (uint64_t)percent;
+    return (uint64_t)ag_samples_middle(a, kept_a, doubt(kept_a)) * 100 <
+           (uint64_t)ag_samples_middle(b, kept_b, -doubt(kept_b)) * (uint64_t)percent;
 }

@@ -21,9 +21,12 @@
 #include "policy/internal.h"
 
 enum {
-    SETTLED = 32,        /* visits replayed whole before a trial */
+    SETTLED = 48,        /* visits replayed whole before a trial */
     WARM_UP = 2,         /* visits of a trial that are not counted */
-    PATIENCE = 128,      /* visits until the graphs of a trial must be there */
+    FEW = 15,            /* samples of a trial that may decide it; else it goes on */
+    LOOKS = 16,          /* and is looked at after so many more */
+    PATIENCE = 128,      /* visits until a trial must have those few: its graphs must be there */
+    LONGEST_TRIAL = 256, /* visits */
     MOST_UP = 2,         /* times the chunks are made longer, each time four times */
     MOST_DOWN = 2,       /* times they are made half as long */
     SHORT_OPS = 8,       /* a block where that is tried */
@@ -97,17 +100,36 @@ static void go_back(const struct ag_policy_state *s, struct ag_block *b)
     }
 }
 
+/* `faster` takes at most so many percent of the time of `slower`. */
+static bool beats(const struct ag_tune_samples *faster, const struct ag_tune_samples *slower,
+                  int percent)
+{
+    return ag_samples_beat(faster->ns, ag_samples_kept(faster->count, AG_TUNE_SAMPLES), slower->ns,
+                           ag_samples_kept(slower->count, AG_TUNE_SAMPLES), percent);
+}
+
+/* What a trial gains may be less than two visits of a program differ by: where a few samples tell
+ * neither that it is faster nor that it is not, more are taken. */
+static bool is_open(const struct ag_tune *t)
+{
+    uint32_t n = t->tried.count;
+    if (n < FEW)
+        return t->visits <= PATIENCE;
+    if (n >= AG_TUNE_SAMPLES || t->visits > LONGEST_TRIAL)
+        return false;
+    return (n + 1) % LOOKS || (!beats(&t->tried, &t->base, t->shorter ? FAR_FASTER : FASTER) &&
+                               !beats(&t->base, &t->tried, 100));
+}
+
 static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64_t ns,
                      bool replayed)
 {
     struct ag_tune *t = &b->tune;
     if (replayed && !t->recut && ++t->replayed > WARM_UP)
         ag_sample_add(t->tried.ns, &t->tried.count, AG_TUNE_SAMPLES, ns);
-    if (t->tried.count < AG_TUNE_SAMPLES) {
-        if (t->visits > PATIENCE) /* its graphs are not to be had */
-            go_back(s, b);
-    } else if (!ag_samples_beat(t->tried.ns, t->base.ns, AG_TUNE_SAMPLES,
-                                t->shorter ? FAR_FASTER : FASTER)) {
+    if (is_open(t))
+        return;
+    if (t->tried.count < FEW || !beats(&t->tried, &t->base, t->shorter ? FAR_FASTER : FASTER)) {
         go_back(s, b);
     } else if (t->up && due(s, b) == (t->shorter ? -1 : 1)) {
         t->base = t->tried;
@@ -138,7 +160,7 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t
         if (!replayed || t->recut)
             break;
         ag_sample_add(t->base.ns, &t->base.count, AG_TUNE_SAMPLES, ns);
-        if (++t->replayed >= SETTLED && t->base.count >= AG_TUNE_SAMPLES) {
+        if (++t->replayed >= SETTLED) {
             int step = due(s, b);
             if (step)
                 cut(t, step);
