@@ -34,7 +34,9 @@ HOST_BOUND_GOAL = 1.5   # median over cells where launching is the limit
 CUT_GOAL = 0.95         # of the best fixed chunk
 LATENCY_GOAL_US = 1000.0
 LATENCY_ROUNDS = 7
-WARM_MS = 30            # for the library to learn a cell
+EAGER_WARM_MS = 5       # without the library
+WARM_MS = 80            # for the library to learn a cell, its first trials included
+CUT_WARM_MS = 30        # with a fixed chunk, where there are none
 OWN_WARM_MS = 200       # where its own cut is compared with fixed ones: until its trials are over, the gate's
                         # first one being at the 1024th turn of a loop of 60 ops
 MS = 10                 # to measure it in, three times in each process
@@ -78,7 +80,7 @@ class Matrix:
     def time_left(self):
         return self.start + self.budget - time.monotonic()
 
-    def measure(self, cells, env, ms=MS, warm_ms=WARM_MS, flags=()):
+    def measure(self, cells, env, ms=MS, warm_ms=EAGER_WARM_MS, flags=()):
         """Microseconds an op of each cell, three times by one process."""
         command = [self.program, *flags, self.base, self.rate, warm_ms, ms, *map(word, cells)]
         found = {}
@@ -100,7 +102,8 @@ class Matrix:
             chosen = [cell for cell in cells if number < LONG_ROUNDS or not is_long(cell)]
             order = ((0, self.plain), (1, self.preload))
             for which, env in order if number % 2 == 0 else order[::-1]:
-                for cell, us in self.measure(chosen, env, ms).items():
+                warm_ms = WARM_MS if which else EAGER_WARM_MS
+                for cell, us in self.measure(chosen, env, ms, warm_ms).items():
                     times[cell][which].extend(us)
             slowest, made = time.monotonic() - begun, number + 1
             print(f"{self.budget - self.time_left():6.1f} s  round {made} of {len(chosen)} cells", flush=True)
@@ -113,7 +116,7 @@ class Matrix:
             order = (0, *CHUNKS)
             for chunk in order if number % 2 == 0 else order[::-1]:
                 env = {**self.preload, "AUTOGRAPH_CHUNK": str(chunk)}
-                for cell, us in self.measure(cells, env, warm_ms=WARM_MS if chunk else OWN_WARM_MS).items():
+                for cell, us in self.measure(cells, env, warm_ms=CUT_WARM_MS if chunk else OWN_WARM_MS).items():
                     times[cell][chunk].extend(us)
         return {cell: {chunk: statistics.median(us) for chunk, us in by_chunk.items()}
                 for cell, by_chunk in times.items()}
