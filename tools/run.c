@@ -20,6 +20,9 @@ enum { KEY_LIBRARY = 256 };
 
 static const struct argp_option options[] = {
     {"observe", 'n', NULL, 0, "submit nothing differently; say what would be gained", 0},
+    {"compare", 'c', "MS", OPTION_ARG_OPTIONAL,
+     "be eager for every other span of MS milliseconds (50); the summary says what replay gains",
+     0},
     {"trace", 't', "FILE", 0, "write a dump (%p is the pid, %h the host, %e the program)", 0},
     {"quiet", 'q', NULL, 0, "no summary at the end", 0},
     {"set", 'e', "NAME=VALUE", 0, "set a variable; AUTOGRAPH_ may be left out", 0},
@@ -58,6 +61,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'n':
         s->observe = true;
+        return 0;
+    case 'c':
+        setenv("AUTOGRAPH_COMPARE_MS", arg ? arg : "50", 1);
         return 0;
     case 't':
         s->trace = arg;

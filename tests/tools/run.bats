@@ -53,6 +53,14 @@ load common.bash
     [[ "$output" == *"autograph report FILE explains it" ]] # the next command to try
 }
 
+@test "--compare: the summary says what replay gains" {
+    run autograph --compare=5 -e GATE=0 "$AG_BUILD/examples/loop_driver" --steps=4000 --reps=3
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ "compared with eager: "[0-9.]+" times as fast" ]]
+    run autograph -c env
+    [[ "$output" == *"AUTOGRAPH_COMPARE_MS=50"* ]]
+}
+
 @test "--observe: says what would be gained, ends as the program, leaves nothing behind" {
     TMPDIR=$BATS_TEST_TMPDIR run autograph --observe "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
     [ "$status" -eq 0 ]

@@ -27,7 +27,7 @@ _autograph() {
         ;;
     esac
     case $verb in
-    run) options="--observe --trace --quiet --set --format --output --library" ;;
+    run) options="--observe --compare --trace --quiet --set --format --output --library" ;;
     report) options="--top --format --output" ;;
     graphs) options="--graph --top --format --output" ;;
     diff) options="--top --fail --format --output" ;;
