@@ -109,9 +109,12 @@ void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sy
 void ag_capture_module_dies(void *module, enum ag_sym sym);
 /* Before whatever may change what any launch means (cuCtxSetLimit and the like). */
 void ag_capture_functions_die(enum ag_sym sym);
-/* Before cuCtxDestroy, cuDevicePrimaryCtxReset/Release, cuGreenCtxDestroy. `ctx` NULL: any context.
- */
+/* Before cuCtxDestroy, cuDevicePrimaryCtxReset, cuGreenCtxDestroy. `ctx` NULL: any context. */
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
+/* Around cuDevicePrimaryCtxRelease, which may be the last of a context or not. Gives the context for
+ * the second, NULL where it is not known. */
+CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym);
+void ag_capture_primary_released(CUcontext ctx, CUdevice device);
 /* Before cuStreamDestroy. */
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
 /* Around a call after which the stream waits for something that the program may do only later, as

@@ -182,7 +182,8 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s);
-    ag_graphs_collect(UINT32_MAX);
+    if (!ag_waits_pending()) /* else the builder does, when nothing waits any more */
+        ag_graphs_collect(UINT32_MAX);
     ag_builder_resume();
     return r;
 }
@@ -198,10 +199,9 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
     ag_stream_submit_deferred(s, true);
 }
 
-void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+/* Without what waits in it being forgotten. */
+static void leave_context(CUcontext ctx, enum ag_sym sym)
 {
-    if (passing())
-        return;
     size_t n;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
@@ -212,9 +212,58 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
             stream_goes(streams[i]);
     ag_streams_release(streams, n);
     ag_graphs_collect(UINT32_MAX);
-    ag_waits_context_goes(ctx);
     ag_fill_kernel_forget(ctx, true);
     ag_builder_resume();
+}
+
+void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+{
+    if (passing())
+        return;
+    ag_builder_hold();
+    leave_context(ctx, sym);
+    ag_waits_context_goes(ctx);
+    ag_builder_release();
     ag_capture_functions_die(sym);
     ag_state_context_destroyed();
+}
+
+/* The context's handle, where it is there. */
+static CUcontext primary_of(CUdevice device)
+{
+    unsigned int flags;
+    int active = 0;
+    CUcontext ctx = NULL;
+    if (AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || !active ||
+        AG_REAL(cuDevicePrimaryCtxRetain)(&ctx, device) != CUDA_SUCCESS)
+        return NULL;
+    AG_REAL(cuDevicePrimaryCtxRelease_v2)(device);
+    return ctx;
+}
+
+CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
+{
+    if (passing())
+        return NULL;
+    CUcontext ctx = primary_of(device);
+    if (!ctx) {
+        ag_capture_context_dies(NULL, sym);
+        return NULL;
+    }
+    ag_builder_hold(); /* asks for no event of it until it is known whether it has ended */
+    leave_context(ctx, sym);
+    ag_capture_functions_die(sym);
+    ag_state_context_destroyed();
+    return ctx;
+}
+
+void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+{
+    unsigned int flags;
+    int active = 0;
+    if (!ctx)
+        return;
+    if (AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || !active)
+        ag_waits_context_goes(ctx);
+    ag_builder_release();
 }

@@ -19,10 +19,20 @@ AG_BARRIER_HOOK(cuCtxSynchronize_v2, (CUcontext ctx), (ctx))
 AG_CONTEXT_DIES_HOOK(cuCtxDestroy, which, CUcontext)
 AG_CONTEXT_DIES_HOOK(cuCtxDestroy_v2, which, CUcontext)
 AG_CONTEXT_DIES_HOOK(cuCtxDetach, which, CUcontext)
-AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxRelease, NULL, CUdevice)
-AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxRelease_v2, NULL, CUdevice)
 AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxReset, NULL, CUdevice)
 AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxReset_v2, NULL, CUdevice)
+
+#define AG_PRIMARY_RELEASE_HOOK(name)                                                              \
+    AG_HOOK name(CUdevice device)                                                                  \
+    {                                                                                              \
+        CUcontext ctx = ag_hooked() ? ag_capture_primary_releases(device, AG_SYM_##name) : NULL;   \
+        CUresult r = AG_CALL(name, device);                                                        \
+        ag_capture_primary_released(ctx, device);                                                  \
+        return r;                                                                                  \
+    }
+
+AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease)
+AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
 /*
  * Limits and configurations are part of what a graph was instantiated with. Frameworks set the

@@ -20,10 +20,12 @@ typedef CUresult(CUDAAPI *AG_PFN_cuCtxSetSharedMemConfig)(CUsharedconfig config)
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxSynchronize)(void);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxSynchronize_v2)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuDeviceGetAttribute)(int *pi, CUdevice_attribute attrib, CUdevice dev);
+typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *active);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRelease)(CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRelease_v2)(CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxReset)(CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxReset_v2)(CUdevice dev);
+typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuDriverGetVersion)(int *driverVersion);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventCreate)(CUevent *phEvent, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventDestroy_v2)(CUevent hEvent);

@@ -91,6 +91,19 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
     (void)sym;
 }
 
+CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
+{
+    (void)device;
+    (void)sym;
+    return NULL;
+}
+
+void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+{
+    (void)ctx;
+    (void)device;
+}
+
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
 {
     (void)stream;

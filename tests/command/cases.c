@@ -203,6 +203,42 @@ static int word_and_destroy(int n)
     return print_value();
 }
 
+/* While a stream waits, another one goes that has graphs, and a reference to the context. */
+static int word_and_other(int n)
+{
+    CUstream waiting;
+    CUcontext ctx;
+    start();
+    waiting = stream;
+    uint32_t *flag;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 1; i <= (uint32_t)n; i++) {
+        CUstream other;
+        CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        stream = other;
+        steps(4); /* for which there are graphs then */
+        stream = waiting;
+        step(0); /* so that the library knows it */
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(
+            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, i, CU_STREAM_WAIT_VALUE_GEQ));
+        if (i % 2) {
+            CHECK(cuStreamDestroy_v2(other));
+        } else {
+            CHECK(cuDevicePrimaryCtxRetain(&ctx, 0));
+            CHECK(cuDevicePrimaryCtxRelease_v2(0)); /* forgets all sequences, and no wait */
+            for (int k = 0; k < 5; k++)             /* a loop, for which graphs are wanted */
+                step(0);
+        }
+        __atomic_store_n(flag, i, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(stream));
+        if (i % 2 == 0)
+            CHECK(cuStreamDestroy_v2(other));
+    }
+    return print_value();
+}
+
 /* The wait is a node of a graph of the program's. */
 static int word_in_graph(int n)
 {
@@ -346,7 +382,8 @@ static const struct {
              {"word", word},
              {"word-in-capture", word_in_capture},
              {"word-in-graph", word_in_graph},
-             {"word-and-destroy", word_and_destroy}};
+             {"word-and-destroy", word_and_destroy},
+             {"word-and-other", word_and_other}};
 
 int main(int argc, char **argv)
 {

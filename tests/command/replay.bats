@@ -130,6 +130,20 @@ compared() {
         END { print asked + 0, "asked,", wrong + 0, "of them in the wrong mode"; exit !asked || wrong }' log
 }
 
+# Destroying a graph takes the driver's locks, and whether it waits for the GPU nobody says.
+@test "while a stream waits for a word no graph is destroyed with another stream, and none built after a release" {
+    export AUTOGRAPH_BUILD=inline
+    same "$cases" word-and-other 40
+    cat summary
+    SIMCUDA_LOG=$PWD/log under "$cases" word-and-other 40
+    awk '/ call .* cuStreamWaitValue32/ { waits = 1 } / call .* cuStreamSynchronize/ { waits = 0 }
+        / call .* cuStreamDestroy/ { released = 0 } / call .* cuDevicePrimaryCtxRelease/ { released = waits }
+        / call .* cuGraphExecDestroy/ { gone++; early += waits && !released }
+        / call .* cuGraphInstantiate/ { built++; behind += waits }
+        END { print gone + 0, "destroyed,", early + 0, "of them beside a wait;", built + 0, "built,", behind + 0, "behind one"
+            exit !gone || !built || early || behind }' log
+}
+
 @test "streams and their context go while the builder asks whether they wait" {
     export AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 SIMCUDA_SLOW_US=700
     same "$cases" word-and-destroy 60

@@ -143,6 +143,17 @@ void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
     say("context_dies %s ctx=%p\n", ag_sym_name(sym), (void *)ctx);
 }
 
+CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
+{
+    say("primary_releases %s device=%d\n", ag_sym_name(sym), device);
+    return (CUcontext)0x77;
+}
+
+void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+{
+    say("primary_released ctx=%p device=%d\n", (void *)ctx, device);
+}
+
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
 {
     say("stream_dies %s stream=%p\n", ag_sym_name(sym), (void *)stream);

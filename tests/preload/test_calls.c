@@ -313,7 +313,8 @@ static void what_dies_is_told(void **state)
     call("cuDevicePrimaryCtxReset_v2", 3);
     assert_told("context_dies cuDevicePrimaryCtxReset_v2 ctx=(nil)\n");
     call("cuDevicePrimaryCtxRelease", 3);
-    assert_told("context_dies cuDevicePrimaryCtxRelease ctx=(nil)\n");
+    assert_told("primary_releases cuDevicePrimaryCtxRelease device=3\n"
+                "primary_released ctx=0x77 device=3\n");
     call("cuModuleUnload", 3);
     assert_told("module_dies cuModuleUnload module=0x3\n");
     call("cuFuncSetAttribute", 5);
