@@ -432,8 +432,9 @@ static enum fz_legal do_sync(const struct step *s, bool query)
         if (!stream_usable(s, slot))
             return FZ_ILLEGAL;
         unsigned int c = fz_model_clock(m, s->thread, slot);
-        if (c == 0 &&
-            !fz_limits.real) /* any other stream is waited for only as far as its own work goes */
+        /* any other stream is waited for only as far as its own work goes; who asks waits for none
+         */
+        if (c == 0 && !query && !fz_limits.real)
             now(s, c);
         m->toucher[c] = (uint8_t)(s->thread + 1);
         if (!query)

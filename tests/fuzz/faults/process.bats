@@ -83,3 +83,12 @@ kernels_at_the_end() {
 @test "a sequence that goes from thread to thread" {
     same_kernels handed
 }
+
+@test "the model: a query of the legacy stream orders nothing, a wait for it does" {
+    judged() {
+        printf '0 %s\n' "load 0 0" "stream 4 0" "alloc 2 0 30" "alloc 0 0 268" "copy 4 2 4 0 2 14 0" "$1" \
+            "launch 2 0 0 0 4 2 6 0 128 773" | "$FUZZ_BUILD/tests/fuzz/fuzz_program" - | head -n 1
+    }
+    [ "$(judged "query 0 1")" = "program -: 7 ops, 1 skipped" ]
+    [ "$(judged "sync 0 1")" = "program -: 7 ops, 0 skipped" ]
+}
