@@ -315,6 +315,10 @@ static uint32_t sightings_needed(struct ag_stream *s)
 
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 {
+    if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
+        ag_policy_built(chunk, false);
+        return;
+    }
     enum ag_twin twin = atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed)
                             ? AG_TWIN_NONE
                             : ag_twin_find(s, chunk);

@@ -179,7 +179,7 @@ static uint32_t nearest(const struct ag_graphs *g, const uint8_t *bytes, uint32_
  * kernel reads (what was on the stack of a program: all of PyTorch's). So where it was of no use
  * for long, it is done for some launches in a row, in which what comes in turns shows, and then not
  * for many. */
-static bool looks(struct ag_graphs *g)
+static bool looks(const struct ag_graphs *g)
 {
     return g->fruitless < AG_PATIENCE || g->misses % AG_LOOK_EVERY < AG_LOOK_FOR;
 }

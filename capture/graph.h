@@ -15,7 +15,8 @@ enum {
     AG_MAX_VARIANTS = 16,
     AG_HISTORY = 4,
     AG_DIGESTS = 16,
-    AG_MOST_NODES = 1024, /* of a chunk: the range of AUTOGRAPH_MAX_CHUNK and AUTOGRAPH_CHUNK */
+    AG_MOST_NODES = 1088, /* more than a chunk has: AUTOGRAPH_MAX_CHUNK ends at 1024, and a crumb of
+                             four at the end of a block joins the chunk before it (plan.c) */
     /* misses without use until nobody looks for other graphs but in so many of so many: more in a
      * row than there are digests, so that what comes in turns is met again */
     AG_PATIENCE = 64,
