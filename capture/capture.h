@@ -111,8 +111,8 @@ void ag_capture_module_dies(void *module, enum ag_sym sym);
 void ag_capture_functions_die(enum ag_sym sym);
 /* Before cuCtxDestroy, cuDevicePrimaryCtxReset, cuGreenCtxDestroy. `ctx` NULL: any context. */
 void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
-/* Around cuDevicePrimaryCtxRelease, which may be the last of a context or not. Gives the context for
- * the second, NULL where it is not known. */
+/* Around cuDevicePrimaryCtxRelease, which may be the last of a context or not. Gives the context
+ * for the second, NULL where it is not known. */
 CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym);
 void ag_capture_primary_released(CUcontext ctx, CUdevice device);
 /* Before cuStreamDestroy. */

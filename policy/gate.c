@@ -21,9 +21,11 @@
  * which the first is not counted, for it begins with what the other mode left in flight. One mode
  * beats the other only when the slower half of its samples is still faster than the faster half of
  * the other's, twice running. Where replay does not lose, the next trial is four times as far away,
- * so that looking costs next to nothing. Where it loses, the block is cut in chunks half as long,
- * which is what helps a GPU that waits for chunks to fill; where chunks of one op lose too, it is
- * submitted eagerly, and the best cut is tried again ever more rarely. Nothing is decided for ever.
+ * so that looking costs next to nothing. Where it seems to lose, if by less than the noise, or wins
+ * a trial after it had lost, eager submission is tried once more soon: else a few outliers would
+ * cost thousands of visits. Where it loses, the block is cut in chunks half as long, which is what
+ * helps a GPU that waits for chunks to fill; where chunks of one op lose too, it is submitted
+ * eagerly, and the best cut is tried again ever more rarely. Nothing is decided for ever.
  */
 #include "policy/internal.h"
 
@@ -113,6 +115,19 @@ static void replay_lost(struct ag_gate *g, uint32_t longest)
     wait_longer(g, AG_GATE_EAGER);
 }
 
+/* Not by more than their noise, but by the medians, or by the second fastest samples: what is not
+ * the block's own time makes a sample longer, never shorter, and four of seven may be such. */
+static bool seems_to_lose(const struct ag_gate *g)
+{
+    if (g->replay.count < AG_GATE_SAMPLES || g->eager.count < AG_GATE_SAMPLES)
+        return false;
+    for (int off = -2; off <= 0; off += 2)
+        if ((uint64_t)ag_samples_middle(g->eager.ns, AG_GATE_SAMPLES, off) * 100 <
+            (uint64_t)ag_samples_middle(g->replay.ns, AG_GATE_SAMPLES, off) * FASTER)
+            return true;
+    return false;
+}
+
 static void replay_stays(struct ag_gate *g)
 {
     g->doubt = false;
@@ -158,17 +173,27 @@ static void decide(struct ag_gate *g, uint32_t longest)
         decide_early(g, longest);
     } else if (g->mode == AG_GATE_TRIES_REPLAY) {
         if (beats(&g->replay, &g->eager, FASTER)) {
-            g->interval = FIRST_INTERVAL;
             g->early = AG_EARLY_NONE;
-            replay_stays(g);
+            g->unsure = true;
+            enter(g, AG_GATE_REPLAY, SOON);
         } else if (g->early && longest > 1) {
             lost_early(g, longest);
         } else {
             g->early = AG_EARLY_NONE;
             wait_longer(g, AG_GATE_EAGER);
         }
+    } else if (g->unsure) {
+        g->unsure = false;
+        if (beats(&g->eager, &g->replay, FASTER)) {
+            wait_longer(g, AG_GATE_EAGER);
+        } else {
+            g->interval = FIRST_INTERVAL;
+            replay_stays(g);
+        }
     } else if (beats(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
+    } else if (seems_to_lose(g)) {
+        enter(g, AG_GATE_REPLAY, SOON); /* and is asked again, with other samples */
     } else {
         replay_stays(g);
     }
@@ -207,7 +232,9 @@ void ag_gate_visit(struct ag_gate *g, uint64_t ns, bool replayed, uint32_t longe
         return;
     switch (g->mode) {
     case AG_GATE_REPLAY:
-        if (!g->interval && !beats(&g->eager, &g->replay, FASTER)) {
+        if (g->unsure) {
+            try_other(g, AG_GATE_TRIES_EAGER, &g->eager);
+        } else if (!g->interval && !seems_to_lose(g)) {
             g->interval = FIRST_INTERVAL;
             enter(g, AG_GATE_REPLAY, FIRST_INTERVAL - SOON);
         } else if (g->interval == FIRST_INTERVAL && !g->doubt && !g->most &&

@@ -86,6 +86,7 @@ struct ag_gate {
     uint32_t left;      /* visits until the trial, or of the trial */
     uint8_t mode;       /* enum ag_gate_mode */
     bool doubt;         /* replay has lost once */
+    bool unsure;        /* replay has won once, after it had lost */
     bool looked;        /* replay was compared with first_ns */
     uint8_t early;      /* enum ag_gate_early */
     bool recut;         /* to be cut anew */
