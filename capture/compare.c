@@ -3,7 +3,6 @@
 #include "capture/clock.h"
 #include "capture/log.h"
 #include "capture/options.h"
-#include "capture/stats.h"
 #include "capture/thread.h"
 #include <stdlib.h>
 #include <time.h>
@@ -14,7 +13,8 @@ enum {
     MOST_PAIRS = 4096,
 };
 
-_Atomic uint32_t ag_compare_rests;
+_Atomic uint32_t ag_compare_span;
+static _Atomic uint64_t told; /* ops of all streams, but for those of a nap under way */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stop = PTHREAD_COND_INITIALIZER;
@@ -23,9 +23,14 @@ static pthread_t thread;
 static double ratios[MOST_PAIRS];
 static size_t num_ratios;
 
-void ag_compare_rest(struct ag_stream *s)
+void ag_compare_meet(struct ag_stream *s)
 {
-    if (s->num_deferred || s->policy.dormant || ag_nap_is_active(&s->nap))
+    const struct ag_policy_counts *c = &s->policy.counts;
+    uint64_t ops = c->ops + c->dormant - atomic_load_explicit(&s->nap.left, memory_order_relaxed);
+    atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
+    s->told = ops;
+    if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||
+        s->num_deferred || s->policy.dormant || ag_nap_is_active(&s->nap))
         return;
     s->num_staged = s->num_bytes = 0;
     ag_policy_rest(&s->policy, REST_OPS);
@@ -52,25 +57,30 @@ struct sample {
 
 static struct sample sample(void)
 {
-    struct ag_totals t;
-    pthread_mutex_unlock(&mutex); /* takes the locks of streams */
-    ag_stats_collect(&t);
-    pthread_mutex_lock(&mutex);
-    return (struct sample){t.ops, ag_clock_monotonic_ns()};
+    uint64_t ops = atomic_load(&told);
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t granted = atomic_load(&streams[i]->nap.granted);
+        uint32_t left = atomic_load(&streams[i]->nap.left);
+        ops += granted > left ? granted - left : 0;
+    }
+    ag_streams_release(streams, n);
+    return (struct sample){ops, ag_clock_monotonic_ns()};
 }
 
 /* Ops per nanosecond of a span, 0 where it held too few, negative at the end. Under the mutex. */
 static double span(bool eager)
 {
     uint64_t us = (uint64_t)ag_options.compare_ms * 1000;
-    atomic_store(&ag_compare_rests, eager);
+    atomic_store(&ag_compare_span, eager ? AG_COMPARE_RESTS : AG_COMPARE_REPLAYS);
     if (!wait_us(us / 4))
         return -1.0;
     struct sample from = sample();
     if (!wait_us(us - us / 4))
         return -1.0;
     struct sample to = sample();
-    if (to.ops - from.ops < FEWEST_OPS || to.ns <= from.ns)
+    if (to.ops < from.ops + FEWEST_OPS || to.ns <= from.ns)
         return 0.0;
     return (double)(to.ops - from.ops) / (double)(to.ns - from.ns);
 }
@@ -84,7 +94,7 @@ static void *compare(void *unused)
         if (replayed > 0.0 && eager > 0.0)
             ratios[num_ratios++] = replayed / eager;
     }
-    atomic_store(&ag_compare_rests, 0);
+    atomic_store(&ag_compare_span, AG_COMPARE_OFF);
     pthread_mutex_unlock(&mutex);
     return NULL;
 }

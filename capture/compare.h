@@ -22,15 +22,17 @@ void ag_compare_stop(void);
 /* A line of the summary, where the option is set. After ag_compare_stop(). */
 void ag_compare_print(void);
 
-/* Whether the present span is an eager one. */
-extern _Atomic uint32_t ag_compare_rests;
+enum ag_compare { AG_COMPARE_OFF, AG_COMPARE_REPLAYS, AG_COMPARE_RESTS };
+extern _Atomic uint32_t ag_compare_span; /* the present one */
 
-/* Under the stream's lock, where nothing is deferred. */
-void ag_compare_rest(struct ag_stream *stream);
+/* What the stream has done is counted, and in an eager span it goes to sleep. Under its lock, where
+ * nothing is deferred. */
+void ag_compare_meet(struct ag_stream *stream);
 static inline void ag_compare_look(struct ag_stream *stream)
 {
-    if (__builtin_expect(atomic_load_explicit(&ag_compare_rests, memory_order_relaxed), 0))
-        ag_compare_rest(stream);
+    if (__builtin_expect(
+            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_OFF, 0))
+        ag_compare_meet(stream);
 }
 
 #endif

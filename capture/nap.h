@@ -23,7 +23,8 @@
 
 struct ag_nap {
     _Atomic uint32_t active;
-    _Atomic uint32_t left; /* ops to pass */
+    _Atomic uint32_t left;    /* ops to pass */
+    _Atomic uint32_t granted; /* of so many; 0 while awake. Nobody decides by it */
 };
 
 /* The streams of this thread that sleep, as the program names them: NULL is the legacy default

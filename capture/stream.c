@@ -272,6 +272,7 @@ void ag_stream_forget(struct ag_stream *s)
 void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
 {
     atomic_store_explicit(&s->nap.left, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->nap.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->nap.active, 1, memory_order_release);
     if (s->open) { /* what is passed unseen has nothing to flush */
         s->open = false;
@@ -283,6 +284,7 @@ void ag_stream_wakes(struct ag_stream *s)
 {
     if (!ag_nap_is_active(&s->nap))
         return;
+    atomic_store_explicit(&s->nap.granted, 0, memory_order_relaxed);
     s->policy.counts.dormant -= atomic_exchange(&s->nap.left, 0); /* was not slept */
     atomic_store(&s->nap.active, 0);
 }

@@ -75,6 +75,7 @@ struct ag_stream {
     int64_t gained_ns;         /* by replaying instead of launching, as measured */
     _Atomic uint64_t build_ns; /* that building graphs for this stream has taken */
     uint64_t update_ns;        /* spent in node updates since the last chunk was submitted */
+    uint64_t told;             /* ops that compare.c knows of */
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
     struct ag_stream *next, *prev;
