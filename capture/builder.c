@@ -20,7 +20,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct request {
     struct ag_stream *stream; /* lives as long as the request, see ag_builder_pause() */
@@ -146,12 +145,7 @@ static bool may_build(void)
 /* At most so long for something to do. Under the mutex. */
 static void wait_ns(uint32_t ns)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(&work, &mutex, &until);
+    ag_thread_wait(&work, &mutex, ns);
 }
 
 /*

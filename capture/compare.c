@@ -5,7 +5,6 @@
 #include "capture/options.h"
 #include "capture/thread.h"
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     REST_OPS = 128,  /* asleep before the stream looks again whether the span has ended */
@@ -41,13 +40,8 @@ void ag_compare_meet(struct ag_stream *s)
 /* False where the end has come. Under the mutex. */
 static bool wait_us(uint64_t us)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + us * 1000;
-    until.tv_sec += (time_t)(ns / 1000000000u);
-    until.tv_nsec = (long)(ns % 1000000000u);
-    while (!stopping && pthread_cond_timedwait(&stop, &mutex, &until) == 0)
-        ;
+    if (!stopping)
+        ag_thread_wait(&stop, &mutex, us * 1000);
     return !stopping;
 }
 
@@ -99,9 +93,14 @@ static void *compare(void *unused)
     return NULL;
 }
 
+static bool wanted(void)
+{
+    return ag_options.compare_ms && ag_options.mode == AG_MODE_ON;
+}
+
 void ag_compare_start(void)
 {
-    if (!ag_options.compare_ms || ag_options.mode != AG_MODE_ON)
+    if (!wanted())
         return;
     pthread_mutex_lock(&mutex);
     if (!running && !stopping) {
@@ -131,7 +130,7 @@ static int by_value(const void *a, const void *b)
 
 void ag_compare_print(void)
 {
-    if (!ag_options.compare_ms || ag_options.mode != AG_MODE_ON)
+    if (!wanted())
         return;
     size_t n = num_ratios;
     if (!n) {

@@ -6,9 +6,9 @@
  * the program without the library as it can come, and the ops per second of neighbouring spans are
  * compared. The first quarter of each span is not counted: a stream changes over at its next
  * boundary, or at the end of a chunk. What is measured is the rate at which the program submits, so
- * it has to do the same kind of work throughout. Counting takes the locks of streams: where a
- * thread launches without any boundary, and holds its lock nearly all the time, spans come out
- * longer.
+ * it has to do the same kind of work throughout. Streams tell what they have done when they look
+ * which span it is: whoever asked for their locks could wait to the end of a loop that launches all
+ * the time.
  */
 #ifndef AG_COMPARE_H
 #define AG_COMPARE_H

@@ -2,6 +2,7 @@
 #include "capture/thread.h"
 #include <signal.h>
 #include <stddef.h>
+#include <time.h>
 
 bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
 {
@@ -16,4 +17,14 @@ bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
     if (started)
         pthread_setname_np(*thread, name);
     return started;
+}
+
+void ag_thread_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    pthread_cond_timedwait(cond, mutex, &until);
 }

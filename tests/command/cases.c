@@ -140,6 +140,15 @@ static int collective(int n)
     return print_value();
 }
 
+/* Mapped memory that holds 0. */
+static uint32_t *new_word(void)
+{
+    uint32_t *word;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+    return word;
+}
+
 /* In every other step the stream waits for a word that is written when all has been launched; and
  * another stream may capture just when that is called. */
 static int words(int n, bool captures)
@@ -148,9 +157,7 @@ static int words(int n, bool captures)
     CUgraph graph;
     start();
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    uint32_t *flag;
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    uint32_t *flag = new_word();
     for (int i = 0; i < n; i++) {
         if (captures && i % 2)
             CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -184,9 +191,7 @@ static int word_and_destroy(int n)
     CUstream main_stream;
     start();
     main_stream = stream;
-    uint32_t *flag;
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    uint32_t *flag = new_word();
     for (uint32_t i = 1; i <= (uint32_t)n; i++) {
         CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         step(0); /* so that the library knows it */
@@ -210,9 +215,7 @@ static int word_and_other(int n)
     CUcontext ctx;
     start();
     waiting = stream;
-    uint32_t *flag;
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    uint32_t *flag = new_word();
     for (uint32_t i = 1; i <= (uint32_t)n; i++) {
         CUstream other;
         CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
@@ -246,8 +249,7 @@ static int word_in_graph(int n)
     CUgraphExec exec;
     char id[16];
     start();
-    uint32_t *flag;
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    uint32_t *flag = new_word();
     CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
     CHECK(cuStreamEndCapture(stream, &graph));

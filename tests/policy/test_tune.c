@@ -60,7 +60,7 @@ static void test_slow_host(void **state)
     }
 }
 
-/* Ops of a launch after so many steps of a program whose steps differ by ten per cent each way. */
+/* Ops of a launch after so many steps of a program whose steps differ by 15 % each way. */
 static double settled(uint64_t host, uint64_t gpu, uint64_t seed, uint32_t steps)
 {
     enum { LONG_STEP = 109 };
