@@ -142,6 +142,47 @@ static void test_aligned(void **state)
     rig_close(r);
 }
 
+/* The GPU is behind in a loop that goes on and on: it is cut no more. */
+static void test_steady(void **state)
+{
+    (void)state;
+    struct rig *r = looping(20, 0, 0);
+    rig_at_most(rig_ops_per_launch(r), 30); /* 500 ns apart: the GPU is not to wait for 60 */
+    for (int i = 0; i < 40000; i++)
+        rig_op(r, rig_key(20, i % 20));
+    rig_mark(r);
+    for (int i = 0; i < 20000; i++)
+        rig_op(r, rig_key(20, i % 20));
+    rig_at_least(rig_ops_per_launch(r), 59);
+    rig_at_least(rig_replayed(r), 97); /* but for the visits that the gate compares */
+    rig_mark(r);
+    for (int i = 0; i < 100000; i++) {
+        rig_op(r, rig_key(20, i % 20));
+        if (i % 4000 == 3999)
+            rig_sync(r); /* and stays whole where it is left now and then */
+    }
+    rig_at_least(rig_ops_per_launch(r), 50);
+    assert_int_equal(rig_built(r), 0);
+    rig_close(r);
+}
+
+/* One interrupt says nothing of the host's pace, whenever it comes. */
+static void test_interrupts(void **state)
+{
+    (void)state;
+    for (uint32_t at = 10; at < 600; at += 7) {
+        struct rig *r = rig_open(NULL);
+        for (uint32_t i = 0; i < 1000; i++) {
+            r->now += i == at ? 90000 : 0;
+            rig_op(r, rig_key(20, i % 20));
+        }
+        const struct ag_block *b = r->policy.state->block;
+        assert_int_equal(b->len, 60);
+        rig_at_least(b->longest, 15);
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_prefix),  cmocka_unit_test(test_any_two_keys),
         cmocka_unit_test(test_merging), cmocka_unit_test(test_loop_resumes),
         cmocka_unit_test(test_epochs),  cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_steady),  cmocka_unit_test(test_interrupts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
