@@ -16,7 +16,8 @@ enum {
     MOST_KINDS = 2048,
     MOST_NEW = 512, /* blocks without a repetition, before a nap */
     FRESH_OPS = 16,
-    LAUNCH_NS = 2500, /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
+    OUTLIER_NS = 2000, /* a gap that counts whole, whatever those before were */
+    LAUNCH_NS = 2500,  /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
 };
 
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)
@@ -75,7 +76,9 @@ void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
 {
     if (ns > 100000)
         return; /* not a gap between ops of one step */
-    uint32_t gap = (uint32_t)ns;
+    uint32_t gap = (uint32_t)ns, most = s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4;
+    if (s->gap && gap > most)
+        gap = most; /* one interrupt is not to cut a block in pieces */
     s->gap = s->gap ? s->gap + (int32_t)(gap - s->gap) / 8 : gap;
 }
 
