@@ -453,24 +453,33 @@ static enum fz_legal do_sync(const struct step *s, bool query)
     return FZ_ILLEGAL;
 }
 
+/* That a record or a wait in the legacy stream orders other streams among each other is not relied
+ * on: a wait for an event that was never recorded does nothing at all (CUDA Driver API,
+ * cuStreamWaitEvent). */
 static enum fz_legal do_record_or_wait(const struct step *s, bool record)
 {
     struct fz_model *m = s->m;
     int event = s->op->a[record ? 0 : 1], slot = s->op->a[record ? 1 : 0];
     if (m->capturing[s->thread] || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
-        !may_touch(s, m->event[event].toucher))
+        !may_touch(s, m->event[event].toucher) || !stream_usable(s, slot))
         return FZ_ILLEGAL;
+    unsigned int c = fz_model_clock(m, s->thread, slot);
+    fz_clock before;
+    memcpy(before, m->clock[c], sizeof before);
     enum fz_legal r = work(s, slot, NULL, 0, -1);
     if (r != FZ_OK)
         return r;
-    unsigned int c = fz_model_clock(m, s->thread, slot);
     m->event[event].toucher = (uint8_t)(s->thread + 1);
     if (record) {
         m->event[event].recorded = true;
         memcpy(m->event[event].clock, m->clock[c], sizeof(fz_clock));
-    } else if (m->event[event].recorded) {
-        join(m->clock[c], m->event[event].clock);
     }
+    if (c == 0) {
+        before[0] = m->clock[0][0];
+        memcpy(m->clock[0], before, sizeof before);
+    }
+    if (!record && m->event[event].recorded)
+        join(m->clock[c], m->event[event].clock);
     return FZ_OK;
 }
 

@@ -84,11 +84,15 @@ kernels_at_the_end() {
     same_kernels handed
 }
 
-@test "the model: a query of the legacy stream orders nothing, a wait for it does" {
+@test "the model: queries, records and waits of the legacy stream order nothing, a wait for it and work in it do" {
     judged() {
-        printf '0 %s\n' "load 0 0" "stream 4 0" "alloc 2 0 30" "alloc 0 0 268" "copy 4 2 4 0 2 14 0" "$1" \
-            "launch 2 0 0 0 4 2 6 0 128 773" | "$FUZZ_BUILD/tests/fuzz/fuzz_program" - | head -n 1
+        printf '0 %s\n' "load 0 0" "stream 4 0" "stream 5 0" "event 0 0" "alloc 2 0 30" "alloc 0 0 268" "copy 4 2 4 0 2 14 0" \
+            "$1" "launch 5 0 0 0 4 2 6 0 128 773" | "$FUZZ_BUILD/tests/fuzz/fuzz_program" - | head -n 1
     }
-    [ "$(judged "query 0 1")" = "program -: 7 ops, 1 skipped" ]
-    [ "$(judged "sync 0 1")" = "program -: 7 ops, 0 skipped" ]
+    for op in "query 0 1" "wait 1 0" "record 0 1 0"; do
+        [ "$(judged "$op")" = "program -: 9 ops, 1 skipped" ]
+    done
+    for op in "sync 0 1" "fill 1 1 0 366 152 1 92 0"; do
+        [ "$(judged "$op")" = "program -: 9 ops, 0 skipped" ]
+    done
 }
