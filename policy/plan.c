@@ -15,7 +15,7 @@ enum {
     MOST_REPLANS = 6,
     HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
     /* A loop that goes on and on is cut no more: it has the turns before to do. (On an H200 a
-     * kernel takes 0.85 us in graphs of 60, 0.88 in graphs of 20 and 40.) Another cut is 130
+     * kernel takes 0.85 us in graphs of 60, 0.88 in graphs of 20.) Another cut is 130
      * launches that are not in graphs, and pays for them in 10,000. */
     STEADY_NS = 48000,   /* at most for a whole one */
     STEADY_VISITS = 512, /* of several turns each */
