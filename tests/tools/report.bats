@@ -64,8 +64,9 @@ setup() {
         holds "sum(r['Launches'] for r in d['eager']) == [r['Count'] for r in d['launches'] if r['Launches'] == 'submitted at once'][0] > 0" < why.json
     done
     autograph report never -f json | holds "d['eager'][0]['Reason'].startswith('not known') and d['eager'][0]['Share (%)'] > 10"
-    AUTOGRAPH_MIN_REPEATS=100 traced "$PWD/seldom" loop_driver --steps=90 --reps=1
-    autograph report seldom -f json | holds "d['eager'][0]['Reason'].endswith('too seldom for a graph') and d['eager'][0]['Share (%)'] > 10"
+    # a step without a loop in it, which would be known at once
+    AUTOGRAPH_MIN_REPEATS=1500 traced "$PWD/seldom" cg_driver --reps=1
+    autograph report seldom -f json | holds "d['eager'][0]['Reason'].endswith('too seldom for a graph') and d['eager'][0]['Share (%)'] > 50"
     SIMCUDA_FAIL="cuGraphInstantiateWithFlags:*=2" traced "$PWD/failed" loop_driver --steps=90 --reps=1
     autograph report failed -f json | holds "any(r['Reason'] == 'its graph could not be built' for r in d['eager'])"
 }
@@ -424,7 +425,8 @@ HTML
         esac
         AUTOGRAPH=observe traced "$PWD/foretold.$name" "${args[@]}"
         autograph replay "foretold.$name" -f json > foretold.json
-        autograph report "$name" -f json > real.json
+        AUTOGRAPH_BUILD=inline traced "$PWD/real.$name" "${args[@]}"
+        autograph report "real.$name" -f json > real.json
         python3 - "$name" <<'PY'
 import json, sys
 told, real = json.load(open("foretold.json")), json.load(open("real.json"))
@@ -432,8 +434,7 @@ rows = {r["What"]: r for r in told["replay"]}
 carried = rows["replayed by graphs"]["Share (%)"] + rows["by shorter graphs"]["Share (%)"]
 done = real["launches"][1]["Share (%)"] + real["launches"][2]["Share (%)"]
 print(sys.argv[1], carried, done)
-# foretold are graphs that are there at once: a slow machine really launches more while they are being built
-assert -2 < carried - done < 12, (carried, done)
+assert -2 < carried - done < 5, (carried, done) # both with graphs that are there at once
 assert 0 < rows["until the first replay"]["Count"] < 200
 assert rows["nodes in them"]["Count"] >= rows["graphs built"]["Count"] > 0
 assert rows["departures from a sequence"]["Share (%)"] < 0.5
