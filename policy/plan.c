@@ -14,9 +14,9 @@ enum {
     REPLAN_VISITS = 8, /* before the first new plan; twice as many before each further one */
     MOST_REPLANS = 6,
     HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
-    /* A loop that goes on and on is cut no more: it has the turns before to do. (On an H200 a
-     * kernel takes 0.85 us in graphs of 60, 0.88 in graphs of 20.) Another cut is 130
-     * launches that are not in graphs, and pays for them in 10,000. */
+    /* A loop that goes on and on is cut no more: the GPU has the turns before to do. (On an H200
+     * a kernel takes 0.85 us in graphs of 60, 0.88 in graphs of 20.) Another cut is 130 launches
+     * that are not in graphs, and pays for them in 10,000. */
     STEADY_NS = 48000,   /* at most for a whole one */
     STEADY_VISITS = 512, /* of several turns each */
     STEADY_TURNS = 16,   /* for each that was left half way */
@@ -43,21 +43,20 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
+    uint32_t most = s->config.hold_most_ns / gap; /* what takes longer is flushed half way */
     uint32_t limit = HOLD_NS / gap;
-    if (is_steady(block) && STEADY_NS / gap >= block->len)
+    if (is_steady(block) && STEADY_NS / gap >= block->len && most >= block->len)
         limit = STEADY_NS / gap;
     if (limit < 4)
         limit = 4;
     if (up < 0)
-        limit = limit >> -up ? limit >> -up : 1;
-    if (up > 0) {
-        uint32_t most = s->config.hold_most_ns / gap;
-        uint32_t longer = limit << 2 * up;
-        if (longer > most)
-            longer = most;
-        if (limit < longer)
-            limit = longer;
-    }
+        limit >>= -up;
+    if (up > 0)
+        limit <<= 2 * up;
+    if (limit > most)
+        limit = most;
+    if (!limit)
+        limit = 1;
     if (limit > s->config.max_chunk)
         limit = s->config.max_chunk;
     if (block->gate.most && limit > block->gate.most)
@@ -171,14 +170,14 @@ static bool is_far(const struct ag_block *block, uint32_t limit)
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
 {
-    uint32_t limit = ag_plan_limit(s, block, block->tune.up), previous = 0;
     if (block->gate.recut || block->tune.recut)
         return block->num_chunks > 0;
     if (!block->num_chunks || block->tune.mode == AG_TUNE_TRIES || block->replans == MOST_REPLANS ||
         block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
-        !is_far(block, limit))
+        !is_far(block, ag_plan_limit(s, block, block->tune.up)))
         return false;
     struct cut cut = cut_of(s, block);
+    uint32_t previous = 0;
     for (uint32_t i = 0, at = 0; i < block->num_chunks; i++, at += previous) {
         previous = count_at(s, &cut, block, at, previous);
         if (previous != block->chunks[i].count)

@@ -166,6 +166,27 @@ static void test_steady(void **state)
     rig_close(r);
 }
 
+/* Nothing is planned to take longer than it may be held, also where the loop goes on and on. */
+static void test_hold_most(void **state)
+{
+    (void)state;
+    static const uint32_t hold_most_ns[] = {1200, 6200, 15000, 29000, 32000};
+    static const uint32_t longest[] = {2, 12, 20, 20, 60};
+    for (int i = 0; i < 5; i++) {
+        struct ag_policy_config config;
+        ag_policy_defaults(&config);
+        config.hold_most_ns = hold_most_ns[i];
+        struct rig *r = rig_open(&config);
+        for (int op = 0; op < 60000; op++)
+            rig_op(r, rig_key(20, op % 20)); /* 500 ns apart */
+        const struct ag_block *b = r->policy.state->block;
+        assert_int_equal(b->len, 60);
+        assert_int_equal(b->longest, longest[i]);
+        rig_at_least(rig_replayed(r), 95);
+        rig_close(r);
+    }
+}
+
 /* One interrupt says nothing of the host's pace, whenever it comes. */
 static void test_interrupts(void **state)
 {
@@ -186,11 +207,12 @@ static void test_interrupts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_periods), cmocka_unit_test(test_phases),
-        cmocka_unit_test(test_prefix),  cmocka_unit_test(test_any_two_keys),
-        cmocka_unit_test(test_merging), cmocka_unit_test(test_loop_resumes),
-        cmocka_unit_test(test_epochs),  cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_steady),  cmocka_unit_test(test_interrupts),
+        cmocka_unit_test(test_periods),    cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_prefix),     cmocka_unit_test(test_any_two_keys),
+        cmocka_unit_test(test_merging),    cmocka_unit_test(test_loop_resumes),
+        cmocka_unit_test(test_epochs),     cmocka_unit_test(test_aligned),
+        cmocka_unit_test(test_steady),     cmocka_unit_test(test_hold_most),
+        cmocka_unit_test(test_interrupts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
