@@ -43,7 +43,7 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
-    uint32_t most = s->config.hold_most_ns / gap; /* what takes longer is flushed half way */
+    uint32_t most = s->config.hold_most_ns / gap + 1; /* what takes longer is flushed half way */
     uint32_t limit = HOLD_NS / gap;
     if (is_steady(block) && STEADY_NS / gap >= block->len && most >= block->len)
         limit = STEADY_NS / gap;
@@ -53,10 +53,10 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
         limit >>= -up;
     if (up > 0)
         limit <<= 2 * up;
-    if (limit > most)
-        limit = most;
     if (!limit)
         limit = 1;
+    if (limit > most)
+        limit = most;
     if (limit > s->config.max_chunk)
         limit = s->config.max_chunk;
     if (block->gate.most && limit > block->gate.most)

@@ -175,7 +175,7 @@ struct ag_policy_config {
     uint32_t fixed_chunk;  /* every chunk this long; 0: the policy chooses */
     bool gate;             /* compare replay with eager on the live program (gate.c) */
     uint32_t max_blocks;   /* blocks remembered per stream, at most 8192 */
-    uint32_t hold_most_ns; /* host's time that no chunk is planned to take longer than */
+    uint32_t hold_most_ns; /* host's time from first to last op, at most, of a planned chunk */
 };
 void ag_policy_defaults(struct ag_policy_config *config);
 

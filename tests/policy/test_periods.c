@@ -171,7 +171,7 @@ static void test_hold_most(void **state)
 {
     (void)state;
     static const uint32_t hold_most_ns[] = {1200, 6200, 15000, 29000, 32000};
-    static const uint32_t longest[] = {2, 12, 20, 20, 60};
+    static const uint32_t longest[] = {3, 12, 20, 20, 60};
     for (int i = 0; i < 5; i++) {
         struct ag_policy_config config;
         ag_policy_defaults(&config);
