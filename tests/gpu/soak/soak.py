@@ -2,8 +2,8 @@
 """Programs that run long under the library: the results of every phase, and the curves of memory.
 
 First each program goes twice through its phases eagerly: these digests are the judge. Then all run under the library
-at the same time, in several processes if wanted; once a second the resident memory of each, the memory in use on the
-GPU and that of the library's graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
+at the same time, in several processes if wanted; once a second the resident memory of each, its memory on the GPU
+and that of the library's graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
 tests/gpu/run --soak builds what is needed and starts this.
 """
 
@@ -19,19 +19,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import curves
+from gpu_memory import GpuMemory
 from live import LivePage
 
 HERE = Path(__file__).resolve().parent
 COLUMNS = ("seconds", "phases", "rss_mib", "gpu_mib", "graphs_mib", "graphs_built", "sequences", "streams", "ops",
-           "replayed")
-CURVES = {"resident memory": "rss_mib", "GPU memory in use": "gpu_mib", "graphs of the library": "graphs_mib"}
+           "replayed", "own_gpu_mib")
 MIB = 1048576.0
 
 
 class Program:
     """One process, followed while it runs."""
 
-    def __init__(self, command, env, patience):
+    def __init__(self, command, env, patience, gpu_memory=None):
+        self.gpu_memory = gpu_memory
         self.start = time.monotonic()
         self.heard = self.start
         self.patience = patience
@@ -75,7 +76,8 @@ class Program:
         replayed = page.get("replayed", 0) + page.get("covered", 0)
         self.samples.append((round(time.monotonic() - self.start, 1), len(self.phases), round(rss, 2), self.gpu_mib,
                              round(page["memory"] / MIB, 3) if page else None, page.get("graphs_built"),
-                             page.get("sequences"), page.get("streams"), page.get("ops"), replayed))
+                             page.get("sequences"), page.get("streams"), page.get("ops"), replayed,
+                             self.gpu_memory.of(self.process.pid) if self.gpu_memory else None))
 
     def follow(self):
         """Until it ends. Returns None, or what went wrong."""
@@ -102,6 +104,13 @@ class Program:
         at = COLUMNS.index(column)
         return [(s[0], s[at]) for s in self.samples if s[at] is not None]
 
+    def curves(self):
+        """What must be flat. Where the process' own memory on the GPU is not known, that of the whole GPU."""
+        own = curves.thirds(self.curve("own_gpu_mib")) is not None
+        return {"resident memory": self.curve("rss_mib"),
+                "GPU memory of the process" if own else "GPU memory in use": self.curve("own_gpu_mib" if own else "gpu_mib"),
+                "graphs of the library": self.curve("graphs_mib")}
+
     def share(self):
         found = re.search(r"replayed \d+ of \d+ ops \(([0-9.]+)%\)", "".join(self.errors))
         return found[1] + "%" if found else "-"
@@ -123,6 +132,7 @@ class Soak:
         self.preload = {**self.plain, **more, "LD_PRELOAD": str(args.library), "AUTOGRAPH_STATS": "1"}
         if args.eager:
             self.preload = self.plain
+        self.gpu_memory = None
 
     def programs(self):
         """{name: command} of what can run here."""
@@ -157,14 +167,14 @@ class Soak:
             return [name, "-", "-", "-", "-", "-", "-", "-", f"FAIL: {failure}"]
         seconds = max(1, int(self.args.seconds))
         print(f"{name}: {seconds} s {'without' if self.args.eager else 'under'} the library", flush=True)
-        program = Program([*command, "--seconds", str(seconds)], self.preload, self.args.patience)
+        program = Program([*command, "--seconds", str(seconds)], self.preload, self.args.patience, self.gpu_memory)
         failure = program.follow()
         differing = [(i, phase) for i, phase in enumerate(program.phases)
                      if digests.get(phase[0]) not in (None, phase[1])]
         for i, phase in differing[:5]:
             print(f"{name}: phase {i} ('{phase[2]}') differs: eager {digests[phase[0]]}, library {phase[1]}")
         self.args.out.mkdir(parents=True, exist_ok=True)
-        found = {title: program.curve(column) for title, column in CURVES.items()}
+        found = program.curves()
         file = name.replace(" ", "-")
         (self.args.out / f"{file}.csv").write_text(program.csv(), encoding="utf-8")
         (self.args.out / f"{file}.svg").write_text(curves.svg(f"{name}, {len(program.phases)} phases", found),
@@ -203,9 +213,13 @@ class Soak:
         with ThreadPoolExecutor(len(programs) * self.args.copies) as pool:
             print("two eager cycles of " + ", ".join(programs), flush=True)
             judged = dict(zip(programs, pool.map(self.reference, programs.values())))
-            rows += pool.map(lambda run: self.run_one(*run),
-                             [(f"{name} {copy}" if self.args.copies > 1 else name, command, judged[name])
-                              for name, command in programs.items() for copy in range(1, self.args.copies + 1)])
+            self.gpu_memory = GpuMemory()
+            try:
+                rows += pool.map(lambda run: self.run_one(*run),
+                                 [(f"{name} {copy}" if self.args.copies > 1 else name, command, judged[name])
+                                  for name, command in programs.items() for copy in range(1, self.args.copies + 1)])
+            finally:
+                self.gpu_memory.end()
         widths = [max(len(row[i].splitlines()[0]) for row in rows) for i in range(len(rows[0]))]
         lines = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows]
         lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")

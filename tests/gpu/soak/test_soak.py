@@ -6,10 +6,12 @@
 
 import contextlib
 import io
+import os
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parent
@@ -26,19 +28,40 @@ while done < 4 if cycles else time.monotonic() < end:
     value = 7
     {fault}
     print(f"PHASE {{done % 2}} {{value:016x}} phase", flush=True)
-    print("GPU 1000000000", flush=True)
+    print("GPU", 1000000000 * (1 + done * {others}), flush=True)
     done += 1
     time.sleep(0 if cycles else 0.2)
 print("END", done)
 """
 
+# Knows the memory of every soak_driver, as it is told.
+SMI = """#!{python}
+import glob, time
+start = time.monotonic()
+while True:
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path).read().split("\\0")
+        except OSError:
+            continue
+        if "{folder}/soak_driver" in words:
+            seconds = time.monotonic() - start
+            print(f"{{path.split('/')[2]}}, {{int({mib})}}", flush=True)
+    time.sleep(0.3)
+"""
+
 
 class Judge(unittest.TestCase):
-    def run_on(self, fault):
-        with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "soak_driver"
-            program.write_text(PROGRAM.format(python=sys.executable, fault=fault), encoding="utf-8")
-            program.chmod(0o755)
+    def run_on(self, fault, mib=None, others=0):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
+            def script(name, text):
+                path = Path(folder) / name
+                path.write_text(text, encoding="utf-8")
+                path.chmod(0o755)
+            script("soak_driver", PROGRAM.format(python=sys.executable, fault=fault, others=others))
+            if mib:
+                script("nvidia-smi", SMI.format(python=sys.executable, folder=folder, mib=mib))
+            os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
             args = soak.parse_arguments(["--build", folder, "--programs", folder, "--library", "", "--only", "driver",
                                          "--seconds", "11", "--patience", "4"])
             out = io.StringIO()
@@ -59,6 +82,15 @@ class Judge(unittest.TestCase):
         status, text = self.run_on("kept.append(bytearray(b'x' * 1000000))")
         self.assertEqual(status, 1, text)
         self.assertIn("not flat: resident memory", text)
+
+    def test_gpu_memory(self):
+        """That of the process is judged where it is known, whatever others do."""
+        status, text = self.run_on("pass", mib="500 + 20 * seconds")
+        self.assertEqual(status, 1, text)
+        self.assertIn("not flat: GPU memory of the process", text)
+        status, text = self.run_on("pass", mib="500", others=1)
+        self.assertEqual(status, 0, text)
+        self.assertIn("500.0 -> 500.0", text)
 
     def test_difference(self):
         status, text = self.run_on("value = 8 if library and done == 9 else 7")
