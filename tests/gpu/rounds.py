@@ -167,6 +167,11 @@ class Variant:
     def median(self):
         return statistics.median(self.times())
 
+    def fastest(self):
+        """What the fastest tenth of the repetitions take at most; None where there are fewer than ten."""
+        times = self.times()
+        return statistics.quantiles(times, n=10, method="inclusive")[0] if len(times) >= 10 else None
+
     def host(self):
         """The median of the host's times; None where the program does not tell them."""
         return statistics.median(self.host_times) if self.host_times else None

@@ -7,7 +7,8 @@ LEGEND = """Microseconds a launch (C programs) or an iteration (Python): the med
 the fastest and the slowest process. `ratio` is eager time over autograph time; `of hand` is hand-captured time over autograph
 time; `of the gain` is what is saved, over what is saved without the timing events; `in one process`, where that was
 measured, compares spans of 25 ms of one process that are eager and replayed in turn (the median of their ratios, and what half
-of them lie between), and is what the goal is held against.
+of them lie between), and is what the goal is held against; so is `by the fastest tenth` of all repetitions, where a program
+has nothing to compare in one process.
 """
 SIDE_LEGEND = """Microseconds a step of the program: a row of 20 launches in the published loops, all up to a read-back in solvers, an iteration
 in Python. `wall` is the whole step, `host` the time in it until its last launch has returned. `-`: nobody would capture
@@ -41,6 +42,8 @@ def cells(entry):
     if "paired" in entry:
         low, high = map(number, entry["paired"]["half"])
         ratios.append(f"{number(entry['paired']['ratio'], '{:.3f}')}x in one process ({low}..{high})")
+    if "fastest_ratio" in entry:
+        ratios.append(f"{number(entry['fastest_ratio'], '{:.3f}')}x by the fastest tenth")
     for key, words in (("graph", "of hand"), ("gain", "of the gain")):
         if entry.get(key + "_ratio") is not None:
             ratios.append(f"{number(entry[key + '_ratio'])} {words}")

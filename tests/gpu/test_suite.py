@@ -28,7 +28,7 @@ import suite
 import tables
 from processes import Failed
 from rows import Row
-from rounds import numbers, run_in_rounds
+from rounds import Variant, numbers, run_in_rounds
 
 GOOD = """
 import sys
@@ -177,6 +177,21 @@ class Judgement(unittest.TestCase):
         self.assertEqual(better["verdict"], "ok")
         self.assertIn("1.291x in one process (1.27..1.31)", tables.table([better]))
         self.assertEqual(suite.judge({"row": "r", **entry, **found}, Row("r", [], eager_goal=1.3))["verdict"], "slow")
+
+    def test_fastest_tenth(self):
+        """A processor that is slow in most repetitions decides nothing."""
+        def entry(slow, fast):
+            times = [slow] * 30 + [fast] * 10
+            variant = Variant("x")
+            variant.rounds = [times[:20], times[20:]]
+            return {"median": variant.median(), "fastest": variant.fastest(), "results": [], "checksums": {"1"}}
+        row = Row("r", [], eager_goal=1.0, fastest=True)
+        found = suite.judge({"row": "r", "eager": entry(1.0, 1.0), "autograph": entry(2.0, 1.0)}, row)
+        self.assertEqual((found["verdict"], found["ratio"], found["fastest_ratio"]), ("ok", 0.5, 1.0))
+        self.assertIn("0.50x, 1.000x by the fastest tenth", tables.table([found]))
+        found = suite.judge({"row": "r", "eager": entry(2.0, 1.0), "autograph": entry(2.0, 1.1)}, row)
+        self.assertEqual(found["verdict"], "slow")
+        self.assertIsNone(Variant("few").fastest())
 
     def test_gain(self):
         row = Row("r", [], gain_goal=0.9)
