@@ -10,11 +10,12 @@
  * preempted thread or a slow sync does not decide.
  *
  * How: a block is replayed at first. Where the host is slow, so that waiting for a chunk costs
- * most, and its first visits take longer than the fastest one before there were graphs, a trial
- * follows at once: a few eager visits, and if those are far faster as many with graphs once more.
- * If they are far faster than those as well the block stays eager for a while,
- * is tried again in chunks half as long, and so on. (The time before is but a hint: first visits
- * load kernels, or find a GPU that has nothing to do.)
+ * most, an early look is taken: a few eager visits, and if those are far faster as many with graphs
+ * once more. If they are far faster than those as well the block stays eager for a while, is tried
+ * again in chunks half as long, and so on. It is taken at once where the first visits with graphs
+ * take longer than the fastest one before there were any, which is but a hint: first visits load
+ * kernels, find a GPU that has nothing to do, or one whose clock has not risen yet. So it is taken
+ * after 32 visits in any case where the host is very slow.
  *
  * After 128 visits the block is compared with eager visits from before
  * its graphs were there, after 1024 with a trial: it is submitted eagerly for a few visits, of
@@ -37,8 +38,10 @@ enum {
     WARM_UP = 1, /* visits of a trial that are not counted */
     FASTER = 98, /* at most so many percent of the other's time */
     CLEARLY = 66,
-    SLOW_HOST_NS = 9000, /* between two ops: a chunk of four is long for the GPU to wait */
-    SLOWER = 102,        /* percent of first_ns: worth a look */
+    SLOW_HOST_NS = 9000,       /* between two ops: a chunk of four is long for the GPU to wait */
+    VERY_SLOW_HOST_NS = 20000, /* and 1024 visits are a long time */
+    SLOWER = 102,              /* percent of first_ns: worth a look at once */
+    LOOK = 32,                 /* visits until the early look in any case */
     FAR_FASTER = 95,
 };
 
@@ -163,8 +166,10 @@ static bool looks_slow(struct ag_gate *g, uint32_t gap)
 {
     if (g->looked || g->mode != AG_GATE_REPLAY || g->replay.count < AG_GATE_SAMPLES)
         return false;
-    g->looked = true;
-    return gap >= SLOW_HOST_NS && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * SLOWER;
+    bool slower = !g->hinted && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * SLOWER;
+    g->hinted = true;
+    g->looked = slower || g->left <= SOON - LOOK;
+    return g->looked && gap >= (slower ? SLOW_HOST_NS : VERY_SLOW_HOST_NS);
 }
 
 static void decide(struct ag_gate *g, uint32_t longest)

@@ -87,7 +87,8 @@ struct ag_gate {
     uint8_t mode;       /* enum ag_gate_mode */
     bool doubt;         /* replay has lost once */
     bool unsure;        /* replay has won once, after it had lost */
-    bool looked;        /* replay was compared with first_ns */
+    bool hinted;        /* replay was compared with first_ns */
+    bool looked;        /* the early look was taken, or was not worth it */
     uint8_t early;      /* enum ag_gate_early */
     bool recut;         /* to be cut anew */
     uint32_t most;      /* ops in a chunk, 0: as planned */

@@ -243,6 +243,53 @@ static void test_cut_in_policy(void **state)
     }
 }
 
+/* Steps of `ops` kernels and a sync on a GPU that takes `kernel` ns for each, three times that in
+ * the first 12 steps. Mean time of the steps from `from` to `to`, in ns. */
+static double steps_take(const struct ag_policy_config *config, uint32_t ops, uint32_t gap,
+                         uint32_t kernel, int from, int to)
+{
+    struct rig *r = rig_open(config);
+    uint64_t idle_at = 0, began = 0;
+    r->gap = gap;
+    r->build_delay = 2 * ops;
+    for (int step = 0; step < to; step++) {
+        if (step == from)
+            began = r->now;
+        for (uint32_t i = 0; i < ops; i++) {
+            uint64_t submitted = r->submitted;
+            rig_op(r, rig_key(1, i));
+            uint64_t work = (r->submitted - submitted) * kernel * (step < 12 ? 3 : 1);
+            if (work)
+                idle_at = (idle_at > r->now ? idle_at : r->now) + work;
+        }
+        r->now = idle_at > r->now ? idle_at : r->now;
+        rig_sync(r);
+    }
+    double took = (double)(r->now - began) / (to - from);
+    rig_close(r);
+    return took;
+}
+
+/* A host that is so slow that every chunk keeps it waiting, and a GPU whose clock rises at first,
+ * so that all visits with graphs are faster than those before. */
+static void test_rising_clock(void **state)
+{
+    (void)state;
+    static const uint32_t ops[] = {5, 20};
+    struct ag_policy_config config, eager;
+    ag_policy_defaults(&config);
+    config.gate = true;
+    eager = config;
+    eager.min_repeats = 1000000;
+    for (int i = 0; i < 2; i++) {
+        double bound = steps_take(&eager, ops[i], 50000, 50000, 64, 96);
+        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 64, 96) / bound, 1.001);
+        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 64, 1000) / bound, 1.01);
+        bound = steps_take(&eager, ops[i], 50000, 1000, 64, 1000); /* where graphs win they stay */
+        rig_at_most(steps_take(&config, ops[i], 50000, 1000, 64, 1000) / bound, 0.985);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,7 +297,7 @@ int main(void)
         cmocka_unit_test(test_even),          cmocka_unit_test(test_shorter_cut),
         cmocka_unit_test(test_changes_sides), cmocka_unit_test(test_drift),
         cmocka_unit_test(test_in_policy),     cmocka_unit_test(test_cut_in_policy),
-        cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_rising_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
