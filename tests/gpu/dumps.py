@@ -21,7 +21,8 @@ from pathlib import Path
 
 import page
 from processes import environments, write_lines
-from rounds import Loaded, pin_to_one_node, run_once, Variant
+from processors import pin_to_one_node
+from rounds import Loaded, run_once, Variant
 
 HERE = Path(__file__).resolve().parent
 MODES = {"observe": "observe", "replay": "1"}

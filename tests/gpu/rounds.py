@@ -3,8 +3,9 @@
 A process warms up, prints READY, waits for a line on stdin, does one repetition, prints
 "TIME <microseconds>", and so on; at its end it prints a RESULT line. After the time may stand "HOST
 <microseconds>", what is left of it without waiting for the GPU. Two processes on a GPU slow each
-other even where only one of them works, so no two have a context at once; and a process keeps the
-speed that it happens to start with, so each variant is started anew in every round. A gated program
+other even where only one of them works, so no two have a context at once; and a process keeps some
+of the speed that it happens to start with, so each variant is started anew in every round. Its main
+thread does each repetition on a processor that goes at full speed (processors.py). A gated program
 says LOADED before it touches CUDA and waits for a line: all processes of a row load their modules at
 the same time, and nothing is measured before the last one has.
 """
@@ -18,7 +19,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from pathlib import Path
+
+from processors import lent
 
 
 class Failure(Exception):
@@ -188,7 +190,7 @@ class Variant:
         return "".join(self.logs)
 
 
-def run_once(variant, command, env, repetitions, timeout, loaded=None):
+def run_once(variant, command, env, repetitions, timeout, loaded=None, processors=None):
     """One process from start to end, added to its variant. Returns the failure or None. `loaded` is
     the process where it waits at its gate already."""
     process = loaded
@@ -200,7 +202,8 @@ def run_once(variant, command, env, repetitions, timeout, loaded=None):
             process = Process(variant.name, command, env, timeout)
         for _ in range(repetitions):
             process.await_ready()
-            process.repeat()
+            with lent(processors, process.process.pid):
+                process.repeat()
         process.finish()
     except (Failure, OSError, ValueError) as error:
         failure = str(error)
@@ -244,7 +247,7 @@ class Loaded:
 
 
 def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf"), gated=False,
-                  optional=()):
+                  optional=(), processors=None):
     """specs: (name, command, env) of each variant. Every other round goes backwards, so that drift of
     the machine meets all variants alike. After the second round no round is begun that would end
     later than `seconds` from the start. A variant named in `optional` that fails is left out of
@@ -260,7 +263,7 @@ def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf"), gat
                 if variant.failure:
                     continue
                 variant.failure = run_once(variant, command, env, repetitions, timeout,
-                                           loaded.take(variant.name) if loaded else None)
+                                           loaded.take(variant.name) if loaded else None, processors)
                 if variant.failure and variant.name not in optional:
                     return variants, variant.failure
             now = time.monotonic()
@@ -270,32 +273,3 @@ def run_in_rounds(specs, rounds, repetitions, timeout, seconds=float("inf"), gat
         if loaded:
             loaded.end()
     return variants, None
-
-
-def numbers(text):
-    """The numbers of a list as the kernel writes it: 0-3,8."""
-    found = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
-
-
-def pin_to_one_node():
-    """Keeps this process and all that it starts on one fixed set of CPUs: those of one NUMA node
-    where there are several, without the two lowest, which serve the rest of the machine. Returns the
-    set, or None where nothing is changed."""
-    try:
-        allowed = os.sched_getaffinity(0)
-        nodes = [numbers(path.read_text()) & allowed
-                 for path in sorted(Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"))]
-        largest = max(nodes, key=len, default=set())
-        chosen = sorted(largest if len(largest) >= 4 else allowed)
-        if len(chosen) >= 6:
-            chosen = chosen[2:]
-        if len(chosen) < 4:
-            return None
-        os.sched_setaffinity(0, chosen)
-        return chosen
-    except (OSError, ValueError):
-        return None

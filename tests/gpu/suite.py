@@ -22,7 +22,8 @@ import checks
 import page
 import results
 import rows as table_rows
-from rounds import Failure, Process, pin_to_one_node, run_in_rounds
+from processors import Processors, pin_to_one_node
+from rounds import Failure, Process, run_in_rounds
 
 HERE = Path(__file__).resolve().parent
 SPAN_MS = 25    # of the process that compares itself
@@ -84,6 +85,7 @@ class Suite:
         self.results = []
         self.earlier = []   # entries of other parts
         self.logs = []
+        self.processors = None
         self.stop_at = float("inf")
         self.workers = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))
         self.base_env = dict(os.environ)
@@ -139,7 +141,7 @@ class Suite:
         rounds = self.args.rounds or (2 if self.args.quick else row.rounds)
         paired = self.start_paired(row) if row.pairs and row.needs else None
         variants, failure = run_in_rounds(specs, rounds, row.repetitions, row.timeout, row.seconds,
-                                          gated=bool(row.needs), optional=("hand",))
+                                          gated=bool(row.needs), optional=("hand",), processors=self.processors)
         self.logs.append(f"===== {row.name}\n" + "".join(v.log() for v in variants))
         if row.pairs:
             found, why = self.finish_paired(paired or self.start_paired(row), row)
@@ -324,6 +326,8 @@ def main():
     if not args.list:
         pinned = pin_to_one_node()
         print(f"every process on CPUs {pinned}" if pinned else "processes on no fixed set of CPUs")
+        if pinned and not args.simulated:
+            suite.processors = Processors(pinned)
     return suite.run()
 
 

@@ -5,7 +5,9 @@
 """
 
 import argparse
+import contextlib
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -27,8 +29,9 @@ import results
 import suite
 import tables
 from processes import Failed
+from processors import Processors, numbers
 from rows import Row
-from rounds import Variant, numbers, run_in_rounds
+from rounds import Variant, run_in_rounds
 
 GOOD = """
 import sys
@@ -104,8 +107,6 @@ class Rounds(unittest.TestCase):
         _, failure = rounds(program(), program("if i == 2: sys.exit(0)"))
         self.assertIn("no RESULT", failure)
 
-    def test_lists_of_numbers(self):
-        self.assertEqual(numbers("0-2,8\n"), {0, 1, 2, 8})
 
 
     def test_host_time(self):
@@ -135,6 +136,61 @@ class Rounds(unittest.TestCase):
         self.assertIsNone(failure)
         self.assertIn("exit status 5", variants[2].failure)
         self.assertEqual([len(v.rounds) for v in variants], [2, 2, 1])
+
+
+class TwoSpeeds(Processors):
+    """Processors of which some are slow, as told; the real ones are not touched."""
+    SLOW = {}
+
+    def seconds(self, processor):
+        self.asked.append(processor)
+        return 2.0 if processor in self.SLOW else 1.0
+
+    def __init__(self, allowed, slow):
+        self.SLOW, self.asked = slow, []
+        super().__init__(allowed)
+        self.asked.clear()
+
+    def wandering(self):
+        return contextlib.nullcontext()
+
+
+class FullSpeed(unittest.TestCase):
+    def test_lists_of_numbers(self):
+        self.assertEqual(numbers("0-2,8\n"), {0, 1, 2, 8})
+
+    def test_one_that_is_fast_is_picked(self):
+        found = TwoSpeeds([4, 5, 6, 7], {4, 5})
+        self.assertEqual((found.pick(), found.pick()), (6, 6))
+        found.SLOW = {6, 7}
+        self.assertEqual(found.pick(), 4)
+        found.SLOW = {4, 5, 6, 7}
+        self.assertIn(found.pick(), found.allowed)
+        self.assertEqual(len(found.asked), 3 + 1 + 3 + 4)
+
+    def test_lent_and_taken_back(self):
+        before = os.sched_getaffinity(0)
+        found = Processors(before)
+        with subprocess.Popen(["sleep", "60"]) as sleeper:
+            with found.lend(sleeper.pid):
+                self.assertEqual(len(os.sched_getaffinity(sleeper.pid)), 1)
+            self.assertEqual(os.sched_getaffinity(sleeper.pid), before)
+            sleeper.kill()
+            sleeper.wait()
+            with found.lend(sleeper.pid):
+                pass
+        self.assertEqual(os.sched_getaffinity(0), before)
+
+    def test_repetitions_are_made_there(self):
+        lent_to = []
+
+        class Lender:
+            def lend(self, pid):
+                lent_to.append(pid)
+                return contextlib.nullcontext()
+        _, failure = rounds(program(), program(), processors=Lender())
+        self.assertIsNone(failure)
+        self.assertEqual((len(lent_to), len(set(lent_to))), (12, 4))
 
 
 class Judgement(unittest.TestCase):

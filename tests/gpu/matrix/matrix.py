@@ -20,7 +20,7 @@ import bound  # noqa: E402
 import page  # noqa: E402
 from loaded import free_library  # noqa: E402
 from suite import part_of  # noqa: E402
-from rounds import pin_to_one_node  # noqa: E402
+from processors import pin_to_one_node  # noqa: E402
 from processes import Failed, environments, output_of, write_lines  # noqa: E402
 
 FULL = {"kernel": (1, 2, 5, 10, 50, 500), "gap": (0, 1, 3, 5, 10, 50), "ops": (1, 2, 5, 20, 200)}

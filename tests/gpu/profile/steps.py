@@ -25,7 +25,8 @@ import traced  # noqa: E402
 from loaded import free_library  # noqa: E402
 from processes import write_lines  # noqa: E402
 from profile_table import LEGEND, lines_of  # noqa: E402
-from rounds import Failure, Process, pin_to_one_node  # noqa: E402
+from processors import Processors, lent, pin_to_one_node  # noqa: E402
+from rounds import Failure, Process  # noqa: E402
 from suite import Suite, part, part_of  # noqa: E402
 
 # Rows of rows.py, the most telling first, and how many ops run as usual before they cost nothing. None: all
@@ -122,8 +123,9 @@ class Switch:
 
 
 class Profile:
-    def __init__(self, args):
+    def __init__(self, args, processors=None):
         self.args = args
+        self.processors = processors
         self.suite = Suite(args)
         self.free = free_library(args.build)
         self.spans = args.build / "gpu" / "profile" / "libspans.so"
@@ -180,7 +182,8 @@ class Profile:
                 process.await_ready()
                 if switch:
                     switch.warmed_up()
-                process.repeat()
+                with lent(self.processors, process.process.pid):
+                    process.repeat()
             process.finish()
         except (Failure, OSError, ValueError) as error:
             failure = str(error)
@@ -366,10 +369,11 @@ def main():
     if args.list:
         print("\n".join(row.name for row, _ in chosen))
         return 0
-    pin_to_one_node()
+    pinned = pin_to_one_node()
+    processors = Processors(pinned) if pinned and not args.simulated else None
     start = time.monotonic()
     commit = page.commit()
-    profile, entries = Profile(args), earlier(args.out, commit)
+    profile, entries = Profile(args, processors), earlier(args.out, commit)
     for entry in profile.profile(chosen):
         entries = merged(entries, [{**entry, "commit": commit}])
         print(f"{time.monotonic() - start:6.1f} s  {entry['row']}"
