@@ -38,6 +38,7 @@ SETTINGS = [
 ]
 # Programs of one process: what the library has learnt stays from program to program, and begins anew.
 SIZES = (24, 24, 4, 24, 12, 1, 24)
+TELL_SECONDS = 20
 # Every so many batches the eager run is made twice, whether something differs or not.
 TWICE = 8
 
@@ -163,6 +164,7 @@ class Campaign:
         self.codes = defaultdict(lambda: [0, None])
         self.problems = []
         self.trouble = None
+        self.told = self.start = time.monotonic()
 
     # ---- what to do next
 
@@ -293,22 +295,38 @@ class Campaign:
 
     # ---- the whole run
 
+    def total(self):
+        found = Tally()
+        for tally in self.tallies.values():
+            found.add(tally)
+        return found
+
+    def tell(self):
+        """A line now and then: who is stopped before the report has said so much."""
+        with self.lock:
+            now = time.monotonic()
+            if now - self.told >= TELL_SECONDS:
+                self.told = now
+                total = self.total()
+                self.say(f"{now - self.start:6.1f} s  {total.programs} programs, {len(self.unusable)} unusable seeds, "
+                         f"{total.bad()} problems")
+
     def work(self):
         try:
             while (batch := self.next_batch()) is not None:
                 self.take(batch)
+                self.tell()
         except Exception as error:  # a worker must not end unseen
             self.trouble = f"{type(error).__name__}: {error}"
             raise
 
     def run(self):
-        start = time.monotonic()
         workers = [threading.Thread(target=self.work) for _ in range(self.args.jobs)]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-        return self.report(time.monotonic() - start)
+        return self.report(time.monotonic() - self.start)
 
     def report(self, seconds):
         lines = []
@@ -318,9 +336,7 @@ class Campaign:
                       "unless listed above):", *odd, ""]
         if self.unusable:
             lines += [f"Unusable seeds: {' '.join(sorted(self.unusable, key=int))}", ""]
-        total = Tally()
-        for tally in self.tallies.values():
-            total.add(tally)
+        total = self.total()
         lines += table([*sorted(self.tallies.items()), ("all", total)])
         lines += [f"{total.programs} programs in {seconds:.0f} s by {self.args.jobs} processes at a time; "
                   f"{len(self.unusable)} unusable seeds; {total.bad()} problems"]
