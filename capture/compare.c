@@ -7,12 +7,15 @@
 #include <stdlib.h>
 
 enum {
-    REST_OPS = 128,  /* asleep before the stream looks again whether the span has ended */
+    MOST_REST = 128, /* ops asleep before the stream looks again whether the span has ended */
+    LEAST_REST = 4,
+    REST_SHARE = 16, /* of a span, at most, by the ops of the one before: it is to end in time */
     FEWEST_OPS = 32, /* a span in which the program did less says nothing */
     MOST_PAIRS = 4096,
 };
 
 _Atomic uint32_t ag_compare_span;
+static _Atomic uint32_t rest_ops = LEAST_REST;
 static _Atomic uint64_t told; /* ops of all streams, but for those of a nap under way */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -32,7 +35,7 @@ void ag_compare_meet(struct ag_stream *s)
         s->num_deferred || s->policy.dormant || ag_nap_is_active(&s->nap))
         return;
     s->num_staged = s->num_bytes = 0;
-    ag_policy_rest(&s->policy, REST_OPS);
+    ag_policy_rest(&s->policy, atomic_load_explicit(&rest_ops, memory_order_relaxed));
     ag_stream_sleeps(s, s->policy.dormant);
     s->policy.dormant = 0;
 }
@@ -74,6 +77,8 @@ static double span(bool eager)
     if (!wait_us(us - us / 4))
         return -1.0;
     struct sample to = sample();
+    uint64_t rest = (to.ops - from.ops) / REST_SHARE;
+    atomic_store(&rest_ops, rest < LEAST_REST ? LEAST_REST : rest > MOST_REST ? MOST_REST : rest);
     if (to.ops < from.ops + FEWEST_OPS || to.ns <= from.ns)
         return 0.0;
     return (double)(to.ops - from.ops) / (double)(to.ns - from.ns);

@@ -76,14 +76,17 @@ compared() {
 
 @test "every other span eager" {
     export AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_BUILD=inline
-    many=4000
-    # A sanitizer makes them slow, and whether graphs are of use then is chance.
-    [ -z "$AG_RUNTIME" ] || many=250 AUTOGRAPH_GATE=0
-    export AUTOGRAPH_GATE
+    many=$([ -n "$AG_RUNTIME" ] && echo 250 || echo 4000) # a sanitizer makes them slow
     compared "$loop" --steps="$many" --reps=3
     compared "$loop" --sync=none --steps=$((10 * many)) --reps=3 # its steps are short: 5 to 15 pairs in 4,000 of them
     compared "$loop" --changing --steps="$many" --reps=3
     compared "$heat" --reps=$((4 + many / 110))
+}
+
+@test "every other span eager: ops so far apart that a span holds few of them" {
+    AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 \
+        compared "$loop" --sync=kernel --gpu-us=40 --steps=$([ -n "$AG_RUNTIME" ] && echo 60 || echo 100) --reps=3
+    at_least "share replayed" "$(replayed_share)" 25
 }
 
 @test "every other span eager: a program that ends too soon, and one that never repeats" {
