@@ -107,8 +107,6 @@ class Rounds(unittest.TestCase):
         _, failure = rounds(program(), program("if i == 2: sys.exit(0)"))
         self.assertIn("no RESULT", failure)
 
-
-
     def test_host_time(self):
         variants, _ = rounds([sys.executable, "-c", GOOD.format(time='"2.5 HOST 1.5"', fault="pass",
                                                                 checksum=1)], program())
