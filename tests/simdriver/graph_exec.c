@@ -59,6 +59,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
         if (r != CUDA_SUCCESS)
             return r;
     }
+    sim_wait_alone(ctx);
     pthread_mutex_lock(&sim_lock);
     unsigned int n = flat_count((struct sim_graph *)graph);
     struct sim_exec *e = sim_object_new(SIM_EXEC, sizeof *e);

@@ -192,10 +192,19 @@ static CUresult enter_context(struct sim_context **ctx)
     return r;
 }
 
+/* For a call that loads. */
+static CUresult enter_to_load(struct sim_context **ctx)
+{
+    CUresult r = enter_context(ctx);
+    if (r == CUDA_SUCCESS)
+        sim_wait_alone(*ctx);
+    return r;
+}
+
 SIM_API(cuModuleLoadData, (CUmodule * out, const void *image), (out, image))
 {
     struct sim_context *ctx;
-    CUresult r = enter_context(&ctx);
+    CUresult r = enter_to_load(&ctx);
     return r == CUDA_SUCCESS ? load(SIM_MODULE, ctx, image, (void **)out) : r;
 }
 
@@ -204,7 +213,7 @@ SIM_API(cuModuleLoadDataEx,
         (out, image, n, options, values))
 {
     struct sim_context *ctx;
-    CUresult r = enter_context(&ctx);
+    CUresult r = enter_to_load(&ctx);
     if (r == CUDA_SUCCESS && n && (!options || !values))
         r = CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? load(SIM_MODULE, ctx, image, (void **)out) : r;
@@ -213,14 +222,14 @@ SIM_API(cuModuleLoadDataEx,
 SIM_API(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image))
 {
     struct sim_context *ctx;
-    CUresult r = enter_context(&ctx);
+    CUresult r = enter_to_load(&ctx);
     return r == CUDA_SUCCESS ? load(SIM_MODULE, ctx, image, (void **)out) : r;
 }
 
 SIM_API(cuModuleLoad, (CUmodule * out, const char *path), (out, path))
 {
     struct sim_context *ctx;
-    CUresult r = enter_context(&ctx);
+    CUresult r = enter_to_load(&ctx);
     return r == CUDA_SUCCESS ? load_file(SIM_MODULE, ctx, path, (void **)out) : r;
 }
 

@@ -103,6 +103,7 @@ static void start(void)
     const char *slow = getenv("SIMCUDA_SLOW_US");
     sim_settings.slow_us = slow && atoi(slow) > 0 ? (unsigned int)atoi(slow) : 0;
     sim_settings.fatbins = getenv("SIMCUDA_FATBINS") && atoi(getenv("SIMCUDA_FATBINS"));
+    sim_settings.waits = getenv("SIMCUDA_WAITS") && atoi(getenv("SIMCUDA_WAITS"));
     sim_settings.log_path = getenv("SIMCUDA_LOG");
     sim_settings.tables = getenv("SIMCUDA_TABLES");
     if (sim_settings.log_path || (getenv("SIMCUDA_TRACE") && atoi(getenv("SIMCUDA_TRACE"))))

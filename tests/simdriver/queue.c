@@ -215,9 +215,24 @@ static void point_events(struct sim_work *w, struct sim_stream *s)
     }
 }
 
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+
+void sim_wait_alone(struct sim_context *ctx)
+{
+    if (!sim_settings.waits)
+        return;
+    pthread_mutex_lock(&door);
+    sim_context_wait(ctx);
+    pthread_mutex_unlock(&door);
+}
+
 static CUresult enqueue(struct sim_stream *s, struct sim_op *op, struct sim_dep *extra,
                         uint64_t *seq)
 {
+    if (sim_settings.waits) {
+        pthread_mutex_lock(&door);
+        pthread_mutex_unlock(&door);
+    }
     struct sim_work *w = malloc(sizeof *w);
     if (!w) {
         sim_op_drop(op);
