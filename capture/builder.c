@@ -225,6 +225,42 @@ static bool start(void)
     return running;
 }
 
+/* ---- in the program's thread ------------------------------------------------------------- */
+
+/* False: something is under way, or must not begin. */
+static bool enter(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool entered = may_build() && !busy;
+    busy |= entered;
+    pthread_mutex_unlock(&mutex);
+    return entered;
+}
+
+static void leave(void)
+{
+    pthread_mutex_lock(&mutex);
+    busy = false;
+    pthread_cond_broadcast(&idle);
+    pthread_mutex_unlock(&mutex);
+}
+
+void ag_builder_prepare(const struct ag_stream *s)
+{
+    CUcontext ctx = s->context->handle;
+    if (atomic_load(&ag_state.observe_only) || ag_fill_kernel_tried(ctx) || !enter())
+        return;
+    if (ag_waits_at_rest()) {
+        bool entered = ag_context_enter(s);
+        /* another thread may begin a capture now */
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        ag_fill_kernel_load(ctx);
+        ag_capture_mode(mode);
+        ag_context_leave(entered);
+    }
+    leave();
+}
+
 /* ---- requests --------------------------------------------------------------------------- */
 
 /* Queues, or builds at once in inline mode. False: declined. */
@@ -232,11 +268,7 @@ static bool submit(struct request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
-        pthread_mutex_lock(&mutex);
-        taken = may_build() && !busy;
-        busy |= taken;
-        pthread_mutex_unlock(&mutex);
-        if (!taken)
+        if (!enter())
             return false;
         taken = ag_waits_at_rest();
         if (taken) {
@@ -244,10 +276,7 @@ static bool submit(struct request *r)
             build(r, false);
             free_request(r);
         }
-        pthread_mutex_lock(&mutex);
-        busy = false;
-        pthread_cond_broadcast(&idle);
-        pthread_mutex_unlock(&mutex);
+        leave();
         return taken;
     }
     pthread_mutex_lock(&mutex);
@@ -309,6 +338,7 @@ static uint32_t sightings_needed(struct ag_stream *s)
 
 void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
 {
+    ag_builder_prepare(s);
     if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
         ag_policy_built(chunk, false);
         return;

@@ -3,8 +3,9 @@
  *
  * Loading a kernel may wait for all work of the context (CUDA Programming Guide, "Lazy Loading"),
  * and with it the driver's locks are held: a program whose stream waits for a word that the program
- * is about to write would wait for ever if that happened behind its back. So it is loaded where the
- * program launches for the first time, which may load a kernel too, and never by the builder.
+ * is about to write would wait for ever if that happened behind its back, or behind such a wait. So
+ * it is loaded where the program launches for the first time, which may load a kernel too, and
+ * never by the builder; if a stream waits just then (waits.c), where graphs are asked for later.
  */
 #include "capture/lock.h"
 #include "capture/log.h"
@@ -31,6 +32,14 @@ static struct loaded *find(CUcontext ctx)
     while (l && l->ctx != ctx)
         l = l->next;
     return l;
+}
+
+bool ag_fill_kernel_tried(CUcontext ctx)
+{
+    ag_lock(&lock);
+    bool tried = find(ctx) != NULL;
+    ag_unlock(&lock);
+    return tried;
 }
 
 CUfunction ag_fill_kernel(CUcontext ctx)

@@ -43,6 +43,7 @@ bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 /* fillkernel.c: the library's own fill kernel in a context; NULL where it was not or cannot be
  * loaded. It is loaded into the current context. */
 CUfunction ag_fill_kernel(CUcontext ctx);
+bool ag_fill_kernel_tried(CUcontext ctx);
 void ag_fill_kernel_load(CUcontext ctx);
 void ag_fill_kernel_forget(CUcontext ctx, bool unload);
 struct ag_fill_params {

@@ -1,5 +1,6 @@
 /* stream.c - the table of streams. */
 #include "capture/stream.h"
+#include "capture/builder.h"
 #include "capture/compare.h"
 #include "capture/graph.h"
 #include "capture/log.h"
@@ -94,20 +95,6 @@ static struct ag_context *context_get(CUcontext handle)
     return c;
 }
 
-/* What building needs and had better not be made behind the program's back: here, in a call of the
- * program that may load kernels itself. */
-static void prepare(const struct ag_stream *s)
-{
-    if (atomic_load(&ag_state.observe_only) || atomic_load(&ag_state.captures))
-        return;
-    bool entered = ag_context_enter(s);
-    /* another thread may begin a capture now */
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    ag_fill_kernel_load(s->context->handle);
-    ag_capture_mode(mode);
-    ag_context_leave(entered);
-}
-
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
@@ -167,7 +154,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         free(s);
         return other;
     }
-    prepare(s);
+    ag_builder_prepare(s);
     ag_compare_start();
     ag_trace_stream(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
