@@ -125,6 +125,15 @@ bool ag_capture_wait_begins(CUstream stream, bool ptsz);
 bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz);
 void ag_capture_graphs_wait(void); /* a node was made that waits */
 void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits);
+/* The same around cuLaunchHostFunc (`function`) and cuStreamAddCallback (`callback`): nothing is
+ * built until what was launched has returned. NULL: it is launched as it is, and that is all. Else
+ * one of the two functions below is launched with what is returned as its data, and that is told
+ * the second where the real call failed. */
+struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                            CUstreamCallback callback, void *data);
+void ag_capture_host_ends(struct ag_host_call *not_launched);
+void CUDA_CB ag_capture_host_function(void *data);
+void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data);
 /* After a call that gives the launches of one stream a property that graphs would not have
  * (attributes of the stream, a green context): nothing of that stream is deferred any more. */
 void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym);

@@ -108,6 +108,11 @@ bool ag_waits_at_rest(void);
 void ag_waits_stream_goes(struct ag_stream *s);
 void ag_waits_context_goes(CUcontext ctx); /* NULL: any */
 
+/* hostfunction.c: whether host functions of the program's have not returned; what an error that
+ * ended a context keeps from running is forgotten. */
+bool ag_host_functions_pending(void);
+void ag_host_functions_forget(void);
+
 /* memory.c: the driver looks at the memory of a copy while its graph is instantiated, and crashes
  * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is
  * held, and nothing can be held whose addresses were good before a free. */

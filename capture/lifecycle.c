@@ -140,6 +140,8 @@ void ag_capture_driver_error(CUresult error)
 
 void ag_state_context_destroyed(void)
 {
+    if (atomic_load(&ag_state.bypass) & AG_BYPASS_DEAD)
+        ag_host_functions_forget();
     clear_bypass(AG_BYPASS_DEAD);
 }
 

@@ -1,6 +1,7 @@
 /*
  * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
- * memory operations of a stream for a word that the program may be about to write. Instantiating a
+ * memory operations of a stream for a word that the program may be about to write, host functions
+ * (hostfunction.c) for whatever they like. Instantiating a
  * graph may wait for the GPU (the fuzzer hung so on an H200, driver 580), with the driver's locks
  * held. So nothing is built until they have passed.
  */
@@ -117,6 +118,8 @@ static bool loose_at_rest(void)
 bool ag_waits_at_rest(void)
 {
     size_t n;
+    if (ag_host_functions_pending())
+        return false;
     if (!atomic_exchange(&any, false))
         return true;
     /* to ask for an event would end a capture of the program's (graph.h, ag_capture_mode) */
@@ -171,7 +174,7 @@ void ag_waits_context_goes(CUcontext ctx)
 
 bool ag_waits_pending(void)
 {
-    return atomic_load(&any);
+    return atomic_load(&any) || ag_host_functions_pending();
 }
 
 /* Or it cannot be told, where the call about to be made fails as well. */

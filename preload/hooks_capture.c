@@ -50,16 +50,17 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
 AG_END_HOOK(cuStreamEndCapture, cuStreamIsCapturing)
 AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamIsCapturing_ptsz)
 
-/* Nodes that wait for a word: launches of the program's graphs may wait from then on. */
-AG_HOOK cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                 const CUgraphNode *dependencies, size_t numDependencies,
-                                 const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams)
-{
-    if (ag_hooked())
-        ag_capture_graphs_wait();
-    return AG_CALL(cuGraphAddBatchMemOpNode, phGraphNode, hGraph, dependencies, numDependencies,
-                   nodeParams);
-}
+/* Nodes that wait for a word, or may: launches of the program's graphs may wait from then on. */
+#define AG_WAITING_NODE_HOOK(name, type)                                                           \
+    AG_HOOK name(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,        \
+                 size_t numDependencies, const type *nodeParams)                                   \
+    {                                                                                              \
+        if (ag_hooked())                                                                           \
+            ag_capture_graphs_wait();                                                              \
+        return AG_CALL(name, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);      \
+    }
+AG_WAITING_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
+AG_WAITING_NODE_HOOK(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS)
 
 #define AG_ADD_NODE_HOOK(name, params, args)                                                       \
     AG_HOOK name params                                                                            \
@@ -67,7 +68,8 @@ AG_HOOK cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph,
         bool hooked = ag_hooked();                                                                 \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked && result == CUDA_SUCCESS &&                                                    \
-            nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP)                                   \
+            (nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||                                \
+             nodeParams->type == CU_GRAPH_NODE_TYPE_HOST))                                         \
             ag_capture_graphs_wait();                                                              \
         return result;                                                                             \
     }

@@ -149,17 +149,47 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 
-/* Host functions run in stream order on a thread of the driver. */
-AG_STREAM_HOOK(cuLaunchHostFunc, hStream, false, false,
-               (CUstream hStream, CUhostFn fn, void *userData), (hStream, fn, userData))
-AG_STREAM_HOOK(cuLaunchHostFunc_ptsz, hStream, true, false,
-               (CUstream hStream, CUhostFn fn, void *userData), (hStream, fn, userData))
-AG_STREAM_HOOK(cuStreamAddCallback, hStream, false, false,
-               (CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags),
-               (hStream, callback, userData, flags))
-AG_STREAM_HOOK(cuStreamAddCallback_ptsz, hStream, true, false,
-               (CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags),
-               (hStream, callback, userData, flags))
+/* Host functions run in stream order on a thread of the driver, and may wait for the program. NULL
+ * is left for the driver to refuse. */
+#define AG_HOST_HOOK(name, is_ptsz)                                                                \
+    AG_HOOK name(CUstream hStream, CUhostFn fn, void *userData)                                    \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+        struct ag_host_call *call =                                                                \
+            hooked && fn ? ag_capture_host_begins(hStream, is_ptsz, fn, NULL, userData) : NULL;    \
+        CUresult result = call ? AG_CALL(name, hStream, ag_capture_host_function, call)            \
+                               : AG_CALL(name, hStream, fn, userData);                             \
+        if (call)                                                                                  \
+            ag_capture_host_ends(result == CUDA_SUCCESS ? NULL : call);                            \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_HOST_HOOK(cuLaunchHostFunc, false)
+AG_HOST_HOOK(cuLaunchHostFunc_ptsz, true)
+
+#define AG_CALLBACK_HOOK(name, is_ptsz)                                                            \
+    AG_HOOK name(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)  \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+        struct ag_host_call *call =                                                                \
+            hooked && callback                                                                     \
+                ? ag_capture_host_begins(hStream, is_ptsz, NULL, callback, userData)               \
+                : NULL;                                                                            \
+        CUresult result = call ? AG_CALL(name, hStream, ag_capture_host_callback, call, flags)     \
+                               : AG_CALL(name, hStream, callback, userData, flags);                \
+        if (call)                                                                                  \
+            ag_capture_host_ends(result == CUDA_SUCCESS ? NULL : call);                            \
+        return ag_first_error(result, pending);                                                    \
+    }
+
+AG_CALLBACK_HOOK(cuStreamAddCallback, false)
+AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
 
 /* A graph of the program, launched into a stream that may hold deferred work. */
 AG_WAIT_HOOK(cuGraphLaunch, false, ag_capture_graph_wait_begins,

@@ -141,6 +141,34 @@ void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
     (void)waits;
 }
 
+struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                            CUstreamCallback callback, void *data)
+{
+    (void)stream;
+    (void)ptsz;
+    (void)function;
+    (void)callback;
+    (void)data;
+    return NULL;
+}
+
+void ag_capture_host_ends(struct ag_host_call *not_launched)
+{
+    (void)not_launched;
+}
+
+void CUDA_CB ag_capture_host_function(void *data)
+{
+    (void)data;
+}
+
+void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
+{
+    (void)stream;
+    (void)status;
+    (void)data;
+}
+
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym)
 {

@@ -185,6 +185,75 @@ static int word_in_capture(int n)
     return words(n, true);
 }
 
+/* The stream waits for a word before the program has launched anything. */
+static int word_first(int n)
+{
+    start();
+    uint32_t *flag = new_word();
+    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    step(0);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < n; i++) {
+        CHECK(cuMemsetD8Async(data + 8, (unsigned char)i, 64, stream));
+        step(0);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
+/* Host functions that wait for a word: "as long as" it holds 0. */
+static void CUDA_CB wait_in_function(void *flag)
+{
+    while (!__atomic_load_n((uint32_t *)flag, __ATOMIC_ACQUIRE))
+        usleep(20);
+}
+
+static void CUDA_CB wait_in_callback(CUstream s, CUresult status, void *flag)
+{
+    (void)s;
+    (void)status;
+    wait_in_function(flag);
+}
+
+/* In every other step the stream waits so, for the word is written when all has been launched. */
+static int host_function(int n)
+{
+    start();
+    uint32_t *flag = new_word();
+    for (int i = 0; i < n; i++) {
+        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+        if (i % 4 == 1)
+            CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
+        if (i % 4 == 3)
+            CHECK(cuStreamAddCallback(stream, wait_in_callback, flag, 0));
+        if (i % 4 == 0) /* refused: nothing is waited for */
+            printf("no stream: %d\n",
+                   (int)cuLaunchHostFunc((CUstream)data, wait_in_function, flag));
+        step(0);
+        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
+/* A host function that an error keeps from running; N steps in the next context. */
+static int function_lost(int n)
+{
+    int error = CUDA_ERROR_LAUNCH_FAILED;
+    start();
+    steps(3);
+    uint32_t *flag = new_word();
+    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(ag_prog_launch(ag_prog_function(module, "trap"), stream, (void *[]){&error}));
+    CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    printf("error: %d\n", (int)cuStreamSynchronize(stream));
+    printf("reset: %d\n", (int)cuDevicePrimaryCtxReset_v2(0));
+    start();
+    steps(n);
+    return print_value();
+}
+
 /* Streams that go while they wait. */
 static int word_and_destroy(int n)
 {
@@ -242,8 +311,8 @@ static int word_and_other(int n)
     return print_value();
 }
 
-/* The wait is a node of a graph of the program's. */
-static int word_in_graph(int n)
+/* The wait is a node of a graph of the program's, for a word or in a host function. */
+static int waits_in_graph(int n, bool function)
 {
     CUgraph graph;
     CUgraphExec exec;
@@ -251,7 +320,11 @@ static int word_in_graph(int n)
     start();
     uint32_t *flag = new_word();
     CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    if (function)
+        CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
+    else
+        CHECK(
+            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
     CHECK(cuStreamEndCapture(stream, &graph));
     CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
     for (int i = 0; i < n; i++) {
@@ -267,6 +340,16 @@ static int word_in_graph(int n)
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphDestroy(graph));
     return print_value();
+}
+
+static int word_in_graph(int n)
+{
+    return waits_in_graph(n, false);
+}
+
+static int function_in_graph(int n)
+{
+    return waits_in_graph(n, true);
 }
 
 /* Launches to the per-thread default stream. */
@@ -381,7 +464,11 @@ static const struct {
              {"refused", refused},
              {"legacy", legacy},
              {"per-thread", per_thread},
+             {"host-function", host_function},
+             {"function-in-graph", function_in_graph},
+             {"function-lost", function_lost},
              {"word", word},
+             {"word-first", word_first},
              {"word-in-capture", word_in_capture},
              {"word-in-graph", word_in_graph},
              {"word-and-destroy", word_and_destroy},

@@ -137,6 +137,30 @@ compared() {
         END { print asked + 0, "asked,", wrong + 0, "of them in the wrong mode"; exit !asked || wrong }' log
 }
 
+@test "a driver that waits in what it loads and builds hangs no program whose streams wait for it" {
+    export SIMCUDA_WAITS=1 SIMCUDA_FATBINS=1
+    for AUTOGRAPH_BUILD in inline thread; do
+        export AUTOGRAPH_BUILD
+        for case in word-first word word-in-capture word-in-graph host-function function-in-graph; do
+            same "$cases" $case 80
+            echo "$case $AUTOGRAPH_BUILD"; cat summary
+            # the thread may find no moment without a wait in a program this short
+            [ $AUTOGRAPH_BUILD = thread ] || at_least "replayed per cent" "$(replayed_share)" 80
+        done
+    done
+    # the fill kernel could not be loaded at the first launch, and was later
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word-first 80
+    [ "$(grep -c ' call .* cuModuleLoadData ' log)" -eq 2 ]
+    none grep cuGraphAddMemsetNode log
+}
+
+@test "a host function that an error keeps from running is not waited for for ever" {
+    AUTOGRAPH_BUILD=inline same "$cases" function-lost 50
+    cat summary
+    at_least "graphs built" "$(figure 'graphs built')" 1
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
+
 # Destroying a graph takes the driver's locks, and whether it waits for the GPU nobody says.
 @test "while a stream waits for a word no graph is destroyed with another stream, and none built after a release" {
     export AUTOGRAPH_BUILD=inline

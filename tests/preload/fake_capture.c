@@ -187,6 +187,29 @@ void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
     say("wait_ends ptsz=%d waits=%d stream=%p\n", ptsz, waits, (void *)stream);
 }
 
+struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                            CUstreamCallback callback, void *data)
+{
+    say("host_begins ptsz=%d stream=%p function=%p callback=%p data=%p\n", ptsz, (void *)stream,
+        (void *)(uintptr_t)function, (void *)(uintptr_t)callback, data);
+    return data == (void *)0xbad ? NULL : (struct ag_host_call *)0xca11;
+}
+
+void ag_capture_host_ends(struct ag_host_call *not_launched)
+{
+    say("host_ends %p\n", (void *)not_launched);
+}
+
+void CUDA_CB ag_capture_host_function(void *data)
+{
+    say("host_function %p\n", data);
+}
+
+void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
+{
+    say("host_callback stream=%p status=%d %p\n", (void *)stream, (int)status, data);
+}
+
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym)
 {

@@ -256,8 +256,7 @@ static void stream_hooks_flush_their_stream(void **state)
     } hooks[] = {
         {"cuStreamSynchronize", 0, 1},  {"cuStreamQuery", 0, 0},
         {"cuStreamWaitEvent", 0, 0},    {"cuEventRecord", 1, 0},
-        {"cuLaunchHostFunc", 0, 0},     {"cuEventRecordWithFlags", 1, 0},
-        {"cuStreamAddCallback", 0, 0},  {"cuMemcpyDtoHAsync_v2", 3, 1},
+        {"cuMemcpyDtoHAsync_v2", 3, 1}, {"cuEventRecordWithFlags", 1, 0},
         {"cuMemcpyHtoDAsync_v2", 3, 1},
     };
     for (size_t i = 0; i < sizeof(hooks) / sizeof(hooks[0]); i++)
@@ -402,6 +401,39 @@ static void waits_for_memory_are_told(void **state)
                 "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
 }
 
+/* They may wait for anything: a function of the library's is launched, which runs them. */
+static void host_functions_are_told(void **state)
+{
+    (void)state;
+    for (int ptsz = 0; ptsz <= 1; ptsz++)
+        for (int callback = 0; callback <= 1; callback++) {
+            char name[64], begins[256];
+            snprintf(name, sizeof(name), "%s%s",
+                     callback ? "cuStreamAddCallback" : "cuLaunchHostFunc", ptsz ? "_ptsz" : "");
+            snprintf(begins, sizeof(begins),
+                     "boundary %s ptsz=%d blocks=0 stream=0x700\n"
+                     "host_begins ptsz=%d stream=0x700 function=%s callback=%s data=0x702\n",
+                     name, ptsz, ptsz, callback ? "(nil)" : "0x701", callback ? "0x701" : "(nil)");
+            call(name, 0x700);
+            assert_string_equal(last_call()->name, name);
+            assert_int_equal(last_call()->args[0], 0x700);
+            assert_int_not_equal(last_call()->args[1], 0x701);
+            assert_int_equal(last_call()->args[2], 0xca11);
+            assert_told("%shost_ends (nil)\n", begins);
+            next_result(CUDA_ERROR_INVALID_HANDLE);
+            call(name, 0x700);
+            assert_told("%shost_ends 0xca11\nerror 400\n", begins);
+            generic launch = (generic)dlsym(libcuda, name); /* capture/ wants it as it is */
+            launch(0x700, 0x701, 0xbad, 0x703, 0, 0, 0, 0, 0, 0, 0, 0);
+            assert_null(strstr(told(), "host_ends"));
+            assert_int_equal(last_call()->args[1], 0x701);
+            assert_int_equal(last_call()->args[2], 0xbad);
+            launch(0x700, 0, 0x702, 0x703, 0, 0, 0, 0, 0, 0, 0, 0); /* no function */
+            assert_told("boundary %s ptsz=%d blocks=0 stream=0x700\n", name, ptsz);
+            assert_int_equal(last_call()->args[1], 0);
+        }
+}
+
 /* A graph of the program's may wait too, by a node of it. */
 static void waiting_nodes_are_told(void **state)
 {
@@ -410,10 +442,16 @@ static void waiting_nodes_are_told(void **state)
     generic add = (generic)dlsym(libcuda, "cuGraphAddBatchMemOpNode");
     add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
+    add = (generic)dlsym(libcuda, "cuGraphAddHostNode");
+    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
     add = (generic)dlsym(libcuda, "cuGraphAddNode");
     add(0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
     add = (generic)dlsym(libcuda, "cuGraphAddNode_v2");
+    add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_wait\n");
+    params.type = CU_GRAPH_NODE_TYPE_HOST;
     add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
     params.type = CU_GRAPH_NODE_TYPE_EMPTY;
@@ -504,6 +542,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(captures_are_followed),
         cmocka_unit_test(stream_attributes_end_deferral),
         cmocka_unit_test(waits_for_memory_are_told),
+        cmocka_unit_test(host_functions_are_told),
         cmocka_unit_test(waiting_nodes_are_told),
         cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(unknown_export_tables_end_replay),
