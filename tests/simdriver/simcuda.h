@@ -26,9 +26,9 @@
  *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
  *     SIMCUDA_SLOW_US   microseconds that a call takes which works with an event or an executable
  *                       graph, so that what destroys those meanwhile shows
- *     SIMCUDA_WAITS     1 makes loading a module and instantiating a graph wait for all work of the
- *                       context, and whoever submits work wait for that: what the real driver does
- *                       now and then, here always
+ *     SIMCUDA_WAITS     1 makes loading a module and making or destroying an executable graph wait
+ *                       for all work of the context, and whoever submits work wait for that: what
+ *                       the real driver does now and then, or may, here always
  *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-', commas)
  *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
  *                       a later use is reported) or reuse (addresses come back at once, as on the
