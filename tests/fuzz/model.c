@@ -352,6 +352,27 @@ static enum fz_legal do_fill(const struct step *s)
     return work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, -1);
 }
 
+/* Whether what an access must be ordered behind is in the same stream or known to be over. */
+static bool surely_ordered(const struct step *s, unsigned int c, int buf, bool write)
+{
+    uint32_t clock[FZ_CLOCKS];
+    memcpy(clock, s->m->host[s->thread], sizeof clock);
+    clock[c] = s->m->clock[c][c];
+    return ordered(s, clock, buf, write);
+}
+
+/* A copy from pinned memory in a default stream: on an H200 it did not wait for what another default
+ * stream of the thread's, legacy or per-thread, was still writing there (docs/proof.md). */
+static bool overtakes(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream dst doff src soff words how */
+    if (!fz_limits.real || a[0] >= FZ_FIRST_STREAM || s->m->buf[a[3]].kind != FZ_PINNED ||
+        !stream_usable(s, a[0]))
+        return false;
+    unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    return !surely_ordered(s, c, a[3], false) || !surely_ordered(s, c, a[1], true);
+}
+
 static enum fz_legal do_copy(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream dst doff src soff words how */
@@ -374,6 +395,8 @@ static enum fz_legal do_copy(const struct step *s)
         return FZ_ILLEGAL;
     if (fz_limits.real && a[1] == a[3] && a[2] < a[4] + a[5] && a[4] < a[2] + a[5])
         return FZ_ILLEGAL; /* what a copy onto itself leaves is not defined */
+    if (overtakes(s))
+        return FZ_ILLEGAL;
     return work(s, a[0], (struct fz_access[]){{(uint8_t)a[1], true}, {(uint8_t)a[3], a[1] == a[3]}},
                 2, -1);
 }
