@@ -29,7 +29,7 @@ import results
 import suite
 import tables
 from processes import Failed
-from processors import Processors, numbers
+from processors import FEW, Processors, numbers
 from rows import Row
 from rounds import Variant, run_in_rounds
 
@@ -165,6 +165,18 @@ class FullSpeed(unittest.TestCase):
         found.SLOW = {4, 5, 6, 7}
         self.assertIn(found.pick(), found.allowed)
         self.assertEqual(len(found.asked), 3 + 1 + 3 + 4)
+
+    def test_where_none_is_fast_few_are_looked_at_until_one_is(self):
+        found = TwoSpeeds([4, 5, 6, 7], {})
+        found.SLOW = {4, 5, 6, 7}
+        asked = []
+        for _ in range(3):
+            self.assertIn(found.pick(), found.allowed)
+            asked.append(len(found.asked))
+        self.assertEqual(asked, [4, 4 + FEW, 4 + 2 * FEW])
+        found.SLOW = {4, 5, 6}
+        self.assertEqual([found.pick() for _ in range(3)][-1], 7)
+        self.assertEqual(found.looks, 4)
 
     def test_lent_and_taken_back(self):
         before = os.sched_getaffinity(0)
