@@ -361,8 +361,8 @@ static bool surely_ordered(const struct step *s, unsigned int c, int buf, bool w
     return ordered(s, clock, buf, write);
 }
 
-/* A copy from pinned memory in a default stream: on an H200 it did not wait for what another default
- * stream of the thread's, legacy or per-thread, was still writing there (docs/proof.md). */
+/* A copy from pinned memory in a default stream: on an H200 it did not wait for what another
+ * default stream of the thread's, legacy or per-thread, was still writing there (docs/proof.md). */
 static bool overtakes(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream dst doff src soff words how */
