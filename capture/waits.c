@@ -1,9 +1,9 @@
 /*
  * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
  * memory operations of a stream for a word that the program may be about to write, host functions
- * (hostfunction.c) for whatever they like. Instantiating a
- * graph may wait for the GPU (the fuzzer hung so on an H200, driver 580), with the driver's locks
- * held. So nothing is built until they have passed.
+ * (hostfunction.c) for whatever they like. Instantiating a graph may wait for the GPU (the fuzzer
+ * hung so on an H200, driver 580), with the driver's locks held. So nothing is built until they
+ * have passed.
  */
 #include "capture/capture.h"
 #include "capture/graph.h"
@@ -191,7 +191,9 @@ bool ag_capture_wait_begins(CUstream stream, bool ptsz)
     if ((atomic_load(&ag_state.bypass) & ~(uint32_t)AG_BYPASS_CAPTURE) ||
         atomic_load(&ag_state.observe_only))
         return false;
-    if (atomic_load(&ag_state.captures) && is_capturing(stream, ptsz)) {
+    /* The stream itself, not the count of captures, which may miss one that an unknown call began:
+     * a host function of a graph runs any number of times, and its wrapper must not. */
+    if (is_capturing(stream, ptsz)) {
         ag_capture_graphs_wait(); /* it becomes a node, and nothing waits yet */
         return false;
     }

@@ -150,44 +150,35 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 
 /* Host functions run in stream order on a thread of the driver, and may wait for the program. NULL
- * is left for the driver to refuse. */
-#define AG_HOST_HOOK(name, is_ptsz)                                                                \
-    AG_HOOK name(CUstream hStream, CUhostFn fn, void *userData)                                    \
+ * is left for the driver to refuse. `runs` is what is launched instead of `what`, and `rest` the
+ * arguments behind userData. */
+#define AG_HOST_HOOK(name, is_ptsz, params, as_function, as_callback, runs, rest)                  \
+    AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
-        bool hooked = ag_hooked();                                                                 \
-        if (hooked)                                                                                \
+        struct ag_host_call *call = NULL;                                                          \
+        if (ag_hooked()) {                                                                         \
             pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
-        struct ag_host_call *call =                                                                \
-            hooked && fn ? ag_capture_host_begins(hStream, is_ptsz, fn, NULL, userData) : NULL;    \
-        CUresult result = call ? AG_CALL(name, hStream, ag_capture_host_function, call)            \
-                               : AG_CALL(name, hStream, fn, userData);                             \
+            if (what)                                                                              \
+                call =                                                                             \
+                    ag_capture_host_begins(hStream, is_ptsz, as_function, as_callback, userData);  \
+        }                                                                                          \
+        CUresult result = call ? AG_CALL(name, hStream, runs, call AG_UNWRAP rest)                 \
+                               : AG_CALL(name, hStream, what, userData AG_UNWRAP rest);            \
         if (call)                                                                                  \
             ag_capture_host_ends(result == CUDA_SUCCESS ? NULL : call);                            \
         return ag_first_error(result, pending);                                                    \
     }
-
-AG_HOST_HOOK(cuLaunchHostFunc, false)
-AG_HOST_HOOK(cuLaunchHostFunc_ptsz, true)
-
+#define AG_FUNCTION_HOOK(name, is_ptsz)                                                            \
+    AG_HOST_HOOK(name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what, NULL,     \
+                 ag_capture_host_function, ())
 #define AG_CALLBACK_HOOK(name, is_ptsz)                                                            \
-    AG_HOOK name(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags)  \
-    {                                                                                              \
-        CUresult pending = CUDA_SUCCESS;                                                           \
-        bool hooked = ag_hooked();                                                                 \
-        if (hooked)                                                                                \
-            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
-        struct ag_host_call *call =                                                                \
-            hooked && callback                                                                     \
-                ? ag_capture_host_begins(hStream, is_ptsz, NULL, callback, userData)               \
-                : NULL;                                                                            \
-        CUresult result = call ? AG_CALL(name, hStream, ag_capture_host_callback, call, flags)     \
-                               : AG_CALL(name, hStream, callback, userData, flags);                \
-        if (call)                                                                                  \
-            ag_capture_host_ends(result == CUDA_SUCCESS ? NULL : call);                            \
-        return ag_first_error(result, pending);                                                    \
-    }
+    AG_HOST_HOOK(name, is_ptsz,                                                                    \
+                 (CUstream hStream, CUstreamCallback what, void *userData, unsigned int flags),    \
+                 NULL, what, ag_capture_host_callback, (, flags))
 
+AG_FUNCTION_HOOK(cuLaunchHostFunc, false)
+AG_FUNCTION_HOOK(cuLaunchHostFunc_ptsz, true)
 AG_CALLBACK_HOOK(cuStreamAddCallback, false)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
 

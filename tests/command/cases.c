@@ -201,7 +201,7 @@ static int word_first(int n)
     return print_value();
 }
 
-/* Host functions that wait for a word: "as long as" it holds 0. */
+/* Host functions that wait as long as a word holds 0. */
 static void CUDA_CB wait_in_function(void *flag)
 {
     while (!__atomic_load_n((uint32_t *)flag, __ATOMIC_ACQUIRE))

@@ -71,7 +71,8 @@ struct sim_settings {
     bool report_leaks;
     unsigned int slow_us; /* that a call works with an event or an executable graph */
     bool fatbins;
-    bool waits; /* to load or instantiate waits for the GPU, with the driver's locks held */
+    bool waits; /* to load a module, to make or destroy an executable graph waits for the GPU, with
+                   the driver's locks held */
     const char *log_path;
     const char *tables;
 };
@@ -400,10 +401,10 @@ void sim_stream_stop(struct sim_stream *stream);
  * node. `seq` (may be NULL) is what to wait for. */
 CUresult sim_submit(struct sim_stream *stream, struct sim_op *op, uint64_t *seq);
 CUresult sim_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
-/* The launch of an executable graph, behind its earlier launches. Called under sim_lock. */
 /* Where SIMCUDA_WAITS asks for it: waits for all work of the context, and nobody submits meanwhile.
  */
 void sim_wait_alone(struct sim_context *ctx);
+/* The launch of an executable graph, behind its earlier launches. Called under sim_lock. */
 CUresult sim_submit_exec(struct sim_stream *stream, struct sim_op *op, struct sim_exec *exec);
 void sim_stream_wait(struct sim_stream *stream, uint64_t seq);
 bool sim_stream_done(struct sim_stream *stream);
