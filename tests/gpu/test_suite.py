@@ -16,8 +16,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix")]
+sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix"), os.path.join(HERE, "pace")]
 
+import by_process
 import checks
 import dumps
 import kernels
@@ -201,6 +202,45 @@ class FullSpeed(unittest.TestCase):
         _, failure = rounds(program(), program(), processors=Lender())
         self.assertIsNone(failure)
         self.assertEqual((len(lent_to), len(set(lent_to))), (12, 4))
+
+
+class ManyProcesses(unittest.TestCase):
+    CODE = """
+import os, sys
+print("LOADED", flush=True); sys.stdin.readline()
+slow = 2 if "LD_PRELOAD" in os.environ else 1
+for i in range(3):
+    print("READY", flush=True); sys.stdin.readline()
+    print("TIME", (100 + i) * slow * (1 + int(os.environ["CUDA_VISIBLE_DEVICES"])), flush=True)
+print("RESULT checksum=%s", flush=True)
+"""
+
+    def measure(self, code, lanes=2):
+        with tempfile.NamedTemporaryFile(suffix=".so") as nothing, contextlib.redirect_stderr(None):
+            args = argparse.Namespace(library=nothing.name, gpus=1, rounds=2, reps=3, env=[],
+                                      command=[sys.executable, "-c", code])
+            return by_process.measure(args, lanes)
+
+    def test_lanes_have_both_variants_in_turn_and_gpus_of_their_own(self):
+        found = self.measure(self.CODE % "same")
+        lanes = [[(variant, times[0]) for lane, variant, times, _, _ in found if lane == which] for which in (0, 1)]
+        self.assertEqual(lanes, [[("eager", 100.0), ("autograph", 200.0)], [("autograph", 400.0), ("eager", 200.0)]])
+        with contextlib.redirect_stdout(None):
+            self.assertEqual(by_process.report(found), 0)
+
+    def test_results_that_differ_are_told(self):
+        with contextlib.redirect_stdout(None):
+            self.assertEqual(by_process.report(self.measure(self.CODE % '%d" % slow, "')), 1)
+
+    def test_a_process_that_fails_ends_all_lanes(self):
+        found = self.measure("import sys; sys.exit(3)")
+        self.assertIn((None, "exit status 3"), [(variant, str(why)[-13:]) for _, variant, why, _, _ in found])
+
+    def test_ratio_of_geometric_means(self):
+        ratio, low, high = by_process.compared([100.0, 400.0], [100.0, 100.0])
+        self.assertAlmostEqual(ratio, 2.0)
+        self.assertAlmostEqual(low * high, 4.0)
+        self.assertLess(low, 2.0)
 
 
 class Judgement(unittest.TestCase):
