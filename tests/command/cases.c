@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STEP = 20 };
@@ -424,6 +425,26 @@ static int legacy(int n)
     return print_value();
 }
 
+/* N steps of 60 launches, 3 us apart, some of which change: a host far slower than the GPU. */
+static int slow_host(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 1; k <= 3 * STEP; k++) {
+            struct timespec now, before;
+            clock_gettime(CLOCK_MONOTONIC, &before);
+            do
+                clock_gettime(CLOCK_MONOTONIC, &now);
+            while ((now.tv_sec - before.tv_sec) * 1000000000 + now.tv_nsec - before.tv_nsec < 3000);
+            uint64_t argument = k % 7 ? k : (uint64_t)i;
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &argument}, NULL));
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -545,6 +566,7 @@ static const struct {
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},
+             {"slow-host", slow_host},
              {"per-thread", per_thread},
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},
