@@ -105,8 +105,12 @@ static void settle(const struct ag_policy_state *s, struct ag_block *b, bool won
 {
     struct ag_tune *t = &b->tune;
     int step = t->shorter ? -1 : 1;
-    t->wants = AG_TUNE_SETTLE;
-    t->old_wins = !won;
+    if (t->wants == AG_TUNE_NEW_CUT) { /* the block has not begun since: there is but one cut */
+        t->wants = AG_TUNE_NOTHING;
+    } else {
+        t->wants = AG_TUNE_SETTLE;
+        t->old_wins = !won;
+    }
     if (!won) {
         t->up = (int8_t)(t->up - step);
         t->shorter = true; /* longer ones have had their trial */
