@@ -86,6 +86,11 @@ def numbers(text):
     return found
 
 
+def without_lowest(allowed, least=4):
+    """In order, without the two lowest, which serve the rest of the machine, where `least` are left."""
+    return sorted(allowed)[2 if len(allowed) >= least + 2 else 0:]
+
+
 def pin_to_one_node():
     """Keeps this process and all that it starts on one fixed set of CPUs: those of one NUMA node
     where there are several, without the two lowest, which serve the rest of the machine. Returns the
@@ -95,9 +100,7 @@ def pin_to_one_node():
         nodes = [numbers(path.read_text()) & allowed
                  for path in sorted(Path("/sys/devices/system/node").glob("node[0-9]*/cpulist"))]
         largest = max(nodes, key=len, default=set())
-        chosen = sorted(largest if len(largest) >= 4 else allowed)
-        if len(chosen) >= 6:
-            chosen = chosen[2:]
+        chosen = without_lowest(largest if len(largest) >= 4 else allowed)
         if len(chosen) < 4:
             return None
         os.sched_setaffinity(0, chosen)

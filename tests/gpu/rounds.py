@@ -190,9 +190,9 @@ class Variant:
         return "".join(self.logs)
 
 
-def run_once(variant, command, env, repetitions, timeout, loaded=None, processors=None):
+def run_once(variant, command, env, repetitions, timeout, loaded=None, processors=None, once_ready=None):
     """One process from start to end, added to its variant. Returns the failure or None. `loaded` is
-    the process where it waits at its gate already."""
+    the process where it waits at its gate already; `once_ready` is called ahead of the first repetition."""
     process = loaded
     failure = None
     try:
@@ -200,8 +200,10 @@ def run_once(variant, command, env, repetitions, timeout, loaded=None, processor
             process.open_gate()
         else:
             process = Process(variant.name, command, env, timeout)
-        for _ in range(repetitions):
+        for number in range(repetitions):
             process.await_ready()
+            if once_ready and not number:
+                once_ready()
             with lent(processors, process.process.pid):
                 process.repeat()
         process.finish()

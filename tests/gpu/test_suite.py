@@ -217,7 +217,7 @@ print("RESULT checksum=%s", flush=True)
 
     def measure(self, code, lanes=2):
         with tempfile.NamedTemporaryFile(suffix=".so") as nothing, contextlib.redirect_stderr(None):
-            args = argparse.Namespace(library=nothing.name, gpus=1, rounds=2, reps=3, env=[],
+            args = argparse.Namespace(library=nothing.name, gpus=1, rounds=1, reps=3, env=[],
                                       command=[sys.executable, "-c", code])
             return by_process.measure(args, lanes)
 

@@ -7,15 +7,15 @@
 Any gated program of the suite: it is told --paced, --gated and --reps. As many lanes as the GPUs allow run it at the
 same time, each with its own GPUs and processors. A lane begins a process only where all have ended theirs, and all
 repeat at the same time: nobody makes a context while another is measured. Its main thread repeats on a processor that
-goes at full speed (processors.py). The ratio is that of the geometric means of the processes' medians; what stands
-behind it is twice its standard error.
+goes at full speed (processors.py). The ratio is that of the geometric means of the processes' medians; behind it stands
+what two standard errors leave.
 """
 
 import argparse
+import itertools
 import math
 import multiprocessing
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -24,8 +24,9 @@ from threading import BrokenBarrierError
 
 HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
-from processors import Processors  # noqa: E402
-from rounds import Failure, Process  # noqa: E402
+from processors import Processors, without_lowest  # noqa: E402
+from rounds import Failure, Loaded, Variant, run_once  # noqa: E402
+from suite import replayed  # noqa: E402
 
 EAGER, AUTOGRAPH = "eager", "autograph"
 TIMEOUT_S = 120.0
@@ -33,9 +34,9 @@ TIMEOUT_S = 120.0
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    p.add_argument("--library", required=True, help="to be preloaded in every other process")
+    p.add_argument("--library", required=True, help="preloaded in every other process")
     p.add_argument("--gpus", type=int, default=1, help="of one process")
-    p.add_argument("--rounds", type=int, default=6, help="processes of a lane; with two lanes half of them are eager")
+    p.add_argument("--rounds", type=int, default=3, help="processes of each variant in a lane")
     p.add_argument("--reps", type=int, default=20, help="measured repetitions of a process")
     p.add_argument("--env", action="append", default=[], metavar="N=V", help="added where the library is")
     p.add_argument("command", nargs=argparse.REMAINDER, help="program and its options")
@@ -58,43 +59,29 @@ def run_lane(args, lane, share, barrier, results):
     """Puts (lane, variant, times, checksum, what it said) of each process; a failure instead of the times."""
     os.sched_setaffinity(0, share)
     processors = Processors(share)
-    command = [*args.command, "--paced", "--gated", f"--reps={args.reps}"]
-    waiting = []
+    command = [*args.command, "--paced", f"--reps={args.reps}"]
+    specs = [(name, command, environment(args, name, lane)) for name in (EAGER, AUTOGRAPH)]
+    loaded = Loaded(specs, args.rounds, TIMEOUT_S)
     try:
-        for number in range(args.rounds):
-            variant = (EAGER, AUTOGRAPH)[(number + lane) % 2]
-            waiting.append(Process(variant, command, environment(args, variant, lane), TIMEOUT_S))
-        for process in waiting:
-            process.await_loaded()
-        for process in waiting:
+        for _, (name, _, env) in itertools.product(range(args.rounds), specs[::-1] if lane % 2 else specs):
             barrier.wait(TIMEOUT_S)
-            process.open_gate()
-            process.await_ready()
-            barrier.wait(TIMEOUT_S)
-            for number in range(args.reps):
-                if number:
-                    process.await_ready()
-                with processors.lend(process.process.pid):
-                    process.repeat()
-            process.finish()
-            process.kill()
-            results.put((lane, process.name, process.times, process.result["checksum"], process.error_text))
-    except (Failure, OSError, BrokenBarrierError) as error:
+            variant = Variant(name)
+            failure = run_once(variant, command, env, args.reps, TIMEOUT_S, loaded.take(name), processors,
+                               lambda: barrier.wait(TIMEOUT_S))
+            if failure:
+                raise Failure(failure)
+            results.put((lane, name, variant.times(), variant.checksums().pop(), variant.error_text))
+    except (Failure, BrokenBarrierError) as error:
         results.put((lane, None, str(error) or "another lane failed", None, ""))
         barrier.abort()
     finally:
-        for process in waiting:
-            if not process.errors.closed:
-                process.kill()
+        loaded.end()
         results.put(None)
 
 
-
 def shares(lanes):
-    """The processors of each lane, without the two lowest, which serve the rest of the machine."""
-    allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) >= lanes * 4:
-        allowed = allowed[2:]
+    """The processors of each lane."""
+    allowed = without_lowest(os.sched_getaffinity(0), least=4 * lanes)
     each = len(allowed) // lanes
     return [allowed[lane * each:(lane + 1) * each] for lane in range(lanes)]
 
@@ -129,9 +116,9 @@ def compared(eager, autograph):
 def report(found):
     print("| lane | variant   | median us | fastest | slowest | replayed |\n| ---: | --------- | --------: | ------: | ------: | -------: |")
     for lane, variant, times, _, said in found:
-        replayed = re.search(r"replayed \d+ of \d+ ops \(([0-9.]+%)\)", said)
+        share = replayed(said)
         print(f"| {lane:4} | {variant:9} | {statistics.median(times):9.1f} | {min(times):7.1f} | {max(times):7.1f} "
-              f"| {replayed[1] if replayed else '-':>8} |")
+              f"| {'-' if share is None else f'{share:.1%}':>8} |")
     medians = {variant: [statistics.median(times) for _, name, times, _, _ in found if name == variant]
                for variant in (EAGER, AUTOGRAPH)}
     for variant, values in medians.items():
