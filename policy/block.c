@@ -191,16 +191,31 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32
 /* ---- forgetting -------------------------------------------------------------------------------
  */
 
-static bool block_is_building(const struct ag_block *block)
+static bool is_building(struct ag_chunk *chunks, uint32_t num_chunks)
 {
-    for (uint32_t i = 0; i < block->num_chunks; i++)
-        if (atomic_load_explicit(&block->chunks[i].state, memory_order_acquire) ==
-            AG_CHUNK_BUILDING)
+    for (uint32_t i = 0; i < num_chunks; i++)
+        if (atomic_load_explicit(&chunks[i].state, memory_order_acquire) == AG_CHUNK_BUILDING)
             return true;
     return false;
 }
 
-static void drop_chunks(struct ag_policy *p, struct ag_block *block)
+static bool block_is_building(const struct ag_block *block)
+{
+    return is_building(block->chunks, block->num_chunks) ||
+           is_building(block->aside.chunks, block->aside.num_chunks);
+}
+
+void ag_block_change_cuts(struct ag_block *block)
+{
+    struct ag_cut cut = {block->chunks, block->num_chunks, block->longest, block->planned_limit};
+    block->chunks = block->aside.chunks;
+    block->num_chunks = block->aside.num_chunks;
+    block->longest = block->aside.longest;
+    block->planned_limit = block->aside.limit;
+    block->aside = cut;
+}
+
+static void drop_cut(struct ag_policy *p, struct ag_block *block)
 {
     struct ag_policy_state *s = p->state;
     for (uint32_t i = 0; i < block->num_chunks; i++) {
@@ -212,6 +227,14 @@ static void drop_chunks(struct ag_policy *p, struct ag_block *block)
     free(block->chunks);
     block->chunks = NULL;
     block->num_chunks = 0;
+}
+
+static void drop_chunks(struct ag_policy *p, struct ag_block *block)
+{
+    drop_cut(p, block);
+    ag_block_change_cuts(block);
+    drop_cut(p, block);
+    ag_tune_ends(block);
 }
 
 void ag_block_free_retired(struct ag_policy *p)
@@ -230,7 +253,7 @@ void ag_block_free_retired(struct ag_policy *p)
 bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block)
 {
     struct ag_policy_state *s = p->state;
-    if (s->retired || block_is_building(block))
+    if (s->retired || is_building(block->chunks, block->num_chunks))
         return false;
     for (uint32_t i = 0; i < block->num_chunks; i++)
         chunk_withdraw(s, &block->chunks[i]);
@@ -239,6 +262,15 @@ bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block)
     block->chunks = NULL;
     block->num_chunks = 0;
     return true;
+}
+
+/* The same for those of the cut that is not in use. */
+bool ag_block_drop_aside(struct ag_policy *p, struct ag_block *block)
+{
+    ag_block_change_cuts(block);
+    bool dropped = ag_block_drop_chunks(p, block);
+    ag_block_change_cuts(block);
+    return dropped;
 }
 
 static void block_delete(struct ag_policy *p, struct ag_block *block)
@@ -290,7 +322,8 @@ static struct ag_block *first_to_go(struct ag_policy_state *s, struct ag_entry *
 {
     for (struct ag_entry *entry = list; entry; entry = entry->newer) {
         struct ag_block *block = &entry->block;
-        if (block != s->block && block != s->keep && (!with_graphs || block->num_chunks) &&
+        if (block != s->block && block != s->keep &&
+            (!with_graphs || block->num_chunks || block->aside.num_chunks) &&
             !block_is_building(block))
             return block;
     }

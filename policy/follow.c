@@ -117,19 +117,30 @@ void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_
     begin_stretch(p, at, now);
 }
 
-/* Cuts the block that is about to begin anew where the host's pace has changed. Only when no chunk
- * is in the caller's hands. */
+/* Cuts the block that is about to begin anew where the host's pace has changed, or changes to the
+ * other one of two cuts that are compared. Only when no chunk is in the caller's hands. */
 void ag_replan(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_block *block = s->block;
-    if (block && p->next == block->keys && ag_plan_is_stale(s, block) &&
-        ag_block_drop_chunks(p, block)) {
-        if (!block->gate.recut && !block->tune.recut)
-            block->replans++;
-        block->gate.recut = block->tune.recut = false;
-        begin_stretch(p, 0, now);
+    if (!block || p->next != block->keys)
+        return;
+    if (!ag_plan_is_stale(s, block)) {
+        if (ag_tune_changes_cut(p, block))
+            begin_stretch(p, 0, now);
+        return;
     }
+    ag_tune_ends(block);
+    if (block->aside.num_chunks) {
+        ag_block_drop_aside(p, block); /* and the others before the block begins again */
+        return;
+    }
+    if (!ag_block_drop_chunks(p, block))
+        return;
+    if (!block->gate.recut && !block->tune.recut)
+        block->replans++;
+    block->gate.recut = block->tune.recut = false;
+    begin_stretch(p, 0, now);
 }
 
 void ag_follow_nothing(struct ag_policy *p)

@@ -200,6 +200,8 @@ struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
 void ag_block_drop_all(struct ag_policy *p);
 void ag_block_free_retired(struct ag_policy *p);
 bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
+bool ag_block_drop_aside(struct ag_policy *p, struct ag_block *block);
+void ag_block_change_cuts(struct ag_block *block);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
 /* alike.c */
@@ -276,6 +278,10 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *block, uint
                    bool replayed);
 
 void ag_tune_failed(struct ag_block *block);
+/* Before the block begins: true where other chunks are to be followed from now on. */
+bool ag_tune_changes_cut(struct ag_policy *p, struct ag_block *block);
+/* A trial is over without a winner. */
+void ag_tune_ends(struct ag_block *block);
 
 /* chain.c */
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };

@@ -172,7 +172,8 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
 {
     if (block->gate.recut || block->tune.recut)
         return block->num_chunks > 0;
-    if (!block->num_chunks || block->tune.mode == AG_TUNE_TRIES || block->replans == MOST_REPLANS ||
+    if (!block->num_chunks || block->tune.mode == AG_TUNE_TRIES ||
+        block->tune.wants != AG_TUNE_NOTHING || block->replans == MOST_REPLANS ||
         block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
         !is_far(block, ag_plan_limit(s, block, block->tune.up)))
         return false;

@@ -64,10 +64,6 @@ struct ag_gate_samples {
     uint32_t ns[AG_GATE_SAMPLES];
     uint32_t count; /* at most AG_GATE_SAMPLES of them are kept */
 };
-struct ag_tune_samples {
-    uint32_t ns[AG_TUNE_SAMPLES];
-    uint32_t count; /* at most AG_TUNE_SAMPLES of them are kept */
-};
 enum ag_gate_mode {
     AG_GATE_NEW, /* never replayed yet */
     AG_GATE_REPLAY,
@@ -97,14 +93,30 @@ struct ag_gate {
 
 /* Whether a block gains from longer chunks; see tune.c. */
 enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
+enum ag_tune_wish { AG_TUNE_NOTHING, AG_TUNE_NEW_CUT, AG_TUNE_TURN, AG_TUNE_SETTLE };
 struct ag_tune {
-    struct ag_tune_samples base, tried;
-    uint32_t visits, replayed, fails; /* in this mode */
+    uint32_t
+        ratios[AG_TUNE_SAMPLES]; /* thousandths: a turn with the new cut over one with the old */
+    uint32_t pairs;              /* of turns; at most AG_TUNE_SAMPLES of them are kept */
+    uint64_t turn_ns, before_ns; /* of the visits counted in this turn, and in the one before */
+    uint32_t counted;            /* visits in this turn */
+    uint32_t visits, replayed, fails; /* in this mode; replayed: in a trial in this turn */
     uint32_t rest;                    /* visits until longer chunks are tried again */
     uint8_t mode;                     /* enum ag_tune_mode */
+    uint8_t wants;                    /* enum ag_tune_wish: before the block begins again */
     int8_t up;                        /* how often the chunks were made longer; < 0: shorter */
     bool shorter;                     /* longer ones did not help: shorter ones are tried next */
-    bool recut;                       /* to be cut anew */
+    bool old_cut;                     /* of two, the one before the trial is in use */
+    bool old_wins;
+    bool recut; /* to be cut anew */
+};
+
+/* How a block is cut. */
+struct ag_cut {
+    struct ag_chunk *chunks;
+    uint32_t num_chunks; /* 0: it is not */
+    uint32_t longest;    /* ops in a chunk, as it was planned last */
+    uint32_t limit;      /* most ops in a chunk at the pace it was planned for */
 };
 
 /* A known op sequence. Read-only for callers. */
@@ -132,6 +144,7 @@ struct ag_block {
     uint32_t planned_at;    /* visits then */
     uint32_t dropped_at;    /* visits when its graphs were dropped last */
     uint32_t replans;
+    struct ag_cut aside; /* the other one of two between which tune.c has not decided */
     struct ag_gate gate;
     struct ag_tune tune;
     uint32_t shortest_period;  /* of a merged block: its repeating unit, else 0 */

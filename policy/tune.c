@@ -9,6 +9,11 @@
  * by more than its noise. If it does, still longer ones are tried; if not, the block goes back to
  * the cut before and rests, and after ever longer rests it is tried again.
  *
+ * Both cuts are kept for a trial and take turns: a virtual processor goes at 0.6 of its speed for a
+ * second now and then (docs/gpu-results.md), which is far more than any cut gains. When the visits
+ * of a trial were compared with those before it, two of three processes of ResNet-18 kept chunks of
+ * 4, presumably by that, and took 1.2 and 1.6 ms a step for 1.0 (H200, 8ee58b9).
+ *
  * Where longer ones do not help a short block of a host that is no faster than the GPU, shorter
  * ones are tried in the same way: there the GPU waits for each chunk. (Five kernels of 5 us, issued
  * every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one and four.)
@@ -23,16 +28,18 @@
 enum {
     SETTLED = 48,        /* visits replayed whole before a trial */
     WARM_UP = 2,         /* visits of a trial that are not counted */
-    FEW = 15,            /* samples of a trial that may decide it; else it goes on */
-    LOOKS = 16,          /* and is looked at after so many more */
-    PATIENCE = 128,      /* visits until a trial must have those few: its graphs must be there */
-    LONGEST_TRIAL = 256, /* visits */
+    TURN = 2,            /* visits that are counted of a turn, behind the first */
+    FEW = 9,             /* pairs of turns that may decide a trial; else it goes on */
+    LOOKS = 4,           /* and is looked at after so many more */
+    PATIENCE = 256,      /* visits until a trial must have those few: its graphs must be there */
+    LONGEST_TRIAL = 512, /* visits */
     MOST_UP = 2,         /* times the chunks are made longer, each time four times */
     MOST_DOWN = 2,       /* times they are made half as long */
     SHORT_OPS = 8,       /* a block where that is tried */
     SLOW_HOST_NS = 2000, /* between two ops: about what the GPU takes for a small kernel */
-    FASTER = 99,         /* at most so many percent of the time before */
-    FAR_FASTER = 93,     /* where there are to be more launches for it */
+    EQUAL = 1000,        /* thousandths of the time with the cut before: no gain */
+    FASTER = 985,        /* at most so much */
+    FAR_FASTER = 930,    /* where there are to be more launches for it */
     FIRST_REST = 2048,   /* visits */
     LONGEST_REST = 65536,
     GROWTH = 4,
@@ -69,13 +76,22 @@ static void enter(struct ag_tune *t, enum ag_tune_mode mode)
     t->visits = t->replayed = t->fails = 0;
 }
 
-static void cut(struct ag_tune *t, int step)
+static void begin_turn(struct ag_tune *t)
+{
+    t->before_ns = t->turn_ns;
+    t->turn_ns = 0;
+    t->counted = t->replayed = 0;
+}
+
+static void try(struct ag_tune *t, int step)
 {
     t->up = (int8_t)(t->up + step);
     t->shorter = step < 0;
-    t->recut = true;
-    t->tried.count = 0;
+    t->wants = AG_TUNE_NEW_CUT;
+    t->pairs = 0;
     enter(t, AG_TUNE_TRIES);
+    begin_turn(t);
+    t->before_ns = 0;
 }
 
 static void rest(struct ag_tune *t)
@@ -85,57 +101,119 @@ static void rest(struct ag_tune *t)
     enter(t, AG_TUNE_RESTS);
 }
 
-static void go_back(const struct ag_policy_state *s, struct ag_block *b)
+static void settle(const struct ag_policy_state *s, struct ag_block *b, bool won)
 {
     struct ag_tune *t = &b->tune;
-    bool longer = !t->shorter;
-    t->up = (int8_t)(t->up + (longer ? -1 : 1));
-    t->recut = true;
-    t->shorter = true;
-    if (longer && due(s, b) < 0) {
-        t->base.count = 0;
-        enter(t, AG_TUNE_WAITS);
+    int step = t->shorter ? -1 : 1;
+    if (t->wants == AG_TUNE_NEW_CUT) { /* the block has not begun since: there is but one cut */
+        t->wants = AG_TUNE_NOTHING;
     } else {
+        t->wants = AG_TUNE_SETTLE;
+        t->old_wins = !won;
+    }
+    if (!won) {
+        t->up = (int8_t)(t->up - step);
+        t->shorter = true; /* longer ones have had their trial */
+    }
+    if (won ? t->up && due(s, b) == step : step > 0 && due(s, b) < 0)
+        enter(t, AG_TUNE_WAITS);
+    else
+        rest(t);
+}
+
+void ag_tune_ends(struct ag_block *b)
+{
+    struct ag_tune *t = &b->tune;
+    if (t->mode == AG_TUNE_TRIES) {
+        t->up = (int8_t)(t->up - (t->shorter ? -1 : 1));
         rest(t);
     }
+    t->wants = AG_TUNE_NOTHING;
+    t->old_cut = t->old_wins = false;
 }
 
-/* `faster` takes at most so many percent of the time of `slower`. */
-static bool beats(const struct ag_tune_samples *faster, const struct ag_tune_samples *slower,
-                  int percent)
+static void turn(struct ag_block *b)
 {
-    return ag_samples_beat(faster->ns, ag_samples_kept(faster->count, AG_TUNE_SAMPLES), slower->ns,
-                           ag_samples_kept(slower->count, AG_TUNE_SAMPLES), percent);
+    ag_block_change_cuts(b);
+    b->tune.old_cut = !b->tune.old_cut;
 }
 
-/* What a trial gains may be less than two visits of a program differ by: where a few samples tell
+bool ag_tune_changes_cut(struct ag_policy *p, struct ag_block *b)
+{
+    struct ag_tune *t = &b->tune;
+    uint8_t wants = t->wants;
+    if (wants == AG_TUNE_NOTHING)
+        return false;
+    t->wants = AG_TUNE_NOTHING;
+    if (wants == AG_TUNE_NEW_CUT) {
+        ag_block_change_cuts(b); /* none is aside: it is made when the block begins */
+        return true;
+    }
+    bool turns = wants == AG_TUNE_TURN || t->old_cut != t->old_wins;
+    if (turns)
+        turn(b);
+    if (wants == AG_TUNE_TURN)
+        return true;
+    if (ag_block_drop_aside(p, b))
+        t->old_cut = t->old_wins = false;
+    else
+        t->wants = AG_TUNE_SETTLE; /* one of them is being built: later */
+    return turns;
+}
+
+/* So far from the median of so many pairs lies what it may be by chance. Each turn is in two. */
+static int doubt(uint32_t kept)
+{
+    return (int)(kept + 7) / 8;
+}
+
+static bool is_faster(const struct ag_tune *t)
+{
+    uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
+    return ag_samples_middle(t->ratios, kept, doubt(kept)) < (t->shorter ? FAR_FASTER : FASTER);
+}
+
+static bool is_slower(const struct ag_tune *t)
+{
+    uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
+    return ag_samples_middle(t->ratios, kept, -doubt(kept)) > EQUAL;
+}
+
+/* What a trial gains may be less than two visits of a program differ by: where a few pairs tell
  * neither that it is faster nor that it is not, more are taken. */
 static bool is_open(const struct ag_tune *t)
 {
-    uint32_t n = t->tried.count;
+    uint32_t n = t->pairs;
     if (n < FEW)
         return t->visits <= PATIENCE;
     if (n >= AG_TUNE_SAMPLES || t->visits > LONGEST_TRIAL)
         return false;
-    return (n + 1) % LOOKS || (!beats(&t->tried, &t->base, t->shorter ? FAR_FASTER : FASTER) &&
-                               !beats(&t->base, &t->tried, 100));
+    return (n - FEW) % LOOKS || (!is_faster(t) && !is_slower(t));
 }
 
+/* A visit of a trial. Turns of a few visits with the new cut and with the one before follow each
+ * other, and each is compared with the one before it: a processor that goes at half its speed for a
+ * second makes both slower. */
 static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64_t ns,
                      bool replayed)
 {
     struct ag_tune *t = &b->tune;
-    if (replayed && !t->recut && ++t->replayed > WARM_UP)
-        ag_sample_add(t->tried.ns, &t->tried.count, AG_TUNE_SAMPLES, ns);
-    if (is_open(t))
-        return;
-    if (t->tried.count < FEW || !beats(&t->tried, &t->base, t->shorter ? FAR_FASTER : FASTER)) {
-        go_back(s, b);
-    } else if (t->up && due(s, b) == (t->shorter ? -1 : 1)) {
-        t->base = t->tried;
-        cut(t, t->shorter ? -1 : 1);
-    } else {
-        rest(t);
+    if (t->wants == AG_TUNE_NOTHING && replayed &&
+        ++t->replayed > (t->before_ns ? 1 : (uint32_t)WARM_UP)) {
+        t->turn_ns += ns;
+        t->counted++;
+    }
+    if (t->counted == TURN) {
+        uint64_t with = t->old_cut ? t->before_ns : t->turn_ns;
+        uint64_t without = t->old_cut ? t->turn_ns : t->before_ns;
+        if (t->before_ns && without)
+            ag_sample_add(t->ratios, &t->pairs, AG_TUNE_SAMPLES, with * EQUAL / without);
+        t->wants = AG_TUNE_TURN;
+        begin_turn(t);
+        if (!is_open(t))
+            settle(s, b, t->pairs >= FEW && is_faster(t));
+    } else if (t->visits > PATIENCE && !is_open(t)) {
+        settle(s, b, false);
     }
 }
 
@@ -157,13 +235,10 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t
     t->visits++;
     switch (t->mode) {
     case AG_TUNE_WAITS:
-        if (!replayed || t->recut)
-            break;
-        ag_sample_add(t->base.ns, &t->base.count, AG_TUNE_SAMPLES, ns);
-        if (++t->replayed >= SETTLED) {
+        if (replayed && t->wants == AG_TUNE_NOTHING && !t->recut && ++t->replayed >= SETTLED) {
             int step = due(s, b);
             if (step)
-                cut(t, step);
+                try(t, step);
             else
                 rest(t);
         }
@@ -172,9 +247,7 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t
         in_trial(s, b, ns, replayed);
         break;
     default:
-        if (t->visits > t->rest) {
-            t->base.count = 0;
+        if (t->visits > t->rest)
             enter(t, AG_TUNE_WAITS);
-        }
     }
 }

@@ -2,14 +2,16 @@
  * cases.c - programs for the tests of the library as a user sees it; `cases NAME [N]`.
  *
  * Each prints what a program can see of its own work, so that a run with the library can be
- * compared with one without. None of them knows of the library, but for `hooks` and `threads`,
- * which tell what is there.
+ * compared with one without. None of them knows of the library, but for `hooks`, `threads` and
+ * `wakes`, which tell what is there.
  */
 #define _GNU_SOURCE
 #include "tests/simdriver/simprog.h"
 #include <dirent.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STEP = 20 };
@@ -254,6 +256,37 @@ static int function_lost(int n)
     return print_value();
 }
 
+/* Waits, in a stream of its own, for a word that holds 1. */
+static void *wait_for_word(void *flag)
+{
+    CUstream own;
+    ag_prog_start();
+    CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamWaitValue32(own, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuStreamSynchronize(own));
+    return NULL;
+}
+
+/* N steps while another thread calls for such a wait, and three after that. */
+static int word_beside(int n)
+{
+    pthread_t thread;
+    start();
+    uint32_t *flag = new_word();
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    pthread_create(&thread, NULL, wait_for_word, flag);
+    usleep(50000);
+    for (int i = 0; i <= n + 2; i++) {
+        if (i == n) {
+            pthread_join(thread, NULL);
+            usleep(500000);
+        }
+        step(0);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Streams that go while they wait. */
 static int word_and_destroy(int n)
 {
@@ -392,6 +425,26 @@ static int legacy(int n)
     return print_value();
 }
 
+/* N steps of 60 launches, 3 us apart, some of which change: a host far slower than the GPU. */
+static int slow_host(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 1; k <= 3 * STEP; k++) {
+            struct timespec now, before;
+            clock_gettime(CLOCK_MONOTONIC, &before);
+            do
+                clock_gettime(CLOCK_MONOTONIC, &now);
+            while ((now.tv_sec - before.tv_sec) * 1000000000 + now.tv_nsec - before.tv_nsec < 3000);
+            uint64_t argument = k % 7 ? k : (uint64_t)i;
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &argument}, NULL));
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -430,23 +483,72 @@ static int hooks(int n)
     return 0;
 }
 
+/* The next thread of the library's among `tasks`, its name in `name`; NULL behind the last. */
+static const char *next_thread(DIR *tasks, char name[32])
+{
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[300];
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *comm = fopen(path, "r");
+        bool found = comm && fgets(name, 32, comm) && !strncmp(name, "autograph", 9);
+        if (comm)
+            fclose(comm);
+        if (found)
+            return task->d_name;
+    }
+    return NULL;
+}
+
 /* After N steps, the names of the threads that are not the program's. */
 static int threads(int n)
 {
+    char name[32];
     start();
     steps(n);
     DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; tasks && (task = readdir(tasks));) {
-        char path[300], name[32] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
-        FILE *comm = fopen(path, "r");
-        if (comm && fgets(name, sizeof name, comm) && !strncmp(name, "autograph", 9))
-            printf("%s", name);
-        if (comm)
-            fclose(comm);
+    while (next_thread(tasks, name))
+        printf("%s", name);
+    if (tasks)
+        closedir(tasks);
+    return print_value();
+}
+
+/* How often the thread that builds has gone to sleep; -1: there is none. */
+static long builder_sleeps(void)
+{
+    char name[32], path[300], line[80];
+    long sleeps = -1;
+    DIR *tasks = opendir("/proc/self/task");
+    for (const char *id; (id = next_thread(tasks, name));) {
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", id);
+        FILE *status = strcmp(name, "autograph-build\n") ? NULL : fopen(path, "r");
+        while (status && fgets(line, sizeof line, status))
+            sscanf(line, "voluntary_ctxt_switches: %ld", &sleeps);
+        if (status)
+            fclose(status);
     }
     if (tasks)
         closedir(tasks);
+    return sleeps;
+}
+
+static void CUDA_CB do_nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* After 300 steps, N host functions, one after the other. */
+static int wakes(int n)
+{
+    start();
+    steps(300);
+    long before = builder_sleeps();
+    for (int i = 0; i < n; i++) {
+        CHECK(cuLaunchHostFunc(stream, do_nothing, NULL));
+        CHECK(cuStreamSynchronize(stream));
+        usleep(50); /* for the thread to sleep again */
+    }
+    printf("builder's sleeps %ld and %ld more\n", before, builder_sleeps() - before);
     return print_value();
 }
 
@@ -460,15 +562,18 @@ static const struct {
              {"memory", memory},
              {"hooks", hooks},
              {"threads", threads},
+             {"wakes", wakes},
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},
+             {"slow-host", slow_host},
              {"per-thread", per_thread},
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},
              {"function-lost", function_lost},
              {"word", word},
              {"word-first", word_first},
+             {"word-beside", word_beside},
              {"word-in-capture", word_in_capture},
              {"word-in-graph", word_in_graph},
              {"word-and-destroy", word_and_destroy},

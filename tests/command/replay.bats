@@ -154,6 +154,36 @@ compared() {
     none grep cuGraphAddMemsetNode log
 }
 
+# Chunks of four, from the 50th step on in turns with chunks of 16; but where the gate is in doubt, and that is the CPU's affair.
+@test "two cuts of a step that take turns" {
+    export AUTOGRAPH_GATE=1 AUTOGRAPH_LOG=debug
+    for AUTOGRAPH_BUILD in inline thread; do
+        export AUTOGRAPH_BUILD
+        same "$cases" slow-host 300
+        for _ in 1 2 3 4; do
+            ! grep -q "graph of 16 ops built" summary || break
+            same "$cases" slow-host 300
+        done
+        grep "graph of 16 ops built" summary
+        at_least "replayed per cent" "$(replayed_share)" 50
+    done
+}
+
+# What the library asks the driver for behind the wait takes 200 ms, meanwhile a graph is asked for, and none afterwards.
+@test "a build that is kept back by a wait is made when that is over" {
+    export AUTOGRAPH_BUILD=thread AUTOGRAPH_CHUNK=1024 SIMCUDA_SLOW_US=100000
+    same "$cases" word-beside 3
+    cat summary
+    at_least "replayed of the last three steps" "$(figure replayed)" 20
+}
+
+# 8 us for whoever launches it, where the thread sleeps.
+@test "host functions wake no thread that has nothing to do" {
+    AUTOGRAPH_BUILD=thread under "$cases" wakes 500 >out
+    sleeps=$(sed -n "s/^builder's sleeps [1-9][0-9]* and \([0-9]*\) more$/\1/p" out)
+    at_least "sleeps left of 100" $((100 - sleeps)) 0
+}
+
 @test "a host function that an error keeps from running is not waited for for ever" {
     AUTOGRAPH_BUILD=inline same "$cases" function-lost 50
     cat summary
