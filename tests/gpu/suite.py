@@ -273,6 +273,12 @@ def replayed(text):
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
+def ops_a_graph(text):
+    """How many ops a graph launch submitted; None where the library says nothing or launched none."""
+    found = re.search(r"replayed (\d+) of \d+ ops .* in (\d+) graph launches", text)
+    return int(found[1]) / int(found[2]) if found and int(found[2]) else None
+
+
 def pairs_of(text):
     """What a process that compares itself says; empty where it did too little for that."""
     found = re.search(r"compared with eager: ([0-9.]+) times as fast \(half of (\d+) pairs of spans between "

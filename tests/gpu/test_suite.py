@@ -6,6 +6,7 @@
 
 import argparse
 import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -215,9 +216,10 @@ for i in range(3):
 print("RESULT checksum=%s", flush=True)
 """
 
-    def measure(self, code, lanes=2):
+    def measure(self, code, lanes=2, before=False):
         with tempfile.NamedTemporaryFile(suffix=".so") as nothing, contextlib.redirect_stderr(None):
             args = argparse.Namespace(library=nothing.name, gpus=1, rounds=1, reps=3, env=[],
+                                      before=nothing.name if before else None,
                                       command=[sys.executable, "-c", code])
             return by_process.measure(args, lanes)
 
@@ -227,6 +229,14 @@ print("RESULT checksum=%s", flush=True)
         self.assertEqual(lanes, [[("eager", 100.0), ("autograph", 200.0)], [("autograph", 400.0), ("eager", 200.0)]])
         with contextlib.redirect_stdout(None):
             self.assertEqual(by_process.report(found), 0)
+
+    def test_two_libraries_are_compared(self):
+        found = self.measure(self.CODE % "same", before=True)
+        self.assertEqual([(variant, times[0]) for lane, variant, times, _, _ in found if lane == 0],
+                         [("before", 200.0), ("autograph", 200.0)])
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self.assertEqual(by_process.report(found), 0)
+        self.assertIn("before / autograph by processes: 1.000x", said.getvalue())
 
     def test_results_that_differ_are_told(self):
         with contextlib.redirect_stdout(None):
@@ -266,6 +276,12 @@ class Judgement(unittest.TestCase):
         entry = judged(Row("r", []), program(), program(), program(checksum="0x3"))
         self.assertEqual((entry["verdict"], entry["identical"]), ("ok", True))
         self.assertIn("by hand", entry["why"])
+
+    def test_ops_a_graph(self):
+        said = "autograph: replayed 30 of 40 ops (75.0%) in 4 graph launches, 0 node updates\n"
+        self.assertEqual(suite.ops_a_graph(said), 7.5)
+        self.assertIsNone(suite.ops_a_graph(said.replace("in 4", "in 0")))
+        self.assertIsNone(suite.ops_a_graph(""))
 
     def test_share_replayed(self):
         self.assertEqual(judged(Row("r", [], replay_goal=0.97), program(), program())["verdict"], "slow")

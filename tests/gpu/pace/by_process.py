@@ -3,6 +3,7 @@
 
     tests/gpu/pace/by_process.py --library build-gpu/preload/libautograph.so python3 tests/gpu/programs/decode.py
     tests/gpu/pace/by_process.py --gpus 2 --library build-gpu/preload/libautograph.so python3 tests/gpu/programs/nccl_train.py
+    tests/gpu/pace/by_process.py --before OLD/libautograph.so --library build-gpu/preload/libautograph.so python3 ...
 
 Any gated program of the suite: it is told --paced, --gated and --reps. As many lanes as the GPUs allow run it at the
 same time, each with its own GPUs and processors. A lane begins a process only where all have ended theirs, and all
@@ -26,15 +27,16 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE))
 from processors import Processors, without_lowest  # noqa: E402
 from rounds import Failure, Loaded, Variant, run_once  # noqa: E402
-from suite import replayed  # noqa: E402
+from suite import ops_a_graph, replayed  # noqa: E402
 
-EAGER, AUTOGRAPH = "eager", "autograph"
+EAGER, BEFORE, AUTOGRAPH = "eager", "before", "autograph"
 TIMEOUT_S = 120.0
 
 
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("--library", required=True, help="preloaded in every other process")
+    p.add_argument("--before", help="preloaded in the others: two libraries are compared, not one with eager")
     p.add_argument("--gpus", type=int, default=1, help="of one process")
     p.add_argument("--rounds", type=int, default=3, help="processes of each variant in a lane")
     p.add_argument("--reps", type=int, default=20, help="measured repetitions of a process")
@@ -49,8 +51,9 @@ def parse_arguments():
 def environment(args, variant, lane):
     first = lane * args.gpus
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(first, first + args.gpus)))}
-    if variant == AUTOGRAPH:
-        env.update(LD_PRELOAD=os.path.abspath(args.library), AUTOGRAPH_STATS="1")
+    library = {AUTOGRAPH: args.library, BEFORE: args.before}.get(variant)
+    if library:
+        env.update(LD_PRELOAD=os.path.abspath(library), AUTOGRAPH_STATS="1")
         env.update(pair.split("=", 1) for pair in args.env)
     return env
 
@@ -60,7 +63,7 @@ def run_lane(args, lane, share, barrier, results):
     os.sched_setaffinity(0, share)
     processors = Processors(share)
     command = [*args.command, "--paced", f"--reps={args.reps}"]
-    specs = [(name, command, environment(args, name, lane)) for name in (EAGER, AUTOGRAPH)]
+    specs = [(name, command, environment(args, name, lane)) for name in (BEFORE if args.before else EAGER, AUTOGRAPH)]
     loaded = Loaded(specs, args.rounds, TIMEOUT_S)
     try:
         for _, (name, _, env) in itertools.product(range(args.rounds), specs[::-1] if lane % 2 else specs):
@@ -114,17 +117,19 @@ def compared(eager, autograph):
 
 
 def report(found):
-    print("| lane | variant   | median us | fastest | slowest | replayed |\n| ---: | --------- | --------: | ------: | ------: | -------: |")
+    print("| lane | variant   | median us | fastest | slowest | replayed | ops a graph |\n"
+          "| ---: | --------- | --------: | ------: | ------: | -------: | ----------: |")
     for lane, variant, times, _, said in found:
-        share = replayed(said)
+        share, length = replayed(said), ops_a_graph(said)
         print(f"| {lane:4} | {variant:9} | {statistics.median(times):9.1f} | {min(times):7.1f} | {max(times):7.1f} "
-              f"| {'-' if share is None else f'{share:.1%}':>8} |")
+              f"| {'-' if share is None else f'{share:.1%}':>8} | {'-' if length is None else f'{length:.1f}':>11} |")
+    other = next((variant for _, variant, _, _, _ in found if variant != AUTOGRAPH), EAGER)
     medians = {variant: [statistics.median(times) for _, name, times, _, _ in found if name == variant]
-               for variant in (EAGER, AUTOGRAPH)}
+               for variant in (other, AUTOGRAPH)}
     for variant, values in medians.items():
         print(f"{variant}: {len(values)} processes, {min(values):.1f} to {max(values):.1f}, median {statistics.median(values):.1f}")
     if min(map(len, medians.values())) >= 2:
-        print("eager / autograph by processes: {:.3f}x ({:.3f} to {:.3f})".format(*compared(*medians.values())))
+        print(other + " / autograph by processes: {:.3f}x ({:.3f} to {:.3f})".format(*compared(*medians.values())))
     else:
         print("too few processes to compare")
     same = len({checksum for _, _, _, checksum, _ in found}) == 1
