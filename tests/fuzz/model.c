@@ -361,15 +361,16 @@ static bool surely_ordered(const struct step *s, unsigned int c, int buf, bool w
     return ordered(s, clock, buf, write);
 }
 
-/* A copy from pinned memory in a default stream: on an H200 it did not wait for what another
- * default stream of the thread's, legacy or per-thread, was still writing there (docs/proof.md). */
+/* A copy from memory of the host in a stream that the legacy stream and it wait for each other: on
+ * an H200 it did not wait for what another such stream was still writing there (docs/proof.md). */
 static bool overtakes(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream dst doff src soff words how */
-    if (!fz_limits.real || a[0] >= FZ_FIRST_STREAM || s->m->buf[a[3]].kind != FZ_PINNED ||
-        !stream_usable(s, a[0]))
+    if (!fz_limits.real || s->m->buf[a[3]].kind == FZ_DEVICE || !stream_usable(s, a[0]))
         return false;
     unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    if (a[0] >= FZ_FIRST_STREAM && !s->m->blocking[c])
+        return false;
     return !surely_ordered(s, c, a[3], false) || !surely_ordered(s, c, a[1], true);
 }
 
@@ -683,8 +684,10 @@ static enum fz_legal do_glaunch(const struct step *s)
         if (!may_touch(s, m->buf[m->graph[graph].access[i].buf].toucher))
             return FZ_ILLEGAL;
     unsigned int c = fz_model_clock(m, s->thread, slot);
-    /* an executable graph's launches are ordered among themselves */
-    join(m->clock[c], m->graph[graph].clock);
+    /* An executable graph's launches are ordered among themselves, but on a GPU not where there is
+     * nothing in it: then the second stream does not wait (docs/proof.md). */
+    if (!fz_limits.real || m->graph[graph].count)
+        join(m->clock[c], m->graph[graph].clock);
     enum fz_legal r = work(s, slot, m->graph[graph].access, m->graph[graph].count, -1);
     if (r == FZ_OK)
         memcpy(m->graph[graph].clock, m->clock[c], sizeof(fz_clock));

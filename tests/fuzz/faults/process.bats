@@ -96,3 +96,22 @@ kernels_at_the_end() {
         [ "$(judged "$op")" = "program -: 9 ops, 0 skipped" ]
     done
 }
+
+@test "the model of a GPU: what copies from the host's memory and launches of empty graphs do not wait for" {
+    judged() {
+        printf '0 %s\n' "load 0 0" "stream 4 0" "stream 5 1" "event 0 0" "alloc 0 0 30" "alloc 2 1 30" "alloc 3 2 30" "alloc 4 0 30" \
+            "sync 1 0" "launch 1 0 0 0 0 $1 6 0 12 7" "${@:2}" | "$FUZZ_BUILD/tests/fuzz/fuzz_program" --real - | head -n 1
+    }
+    # From pinned (2), managed (3) and device (4) memory that the legacy stream writes, to device memory:
+    [ "$(judged 2 "copy 4 0 0 2 0 8 3")" = "program -: 11 ops, 1 skipped" ]
+    [ "$(judged 3 "copy 4 0 0 3 0 8 1")" = "program -: 11 ops, 1 skipped" ]
+    [ "$(judged 4 "copy 4 0 0 4 0 8 0")" = "program -: 11 ops, 0 skipped" ]
+    # ... behind an event, in the same stream, or where the host has waited:
+    [ "$(judged 2 "record 0 1 0" "wait 5 0" "copy 5 0 0 2 0 8 3")" = "program -: 13 ops, 0 skipped" ]
+    [ "$(judged 2 "copy 1 0 0 2 0 8 3")" = "program -: 11 ops, 0 skipped" ]
+    [ "$(judged 2 "sync 0 1" "copy 4 0 0 2 0 8 3")" = "program -: 12 ops, 0 skipped" ]
+    # A graph of nothing, and one of a kernel, launched in the legacy stream and then in one that does not wait for it:
+    again="launch 5 0 0 0 0 0 6 0 12 7"
+    [ "$(judged 0 "begin 4 2" "end 4 0" "inst 0" "glaunch 0 1" "glaunch 0 5" "$again")" = "program -: 16 ops, 1 skipped" ]
+    [ "$(judged 0 "build 0 0 1 4 7" "inst 0" "glaunch 0 1" "glaunch 0 5" "$again")" = "program -: 15 ops, 0 skipped" ]
+}
