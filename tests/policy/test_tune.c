@@ -259,6 +259,42 @@ static void test_disturbed(void **state)
         rig_at_least(while_two[i], 1);
 }
 
+/* A trial is over before its graphs are there: those that are being built are neither dropped for
+ * room nor for the cut that has won, but then they are. */
+static void test_built_late(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
+    const struct ag_block *b = NULL;
+    uint64_t unused;
+    for (int i = 0; i < 200 && (!b || b->tune.mode != AG_TUNE_TRIES); i++) {
+        step(r, &m, 1, STEP);
+        b = r->policy.state->block;
+    }
+    assert_non_null(b);
+    assert_int_equal(b->tune.mode, AG_TUNE_TRIES);
+    r->build_delay = 1000000;
+    for (int i = 0; i < 600 && b->tune.mode == AG_TUNE_TRIES; i++)
+        step(r, &m, 1, STEP);
+    step(r, &m, 1, STEP);
+    assert_int_equal(b->tune.mode, AG_TUNE_RESTS);
+    assert_true(b->num_chunks && b->aside.num_chunks);
+    for (int i = 0; i < 3; i++)
+        step(r, &m, 2, STEP);
+    assert_ptr_not_equal(r->policy.state->block, b);
+    assert_null(ag_policy_victim(&r->policy, &unused));
+    rig_drain(r);
+    for (int i = 0; i < 3; i++)
+        step(r, &m, 1, STEP);
+    assert_int_equal(b->aside.num_chunks, 0);
+    rig_mark(r);
+    mean(r, &m, 10);
+    rig_at_least(rig_replayed(r), 97);
+    rig_at_most(rig_ops_per_launch(r), 5);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,7 +302,7 @@ int main(void)
         cmocka_unit_test(test_slow_host),   cmocka_unit_test(test_slow_gpu),
         cmocka_unit_test(test_alike),       cmocka_unit_test(test_left_half_way),
         cmocka_unit_test(test_short_block), cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_disturbed),   cmocka_unit_test(test_built_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
