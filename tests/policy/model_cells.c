@@ -1,0 +1,157 @@
+/*
+ * model_cells - microseconds an op in a model of the matrix' cells (tests/gpu/matrix), without a
+ * GPU: what a change of the policy does to learning, to trials and to what comes of them.
+ *
+ *     model_cells RUNS NOISE SLOW [KERNEL:GAP:OPS:SYNC...]
+ *
+ * A host and a GPU whose speeds are set: the host works GAP us between two launches, by up to NOISE
+ * (0.1: a tenth) more or less, with pauses of some 10 us now and then, and goes SLOW times as slow
+ * for 0.3 s of 1.3 (1: never). An eager launch takes it 2.4 us and a graph launch 2.3, and the GPU
+ * begins 2.5 us later; between two graphs it takes 1.2 us, a sync 4.6 (an H200, in round figures).
+ * For each cell: the mean of RUNS seeds, and ops a launch, from 80 to 110 ms, from 200 to 230, and
+ * from 600 to 1200.
+ */
+#include "rig.h"
+#include <math.h>
+#include <stdio.h>
+
+enum { CELL_KEYS = 7, QUEUE = 1024, BUILD_OPS = 60 };
+static const double EAGER_NS = 2400, GRAPH_NS = 2300, MATCH_NS = 170, START_NS = 2500,
+                    BETWEEN_KERNELS_NS = 300, BETWEEN_GRAPHS_NS = 1200, SYNC_NS = 4600,
+                    PAUSE_NS = 10000, PAUSES = 0.0005, FAST_NS = 1e9, SLOW_NS = 3e8;
+
+struct cell {
+    double kernel_us, gap_us;
+    int ops, sync;
+};
+
+struct machine {
+    double noise, slow, gpu_free,
+        changes; /* ns: when the GPU has done all, when the speed changes */
+    bool is_slow;
+    uint64_t seed;
+};
+
+static double uniform(struct machine *m)
+{
+    return (double)(rig_random(&m->seed) % 1000003) / 1000003;
+}
+
+static double exponential(struct machine *m)
+{
+    return -log(1 - uniform(m));
+}
+
+/* The GPU has been given so many ops, by a graph or one by one. */
+static void give(const struct rig *r, struct machine *m, const struct cell *c, uint64_t ops,
+                 bool graph)
+{
+    double start = m->gpu_free + (graph ? BETWEEN_GRAPHS_NS : BETWEEN_KERNELS_NS);
+    m->gpu_free = fmax(start, (double)r->now + START_NS) + (double)ops * c->kernel_us * 1000;
+}
+
+static void launch(struct rig *r, struct machine *m, const struct cell *c, int op)
+{
+    if ((double)r->now > m->changes) {
+        m->is_slow = !m->is_slow && m->slow > 1;
+        m->changes = (double)r->now + exponential(m) * (m->is_slow ? SLOW_NS : FAST_NS);
+    }
+    double speed = m->is_slow ? m->slow : 1;
+    double host = (c->gap_us * 1000 + MATCH_NS) * speed * (1 + m->noise * (2 * uniform(m) - 1));
+    if (uniform(m) < PAUSES)
+        host += PAUSE_NS * exponential(m);
+    r->now += (uint64_t)host;
+    uint64_t submitted = r->submitted, launches = r->launches;
+    rig_op(r, rig_key(CELL_KEYS, (uint64_t)op));
+    uint64_t given = r->submitted - submitted, graphs = r->launches - launches;
+    r->now += (uint64_t)((graphs ? (double)graphs * GRAPH_NS : (double)given * EAGER_NS) * speed);
+    if (given)
+        give(r, m, c, given, graphs);
+}
+
+static void step(struct rig *r, struct machine *m, const struct cell *c)
+{
+    for (int i = 0; i < c->ops; i++)
+        launch(r, m, c, i);
+    if (c->sync) {
+        uint64_t submitted = r->submitted;
+        rig_sync(r);
+        uint64_t given = r->submitted - submitted;
+        r->now += (uint64_t)((double)given * EAGER_NS);
+        if (given)
+            give(r, m, c, given, false);
+        r->now = (uint64_t)(fmax(m->gpu_free, (double)r->now) + SYNC_NS);
+    } else {
+        r->now = (uint64_t)fmax((double)r->now, m->gpu_free - QUEUE * c->kernel_us * 1000);
+    }
+}
+
+/* Microseconds an op from so many ms on until so many. */
+static double run(const struct cell *c, const struct machine *how, double from_ms, double to_ms,
+                  double *ops_a_launch)
+{
+    struct rig *r = rig_open(NULL);
+    struct machine m = *how;
+    double begun = (double)r->now;
+    r->gap = 0;
+    r->build_delay = BUILD_OPS;
+    m.changes = begun + exponential(&m) * FAST_NS;
+    while ((double)r->now - begun < from_ms * 1e6)
+        step(r, &m, c);
+    double marked = (double)r->now;
+    rig_mark(r);
+    uint64_t ops = r->ops;
+    while ((double)r->now - begun < to_ms * 1e6)
+        step(r, &m, c);
+    *ops_a_launch += rig_ops_per_launch(r);
+    double us = ((double)r->now - marked) / 1000 / (double)(r->ops - ops);
+    rig_close(r);
+    return us;
+}
+
+static void show(const struct cell *c, int runs, double noise, double slow)
+{
+    static const double windows[][2] = {{80, 110}, {200, 230}, {600, 1200}};
+    printf("%g:%g:%d:%d", c->kernel_us, c->gap_us, c->ops, c->sync);
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+        double us = 0, ops_a_launch = 0;
+        for (int i = 1; i <= runs; i++) {
+            struct machine m = {.noise = noise, .slow = slow, .seed = (uint64_t)i * 7919 + 3};
+            us += run(c, &m, windows[w][0], windows[w][1], &ops_a_launch);
+        }
+        printf("  %7.3f %5.1f", us / runs, ops_a_launch / runs);
+    }
+    printf("\n");
+}
+
+static void show_all(int runs, double noise, double slow)
+{
+    static const double kernels[] = {1, 2, 5, 10}, gaps[] = {0, 1, 3, 5, 10};
+    static const int ops[] = {1, 2, 5, 20, 200};
+    for (int k = 0; k < 4; k++)
+        for (int g = 0; g < 5; g++)
+            for (int o = 0; o < 5; o++)
+                for (int sync = 1; sync >= 0; sync--)
+                    show(&(struct cell){kernels[k], gaps[g], ops[o], sync}, runs, noise, slow);
+}
+
+int main(int argc, char **argv)
+{
+    int runs = argc > 3 ? atoi(argv[1]) : 0;
+    if (runs < 1) {
+        fprintf(stderr, "usage: model_cells RUNS NOISE SLOW [KERNEL:GAP:OPS:SYNC...]\n");
+        return 2;
+    }
+    double noise = atof(argv[2]), slow = atof(argv[3]);
+    for (int i = 4; i < argc; i++) {
+        struct cell c;
+        if (sscanf(argv[i], "%lf:%lf:%d:%d", &c.kernel_us, &c.gap_us, &c.ops, &c.sync) != 4) {
+            fprintf(stderr, "model_cells: %s is no cell\n", argv[i]);
+            return 2;
+        }
+        show(&c, runs, noise, slow);
+    }
+    if (argc == 4)
+        show_all(runs, noise, slow);
+    return 0;
+}
