@@ -267,16 +267,19 @@ class Suite:
             results.save(self.args.out, self.all_entries(), "".join(self.logs))
 
 
+REPLAYED = re.compile(r"replayed (\d+) of (\d+) ops(?:.* in (\d+) graph launches)?")
+
+
 def replayed(text):
     """The share of ops that the library says it replayed; None where it says nothing."""
-    found = re.search(r"replayed (\d+) of (\d+) ops", text)
+    found = REPLAYED.search(text)
     return int(found[1]) / int(found[2]) if found and int(found[2]) else None
 
 
 def ops_a_graph(text):
     """How many ops a graph launch submitted; None where the library says nothing or launched none."""
-    found = re.search(r"replayed (\d+) of \d+ ops .* in (\d+) graph launches", text)
-    return int(found[1]) / int(found[2]) if found and int(found[2]) else None
+    found = REPLAYED.search(text)
+    return int(found[1]) / int(found[3]) if found and int(found[3] or 0) else None
 
 
 def pairs_of(text):

@@ -6,8 +6,9 @@
  *
  * A host and a GPU whose speeds are set: the host works GAP us between two launches, by up to NOISE
  * (0.1: a tenth) more or less, with pauses of some 10 us now and then, and goes SLOW times as slow
- * for 0.3 s of 1.3 (1: never). An eager launch takes it 2.4 us and a graph launch 2.3, and the GPU
- * begins 2.5 us later; between two graphs it takes 1.2 us, a sync 4.6 (an H200, in round figures).
+ * for 0.3 s of 1.3 (1: never). A launch, eager or of a graph, takes it RIG_LAUNCH_NS and a sync
+ * RIG_SYNC_NS; what is flushed costs it nothing more. The GPU begins 2.5 us after a launch, and
+ * takes 1.2 us between two graphs (an H200, in round figures).
  * For each cell: the mean of RUNS seeds, and ops a launch, from 80 to 110 ms, from 200 to 230, and
  * from 600 to 1200.
  */
@@ -16,9 +17,9 @@
 #include <stdio.h>
 
 enum { CELL_KEYS = 7, QUEUE = 1024, BUILD_OPS = 60 };
-static const double EAGER_NS = 2400, GRAPH_NS = 2300, MATCH_NS = 170, START_NS = 2500,
-                    BETWEEN_KERNELS_NS = 300, BETWEEN_GRAPHS_NS = 1200, SYNC_NS = 4600,
-                    PAUSE_NS = 10000, PAUSES = 0.0005, FAST_NS = 1e9, SLOW_NS = 3e8;
+static const double MATCH_NS = 170, START_NS = 2500, BETWEEN_KERNELS_NS = 300,
+                    BETWEEN_GRAPHS_NS = 1200, PAUSE_NS = 10000, PAUSES = 0.0005, FAST_NS = 1e9,
+                    SLOW_NS = 3e8;
 
 struct cell {
     double kernel_us, gap_us;
@@ -26,8 +27,9 @@ struct cell {
 };
 
 struct machine {
-    double noise, slow, gpu_free,
-        changes; /* ns: when the GPU has done all, when the speed changes */
+    double noise, slow;
+    double gpu_free; /* ns: when the GPU has done all that it was given */
+    double changes;  /* ns: when the host's speed does */
     bool is_slow;
     uint64_t seed;
 };
@@ -42,12 +44,13 @@ static double exponential(struct machine *m)
     return -log(1 - uniform(m));
 }
 
-/* The GPU has been given so many ops, by a graph or one by one. */
-static void give(const struct rig *r, struct machine *m, const struct cell *c, uint64_t ops,
-                 bool graph)
+static void give(const struct rig *r, struct machine *m, const struct cell *c,
+                 struct rig_given given)
 {
-    double start = m->gpu_free + (graph ? BETWEEN_GRAPHS_NS : BETWEEN_KERNELS_NS);
-    m->gpu_free = fmax(start, (double)r->now + START_NS) + (double)ops * c->kernel_us * 1000;
+    double start = m->gpu_free + (given.graphs ? BETWEEN_GRAPHS_NS : BETWEEN_KERNELS_NS);
+    if (given.ops)
+        m->gpu_free =
+            fmax(start, (double)r->now + START_NS) + (double)given.ops * c->kernel_us * 1000;
 }
 
 static void launch(struct rig *r, struct machine *m, const struct cell *c, int op)
@@ -61,12 +64,10 @@ static void launch(struct rig *r, struct machine *m, const struct cell *c, int o
     if (uniform(m) < PAUSES)
         host += PAUSE_NS * exponential(m);
     r->now += (uint64_t)host;
-    uint64_t submitted = r->submitted, launches = r->launches;
-    rig_op(r, rig_key(CELL_KEYS, (uint64_t)op));
-    uint64_t given = r->submitted - submitted, graphs = r->launches - launches;
-    r->now += (uint64_t)((graphs ? (double)graphs * GRAPH_NS : (double)given * EAGER_NS) * speed);
-    if (given)
-        give(r, m, c, given, graphs);
+    struct rig_given given = rig_op(r, rig_key(CELL_KEYS, (uint64_t)op));
+    r->now +=
+        (uint64_t)((double)(given.graphs ? given.graphs : given.ops) * (speed - 1) * RIG_LAUNCH_NS);
+    give(r, m, c, given);
 }
 
 static void step(struct rig *r, struct machine *m, const struct cell *c)
@@ -74,13 +75,8 @@ static void step(struct rig *r, struct machine *m, const struct cell *c)
     for (int i = 0; i < c->ops; i++)
         launch(r, m, c, i);
     if (c->sync) {
-        uint64_t submitted = r->submitted;
-        rig_sync(r);
-        uint64_t given = r->submitted - submitted;
-        r->now += (uint64_t)((double)given * EAGER_NS);
-        if (given)
-            give(r, m, c, given, false);
-        r->now = (uint64_t)(fmax(m->gpu_free, (double)r->now) + SYNC_NS);
+        give(r, m, c, rig_sync(r));
+        r->now = (uint64_t)fmax(m->gpu_free, (double)r->now);
     } else {
         r->now = (uint64_t)fmax((double)r->now, m->gpu_free - QUEUE * c->kernel_us * 1000);
     }

@@ -2,8 +2,6 @@
 #include "rig.h"
 #include "policy/internal.h"
 
-enum { LAUNCH_NS = 2500 }; /* host time of a submission */
-
 struct graph {
     uint32_t count, users; /* chunks */
     ag_key keys[];
@@ -171,7 +169,7 @@ static void launch(struct rig *r, const struct ag_chunk *chunk, const ag_key *ke
     assert_memory_equal(g->keys, keys, g->count * sizeof(ag_key));
     r->submitted += g->count;
     r->launches++;
-    r->now += LAUNCH_NS;
+    r->now += RIG_LAUNCH_NS;
     ag_policy_submitted(&r->policy, r->now);
 }
 
@@ -227,10 +225,16 @@ static void done(struct rig *r, const struct ag_verdict *v)
         rig_drain(r);
 }
 
-void rig_op(struct rig *r, ag_key key)
+static struct rig_given given_since(const struct rig *r, uint64_t submitted, uint64_t launches)
+{
+    return (struct rig_given){r->submitted - submitted, r->launches - launches};
+}
+
+struct rig_given rig_op(struct rig *r, ag_key key)
 {
     struct ag_policy *p = &r->policy;
     struct ag_verdict v = {0};
+    uint64_t submitted = r->submitted, launches = r->launches;
     r->now += r->gap;
     r->asleep += p->dormant > 0;
     /* every third op that is expected takes the caller's own hot path */
@@ -251,7 +255,7 @@ void rig_op(struct rig *r, ag_key key)
     if (v.what != AG_DO_DEFER) {
         assert_int_equal(r->num_deferred, 0);
         r->submitted++;
-        r->now += LAUNCH_NS;
+        r->now += RIG_LAUNCH_NS;
     } else {
         r->deferred[r->num_deferred++] = key;
     }
@@ -267,6 +271,7 @@ void rig_op(struct rig *r, ag_key key)
         done(r, &v);
     answer_due(r, r->ops);
     check(r);
+    return given_since(r, submitted, launches);
 }
 
 void rig_run(struct rig *r, const ag_key *keys, uint32_t n)
@@ -275,14 +280,16 @@ void rig_run(struct rig *r, const ag_key *keys, uint32_t n)
         rig_op(r, keys[i]);
 }
 
-void rig_sync(struct rig *r)
+struct rig_given rig_sync(struct rig *r)
 {
-    r->now += 5000;
+    uint64_t submitted = r->submitted, launches = r->launches;
+    r->now += RIG_SYNC_NS;
     flush(r, ag_policy_boundary(&r->policy, r->now));
     r->segment_hash = r->segment_len = 0;
     r->segment_known = !r->policy.dormant;
     r->staging = false;
     check(r);
+    return given_since(r, submitted, launches);
 }
 
 void rig_break(struct rig *r)

@@ -21,6 +21,12 @@
 #include "policy/policy.h"
 
 enum { RIG_BUILDS = 4096 };
+enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000 }; /* of the host, beside `gap` */
+
+/* What a call submitted. */
+struct rig_given {
+    uint64_t ops, graphs;
+};
 
 struct rig {
     struct ag_policy policy;
@@ -60,8 +66,8 @@ struct rig {
 
 struct rig *rig_open(const struct ag_policy_config *config); /* NULL: the defaults, with the gate */
 void rig_close(struct rig *r);
-void rig_op(struct rig *r, ag_key key);
-void rig_sync(struct rig *r);
+struct rig_given rig_op(struct rig *r, ag_key key);
+struct rig_given rig_sync(struct rig *r);
 void rig_break(struct rig *r);
 void rig_rest(struct rig *r, uint32_t ops); /* with nothing deferred */
 void rig_forget(struct rig *r);

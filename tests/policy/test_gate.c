@@ -269,9 +269,7 @@ static double steps_take(const struct ag_policy_config *config, uint32_t ops, ui
         if (step == from)
             began = r->now;
         for (uint32_t i = 0; i < ops; i++) {
-            uint64_t submitted = r->submitted;
-            rig_op(r, rig_key(1, i));
-            uint64_t work = (r->submitted - submitted) * kernel * (step < 12 ? 3 : 1);
+            uint64_t work = rig_op(r, rig_key(1, i)).ops * kernel * (step < 12 ? 3 : 1);
             if (work)
                 idle_at = (idle_at > r->now ? idle_at : r->now) + work;
         }

@@ -38,7 +38,7 @@ EAGER_WARM_MS = 5       # without the library
 WARM_MS = 80            # for the library to learn a cell, its first trials included
 CUT_WARM_MS = 30        # with a fixed chunk, where there are none
 OWN_WARM_MS = 250       # where its own cut is compared with fixed ones: its trials are over, and the gate's first
-                        # one, at the 1024th turn of a loop of 60 ops, is long over (3.3 us an op) or far (5 us)
+                        # one, at the 1024th turn of a loop of 60 ops, is over (3.3 to 3.7 us an op) or far (5 us)
 MS = 10                 # to measure it in, three times in each process
 RECHECK_MS = 100
 RECHECKED = 36          # cells at most
