@@ -63,13 +63,14 @@ class Process:
         self.lines.put(None)
 
     def _expect(self, word):
-        """The next line that starts with `word`; None where the output has ended."""
+        """The next line that starts with `word`; None where the output has ended, however often it is asked."""
         while True:
             try:
                 line = self.lines.get(timeout=max(0.0, self.deadline - time.monotonic()))
             except queue.Empty:
                 raise Failure(f"{self.name}: no '{word}' in time (hang)") from None
             if line is None:
+                self.lines.put(None)
                 return None
             if line.startswith("RESULT "):
                 self.result = parse_result(line)
