@@ -78,7 +78,7 @@ class Process:
                 return line
 
     def await_loaded(self):
-        """What goes wrong here shows again at open_gate."""
+        """What goes wrong here shows again at the gate or behind it."""
         try:
             self._expect("LOADED")
         except Failure:

@@ -132,7 +132,7 @@ class Rounds(unittest.TestCase):
         self.assertIn("no_such_module", failure)
 
     def test_gated_process_that_ends_at_its_gate_does_not_hang(self):
-        """Its output has ended before the gate opens, its input may not have: no kernel promises an order of the two."""
+        """Its output has ended before the gate opens, and its input has not."""
         ends = "import os, sys; os.close(1); sys.stdin.readline(); os._exit(3)"
         _, failure = rounds(program(), [sys.executable, "-c", ends], gated=True, timeout=10.0)
         self.assertIn("exit status 3", failure)
