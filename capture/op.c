@@ -258,7 +258,8 @@ static CUresult add_edge(CUgraph graph, const struct ag_node *after, const struc
     if (!after)
         return CUDA_SUCCESS;
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
-    if (add && after->is_kernel && overlaps_predecessor(shape)) {
+    /* behind a memset the driver makes a full one, whatever kernel stands for the memset here */
+    if (add && after->is_kernel && !after->fill && overlaps_predecessor(shape)) {
         CUgraphEdgeData data;
         memset(&data, 0, sizeof(data));
         data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
