@@ -10,32 +10,45 @@
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
+#include "preload/table.h"
 
-static bool passing(void)
+/* How a call waits for streams in which another thread is in the driver, where that may wait for
+ * room in a full queue. Eagerly, all that was launched before would be there: who knows of those
+ * launches would have waited for them. A call that nothing of another stream can show in does not.
+ */
+static bool is_prompt(enum ag_sym sym)
 {
-    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) != 0;
+    return sym < AG_SYM_COUNT && (ag_entries[sym].flags & AG_ENTRY_PROMPT);
 }
 
+/* `report`: the call may return the stream's untold error. */
 static CUresult end_segment(struct ag_stream *s, bool report)
 {
     CUresult r = CUDA_SUCCESS;
-    bool entered = ag_context_enter(s);
     ag_lock(&s->lock);
-    if (!s->dead)
+    if (s->life == AG_STREAM_LIVE) {
         ag_stream_end_segment(s);
-    if (report) {
-        r = s->pending;
-        s->pending = CUDA_SUCCESS;
+        if (report)
+            r = ag_stream_tell(s);
     }
     ag_unlock(&s->lock);
-    ag_context_leave(entered);
     return r;
+}
+
+/* A stream of another thread submits what it has deferred and goes on. */
+static void submit_of_other(struct ag_stream *s, bool prompt)
+{
+    ag_count(AG_COUNT_OTHER_THREAD);
+    if (prompt)
+        ag_stream_submit_if_prompt(s, false);
+    else
+        ag_stream_submit_deferred(s, false);
 }
 
 /* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
  * what they have deferred and go on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
-                             bool only_own, bool report)
+                             bool only_own, bool report, bool prompt)
 {
     CUresult first = CUDA_SUCCESS;
     size_t n;
@@ -49,19 +62,32 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
             if (first == CUDA_SUCCESS)
                 first = r;
         } else if (!only_own && atomic_load(&s->deferring)) {
-            ag_count(AG_COUNT_OTHER_THREAD);
-            ag_stream_submit_deferred(s, false);
+            submit_of_other(s, prompt);
         }
     }
     ag_streams_release(streams, n);
     return first;
 }
 
+/* While hooks pass by (a capture of the program's) an error of before may still be told. */
+static CUresult tell(CUstream stream, bool ptsz)
+{
+    struct ag_stream *s = ag_stream_find(stream, ptsz);
+    if (!s)
+        return CUDA_SUCCESS;
+    ag_lock(&s->lock);
+    CUresult r = s->life == AG_STREAM_LIVE ? ag_stream_tell(s) : CUDA_SUCCESS;
+    ag_unlock(&s->lock);
+    return r;
+}
+
 static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks,
                                 bool report)
 {
-    if (passing() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+    if (!atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
+    if (ag_state_bypasses())
+        return report && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     ag_count_boundary(sym);
     ag_trace_boundary(s, sym);
@@ -72,15 +98,20 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
         if (ag_stream_is_per_thread(stream, ptsz))
             ag_flush_for_order(NULL);
         else
-            every_stream(NULL, NULL, false, false);
+            every_stream(NULL, NULL, false, false, is_prompt(sym));
         return CUDA_SUCCESS;
     }
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
-        every_stream(s->context, s, false, false);
+        every_stream(s->context, s, false, false, false);
+    if (is_prompt(sym)) { /* cuStreamQuery: what another thread is submitting has not ended */
+        if (!ag_stream_lock_if_prompt(s))
+            return CUDA_ERROR_NOT_READY;
+        ag_unlock(&s->lock);
+    }
     CUresult r = end_segment(s, report);
     if (blocks && !s->legacy && ag_owns_others(s))
-        every_stream(NULL, s, true, false);
+        every_stream(NULL, s, true, false, false);
     return r;
 }
 
@@ -96,12 +127,12 @@ void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sy
 
 static CUresult barrier(enum ag_sym sym, bool report)
 {
-    if (passing() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+    if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
     ag_live_poll();
-    return every_stream(NULL, NULL, false, report);
+    return every_stream(NULL, NULL, false, report, is_prompt(sym));
 }
 
 CUresult ag_capture_barrier(enum ag_sym sym)

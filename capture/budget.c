@@ -38,8 +38,7 @@ static uint64_t size_of(const struct ag_graphs *g)
 
 static void destroy(struct ag_graphs *g)
 {
-    struct ag_stream in = {.context = g->context};
-    bool entered = ag_context_enter(&in);
+    bool entered = ag_context_enter(g->context->handle);
     uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
@@ -58,7 +57,7 @@ static void drop(void *context, struct ag_chunk *chunk)
     bool wake = false;
     (void)context;
     chunk->user = NULL;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     if (--g->chunks) {
         /* another chunk goes on using them */
     } else if (g->requested) {
@@ -71,7 +70,7 @@ static void drop(void *context, struct ag_chunk *chunk)
         entry = NULL;
         wake = true;
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (wake)
         ag_builder_wake();
     free(entry);
@@ -81,9 +80,9 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
 {
     struct ag_graphs *g = from->user;
     (void)context;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     g->chunks++;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     to->user = g;
     ag_count(AG_COUNT_SHARED);
     return true;
@@ -101,13 +100,13 @@ void ag_graphs_discard(struct ag_chunk *chunk)
 void ag_graphs_collect(uint32_t most)
 {
     for (; most > 0; most--) {
-        pthread_mutex_lock(&mutex);
+        ag_mutex_lock(&mutex);
         struct garbage *one = garbage;
         if (one) {
             garbage = one->next;
             num_garbage--;
         }
-        pthread_mutex_unlock(&mutex);
+        ag_mutex_unlock(&mutex);
         if (!one)
             return;
         destroy(one->graphs);
@@ -117,9 +116,9 @@ void ag_graphs_collect(uint32_t most)
 
 uint32_t ag_graphs_dropped(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     uint32_t n = num_garbage;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return n;
 }
 
@@ -127,17 +126,17 @@ uint32_t ag_graphs_dropped(void)
 
 void ag_graphs_requested(struct ag_graphs *g)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     g->requested = true;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_graphs_answered(struct ag_graphs *g)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     g->requested = false;
     bool orphan = g->orphan;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (orphan)
         destroy(g);
 }
@@ -167,7 +166,8 @@ static bool evict_one(uint64_t apart_ns)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     bool done = false;
     for (size_t i = 0; i < n; i++) {
-        ag_lock(&streams[i]->lock);
+        if (!ag_stream_lock_if_prompt(streams[i]))
+            continue;
         struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
         ag_unlock(&streams[i]->lock);
@@ -176,8 +176,7 @@ static bool evict_one(uint64_t apart_ns)
             from = streams[i];
         }
     }
-    if (from && oldest + apart_ns < ag_clock_ns()) {
-        ag_lock(&from->lock);
+    if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
         struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
         done = b && ag_policy_drop_graphs(&from->policy, b);
         ag_unlock(&from->lock);

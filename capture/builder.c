@@ -17,6 +17,7 @@
 #include "capture/thread.h"
 #include "capture/trace.h"
 #include "capture/twin.h"
+#include "capture/watchdog.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,8 +116,7 @@ static void build(struct request *r, bool evict)
     bool again = false;
     bool room = ag_budget_room(g, evict, r->apart_ns);
     if (room) {
-        struct ag_stream in = {.context = g->context};
-        bool entered = ag_context_enter(&in);
+        bool entered = ag_context_enter(g->context->handle);
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
         again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
@@ -162,10 +162,10 @@ static void tidy(void)
     uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
     if (!paused && !held && dropped && ag_clock_monotonic_ns() >= rests_until) {
         busy = true;
-        pthread_mutex_unlock(&mutex);
+        ag_mutex_unlock(&mutex);
         if (ag_waits_at_rest())
             ag_graphs_collect(1);
-        pthread_mutex_lock(&mutex);
+        ag_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
         rests_until = ag_clock_monotonic_ns() + rest;
@@ -184,13 +184,13 @@ static void tidy(void)
 static void *builder(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     while (!stopping) {
         if (first && may_build() && ag_waits_pending()) {
             busy = true; /* who pauses may be about to destroy what is asked for */
-            pthread_mutex_unlock(&mutex);
+            ag_mutex_unlock(&mutex);
             bool rest = ag_waits_at_rest();
-            pthread_mutex_lock(&mutex);
+            ag_mutex_lock(&mutex);
             busy = false;
             pthread_cond_broadcast(&idle);
             if (!rest)
@@ -206,14 +206,14 @@ static void *builder(void *unused)
         if (!first)
             last = &first;
         busy = true;
-        pthread_mutex_unlock(&mutex);
+        ag_mutex_unlock(&mutex);
         build(r, true);
         free_request(r);
-        pthread_mutex_lock(&mutex);
+        ag_mutex_lock(&mutex);
         busy = false;
         pthread_cond_broadcast(&idle);
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return NULL;
 }
 
@@ -233,19 +233,19 @@ static bool start(void)
 /* False: something is under way, or must not begin. */
 static bool enter(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     bool entered = may_build() && !busy;
     busy |= entered;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return entered;
 }
 
 static void leave(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     busy = false;
     pthread_cond_broadcast(&idle);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_prepare(const struct ag_stream *s)
@@ -254,7 +254,7 @@ void ag_builder_prepare(const struct ag_stream *s)
     if (atomic_load(&ag_state.observe_only) || ag_fill_kernel_tried(ctx) || !enter())
         return;
     if (ag_waits_at_rest()) {
-        bool entered = ag_context_enter(s);
+        bool entered = ag_context_enter(ctx);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         ag_fill_kernel_load(ctx);
@@ -282,14 +282,14 @@ static bool submit(struct request *r)
         leave();
         return taken;
     }
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     taken = !paused && start();
     if (taken) {
         *last = r;
         last = &r->next;
         pthread_cond_signal(&work);
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return taken;
 }
 
@@ -344,6 +344,11 @@ void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
     ag_builder_prepare(s);
     if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
         ag_policy_built(chunk, false);
+        return;
+    }
+    if (!ag_watchdog_is_ready()) {
+        ag_count(AG_COUNT_NO_WATCHDOG);
+        ag_policy_put_off(chunk, LONGEST_DELAY);
         return;
     }
     enum ag_twin twin = atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed)
@@ -411,14 +416,14 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
 
 void ag_builder_wake(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     pthread_cond_signal(&work);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_pause(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     paused++;
     /* An answer writes to a chunk of any stream: none may be under way in another thread that
      * pauses when this one goes on to free its own stream's chunks. */
@@ -428,7 +433,7 @@ void ag_builder_pause(void)
     first = NULL;
     last = &first;
     bool answers = answering = list != NULL;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     while (list) {
         struct request *next = list->next;
         answer(list, NULL, true);
@@ -437,49 +442,49 @@ void ag_builder_pause(void)
     }
     if (!answers)
         return;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     answering = false;
     pthread_cond_broadcast(&idle);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_hold(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     held++;
     while (busy)
         pthread_cond_wait(&idle, &mutex);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 /* After each host function, among others: to wake a thread that has nothing to do is a system call
  * for nothing, and takes 8 us (measured on a virtual machine). */
 void ag_builder_release(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     held--;
     if (barred)
         pthread_cond_signal(&work);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_resume(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     paused--;
     if (barred)
         pthread_cond_signal(&work);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_stop(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     stopping = true;
     bool join = running;
     running = false;
     pthread_cond_broadcast(&work);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (join)
-        pthread_join(thread, NULL);
+        ag_thread_join(thread);
 }

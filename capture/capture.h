@@ -109,12 +109,24 @@ void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sy
 void ag_capture_module_dies(void *module, enum ag_sym sym);
 /* Before whatever may change what any launch means (cuCtxSetLimit and the like). */
 void ag_capture_functions_die(enum ag_sym sym);
-/* Before cuCtxDestroy, cuDevicePrimaryCtxReset, cuGreenCtxDestroy. `ctx` NULL: any context. */
-void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym);
-/* Around cuDevicePrimaryCtxRelease, which may be the last of a context or not. Gives the context
- * for the second, NULL where it is not known. */
-CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym);
-void ag_capture_primary_released(CUcontext ctx, CUdevice device);
+/* Around cuCtxDestroy and cuCtxDetach. What the first gives, NULL where nothing is known of the
+ * context, is for the second, which must follow; `ended`: the real call was successful. */
+struct ag_context;
+struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym);
+void ag_capture_context_ended(struct ag_context *context, bool ended);
+/* Around cuDevicePrimaryCtxRetain, Release and Reset: `begins` first, then for Release and Reset
+ * what gives the context, the real call, and what `locked` and the context are for. */
+bool ag_capture_primary_begins(CUdevice device);
+void ag_capture_primary_retained(CUdevice device, bool locked, bool success);
+struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym);
+void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                 bool success);
+struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym);
+void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                              bool success);
+/* A stream of a green context has been made, and before such a context is destroyed. */
+void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym);
+void ag_capture_green_context_ended(CUgreenCtx green);
 /* Before cuStreamDestroy. */
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym);
 /* Around a call after which the stream waits for something that the program may do only later, as

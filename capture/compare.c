@@ -87,14 +87,14 @@ static double span(bool eager)
 static void *compare(void *unused)
 {
     (void)unused;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     while (!stopping && num_ratios < MOST_PAIRS) {
         double replayed = span(false), eager = replayed < 0.0 ? -1.0 : span(true);
         if (replayed > 0.0 && eager > 0.0)
             ratios[num_ratios++] = replayed / eager;
     }
     atomic_store(&ag_compare_span, AG_COMPARE_OFF);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return NULL;
 }
 
@@ -107,24 +107,24 @@ void ag_compare_start(void)
 {
     if (!wanted())
         return;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     if (!running && !stopping) {
         running = ag_thread_start(&thread, "autograph-pairs", compare);
         stopping = !running;
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_compare_stop(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     stopping = true;
     bool join = running;
     running = false;
     pthread_cond_broadcast(&stop);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (join)
-        pthread_join(thread, NULL);
+        ag_thread_join(thread);
 }
 
 static int by_value(const void *a, const void *b)

@@ -9,6 +9,7 @@
 #include "capture/trace.h"
 #include "capture/watchdog.h"
 #include <alloca.h>
+#include <pthread.h>
 
 void ag_deferring_begins(struct ag_stream *s)
 {
@@ -31,10 +32,55 @@ void ag_deferring_ends(struct ag_stream *s)
     atomic_store_explicit(&s->deferring, 0, memory_order_release);
 }
 
-static void fail(struct ag_stream *s, CUresult r)
+void ag_stream_open(struct ag_stream *s)
 {
-    if (r != CUDA_SUCCESS && s->pending == CUDA_SUCCESS)
-        s->pending = r;
+    if (s->open)
+        return;
+    s->open = true;
+    atomic_fetch_add(&ag_open_streams, 1);
+}
+
+static void close_segment(struct ag_stream *s)
+{
+    if (!s->open || s->pending != CUDA_SUCCESS) /* an untold error is asked for at every boundary */
+        return;
+    s->open = false;
+    atomic_fetch_sub(&ag_open_streams, 1);
+}
+
+CUresult ag_stream_tell(struct ag_stream *s)
+{
+    CUresult r = s->pending;
+    s->pending = CUDA_SUCCESS;
+    return r;
+}
+
+struct ag_visit ag_driver_enter(struct ag_stream *s)
+{
+    struct ag_visit visit;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit.cancel);
+    atomic_store_explicit(&s->in_driver, true, memory_order_release);
+    visit.entered = ag_context_enter(s->context->handle);
+    return visit;
+}
+
+void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
+{
+    ag_context_leave(visit.entered);
+    atomic_store_explicit(&s->in_driver, false, memory_order_release);
+    pthread_setcancelstate(visit.cancel, NULL);
+}
+
+/* A deferred op was refused. Lack of memory may pass; whatever else the driver has against the op
+ * it will have again, and says at the launch itself from now on. */
+static void fail(struct ag_stream *s, const struct ag_shape *shape, CUresult r)
+{
+    ag_info("flush", "a deferred launch failed with error %d", (int)r);
+    ag_shape_refused(shape, r);
+    if (s->pending != CUDA_SUCCESS)
+        return;
+    s->pending = r;
+    ag_stream_open(s);
 }
 
 /* A shorter chunk's graph for the ops from `at` on; returns how many it submitted. */
@@ -54,6 +100,7 @@ static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
 void ag_flush(struct ag_stream *s, uint32_t n)
 {
     uint64_t began = ag_trace_clock(), covered_before = s->covered_ops;
+    struct ag_visit visit = ag_driver_enter(s);
     for (uint32_t i = 0; i < n;) {
         uint32_t covered = n - i > 1 && !s->pending ? submit_by_graph(s, i, n) : 0;
         if (covered) {
@@ -63,11 +110,11 @@ void ag_flush(struct ag_stream *s, uint32_t n)
         }
         CUresult r = ag_op_submit(s, s->staged[i].shape, s->bytes + s->staged[i].offset);
         if (r != CUDA_SUCCESS)
-            ag_info("flush", "a deferred launch failed with error %d", (int)r);
-        fail(s, r);
+            fail(s, s->staged[i].shape, r);
         s->flushed_ops++;
         i++;
     }
+    ag_driver_leave(s, visit);
     s->num_deferred = 0;
     ag_deferring_ends(s);
     ag_trace_flush(s, n, s->covered_ops - covered_before, began);
@@ -90,10 +137,7 @@ void ag_stream_end_segment(struct ag_stream *s)
     if (n)
         ag_flush(s, n);
     unstage(s);
-    if (s->open) {
-        s->open = false;
-        atomic_fetch_sub(&ag_open_streams, 1);
-    }
+    close_segment(s);
     ag_compare_look(s);
 }
 
@@ -106,18 +150,31 @@ void ag_stream_break(struct ag_stream *s)
     }
 }
 
+/* Under the lock. */
+static void submit(struct ag_stream *s, bool boundary)
+{
+    if (s->life != AG_STREAM_LIVE)
+        return;
+    if (boundary)
+        ag_stream_end_segment(s);
+    else
+        ag_stream_break(s);
+}
+
 void ag_stream_submit_deferred(struct ag_stream *s, bool boundary)
 {
-    bool entered = ag_context_enter(s);
     ag_lock(&s->lock);
-    if (!s->dead) {
-        if (boundary)
-            ag_stream_end_segment(s);
-        else
-            ag_stream_break(s);
-    }
+    submit(s, boundary);
     ag_unlock(&s->lock);
-    ag_context_leave(entered);
+}
+
+bool ag_stream_submit_if_prompt(struct ag_stream *s, bool boundary)
+{
+    if (!ag_stream_lock_if_prompt(s))
+        return false;
+    submit(s, boundary);
+    ag_unlock(&s->lock);
+    return true;
 }
 
 /* The calling thread's own streams meet a planned boundary; those of others only lose their

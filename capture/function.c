@@ -111,6 +111,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     if (!entry)
         return NULL;
     entry->function.func = func;
+    AG_REAL(cuCtxGetCurrent)(&entry->function.ctx);
     read_layout(&entry->function);
     entry->function.immediate = waits_for_peers(func);
     entry->function.kernel = kernel_get(t, func, true);
@@ -144,26 +145,28 @@ static void settings_free(struct ag_setting *s)
     }
 }
 
-static bool belongs_to(const struct ag_function *f, bool library, void *module)
+static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of)
 {
     void *owner = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (f->is_kernel && !library)
+    if (kind == AG_OF_CONTEXT) /* a CUkernel outlives it */
+        return !f->is_kernel && f->ctx == of;
+    if (f->is_kernel && kind == AG_OF_MODULE)
         return false; /* a library's module is not the program's to unload */
     if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
         r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
-    else if (!f->is_kernel && !library)
+    else if (!f->is_kernel && kind == AG_OF_MODULE)
         r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
-    return r != CUDA_SUCCESS || owner == module;
+    return r != CUDA_SUCCESS || owner == of;
 }
 
-bool ag_functions_die(struct ag_function_table *t, bool library, void *module)
+bool ag_functions_die(struct ag_function_table *t, enum ag_owner kind, void *owner)
 {
     bool any = false;
     for (struct ag_function_entry *entry = t->functions, *following; entry; entry = following) {
         struct ag_function *f = &entry->function;
         following = entry->handle.next;
-        if (!belongs_to(f, library, module))
+        if (!belongs_to(f, kind, owner))
             continue;
         any = true;
         f->dead = true;

@@ -20,6 +20,7 @@ struct ag_param {
 
 struct ag_function {
     CUfunction func;
+    CUcontext ctx;  /* in which it was launched first; that of a CUkernel says nothing */
     bool is_kernel; /* the handle is a CUkernel */
     bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
     bool usable;    /* its layout is known */
@@ -64,10 +65,11 @@ struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction 
 /* The kernel that this is a handle of; NULL where none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);
 
-/* Takes those of a module (or library) out of the table, so that their handles can come again with
- * another meaning. Where the driver does not tell whose a function is, it is taken for one of them.
- * False: there was none. */
-bool ag_functions_die(struct ag_function_table *table, bool library, void *module);
+/* Takes those of an owner out of the table, so that their handles can come again with another
+ * meaning. Where the driver does not tell whose a function is, it is taken for one of them. False:
+ * there was none. */
+enum ag_owner { AG_OF_MODULE, AG_OF_LIBRARY, AG_OF_CONTEXT };
+bool ag_functions_die(struct ag_function_table *table, enum ag_owner kind, void *owner);
 
 /* Frees what is in the table, not the table. */
 void ag_functions_destroy(struct ag_function_table *table);

@@ -103,15 +103,15 @@ bool ag_waits_pending(void);
 /* None can be in flight. Where the builder is busy: what it asks the driver for is not to be
  * destroyed meanwhile. */
 bool ag_waits_at_rest(void);
-/* The stream or the context is about to be destroyed. The builder is paused; the first under the
- * stream's lock. */
+/* The stream is about to be destroyed, the context has been. The builder is paused; the first under
+ * the stream's lock. */
 void ag_waits_stream_goes(struct ag_stream *s);
-void ag_waits_context_goes(CUcontext ctx); /* NULL: any */
+void ag_waits_context_goes(CUcontext ctx);
 
-/* hostfunction.c: whether host functions of the program's have not returned; what an error that
- * ended a context keeps from running is forgotten. */
+/* hostfunction.c: whether host functions of the program's have not returned; those of a context
+ * that has been destroyed never will. */
 bool ag_host_functions_pending(void);
-void ag_host_functions_forget(void);
+void ag_host_functions_forget(struct ag_context *context);
 
 /* memory.c: the driver looks at the memory of a copy while its graph is instantiated, and crashes
  * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is

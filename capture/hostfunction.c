@@ -15,35 +15,54 @@ struct ag_host_call {
     CUhostFn function;
     CUstreamCallback callback; /* or this one */
     void *data;
+    struct ag_context *context;
     uint32_t generation;
 };
 
-/* How many have not returned, and in the upper half the generation that they are of: after an error
- * that ends a context they never run. */
-static _Atomic uint64_t calls;
-
+/* Of a context, in struct ag_context: how many have not returned, and in the upper half the
+ * generation that they are of. After the end of the context they never run. */
 static uint32_t generation_of(uint64_t all)
 {
     return (uint32_t)(all >> 32);
 }
 
-static void returned(uint32_t generation)
+static void returned(struct ag_context *context, uint32_t generation)
 {
-    uint64_t all = atomic_load(&calls);
-    while (generation_of(all) == generation && !atomic_compare_exchange_weak(&calls, &all, all - 1))
+    uint64_t all = atomic_load(&context->host_calls);
+    while (generation_of(all) == generation &&
+           !atomic_compare_exchange_weak(&context->host_calls, &all, all - 1))
         ;
+}
+
+static void is_pending(struct ag_context *context, void *any)
+{
+    *(bool *)any |= (uint32_t)atomic_load(&context->host_calls) != 0;
 }
 
 bool ag_host_functions_pending(void)
 {
-    return (uint32_t)atomic_load(&calls) != 0;
+    bool any = false;
+    ag_contexts_each(is_pending, &any);
+    return any;
 }
 
-void ag_host_functions_forget(void)
+void ag_host_functions_forget(struct ag_context *context)
 {
-    uint64_t all = atomic_load(&calls);
-    while (!atomic_compare_exchange_weak(&calls, &all, (uint64_t)(generation_of(all) + 1) << 32))
+    uint64_t all = atomic_load(&context->host_calls);
+    while (!atomic_compare_exchange_weak(&context->host_calls, &all,
+                                         (uint64_t)(generation_of(all) + 1) << 32))
         ;
+}
+
+static struct ag_context *context_of(CUstream stream, bool ptsz)
+{
+    struct ag_stream *s = ag_stream_find(stream, ptsz);
+    CUcontext ctx = NULL;
+    if (s)
+        return s->context;
+    CUresult r =
+        ptsz ? AG_REAL(cuStreamGetCtx_ptsz)(stream, &ctx) : AG_REAL(cuStreamGetCtx)(stream, &ctx);
+    return r == CUDA_SUCCESS && ctx ? ag_context_get(ctx) : NULL;
 }
 
 struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
@@ -51,20 +70,21 @@ struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn
 {
     if (!ag_capture_wait_begins(stream, ptsz))
         return NULL;
-    struct ag_host_call *call = malloc(sizeof(*call));
+    struct ag_context *context = context_of(stream, ptsz);
+    struct ag_host_call *call = context ? malloc(sizeof(*call)) : NULL;
     if (!call) {
         ag_count(AG_COUNT_ENDLESS); /* and the builder stays held */
         return NULL;
     }
-    *call = (struct ag_host_call){function, callback, data, 0};
-    call->generation = generation_of(atomic_fetch_add(&calls, 1));
+    *call = (struct ag_host_call){function, callback, data, context, 0};
+    call->generation = generation_of(atomic_fetch_add(&context->host_calls, 1));
     return call;
 }
 
 void ag_capture_host_ends(struct ag_host_call *not_launched)
 {
     if (not_launched) {
-        returned(not_launched->generation);
+        returned(not_launched->context, not_launched->generation);
         free(not_launched);
     }
     ag_builder_release();
@@ -75,7 +95,7 @@ void CUDA_CB ag_capture_host_function(void *data)
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
     call.function(call.data);
-    returned(call.generation);
+    returned(call.context, call.generation);
 }
 
 void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
@@ -83,5 +103,5 @@ void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *da
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
     call.callback(stream, status, call.data);
-    returned(call.generation);
+    returned(call.context, call.generation);
 }

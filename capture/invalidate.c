@@ -15,25 +15,17 @@
 #include "capture/stats.h"
 #include "capture/trace.h"
 
-static bool passing(void)
-{
-    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
-           ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD);
-}
-
 /* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
 static void forget_sequences(struct ag_stream *s)
 {
-    bool entered = ag_context_enter(s);
     ag_lock(&s->lock);
-    if (!s->dead) {
+    if (s->life == AG_STREAM_LIVE) {
         ag_stream_end_segment(s);
         ag_stream_wakes(s);
         ag_policy_forget(&s->policy);
         memset(&s->shapes, 0, sizeof(s->shapes));
     }
     ag_unlock(&s->lock);
-    ag_context_leave(entered);
 }
 
 static void forget_everything(void)
@@ -52,7 +44,7 @@ static void forget_everything(void)
 
 void ag_capture_functions_die(enum ag_sym sym)
 {
-    if (passing())
+    if (!ag_state_tracks())
         return;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
@@ -91,9 +83,8 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
-        bool entered = ag_context_enter(s);
         ag_lock(&s->lock);
-        if (!s->dead) {
+        if (s->life == AG_STREAM_LIVE) {
             ag_stream_end_segment(s);
             struct dropping d = {&s->policy, kernel};
             if (drop)
@@ -102,19 +93,18 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
                 memset(&s->shapes, 0, sizeof(s->shapes));
         }
         ag_unlock(&s->lock);
-        ag_context_leave(entered);
     }
     ag_streams_release(streams, n);
 }
 
 void ag_capture_module_dies(void *module, enum ag_sym sym)
 {
-    if (passing())
+    if (!ag_state_tracks())
         return;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
     ag_builder_pause();
-    bool any = ag_shapes_die(sym == AG_SYM_cuLibraryUnload, module);
+    bool any = ag_shapes_die(sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
     if (any)
         ag_count(AG_COUNT_MODULE_DIED);
     submit_all(any, NULL);
@@ -127,7 +117,7 @@ enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int v
                                            enum ag_sym sym)
 {
     const struct ag_kernel *kernel;
-    if (passing())
+    if (!ag_state_tracks())
         return AG_CHANGES_NOTHING;
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
     if (change == AG_CHANGES_NOTHING)
@@ -153,26 +143,35 @@ void ag_capture_function_changed(CUfunction func, int attribute, int value, int 
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-static CUresult stream_goes(struct ag_stream *s)
+/* The stream submits what it has deferred and drops its graphs. `life`: what it is then. Builder
+ * paused. */
+static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
 {
-    bool entered = ag_context_enter(s);
     ag_lock(&s->lock);
-    ag_stream_end_segment(s);
-    CUresult r = s->pending;
-    s->pending = CUDA_SUCCESS;
-    s->dead = true;
-    ag_waits_stream_goes(s);
+    if (s->life == AG_STREAM_LIVE)
+        ag_stream_end_segment(s);
+    ag_stream_wakes(s);
+    CUresult r = ag_stream_tell(s);
+    if (s->open) {
+        s->open = false;
+        atomic_fetch_sub(&ag_open_streams, 1);
+    }
     ag_policy_forget(&s->policy);
+    memset(&s->shapes, 0, sizeof(s->shapes));
+    s->life = (uint8_t)life;
     ag_unlock(&s->lock);
-    ag_context_leave(entered);
+    return r;
+}
+
+static void stream_gone(struct ag_stream *s)
+{
     ag_stats_retire_stream(s);
     ag_stream_forget(s);
-    return r;
 }
 
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
 {
-    if (passing())
+    if (!ag_state_tracks())
         return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, false);
     if (!s || s->legacy)
@@ -181,89 +180,131 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     ag_trace_boundary(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
-    CUresult r = stream_goes(s);
+    CUresult r = stream_goes(s, AG_STREAM_DEAD);
+    ag_lock(&s->lock);
+    ag_waits_stream_goes(s);
+    ag_unlock(&s->lock);
+    stream_gone(s);
     if (!ag_waits_pending()) /* else the builder does, when nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_builder_resume();
     return r;
 }
 
-void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
 {
-    struct ag_stream *s = passing() ? NULL : ag_stream_get(stream, ptsz);
+    struct ag_stream *s = ag_state_tracks() ? ag_stream_get(stream, ptsz) : NULL;
     if (!s || atomic_exchange(&s->not_understood, true))
-        return;
+        return s;
     ag_count_boundary(sym);
     ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
             (void *)s->handle);
     ag_stream_submit_deferred(s, true);
+    return s;
 }
 
-/* Without what waits in it being forgotten. */
-static void leave_context(CUcontext ctx, enum ag_sym sym)
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    not_understood(stream, ptsz, sym);
+}
+
+void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+{
+    struct ag_stream *s = not_understood(stream, false, sym);
+    if (s)
+        s->green = green;
+}
+
+void ag_capture_green_context_ended(CUgreenCtx green)
 {
     size_t n;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    if (!ag_state_tracks())
+        return;
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        if (!ctx || streams[i]->context->handle == ctx)
-            stream_goes(streams[i]);
+        if (streams[i]->green == green) {
+            stream_goes(streams[i], AG_STREAM_DEAD);
+            stream_gone(streams[i]);
+        }
     ag_streams_release(streams, n);
-    ag_graphs_collect(UINT32_MAX);
-    ag_fill_kernel_forget(ctx, true);
     ag_builder_resume();
 }
 
-void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+/* ---- contexts ----------------------------------------------------------------------------- */
+
+/*
+ * Between these two the context may end at any moment. So before, its streams submit what they have
+ * deferred, drop their graphs, and defer nothing: other threads that launch into them call the
+ * driver themselves. Nobody enters the context on their behalf. Afterwards they are forgotten, or,
+ * where it goes on, as before.
+ */
+static void context_may_end(struct ag_context *context)
 {
-    if (passing())
-        return;
+    size_t n;
     ag_builder_hold();
-    leave_context(ctx, sym);
-    ag_waits_context_goes(ctx);
-    ag_builder_release();
-    ag_capture_functions_die(sym);
-    ag_state_context_destroyed();
+    ag_builder_pause();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->context == context)
+            stream_goes(streams[i], AG_STREAM_CLOSING);
+    ag_streams_release(streams, n);
+    ag_graphs_collect(UINT32_MAX);
+    ag_fill_kernel_forget(context->handle, true);
 }
 
-/* The context's handle, where it is there. */
-static CUcontext primary_of(CUdevice device)
+static void context_goes_on(struct ag_context *context)
 {
-    unsigned int flags;
-    int active = 0;
-    CUcontext ctx = NULL;
-    if (AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || !active ||
-        AG_REAL(cuDevicePrimaryCtxRetain)(&ctx, device) != CUDA_SUCCESS)
-        return NULL;
-    AG_REAL(cuDevicePrimaryCtxRelease_v2)(device);
-    return ctx;
-}
-
-CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
-{
-    if (passing())
-        return NULL;
-    CUcontext ctx = primary_of(device);
-    if (!ctx) {
-        ag_capture_context_dies(NULL, sym);
-        return NULL;
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        ag_lock(&streams[i]->lock);
+        if (streams[i]->context == context && streams[i]->life == AG_STREAM_CLOSING)
+            streams[i]->life = AG_STREAM_LIVE;
+        ag_unlock(&streams[i]->lock);
     }
-    ag_builder_hold(); /* asks for no event of it until it is known whether it has ended */
-    leave_context(ctx, sym);
-    ag_capture_functions_die(sym);
-    ag_state_context_destroyed();
-    return ctx;
+    ag_streams_release(streams, n);
 }
 
-void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+static void context_has_ended(struct ag_context *context)
 {
-    unsigned int flags;
-    int active = 0;
-    if (!ctx)
+    size_t n;
+    ag_count(AG_COUNT_CONTEXT_ENDED);
+    ag_waits_context_goes(context->handle);
+    ag_host_functions_forget(context);
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (streams[i]->context != context)
+            continue;
+        stream_goes(streams[i], AG_STREAM_DEAD);
+        streams[i]->behind_wait = NULL; /* went with the context */
+        stream_gone(streams[i]);
+    }
+    ag_streams_release(streams, n);
+    ag_shapes_die(AG_OF_CONTEXT, context->handle);
+    ag_state_context_ended(context);
+    ag_capture_memory_goes();
+}
+
+struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
+{
+    struct ag_context *context = ctx && ag_state_tracks() ? ag_context_find(ctx) : NULL;
+    if (!context)
+        return NULL;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    context_may_end(context);
+    return context;
+}
+
+void ag_capture_context_ended(struct ag_context *context, bool ended)
+{
+    if (!context)
         return;
-    if (AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) != CUDA_SUCCESS || !active)
-        ag_waits_context_goes(ctx);
+    if (ended)
+        context_has_ended(context);
+    else
+        context_goes_on(context);
+    ag_builder_resume();
     ag_builder_release();
 }

@@ -23,15 +23,6 @@
 
 _Atomic uint32_t ag_open_streams;
 
-static CUresult take_pending(struct ag_stream *s, CUresult r)
-{
-    if (__builtin_expect(s->pending != CUDA_SUCCESS, 0) && r == CUDA_SUCCESS) {
-        r = s->pending;
-        s->pending = CUDA_SUCCESS;
-    }
-    return r;
-}
-
 /* Room for one more op; false without memory. */
 static bool grow(struct ag_stream *s, uint32_t bytes)
 {
@@ -89,7 +80,10 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
 {
     struct ag_graphs *g = chunk->user;
     s->update_ns = 0;
-    if (ag_graphs_launch(s, g, s->bytes)) {
+    struct ag_visit visit = ag_driver_enter(s);
+    bool launched = ag_graphs_launch(s, g, s->bytes);
+    ag_driver_leave(s, visit);
+    if (launched) {
         g->last_used_ns = now;
         s->replayed_ops += chunk->count;
         s->num_deferred = 0;
@@ -155,12 +149,13 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
 /* An op that is not recordable: a boundary. */
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
-    bool entered = ag_context_enter(s);
+    CUresult pending = CUDA_SUCCESS;
     ag_lock(&s->lock);
-    ag_stream_end_segment(s);
-    CUresult pending = take_pending(s, CUDA_SUCCESS);
+    if (s->life == AG_STREAM_LIVE) {
+        ag_stream_end_segment(s);
+        pending = ag_stream_tell(s);
+    }
     ag_unlock(&s->lock);
-    ag_context_leave(entered);
     CUresult r = ag_op_call(in);
     return r == CUDA_SUCCESS ? pending : r;
 }
@@ -183,16 +178,27 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 {
     const char *why;
     ag_lock(&s->lock);
-    if (pending != CUDA_SUCCESS)
-        s->pending = pending;
-    /* looked up again: during the call all shapes may have been forgotten */
-    struct ag_shape *shape = shape_of(s, in, &why);
-    if (shape)
-        atomic_fetch_or(&shape->bad, AG_SHAPE_FAILED);
+    if (s->life == AG_STREAM_LIVE) {
+        if (pending != CUDA_SUCCESS) {
+            s->pending = pending;
+            ag_stream_open(s);
+        }
+        /* looked up again: during the call all shapes may have been forgotten */
+        struct ag_shape *shape = shape_of(s, in, &why);
+        if (shape)
+            ag_shape_refused(shape, r);
+    }
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
     ag_capture_driver_error(r);
     return r;
+}
+
+static CUstream stream_of(const struct ag_incoming *in)
+{
+    return in->kind == AG_OP_LAUNCH   ? in->launch->stream
+           : in->kind == AG_OP_MEMSET ? in->fill->stream
+                                      : in->copy->stream;
 }
 
 static void update_nap(struct ag_stream *s)
@@ -205,10 +211,8 @@ static void update_nap(struct ag_stream *s)
 
 static inline void open_segment(struct ag_stream *s)
 {
-    if (__builtin_expect(!s->open, 0)) {
-        s->open = true;
-        atomic_fetch_add(&ag_open_streams, 1);
-    }
+    if (__builtin_expect(!s->open, 0))
+        ag_stream_open(s);
 }
 
 /* A look at the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op
@@ -247,12 +251,12 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     return r;
 }
 
-/* Whether the program captures, wherever: nothing is deferred then, as calls that pass by this lock
- * would overtake it. Under the stream's lock, which the start of a capture takes after it has
- * counted itself. */
-static inline bool captured(void)
+/* Nothing is deferred at the moment, or for ever: see state.h. */
+static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incoming *in)
 {
-    return __builtin_expect(atomic_load_explicit(&ag_state.captures, memory_order_relaxed), 0);
+    ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
+    ag_trace_passed(s, in, "nothing is replayed at this time");
+    return pass_through(s, in);
 }
 
 /* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
@@ -261,12 +265,15 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     const char *why = "";
     struct ag_shape *shape;
     struct ag_verdict v;
-    uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    if (captured()) {
+    if (ag_state_is_eager()) {
         ag_unlock(&s->lock);
-        ag_count(AG_COUNT_IN_CAPTURE);
-        return pass_through(s, in);
+        return call_in_eager_state(s, in);
     }
+    if (__builtin_expect(!ag_stream_is(s, stream_of(in)), 0)) { /* it has gone, see stream.h */
+        ag_unlock(&s->lock);
+        return ag_op_call(in);
+    }
+    uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
     shape = shape_of(s, in, &why);
     if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
         shape = NULL;
@@ -297,7 +304,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
     update_nap(s);
-    CUresult pending = take_pending(s, CUDA_SUCCESS);
+    CUresult pending = ag_stream_tell(s);
     bool timed = times_call(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
@@ -323,15 +330,10 @@ static inline void set_owner(struct ag_stream *s)
     }
 }
 
-static inline bool passing(void)
-{
-    return __builtin_expect(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed), 0);
-}
-
 static CUresult call_now(const struct ag_incoming *in)
 {
-    if (atomic_load(&ag_state.captures))
-        ag_count(AG_COUNT_IN_CAPTURE);
+    if (ag_state_tracks() || ag_state_is(AG_EAGER_OBSERVE | AG_EAGER_BLOCKING))
+        ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
     return ag_op_call(in);
 }
 
@@ -363,7 +365,7 @@ static inline bool is_understood(const struct ag_stream *s)
 CUresult ag_capture_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
-    if (passing())
+    if (ag_state_bypasses())
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
     if (!s || s->legacy || s->blocking)
@@ -384,7 +386,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
 
     ag_lock(&s->lock);
     struct ag_policy *p = &s->policy;
-    if (!is_expected(p, l) || captured())
+    if (!is_expected(p, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
         return arrive(s, &in);
     struct ag_shape *shape = (struct ag_shape *)(uintptr_t)*p->next;
     struct ag_verdict v = {.what = p->doing};
@@ -396,7 +398,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
         ag_policy_stretch_end(p, now, &v);
     }
     bool eager = act(s, shape, &in, &v, now);
-    CUresult r = take_pending(s, CUDA_SUCCESS);
+    CUresult r = ag_stream_tell(s);
     bool timed = times_call(s);
     ag_unlock(&s->lock);
     if (!eager)
@@ -447,7 +449,7 @@ static size_t fill_extent(const struct ag_memset *f)
 CUresult ag_capture_memset(const struct ag_memset *f)
 {
     struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
-    if (passing())
+    if (ag_state_bypasses())
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
     size_t extent = fill_extent(f);
@@ -459,7 +461,7 @@ CUresult ag_capture_memset(const struct ag_memset *f)
 CUresult ag_capture_copy(const struct ag_copy *c)
 {
     struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
-    if (passing())
+    if (ag_state_bypasses())
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
     size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;

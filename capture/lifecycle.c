@@ -10,20 +10,10 @@
 #include "capture/nvtx.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/thread.h"
 #include "capture/trace.h"
 #include "capture/watchdog.h"
-
-struct ag_state ag_state = {.bypass = AG_BYPASS_OFF};
-
-static void set_bypass(uint32_t bit)
-{
-    atomic_fetch_or(&ag_state.bypass, bit);
-}
-
-static void clear_bypass(uint32_t bit)
-{
-    atomic_fetch_and(&ag_state.bypass, ~bit);
-}
+#include <stdlib.h>
 
 void ag_capture_start(bool observe_only, const char *why)
 {
@@ -31,6 +21,7 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_clock_start();
     if (ag_options.mode == AG_MODE_OFF)
         return;
+    ag_thread_look();
     ag_trace_start();
     ag_live_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
@@ -39,7 +30,7 @@ void ag_capture_start(bool observe_only, const char *why)
         ag_capture_observe_only(why);
     if (!atomic_load(&ag_state.observe_only))
         ag_nvtx_start();
-    clear_bypass(AG_BYPASS_OFF);
+    ag_state_leave(AG_EAGER_OFF);
     ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
 }
 
@@ -49,69 +40,80 @@ void ag_capture_observe_only(const char *why)
         return;
     ag_warn("start", "replaying nothing from here on: %s", why);
     ag_trace_note(why);
-    ag_capture_barrier_quiet(AG_SYM_COUNT);
-    if (!atomic_load(&ag_state.bypass)) { /* no graph is left to be followed */
-        ag_capture_functions_die(AG_SYM_COUNT);
-    }
+    ag_state_enter(AG_EAGER_OBSERVE, AG_SYM_COUNT);
+    if (ag_state_tracks())
+        ag_capture_functions_die(AG_SYM_COUNT); /* the graphs are of no use any more */
+}
+
+/* The driver reads the variable when it is initialised, which has happened once there is a stream.
+ */
+void ag_state_ask_blocking(void)
+{
+    static _Atomic bool asked;
+    if (atomic_exchange(&asked, true))
+        return;
+    const char *value = getenv("CUDA_LAUNCH_BLOCKING");
+    if (!value || !atoi(value))
+        return;
+    ag_warn("start",
+            "CUDA_LAUNCH_BLOCKING is set: launches wait for their kernels, nothing is replayed");
+    ag_trace_note("CUDA_LAUNCH_BLOCKING is set");
+    ag_state_enter(AG_EAGER_BLOCKING, AG_SYM_COUNT);
 }
 
 /* ---- the program's own captures --------------------------------------------------------- */
 
-static void submit_everything(void)
-{
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        ag_stream_submit_deferred(streams[i], false);
-    ag_streams_release(streams, n);
-}
+static struct ag_lock captures_lock; /* of the count, and leaving the state with it */
 
 void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     (void)stream;
     (void)ptsz;
-    if (atomic_load(&ag_state.bypass) & ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD))
+    if (!ag_state_tracks())
         return;
-    /* Count first: an op that takes its stream's lock from now on is not deferred. Then submit what
-     * is, taking every stream's lock once, whether or not it seems to defer: only then is nothing
-     * left that an op which passes by the locks could overtake. */
+    ag_lock(&captures_lock);
     atomic_fetch_add(&ag_state.captures, 1);
-    if (atomic_load_explicit(&ag_open_streams, memory_order_acquire)) {
-        atomic_fetch_and(&ag_state.bypass, ~AG_BYPASS_CAPTURE);
-        ag_capture_barrier_quiet(sym);
-    }
-    submit_everything();
-    set_bypass(AG_BYPASS_CAPTURE);
+    ag_unlock(&captures_lock);
+    ag_state_enter(AG_EAGER_CAPTURE, sym);
     ag_builder_pause();  /* waits for a build under way */
     ag_builder_resume(); /* the capture count keeps it from the next */
 }
 
 static void capture_over(void)
 {
-    if (atomic_fetch_sub(&ag_state.captures, 1) == 1) {
-        clear_bypass(AG_BYPASS_CAPTURE);
-        ag_builder_wake();
+    bool last = false;
+    ag_lock(&captures_lock);
+    if (atomic_load(&ag_state.captures)) {
+        last = atomic_fetch_sub(&ag_state.captures, 1) == 1;
+        if (last)
+            ag_state_leave(AG_EAGER_CAPTURE);
     }
+    ag_unlock(&captures_lock);
+    if (last)
+        ag_builder_wake();
 }
 
 void ag_capture_program_capture_began(bool succeeded)
 {
-    if (!succeeded && atomic_load(&ag_state.captures))
+    if (!succeeded)
         capture_over();
 }
 
 void ag_capture_program_capture_ended(void)
 {
-    if (atomic_load(&ag_state.captures))
-        capture_over();
+    capture_over();
 }
 
 /* ---- errors that end a context ---------------------------------------------------------- */
 
+/* After which every call in the context fails until that is destroyed (cuda.h: "leaves the process
+ * in an inconsistent state", "the context cannot be used anymore", "must be terminated"). */
 static bool ends_context(CUresult r)
 {
     switch ((int)r) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case 226: /* CUDA_ERROR_CONTAINED, from 12.8 */
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
@@ -121,7 +123,12 @@ static bool ends_context(CUresult r)
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case 721: /* CUDA_ERROR_TENSOR_MEMORY_LEAK, from 12.9 */
+    case CUDA_ERROR_MPS_RPC_FAILURE:
+    case CUDA_ERROR_MPS_SERVER_NOT_READY:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_UNKNOWN:
         return true;
     default:
         return false;
@@ -130,26 +137,37 @@ static bool ends_context(CUresult r)
 
 void ag_capture_driver_error(CUresult error)
 {
-    if (__builtin_expect(!ends_context(error), 1) || atomic_load(&ag_state.bypass))
+    if (__builtin_expect(!ends_context(error), 1) || !ag_state_tracks())
         return;
-    ag_capture_barrier_quiet(AG_SYM_COUNT);
-    set_bypass(AG_BYPASS_DEAD);
+    CUcontext ctx = ag_context_current();
+    struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
+    if (!context || atomic_exchange(&context->broken, true))
+        return; /* without one there is nothing to defer in, and none whose end would be heard of */
     ag_count(AG_COUNT_DEAD_CONTEXT);
     ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
+    ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);
 }
 
-void ag_state_context_destroyed(void)
+static void is_broken(struct ag_context *context, void *any)
 {
-    if (atomic_load(&ag_state.bypass) & AG_BYPASS_DEAD)
-        ag_host_functions_forget();
-    clear_bypass(AG_BYPASS_DEAD);
+    *(bool *)any |= atomic_load(&context->broken);
+}
+
+void ag_state_context_ended(struct ag_context *context)
+{
+    bool any = false;
+    if (!atomic_exchange(&context->broken, false))
+        return;
+    ag_contexts_each(is_broken, &any);
+    if (!any)
+        ag_state_leave(AG_EAGER_DEAD);
 }
 
 /* ---- process ---------------------------------------------------------------------------- */
 
 void ag_capture_after_fork_in_child(void)
 {
-    set_bypass(AG_BYPASS_FORKED);
+    ag_state_set(AG_EAGER_FORKED);
     ag_trace_after_fork();
     ag_live_after_fork();
     atomic_store(&ag_open_streams, 0);
@@ -157,18 +175,20 @@ void ag_capture_after_fork_in_child(void)
 
 bool ag_capture_active(void)
 {
-    return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
-             ~(AG_BYPASS_CAPTURE | AG_BYPASS_DEAD));
+    return ag_state_tracks();
 }
 
 void ag_capture_finish(void)
 {
     static _Atomic bool finished;
-    if ((atomic_load(&ag_state.bypass) & (AG_BYPASS_OFF | AG_BYPASS_FORKED)) ||
+    if (ag_state_is(AG_EAGER_OFF) || ag_state_is(AG_EAGER_FORKED) ||
         atomic_exchange(&finished, true))
         return;
-    ag_capture_barrier_quiet(AG_SYM_COUNT);
-    set_bypass(AG_BYPASS_END);
+    if (ag_locks_held) { /* exit() in a signal handler that has interrupted this very thread */
+        ag_state_set(AG_EAGER_END);
+        return;
+    }
+    ag_state_enter(AG_EAGER_END, AG_SYM_COUNT);
     ag_watchdog_stop();
     ag_builder_stop();
     ag_compare_stop();

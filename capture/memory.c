@@ -25,10 +25,10 @@ bool ag_memory_hold(uint64_t epoch)
 
 void ag_memory_release(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     atomic_store(&held, false);
     pthread_cond_broadcast(&released);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 void ag_capture_memory_goes(void)
@@ -36,10 +36,10 @@ void ag_capture_memory_goes(void)
     atomic_fetch_add(&ag_memory_epoch, 1);
     if (!atomic_load(&held))
         return;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     while (atomic_load(&held))
         pthread_cond_wait(&released, &mutex);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,

@@ -51,28 +51,23 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 
 /* ---- shapes ----------------------------------------------------------------------------- */
 
-/* Attributes whose meaning a captured launch keeps (cuda.h: "Valid for graph nodes, launches"; the
- * programmatic serialization becomes an edge of its own kind). Those that name an event, and
- * whatever is not known, are boundaries. */
 static bool attributes_are_known(const struct ag_launch *launch)
 {
     for (unsigned int i = 0; i < launch->num_attrs; i++)
-        switch ((int)launch->attrs[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-        case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-        case 14: /* PREFERRED_SHARED_MEMORY_CARVEOUT, from 12.5 */
-            break;
-        default:
+        if (!ag_attribute_is_known(&launch->attrs[i]))
             return false;
-        }
     return true;
+}
+
+static uint64_t hash_attributes(uint64_t hash, const struct ag_launch *launch)
+{
+    for (unsigned int i = 0; i < launch->num_attrs; i++) {
+        const CUlaunchAttribute *a = &launch->attrs[i];
+        hash = mix(hash, (uint64_t)a->id);
+        if (ag_attribute_is_known(a))
+            hash = hash_bytes(hash, &a->value, ag_attribute_size(a));
+    }
+    return hash;
 }
 
 static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *, const void *),
@@ -135,7 +130,7 @@ static bool same_launch(const struct ag_shape *s, const void *what)
     const struct ag_launch *l = what;
     return s->kind == AG_OP_LAUNCH && s->func == l->func &&
            !memcmp(s->dims, l->grid, sizeof(s->dims)) && s->num_attrs == l->num_attrs &&
-           (!s->num_attrs || !memcmp(s->attrs, l->attrs, s->num_attrs * sizeof(*s->attrs)));
+           (!s->num_attrs || ag_attributes_equal(s->attrs, l->attrs, s->num_attrs));
 }
 
 static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
@@ -160,10 +155,13 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
     }
     CUlaunchAttribute *attrs = NULL;
     if (l->num_attrs) {
-        attrs = malloc(l->num_attrs * sizeof(*attrs));
+        attrs = calloc(l->num_attrs, sizeof(*attrs));
         if (!attrs)
             return NULL;
-        memcpy(attrs, l->attrs, l->num_attrs * sizeof(*attrs));
+        for (unsigned int i = 0; i < l->num_attrs; i++) {
+            attrs[i].id = l->attrs[i].id;
+            memcpy(&attrs[i].value, &l->attrs[i].value, ag_attribute_size(&attrs[i]));
+        }
     }
     struct ag_shape *s = insert(hash);
     if (!s) {
@@ -199,7 +197,7 @@ struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct a
 {
     uint64_t hash = hash_of_launch(l);
     if (l->num_attrs)
-        hash = hash_bytes(hash, l->attrs, l->num_attrs * sizeof(*l->attrs));
+        hash = hash_attributes(hash, l);
     struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_launch(*slot, l))
         return *slot;
@@ -339,12 +337,12 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
     ag_unlock(&lock);
 }
 
-bool ag_shapes_die(bool library, void *module)
+bool ag_shapes_die(enum ag_owner kind, void *owner)
 {
     bool any = false;
     ag_lock(&lock);
     struct ag_shape_tables *t = tables;
-    if (t && ag_functions_die(&t->functions, library, module)) {
+    if (t && ag_functions_die(&t->functions, kind, owner)) {
         any = true;
         for (uint32_t i = 0; i < t->num_buckets; i++)
             for (struct ag_shape **at = &t->buckets[i], *s; (s = *at);) {

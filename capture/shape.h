@@ -6,6 +6,7 @@
 #ifndef AG_SHAPE_H
 #define AG_SHAPE_H
 
+#include "capture/attribute.h"
 #include "capture/function.h"
 #include "policy/policy.h"
 #include <string.h>
@@ -54,7 +55,7 @@ static inline bool ag_shape_is_launch(const struct ag_shape *shape, const struct
            !memcmp(shape->dims, launch->grid, sizeof(shape->dims)) &&
            shape->num_attrs == launch->num_attrs &&
            (!shape->num_attrs ||
-            !memcmp(shape->attrs, launch->attrs, shape->num_attrs * sizeof(CUlaunchAttribute))) &&
+            ag_attributes_equal(shape->attrs, launch->attrs, shape->num_attrs)) &&
            !ag_shape_bad(shape);
 }
 
@@ -91,9 +92,17 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
  * are alike: it is time to forget everything and learn anew (ag_capture_functions_die()). */
 extern _Atomic bool ag_shapes_full;
 
-/* Functions of a module, or library, go with their shapes: these are marked, and found no more.
- * Streams have to empty their caches. False: nothing of it was ever launched. */
-bool ag_shapes_die(bool library, void *module);
+/* Functions of a module, library or context go with their shapes: these are marked, and found no
+ * more. Streams have to empty their caches. False: nothing of it was ever launched. */
+bool ag_shapes_die(enum ag_owner kind, void *owner);
+
+/* The driver has refused a launch of this shape. For lack of memory: that may pass. Else it will
+ * refuse the next one too, and says so at the launch itself: none is deferred any more. */
+static inline void ag_shape_refused(const struct ag_shape *shape, CUresult result)
+{
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        atomic_fetch_or(&((struct ag_shape *)(uintptr_t)shape)->bad, AG_SHAPE_FAILED);
+}
 
 /* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
  * the tables empty and returns what was in them, destroy frees it. */

@@ -83,9 +83,11 @@ void ag_stats_collect(struct ag_totals *t)
     ag_unlock(&lock);
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        ag_lock(&streams[i]->lock); /* live figures are asked for while others launch */
+        /* live figures are asked for while others launch */
+        bool locked = ag_stream_lock_if_prompt(streams[i]);
         ag_stats_add_stream(t, streams[i]);
-        ag_unlock(&streams[i]->lock);
+        if (locked)
+            ag_unlock(&streams[i]->lock);
     }
     ag_streams_release(streams, n);
 }

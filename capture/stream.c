@@ -8,6 +8,7 @@
 #include "capture/state.h"
 #include "capture/trace.h"
 #include "capture/twin.h"
+#include <stddef.h>
 #include <stdlib.h>
 
 __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
@@ -16,7 +17,8 @@ __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 static struct ag_lock lock;
 static struct ag_stream *streams; /* newest first */
 static struct ag_stream *buckets[256];
-static struct ag_context *contexts;
+static _Atomic(struct ag_context *) contexts; /* newest first; they stay */
+static struct ag_stream *left;                /* of streams that have gone, linked by `chained` */
 static _Atomic uint32_t num_contexts;
 static size_t num_streams;
 static uint64_t last_serial;
@@ -56,7 +58,7 @@ bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
     return handle == CU_STREAM_PER_THREAD || (!handle && ptsz);
 }
 
-static CUcontext current_context(void)
+CUcontext ag_context_current(void)
 {
     CUcontext ctx = NULL;
     return AG_REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS ? ctx : NULL;
@@ -77,22 +79,68 @@ static struct ag_stream *look_up(uintptr_t key)
     return s;
 }
 
+struct ag_context *ag_context_find(CUcontext handle)
+{
+    struct ag_context *c = atomic_load(&contexts);
+    while (c && c->handle != handle)
+        c = c->next;
+    return c;
+}
+
 /* Under the lock. */
 static struct ag_context *context_get(CUcontext handle)
 {
-    struct ag_context *c;
-    for (c = contexts; c; c = c->next)
-        if (c->handle == handle)
-            return c;
+    struct ag_context *c = ag_context_find(handle);
+    if (c)
+        return c;
     c = calloc(1, sizeof(*c));
     if (!c)
         return NULL;
     c->handle = handle;
-    c->next = contexts;
-    contexts = c;
+    c->next = atomic_load(&contexts);
+    atomic_store(&contexts, c);
     atomic_fetch_add(&num_contexts, 1);
     atomic_fetch_add(&ag_stream_generation, 1); /* whose legacy stream NULL is, is not clear now */
     return c;
+}
+
+struct ag_context *ag_context_get(CUcontext handle)
+{
+    ag_lock(&lock);
+    struct ag_context *c = context_get(handle);
+    ag_unlock(&lock);
+    return c;
+}
+
+void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data)
+{
+    for (struct ag_context *c = atomic_load(&contexts); c; c = c->next)
+        act(c, data);
+}
+
+/* Memory for a stream, all 0 but for the lock: of one that has gone where there is any. A thread
+ * that found that one earlier may be about to take its lock, or hold it. Under the lock. */
+static struct ag_stream *allocate(struct ag_context *context, bool legacy)
+{
+    struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
+    if (!s)
+        return calloc(1, sizeof(*s));
+    ag_lock(&s->lock);
+    *from = s->chained;
+    size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
+    memset(s, 0, before);
+    memset((char *)s + behind, 0, sizeof(*s) - behind);
+    s->life = AG_STREAM_DEAD; /* until it is filled in */
+    ag_unlock(&s->lock);
+    return s;
+}
+
+/* What nobody finds any more, but for threads that found it before. Under the lock. */
+static void keep(struct ag_stream *s)
+{
+    struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
+    s->chained = *list;
+    *list = s;
 }
 
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
@@ -108,10 +156,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     }
     if (!ctx)
         return NULL;
-    struct ag_stream *s = calloc(1, sizeof(*s));
     struct ag_policy_config config;
-    if (!s)
-        return NULL;
+    struct ag_policy policy;
     ag_policy_defaults(&config);
     config.min_repeats = ag_options.min_repeats;
     config.min_ops = ag_options.min_ops;
@@ -119,23 +165,27 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.fixed_chunk = ag_options.chunk;
     config.gate = ag_options.gate;
     config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
-    if (ag_policy_open(&s->policy, &config, &ag_stream_policy_hooks)) {
-        free(s);
+    if (ag_policy_open(&policy, &config, &ag_stream_policy_hooks))
         return NULL;
-    }
-    s->handle = handle;
-    s->legacy = legacy;
-    s->blocking = !legacy && !(flags & CU_STREAM_NON_BLOCKING);
-    s->priority = priority;
-    atomic_store(&s->references, 1);
 
+    uintptr_t key = key_of(handle, legacy ? ctx : NULL);
     ag_lock(&lock);
-    s->key = key_of(handle, legacy ? ctx : NULL);
-    struct ag_stream *other = look_up(s->key);
+    struct ag_stream *other = look_up(key);
     struct ag_context *context = other ? NULL : context_get(ctx);
-    if (context) {
+    struct ag_stream *s = context ? allocate(context, legacy) : NULL;
+    if (s) {
+        ag_lock(&s->lock);
+        s->handle = handle;
+        s->key = key;
+        s->legacy = legacy;
+        s->blocking = !legacy && !(flags & CU_STREAM_NON_BLOCKING);
+        s->priority = priority;
+        s->policy = policy;
         s->context = context;
         s->serial = ++last_serial;
+        s->life = AG_STREAM_LIVE;
+        ag_unlock(&s->lock);
+        atomic_store(&s->references, 1);
         s->next = streams;
         if (streams)
             streams->prev = s;
@@ -149,11 +199,11 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         }
     }
     ag_unlock(&lock);
-    if (!context) {
-        ag_policy_close(&s->policy);
-        free(s);
+    if (!s) {
+        ag_policy_close(&policy);
         return other;
     }
+    ag_state_ask_blocking();
     ag_builder_prepare(s);
     ag_compare_start();
     ag_trace_stream(s);
@@ -194,7 +244,7 @@ static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
     CUcontext ctx = NULL;
     if (!handle || handle == CU_STREAM_LEGACY) {
         handle = CU_STREAM_LEGACY;
-        ctx = current_context();
+        ctx = ag_context_current();
         if (!ctx)
             return NULL;
     }
@@ -220,15 +270,24 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
     return get(handle, ptsz, false);
 }
 
+/* A reference goes. What the last of a dead stream leaves behind is emptied. */
 static void release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
+    ag_lock(&s->lock);
     ag_policy_close(&s->policy);
     free(s->twins);
     free(s->staged);
     free(s->bytes);
-    free(s);
+    s->twins = NULL;
+    s->staged = NULL;
+    s->bytes = NULL;
+    s->num_staged = s->num_bytes = s->max_staged = s->max_bytes = 0;
+    ag_unlock(&s->lock);
+    ag_lock(&lock);
+    keep(s);
+    ag_unlock(&lock);
 }
 
 void ag_stream_forget(struct ag_stream *s)
@@ -254,6 +313,16 @@ void ag_stream_forget(struct ag_stream *s)
     release(s);
 }
 
+bool ag_stream_lock_if_prompt(struct ag_stream *s)
+{
+    while (!ag_try_lock(&s->lock)) {
+        if (atomic_load_explicit(&s->in_driver, memory_order_acquire))
+            return false;
+        ag_lock_wait(&s->lock);
+    }
+    return true;
+}
+
 /* ---- naps ------------------------------------------------------------------------------- */
 
 void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
@@ -261,7 +330,7 @@ void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
     atomic_store_explicit(&s->nap.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->nap.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->nap.active, 1, memory_order_release);
-    if (s->open) { /* what is passed unseen has nothing to flush */
+    if (s->open && s->pending == CUDA_SUCCESS) { /* what is passed unseen has nothing to flush */
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
@@ -375,10 +444,9 @@ void ag_streams_release(struct ag_stream **list, size_t n)
         free(list);
 }
 
-bool ag_context_enter(const struct ag_stream *s)
+bool ag_context_enter(CUcontext ctx)
 {
-    return current_context() != s->context->handle &&
-           AG_REAL(cuCtxPushCurrent_v2)(s->context->handle) == CUDA_SUCCESS;
+    return ag_context_current() != ctx && AG_REAL(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS;
 }
 
 void ag_context_leave(bool entered)

@@ -10,7 +10,14 @@
  *
  * Locking: `lock` covers everything below it. It is held across driver calls that submit this
  * stream's deferred work (whoever comes next must come behind that work), never across eager
- * launches, and no second stream's lock is ever taken under it.
+ * launches, and no second stream's lock is ever taken under it. Such a call may wait for room in a
+ * full queue, so calls that never wait take the lock by ag_stream_lock_if_prompt() alone.
+ *
+ * Life: threads find streams without taking a reference, and another thread may end the context at
+ * that moment. So the memory of a struct ag_stream stays one for ever: what is left of a stream
+ * that has gone (AG_STREAM_DEAD) is used again for the next one, that of a legacy stream for the
+ * same context. Who has taken the lock looks at `life` and `handle` before the stream's own state
+ * means anything. A struct ag_context lives as long as the process.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
@@ -21,9 +28,19 @@
 
 struct ag_context {
     CUcontext handle;
+    _Atomic bool broken;          /* an error has ended it, and it was not destroyed yet */
+    _Atomic uint64_t host_calls;  /* hostfunction.c */
+    struct ag_stream *old_legacy; /* what is left of the legacy stream of one that has ended */
     _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
     _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
     struct ag_context *next;
+};
+
+enum ag_stream_life {
+    AG_STREAM_LIVE,
+    AG_STREAM_CLOSING, /* its context may be ending: everything is submitted at once, by who
+                          launches */
+    AG_STREAM_DEAD,
 };
 
 /* An allocation that was looked up, see memory.c. */
@@ -49,8 +66,8 @@ struct ag_stream {
     bool blocking; /* implicitly ordered with the legacy stream */
 
     _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
-    _Atomic uint32_t references;
-    _Atomic bool waits; /* for more than the GPU, see waits.c */
+    _Atomic uint32_t references; /* of lists; 0: what is left may be used again */
+    _Atomic bool waits;          /* for more than the GPU, see waits.c */
     struct ag_nap nap;
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
@@ -58,10 +75,12 @@ struct ag_stream {
     _Atomic uintptr_t owner;    /* thread that launched last */
 
     struct ag_lock lock;
-    bool dead;
-    bool open;           /* counted in ag_open_streams */
-    CUevent behind_wait; /* recorded behind the last such work, NULL if there was none */
-    CUresult pending;    /* error of deferred work, not reported yet */
+    _Atomic bool in_driver; /* the holder of the lock is there, for this stream */
+    uint8_t life;           /* enum ag_stream_life */
+    void *green;            /* the green context that it belongs to, or NULL */
+    bool open;              /* counted in ag_open_streams */
+    CUevent behind_wait;    /* recorded behind the last such work, NULL if there was none */
+    CUresult pending;       /* error of deferred work, not reported yet */
     struct ag_policy policy;
     struct ag_staged *staged;
     uint32_t num_staged, num_deferred, max_staged;
@@ -96,8 +115,7 @@ static inline uintptr_t ag_this_thread(void)
 }
 
 /* The stream's state, made if it is new; NULL for the per-thread default stream, for a handle that
- * the driver does not know, and where there is no memory. No reference is taken: a program does not
- * destroy a stream while it launches to it. */
+ * the driver does not know, and where there is no memory. No reference is taken, see above. */
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
 /* The same, but never made. */
 struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
@@ -127,11 +145,27 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 }
 void ag_streams_release(struct ag_stream **streams, size_t n);
 
-/* Takes the stream out of the table; it is freed with its last reference. `ctx` NULL: any. */
+/* Takes the stream, which is dead, out of the table. */
 void ag_stream_forget(struct ag_stream *stream);
 
-/* Makes the stream's context current where it is not; undo with ag_context_leave(entered). */
-bool ag_context_enter(const struct ag_stream *stream);
+/* Whether `handle` names this stream, and it is alive. Under its lock. */
+static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
+{
+    return s->handle == (handle ? handle : CU_STREAM_LEGACY) && s->life == AG_STREAM_LIVE;
+}
+
+/* Takes the stream's lock, unless its holder is in the driver: false then. */
+bool ag_stream_lock_if_prompt(struct ag_stream *stream);
+
+/* What is kept of a context, made if it is new; NULL without memory. The same, but never made. */
+struct ag_context *ag_context_get(CUcontext handle);
+struct ag_context *ag_context_find(CUcontext handle);
+/* Calls `act` with each, without a lock. */
+void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
+/* The calling thread's, NULL where there is none. */
+CUcontext ag_context_current(void);
+/* Makes a context current where it is not; undo with ag_context_leave(entered). */
+bool ag_context_enter(CUcontext ctx);
 void ag_context_leave(bool entered);
 
 extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in budget.c */

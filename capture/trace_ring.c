@@ -12,6 +12,7 @@
 #include "capture/trace.h"
 #include "capture/trace_file.h"
 #include <linux/futex.h>
+#include "capture/lock.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +65,10 @@ struct waiting_head {
 static void write_definitions(void)
 {
     ag_trace_sites_define();
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     struct definitions d = waiting;
     memset(&waiting, 0, sizeof(waiting));
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     for (size_t at = 0; at < d.used;) {
         struct waiting_head head;
         memcpy(&head, d.bytes + at, sizeof(head));
@@ -150,11 +151,11 @@ void ag_trace_give_up(void)
 
 void ag_trace_drain(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     bool join = running;
     running = false;
     atomic_store(&stopping, true);
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (join) {
         ring_bell();
         pthread_join(thread, NULL);
@@ -183,7 +184,7 @@ static void start_writer(void)
 
 static struct ring *make_ring(void)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     start_writer();
     if (!have_key)
         have_key = pthread_key_create(&key, thread_ends) == 0;
@@ -197,7 +198,7 @@ static struct ring *make_ring(void)
     }
     if (r)
         atomic_store(&r->thread, (uint32_t)syscall(SYS_gettid));
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (r && have_key)
         pthread_setspecific(key, r);
     own = r;
@@ -238,12 +239,12 @@ void ag_trace_define(uint32_t type, const void *head, size_t head_size, const vo
 {
     struct waiting_head before = {type, (uint32_t)(head_size + body_size)};
     size_t total = sizeof(before) + head_size + body_size;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     if (waiting.used + total > waiting.room) {
         size_t room = (waiting.used + total) * 2 + 4096;
         char *bytes = realloc(waiting.bytes, room);
         if (!bytes) {
-            pthread_mutex_unlock(&mutex);
+            ag_mutex_unlock(&mutex);
             ag_trace_give_up(); /* events would name what nobody knows */
             return;
         }
@@ -257,5 +258,5 @@ void ag_trace_define(uint32_t type, const void *head, size_t head_size, const vo
     if (body_size)
         memcpy(at + sizeof(before) + head_size, body, body_size);
     waiting.used += total;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }

@@ -6,6 +6,7 @@
  * have passed.
  */
 #include "capture/capture.h"
+#include "capture/flush.h"
 #include "capture/graph.h"
 #include "capture/state.h"
 #include "capture/stats.h"
@@ -22,25 +23,34 @@ static struct {
     CUevent event;
 } loose[LOOSE];
 
-/* False where it cannot be told when what was launched has passed. */
-static bool record(struct ag_stream *s)
+/* Under the lock. */
+static bool record_locked(struct ag_stream *s)
 {
-    bool entered = ag_context_enter(s);
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    ag_lock(&s->lock);
     if (!s->behind_wait &&
         AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         s->behind_wait = NULL;
-    bool done = s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
-    ag_unlock(&s->lock);
-    ag_capture_mode(mode);
-    ag_context_leave(entered);
-    if (done) {
-        atomic_store(&s->waits, true);
-        atomic_store(&any, true);
-    } else {
-        ag_count(AG_COUNT_ENDLESS);
+    return s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
+}
+
+/* False where it cannot be told when what was launched has passed. */
+static bool record(struct ag_stream *s)
+{
+    bool done = true;
+    ag_lock(&s->lock);
+    if (s->life == AG_STREAM_LIVE) { /* else its context ends, and what waits there with it */
+        struct ag_visit visit = ag_driver_enter(s);
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        done = record_locked(s);
+        ag_capture_mode(mode);
+        ag_driver_leave(s, visit);
+        if (done) {
+            atomic_store(&s->waits, true);
+            atomic_store(&any, true);
+        } else {
+            ag_count(AG_COUNT_ENDLESS);
+        }
     }
+    ag_unlock(&s->lock);
     return done;
 }
 
@@ -56,19 +66,20 @@ static bool loose_at_rest(void);
 static bool record_loose(CUstream stream, bool ptsz)
 {
     bool done = false;
-    struct ag_context context = {0};
-    AG_REAL(cuCtxGetCurrent)(&context.handle);
+    CUcontext ctx = ag_context_current();
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
-        AG_REAL(cuStreamGetCtx)(stream, &context.handle);
-    bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
+        AG_REAL(cuStreamGetCtx)(stream, &ctx);
+    if (ctx)
+        ag_context_get(ctx); /* whose end is told */
+    bool entered = ag_context_enter(ctx);
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     loose_at_rest(); /* makes room */
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE && !done; i++) {
         if (loose[i].event ||
             AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             continue;
-        loose[i].ctx = context.handle;
+        loose[i].ctx = ctx;
         CUresult r = ptsz ? AG_REAL(cuEventRecord_ptsz)(loose[i].event, stream)
                           : AG_REAL(cuEventRecord)(loose[i].event, stream);
         done = r == CUDA_SUCCESS;
@@ -78,7 +89,7 @@ static bool record_loose(CUstream stream, bool ptsz)
             break;
         }
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     ag_capture_mode(mode);
     ag_context_leave(entered);
     if (done)
@@ -90,8 +101,7 @@ static bool record_loose(CUstream stream, bool ptsz)
 
 static bool has_passed(CUcontext ctx, CUevent event)
 {
-    struct ag_context context = {.handle = ctx};
-    bool entered = ag_context_enter(&(struct ag_stream){.context = &context});
+    bool entered = ag_context_enter(ctx);
     bool passed = AG_REAL(cuEventQuery)(event) != CUDA_ERROR_NOT_READY;
     ag_context_leave(entered);
     return passed;
@@ -100,7 +110,7 @@ static bool has_passed(CUcontext ctx, CUevent event)
 static bool loose_at_rest(void)
 {
     bool rest = true;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE; i++) {
         if (!loose[i].event)
             continue;
@@ -111,7 +121,7 @@ static bool loose_at_rest(void)
             rest = false;
         }
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return rest;
 }
 
@@ -147,7 +157,7 @@ void ag_waits_stream_goes(struct ag_stream *s)
     s->behind_wait = NULL;
     if (!event)
         return;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
         if (loose[i].event)
             continue;
@@ -156,7 +166,7 @@ void ag_waits_stream_goes(struct ag_stream *s)
         event = NULL;
         atomic_store(&s->waits, false);
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (event)
         AG_REAL(cuEventDestroy_v2)(event);
     else
@@ -165,11 +175,11 @@ void ag_waits_stream_goes(struct ag_stream *s)
 
 void ag_waits_context_goes(CUcontext ctx)
 {
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex);
     for (int i = 0; i < LOOSE; i++)
-        if (!ctx || loose[i].ctx == ctx)
+        if (loose[i].ctx == ctx)
             loose[i].event = NULL;
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
 }
 
 bool ag_waits_pending(void)
@@ -188,8 +198,7 @@ static bool is_capturing(CUstream stream, bool ptsz)
 
 bool ag_capture_wait_begins(CUstream stream, bool ptsz)
 {
-    if ((atomic_load(&ag_state.bypass) & ~(uint32_t)AG_BYPASS_CAPTURE) ||
-        atomic_load(&ag_state.observe_only))
+    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || atomic_load(&ag_state.observe_only))
         return false;
     /* The stream itself, not the count of captures, which may miss one that an unknown call began:
      * a host function of a graph runs any number of times, and its wrapper must not. */

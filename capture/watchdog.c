@@ -76,9 +76,9 @@ static bool look(const struct looks *old, struct looks *now)
         any = true;
         uint64_t deferrals = atomic_load(&s->deferrals);
         if (deferrals_before(old, s) == deferrals || now->count == now->capacity) {
-            ag_count(AG_COUNT_WATCHDOG);
             ag_trace_cause(AG_CAUSE_WATCHDOG);
-            ag_stream_submit_deferred(s, false);
+            if (ag_stream_submit_if_prompt(s, false))
+                ag_count(AG_COUNT_WATCHDOG);
         } else {
             now->list[now->count++] = (struct look){s, s->serial, deferrals};
         }
@@ -133,6 +133,15 @@ static void start(void)
     ag_unlock(&start_lock);
 }
 
+bool ag_watchdog_is_ready(void)
+{
+    if (ag_thread_starves_others())
+        return false;
+    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ABSENT)
+        start();
+    return atomic_load(&ag_watchdog_state) != AG_WATCHDOG_ABSENT;
+}
+
 void ag_watchdog_wake(void)
 {
     uint32_t asleep = AG_WATCHDOG_ASLEEP;
@@ -153,5 +162,5 @@ void ag_watchdog_stop(void)
         return;
     atomic_store(&ag_watchdog_state, AG_WATCHDOG_ABSENT);
     syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    pthread_join(thread, NULL);
+    ag_thread_join(thread);
 }

@@ -10,12 +10,17 @@
 #define AG_WATCHDOG_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE };
 extern _Atomic uint32_t ag_watchdog_state;
 
 void ag_watchdog_wake(void);
+
+/* Whether the thread runs, or can be started, and will get a processor: else nothing may be held
+ * back. */
+bool ag_watchdog_is_ready(void);
 
 /* A stream has begun to defer. Must come after a sequentially consistent store that the watchdog
  * reads (ag_stream.deferring). */

@@ -8,31 +8,61 @@ AG_HOOK cuCtxSynchronize_v2(CUcontext ctx);
 AG_BARRIER_HOOK(cuCtxSynchronize, (void), ())
 AG_BARRIER_HOOK(cuCtxSynchronize_v2, (CUcontext ctx), (ctx))
 
-#define AG_CONTEXT_DIES_HOOK(name, context, type)                                                  \
-    AG_HOOK name(type which)                                                                       \
+#define AG_CONTEXT_ENDS_HOOK(name)                                                                 \
+    AG_HOOK name(CUcontext ctx)                                                                    \
     {                                                                                              \
-        if (ag_hooked())                                                                           \
-            ag_capture_context_dies(context, AG_SYM_##name);                                       \
-        return AG_CALL(name, which);                                                               \
-    }
-
-AG_CONTEXT_DIES_HOOK(cuCtxDestroy, which, CUcontext)
-AG_CONTEXT_DIES_HOOK(cuCtxDestroy_v2, which, CUcontext)
-AG_CONTEXT_DIES_HOOK(cuCtxDetach, which, CUcontext)
-AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxReset, NULL, CUdevice)
-AG_CONTEXT_DIES_HOOK(cuDevicePrimaryCtxReset_v2, NULL, CUdevice)
-
-#define AG_PRIMARY_RELEASE_HOOK(name)                                                              \
-    AG_HOOK name(CUdevice device)                                                                  \
-    {                                                                                              \
-        CUcontext ctx = ag_hooked() ? ag_capture_primary_releases(device, AG_SYM_##name) : NULL;   \
-        CUresult r = AG_CALL(name, device);                                                        \
-        ag_capture_primary_released(ctx, device);                                                  \
+        struct ag_context *known =                                                                 \
+            ag_hooked() ? ag_capture_context_may_end(ctx, AG_SYM_##name) : NULL;                   \
+        CUresult r = AG_CALL(name, ctx);                                                           \
+        ag_capture_context_ended(known, r == CUDA_SUCCESS);                                        \
         return r;                                                                                  \
     }
 
+AG_CONTEXT_ENDS_HOOK(cuCtxDestroy)
+AG_CONTEXT_ENDS_HOOK(cuCtxDestroy_v2)
+AG_CONTEXT_ENDS_HOOK(cuCtxDetach)
+
+AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
+{
+    bool locked = ag_hooked() && ag_capture_primary_begins(dev);
+    CUresult r = AG_CALL(cuDevicePrimaryCtxRetain, pctx, dev);
+    ag_capture_primary_retained(dev, locked, r == CUDA_SUCCESS);
+    return r;
+}
+
+#define AG_PRIMARY_ENDS_HOOK(name, begins, ends)                                                   \
+    AG_HOOK name(CUdevice device)                                                                  \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, device);                                                          \
+        bool locked = ag_capture_primary_begins(device);                                           \
+        struct ag_context *known = begins;                                                         \
+        CUresult r = AG_CALL(name, device);                                                        \
+        ends(known, device, locked, r == CUDA_SUCCESS);                                            \
+        return r;                                                                                  \
+    }
+
+#define AG_PRIMARY_RELEASE_HOOK(name)                                                              \
+    AG_PRIMARY_ENDS_HOOK(name, ag_capture_primary_releases(device, locked, AG_SYM_##name),         \
+                         ag_capture_primary_released)
 AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
+
+#define AG_PRIMARY_RESET_HOOK(name)                                                                \
+    AG_PRIMARY_ENDS_HOOK(name, ag_capture_primary_resets(device, AG_SYM_##name),                   \
+                         ag_capture_primary_reset)
+AG_PRIMARY_RESET_HOOK(cuDevicePrimaryCtxReset)
+AG_PRIMARY_RESET_HOOK(cuDevicePrimaryCtxReset_v2)
+
+AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
+{
+    bool hooked = ag_hooked();
+    CUresult pending = hooked ? ag_capture_barrier(AG_SYM_cuGreenCtxDestroy) : CUDA_SUCCESS;
+    CUresult r = AG_CALL(cuGreenCtxDestroy, hCtx);
+    if (hooked && r == CUDA_SUCCESS)
+        ag_capture_green_context_ended(hCtx);
+    return ag_first_error(r, pending);
+}
 
 /*
  * Limits and configurations are part of what a graph was instantiated with. Frameworks set the

@@ -134,6 +134,6 @@ AG_HOOK cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned
     CUresult pending = hooked ? ag_capture_barrier(AG_SYM_cuGreenCtxStreamCreate) : CUDA_SUCCESS;
     CUresult result = AG_CALL(cuGreenCtxStreamCreate, phStream, greenCtx, flags, priority);
     if (hooked && result == CUDA_SUCCESS)
-        ag_capture_stream_not_understood(*phStream, false, AG_SYM_cuGreenCtxStreamCreate);
+        ag_capture_green_stream(*phStream, greenCtx, AG_SYM_cuGreenCtxStreamCreate);
     return ag_first_error(result, pending);
 }

@@ -49,8 +49,6 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
         ag_capture_functions_die(sym);
     if (entry->flags & AG_ENTRY_KILLS_MODULE)
         ag_capture_module_dies((void *)argument(0, registers, stack), sym);
-    if (entry->flags & AG_ENTRY_KILLS_CONTEXTS)
-        ag_capture_context_dies(NULL, sym);
     if (entry->flags & AG_ENTRY_KILLS_REPLAY)
         ag_capture_observe_only(entry->name);
     flush_for(sym, entry, registers, stack);

@@ -21,7 +21,7 @@ enum ag_entry_flag {
     AG_ENTRY_BLOCKS = 1,          /* the host may wait for the GPU inside the call */
     AG_ENTRY_PTSZ = 2,            /* _ptsz or _ptds: stream 0 is the calling thread's */
     AG_ENTRY_KILLS_FUNCTIONS = 4, /* functions change their meaning */
-    AG_ENTRY_KILLS_CONTEXTS = 8,  /* a context may die */
+    AG_ENTRY_PROMPT = 8,          /* waits for no other thread that waits in the driver */
     AG_ENTRY_HOOK = 32,           /* a function in C, not a stub */
     AG_ENTRY_KILLS_REPLAY = 16,   /* replaying is not known to be right from here on */
     AG_ENTRY_KILLS_MEMORY = 64,   /* an address may stop being plain device memory */

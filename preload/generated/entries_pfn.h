@@ -74,6 +74,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGraphNodeGetType)(CUgraphNode hNode, CUgraphN
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphNodeSetEnabled)(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload)(CUgraphExec hGraph, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload_ptsz)(CUgraphExec hGraphExec, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxDestroy)(CUgreenCtx hCtx);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxStreamCreate)(CUstream* phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetLibrary)(CUlibrary *pLib, CUkernel kernel);

@@ -85,23 +85,75 @@ void ag_capture_functions_die(enum ag_sym sym)
     (void)sym;
 }
 
-void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
     (void)ctx;
     (void)sym;
+    return NULL;
 }
 
-CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
+void ag_capture_context_ended(struct ag_context *context, bool ended)
+{
+    (void)context;
+    (void)ended;
+}
+
+bool ag_capture_primary_begins(CUdevice device)
+{
+    (void)device;
+    return false;
+}
+
+void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+{
+    (void)device;
+    (void)locked;
+    (void)success;
+}
+
+struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+{
+    (void)device;
+    (void)locked;
+    (void)sym;
+    return NULL;
+}
+
+void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                 bool success)
+{
+    (void)context;
+    (void)device;
+    (void)locked;
+    (void)success;
+}
+
+struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
 {
     (void)device;
     (void)sym;
     return NULL;
 }
 
-void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                              bool success)
 {
-    (void)ctx;
+    (void)context;
     (void)device;
+    (void)locked;
+    (void)success;
+}
+
+void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+{
+    (void)stream;
+    (void)green;
+    (void)sym;
+}
+
+void ag_capture_green_context_ended(CUgreenCtx green)
+{
+    (void)green;
 }
 
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)

@@ -138,20 +138,62 @@ void ag_capture_functions_die(enum ag_sym sym)
     say("functions_die %s\n", ag_sym_name(sym));
 }
 
-void ag_capture_context_dies(CUcontext ctx, enum ag_sym sym)
+struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
-    say("context_dies %s ctx=%p\n", ag_sym_name(sym), (void *)ctx);
+    say("context_may_end %s ctx=%p\n", ag_sym_name(sym), (void *)ctx);
+    return (struct ag_context *)0x77;
 }
 
-CUcontext ag_capture_primary_releases(CUdevice device, enum ag_sym sym)
+void ag_capture_context_ended(struct ag_context *context, bool ended)
 {
-    say("primary_releases %s device=%d\n", ag_sym_name(sym), device);
-    return (CUcontext)0x77;
+    say("context_ended %p ended=%d\n", (void *)context, ended);
 }
 
-void ag_capture_primary_released(CUcontext ctx, CUdevice device)
+bool ag_capture_primary_begins(CUdevice device)
 {
-    say("primary_released ctx=%p device=%d\n", (void *)ctx, device);
+    say("primary_begins device=%d\n", device);
+    return true;
+}
+
+void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+{
+    say("primary_retained device=%d locked=%d success=%d\n", device, locked, success);
+}
+
+struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+{
+    say("primary_releases %s device=%d locked=%d\n", ag_sym_name(sym), device, locked);
+    return (struct ag_context *)0x78;
+}
+
+void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                 bool success)
+{
+    say("primary_released %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
+        success);
+}
+
+struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
+{
+    say("primary_resets %s device=%d\n", ag_sym_name(sym), device);
+    return (struct ag_context *)0x79;
+}
+
+void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                              bool success)
+{
+    say("primary_reset %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
+        success);
+}
+
+void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+{
+    say("green_stream %s stream=%p green=%p\n", ag_sym_name(sym), (void *)stream, (void *)green);
+}
+
+void ag_capture_green_context_ended(CUgreenCtx green)
+{
+    say("green_context_ended %p\n", (void *)green);
 }
 
 CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
