@@ -452,6 +452,8 @@ struct sim_function { /* a CUfunction, or a CUkernel: the object's kind tells */
 /* Modules that are still loaded go with their context. */
 void sim_module_release_context(struct sim_context *ctx);
 const struct sim_code *sim_code_find(const char *name);
+/* The export table of this id (hex), or NULL. */
+const void *sim_export_table(const char *uuid);
 void sim_code_builtin(void);
 /* A handle as launches take it: either kind. */
 struct sim_function *sim_function_of(const void *handle);

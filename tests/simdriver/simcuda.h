@@ -35,7 +35,8 @@
  *                       the real driver does now and then, or may, here always
  *     SIMCUDA_QUEUE     unfinished items that a stream takes: a call with one more waits, under no
  *                       lock, until one has finished. Default: no limit
- *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-', commas)
+ *     SIMCUDA_TABLES    extra export tables to answer, which do not begin with their size: UUIDs
+ *                       (hex, with or without '-', commas)
  *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
  *                       a later use is reported) or reuse (addresses come back at once, as on the
  *                       real driver)
@@ -109,6 +110,21 @@ char *cuSimLogText(const char *kind, uint64_t stream, int order);
 /* Number of executed work items of a kind ("kernel", "copy", "memset", "host"), graph nodes
  * included. */
 uint64_t cuSimExecuted(const char *kind);
+
+/* What cuGetExportTable answers for these two ids: a table as libraries ask for, and one with an
+ * entry that is not the driver's. */
+#define SIMCUDA_TABLE         "51a7ab1e000000000000000000000001"
+#define SIMCUDA_TABLE_OUTSIDE "51a7ab1e000000000000000000000002"
+struct cuSimTable {
+    size_t bytes;
+    int (*do_nothing)(void);
+    void *none; /* an entry that is NULL */
+    /* A block of a thread. */
+    int (*launch)(void *function, void *stream, void **params);
+    /* What is there once the stream has done what was submitted to it. */
+    int (*read_word)(void *stream, unsigned long long address, uint64_t *value);
+    int (*free_memory)(unsigned long long address);
+};
 
 /* Live objects of a kind: "context", "module", "library", "stream", "event", "graph", "exec",
  * "allocation". */
