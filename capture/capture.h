@@ -170,6 +170,10 @@ void ag_capture_function_changed(CUfunction func, int attribute, int value, int 
  * and the like, whether or not anything is open. */
 void ag_capture_memory_goes(void);
 
+/* Before a function of the driver is called that nobody knows, of an export table; `first`: it
+ * never was before. */
+void ag_capture_table_call(bool first);
+
 /* A real call has returned this error. Where it is one that ends the context (cuda.h: "the process
  * must be terminated and relaunched", "leaves the process in an inconsistent state"), nothing is
  * deferred any more, so that every later call answers as it would have. Any value may be passed. */

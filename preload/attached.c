@@ -1,36 +1,53 @@
 /*
- * attached.c - profilers, checkers and debuggers that are there before the program's first CUDA
- * call.
+ * attached.c - profilers, checkers and debuggers.
  *
- * They show launches, or replace kernels: a program under them is to look as it is written. One
- * that comes later asks the driver for export tables that nobody knows, and is noticed by that
- * (getter.c).
+ * They show launches, or replace kernels: a program under them is to look as it is written. Some
+ * are there before the program's first CUDA call. One that comes later is noticed when it asks the
+ * driver for export tables.
  */
 #define _GNU_SOURCE
 #include "preload/attached.h"
 
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "preload/object.h"
 
 /* Set by tools that let the driver load them. */
 static const char injection[] = "CUDA_INJECTION64_PATH";
 
 /* Preloaded or injected: Nsight Systems, Nsight Compute, compute-sanitizer. */
 static const char *const libraries[] = {"libToolsInjection", "libInterceptorInjection",
-                                        "libTreeLauncher", "libsanitizer-collection"};
+                                        "libTreeLauncher", "libsanitizer-collection", NULL};
+
+/* What tools reach the driver through. PyTorch has CUPTI loaded always: it must be used. */
+static const char *const readers[] = {"libcupti", "libnvperf", "libcheckpoint", "libsanitizer",
+                                      NULL};
+
+/* The table that CUPTI 13.0 asks for first. Libraries for computing do not contain its id; what
+ * has CUPTI linked into it does. */
+static const unsigned char readers_table[16] = {0x2c, 0x8e, 0x0a, 0xd8, 0x07, 0x10, 0xab, 0x4e,
+                                                0x90, 0xdd, 0x54, 0x71, 0x9f, 0xe5, 0xf7, 0x4b};
+
+/* Whether the file's name begins with one of them. */
+static int is_among(const char *const *names, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *file = slash ? slash + 1 : path;
+    for (; *names; names++)
+        if (strncmp(file, *names, strlen(*names)) == 0)
+            return 1;
+    return 0;
+}
 
 static int is_tool(struct dl_phdr_info *info, size_t size, void *data)
 {
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash ? slash + 1 : info->dlpi_name;
     (void)size;
     (void)data;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
-        if (strncmp(file, libraries[i], strlen(libraries[i])) == 0)
-            return 1;
-    return 0;
+    return is_among(libraries, info->dlpi_name);
 }
 
 /* A debugger of the host alone (gdb, strace) does not matter. */
@@ -67,4 +84,17 @@ const char *ag_attached_tool(void)
     if (traced_by_cuda_gdb())
         return "cuda-gdb is attached";
     return NULL;
+}
+
+bool ag_attached_later(const void *caller, const unsigned char *table)
+{
+    static _Atomic uintptr_t linked_into; /* where that object begins */
+    struct ag_object object;
+    if (!ag_object_at(caller, &object))
+        return false;
+    if (is_among(libraries, object.path) || is_among(readers, object.path))
+        return true;
+    if (memcmp(table, readers_table, sizeof(readers_table)) == 0)
+        atomic_store(&linked_into, object.start);
+    return atomic_load(&linked_into) == object.start;
 }

@@ -2,8 +2,14 @@
 #ifndef AG_ATTACHED_H
 #define AG_ATTACHED_H
 
+#include <stdbool.h>
+
 /* What is attached to this process at its first sight of the driver, as a sentence; NULL if
  * nothing. */
 const char *ag_attached_tool(void);
+
+/* Whether it is a tool that asks the driver for the export table of this id (16 bytes), from
+ * `caller`. */
+bool ag_attached_later(const void *caller, const unsigned char *table);
 
 #endif

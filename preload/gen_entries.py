@@ -22,6 +22,7 @@ CLASSES = ("PASS", "OP", "STREAM_BARRIER", "BARRIER", "TRACK", "CAPTURE")
 FLAGS = ("hook", "blocks", "kills", "prompt", "reads-stream")
 KILLS = ("functions", "module", "replay", "memory")
 POOL = 256  # stubs for entry points that a newer driver may add
+TABLE_STUBS = 1024  # for functions of export tables that nobody knows
 
 
 def fail(messages):
@@ -151,7 +152,8 @@ def emit_enum(symbols):
     out = [NOTICE, "#ifndef AG_ENTRIES_ENUM_H\n#define AG_ENTRIES_ENUM_H\n\nenum ag_sym {\n"]
     out += ["    AG_SYM_%s,\n" % name for name in symbols]
     out += ["    AG_SYM_COUNT\n};\n\n"]
-    out += ["/* Stubs kept for entry points that a newer driver adds. */\nenum { AG_POOL_SIZE = %d };\n\n#endif\n" % POOL]
+    out += ["/* Stubs kept for entry points that a newer driver adds. */\nenum { AG_POOL_SIZE = %d };\n" % POOL]
+    out += ["/* And for the functions of export tables that nobody knows. */\nenum { AG_TABLE_STUBS = %d };\n\n#endif\n" % TABLE_STUBS]
     return "".join(out)
 
 
@@ -205,6 +207,7 @@ def emit_stubs(entries):
         if is_stub(entry):
             out.append("AG_STUB%s %s, %d\n" % ("_TRACK" if entry.cls == "TRACK" or entry.kills == "memory" else "", entry.symbol, number))
     out += ["AG_POOL_STUB %d, %d\n" % (slot, len(entries) + slot) for slot in range(POOL)]
+    out.append("AG_TABLE_STUBS %d, %d\n" % (len(entries) + POOL, TABLE_STUBS))
     return "".join(out)
 
 

@@ -1,10 +1,11 @@
 /*
  * getter.c - cuGetProcAddress in both ABIs, and cuGetExportTable.
  */
-#include <stdio.h>
 #include <string.h>
 
-#include "capture/log.h"
+#include "capture/options.h"
+#include "preload/attached.h"
+#include "preload/exporttable.h"
 #include "preload/hook.h"
 #include "preload/substitute.h"
 
@@ -65,25 +66,19 @@ static bool is_known(const CUuuid *table)
     return false;
 }
 
-/* The id is said, so that somebody can find out what the table is for. */
-static void unknown_table(const unsigned char *id)
-{
-    char why[96];
-    int n = snprintf(why, sizeof(why), "an export table that nobody knows is in use: ");
-    for (int i = 0; i < 16; i++)
-        n += snprintf(why + n, sizeof(why) - (size_t)n, "%02x", id[i]);
-    if (ag_options.force) /* profilers bring tables of their own, and were to be put up with */
-        ag_log_line("start", "%s", why);
-    else
-        ag_capture_observe_only(why);
-}
-
-/* The table itself is answered untouched: cudart hashes addresses in it. */
+/* A known table is answered untouched: cudart hashes addresses in it. So is one that a tool asks
+ * for, which then sees launches as they are written. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
     bool hooked = ag_hooked();
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
-    if (hooked && result == CUDA_SUCCESS && !is_known(pExportTableId))
-        unknown_table((const unsigned char *)pExportTableId->bytes);
+    const unsigned char *id = (const unsigned char *)pExportTableId;
+    const void *caller = __builtin_return_address(0);
+    if (!hooked || result != CUDA_SUCCESS || is_known(pExportTableId))
+        return result;
+    if (!ag_attached_later(caller, id))
+        *ppExportTable = ag_export_table(*ppExportTable, id, caller);
+    else if (!ag_options.force)
+        ag_capture_observe_only("a profiler or checker has asked for an export table");
     return result;
 }

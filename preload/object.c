@@ -16,6 +16,8 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     struct search *search = data;
     uintptr_t start = UINTPTR_MAX;
     uintptr_t end = 0;
+    uintptr_t code_start = UINTPTR_MAX;
+    uintptr_t code_end = 0;
     bool inside = false;
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -27,11 +29,17 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
         inside |= search->address >= low && search->address < high;
         start = low < start ? low : start;
         end = high > end ? high : end;
+        if (!(segment->p_flags & PF_X))
+            continue;
+        code_start = low < code_start ? low : code_start;
+        code_end = high > code_end ? high : code_end;
     }
     if (!inside)
         return 0;
     search->object->start = start;
     search->object->end = end;
+    search->object->code_start = code_start;
+    search->object->code_end = code_end;
     snprintf(search->object->path, sizeof(search->object->path), "%s", info->dlpi_name);
     return 1;
 }

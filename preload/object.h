@@ -9,6 +9,8 @@
 struct ag_object {
     uintptr_t start; /* of its lowest segment */
     uintptr_t end;
+    uintptr_t code_start; /* of what may be executed */
+    uintptr_t code_end;
     char path[PATH_MAX];
 };
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "capture/capture.h"
+#include "preload/exporttable.h"
 #include "preload/resolve.h"
 
 static atomic_flag finished = ATOMIC_FLAG_INIT;
@@ -22,11 +23,17 @@ static pid_t watched;
 
 _Atomic bool ag_process_has_ops;
 
+static void finish(void)
+{
+    ag_capture_finish();
+    ag_export_tables_report();
+}
+
 /* A child of fork that exits is not this process exiting. */
 static void at_exit(void)
 {
     if (getpid() == watched && !atomic_flag_test_and_set(&finished))
-        ag_capture_finish();
+        finish();
 }
 
 static void in_child(void)

@@ -13,6 +13,7 @@
 #include "preload/attached.h"
 #include "preload/bypass.h"
 #include "preload/dlsym.h"
+#include "preload/exporttable.h"
 #include "preload/object.h"
 #include "preload/process.h"
 #include "preload/substitute.h"
@@ -142,6 +143,7 @@ void *ag_resolve_symbol(enum ag_sym sym)
 void ag_resolve_after_fork(void)
 {
     pthread_mutex_init(&resolve_lock, NULL);
+    ag_export_tables_after_fork();
     resolving = false;
     if (atomic_load(&ag_hooks) == AG_HOOKS_ON)
         atomic_store(&ag_hooks, AG_HOOKS_OFF);

@@ -5,13 +5,16 @@
 #include <string.h>
 
 #include "capture/capture.h"
+#include "preload/exporttable.h"
 #include "preload/generated/entries_check.h"
 #include "preload/resolve.h"
 
 #if defined(__x86_64__)
 enum { INTEGER_REGISTERS = 6 };
+#define RETURN_ADDRESS(registers, stack) ((stack)[-1])
 #elif defined(__aarch64__)
 enum { INTEGER_REGISTERS = 8 };
+#define RETURN_ADDRESS(registers, stack) ((registers)[-1])
 #else
 #error "an architecture whose calling convention is not described here"
 #endif
@@ -62,6 +65,9 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
  */
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack)
 {
+    if (number >= AG_SYM_COUNT + AG_POOL_SIZE)
+        return ag_export_table_call(number - AG_SYM_COUNT - AG_POOL_SIZE,
+                                    (const void *)RETURN_ADDRESS(registers, stack));
     if (number >= AG_SYM_COUNT) { /* nobody knows what it does: it may unmap what an op names */
         ag_capture_barrier_quiet(AG_SYM_COUNT);
         ag_capture_memory_goes();

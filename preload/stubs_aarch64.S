@@ -1,6 +1,8 @@
 /*
  * stubs_aarch64.S - the entry points that need no argument understood; stubs_x86_64.S explains them.
  */
+#include "preload/exporttable.h"
+
     .macro AG_ENTRY name
     .globl  \name
     .type   \name, %function
@@ -50,6 +52,25 @@
     .cfi_startproc
     hint    #34
     AG_SLOW \index
+    .endm
+
+    .macro AG_TABLE_STUBS first, count
+    .p2align 4
+    .globl  ag_table_stubs
+    .hidden ag_table_stubs
+    .type   ag_table_stubs, %function
+ag_table_stubs:
+    .cfi_startproc
+    .set    .Lnumber, \first
+    .rept   \count
+    hint    #34
+    mov     w17, #.Lnumber
+    b       ag_stub_common
+    .set    .Lnumber, .Lnumber + 1
+    .org    ag_table_stubs + (.Lnumber - \first) * AG_TABLE_STUB_BYTES
+    .endr
+    .cfi_endproc
+    .size   ag_table_stubs, . - ag_table_stubs
     .endm
 
     .macro AG_TABLE name, section

@@ -6,6 +6,8 @@
  * which call this is and where its arguments lie, and the call goes on to the driver as if nothing
  * had been: the stack the driver sees is the caller's.
  */
+#include "preload/exporttable.h"
+
     .macro AG_ENTRY name
     .globl  \name
     .type   \name, @function
@@ -52,6 +54,26 @@
     .cfi_startproc
     endbr64
     AG_SLOW \index
+    .endm
+
+    /* Stubs of AG_TABLE_STUB_BYTES each, one behind the other: no table of their addresses. */
+    .macro AG_TABLE_STUBS first, count
+    .p2align 4
+    .globl  ag_table_stubs
+    .hidden ag_table_stubs
+    .type   ag_table_stubs, @function
+ag_table_stubs:
+    .cfi_startproc
+    .set    .Lnumber, \first
+    .rept   \count
+    endbr64
+    movl    $.Lnumber, %r11d
+    jmp     ag_stub_common
+    .set    .Lnumber, .Lnumber + 1
+    .org    ag_table_stubs + (.Lnumber - \first) * AG_TABLE_STUB_BYTES, 0xcc
+    .endr
+    .cfi_endproc
+    .size   ag_table_stubs, . - ag_table_stubs
     .endm
 
     .macro AG_TABLE name, section

@@ -64,6 +64,11 @@ bool ag_in_driver(const void *address)
     return inside(&driver, address);
 }
 
+bool ag_in_driver_code(const void *address)
+{
+    return (uintptr_t)address >= driver.code_start && (uintptr_t)address < driver.code_end;
+}
+
 bool ag_is_ours(const void *address)
 {
     return inside(&self, address);

@@ -13,6 +13,9 @@ int ag_symbol_at(const void *address);
 /* Whether an address lies in the driver's image. */
 bool ag_in_driver(const void *address);
 
+/* Whether it is one of the driver's code. */
+bool ag_in_driver_code(const void *address);
+
 /* Whether it lies in this library: a driver that is not bound to its own symbols answers the names
  * that this library exports, and they are hooks already. */
 bool ag_is_ours(const void *address);

@@ -645,5 +645,7 @@ enum ag_sym {
 
 /* Stubs kept for entry points that a newer driver adds. */
 enum { AG_POOL_SIZE = 256 };
+/* And for the functions of export tables that nobody knows. */
+enum { AG_TABLE_STUBS = 1024 };
 
 #endif

@@ -247,6 +247,11 @@ void ag_capture_memory_goes(void)
 {
 }
 
+void ag_capture_table_call(bool first)
+{
+    (void)first;
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     (void)error;

@@ -299,6 +299,11 @@ void ag_capture_memory_goes(void)
     say("memory\n");
 }
 
+void ag_capture_table_call(bool first)
+{
+    say("table call first=%d\n", first);
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     say("error %d\n", (int)error);

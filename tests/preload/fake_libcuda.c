@@ -79,6 +79,7 @@ EXPORT int cuTexRefSetMipmapLevelBias(void *texref, float bias)
     return 0;
 }
 
+int cuGetExportTable(const void **table, const unsigned char *id); /* fake_tables.c */
 int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
 
@@ -93,6 +94,7 @@ static const struct {
     {"cuStreamIsCapturing", (void *)cuStreamIsCapturing},
     {"cuCtxGetLimit", (void *)cuCtxGetLimit},
     {"cuTexRefSetMipmapLevelBias", (void *)cuTexRefSetMipmapLevelBias},
+    {"cuGetExportTable", (void *)cuGetExportTable},
     {"cuGetProcAddress", (void *)cuGetProcAddress},
     {"cuGetProcAddress_v2", (void *)cuGetProcAddress_v2},
 };

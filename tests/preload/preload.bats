@@ -32,6 +32,11 @@ under() {
   LD_PRELOAD="$library" "$bin/preload_test_lookup"
 }
 
+@test "export tables: copies, calls through them, what is not understood, tools" {
+  LD_PRELOAD="$library" "$bin/preload_test_tables"
+  AUTOGRAPH=0 LD_PRELOAD="$library" "$bin/preload_test_tables"
+}
+
 @test "first look-ups from several threads; more unknown entry points than stubs" {
   for round in 1 2 3 4 5; do
     LD_PRELOAD="$library" timeout 20 "$bin/preload_test_threads"

@@ -498,25 +498,6 @@ static void retains_are_counted(void **state)
     assert_told("primary_begins device=3\nprimary_retained device=3 locked=1 success=0\n");
 }
 
-static void unknown_export_tables_end_replay(void **state)
-{
-    (void)state;
-    static const unsigned char known[16] = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
-                                            0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9};
-    unsigned char unknown[16];
-    const void *table = NULL;
-    generic get = (generic)dlsym(libcuda, "cuGetExportTable");
-    memcpy(unknown, known, sizeof(known));
-    unknown[15] ^= 1;
-    get((uint64_t)&table, (uint64_t)known, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("%s", "");
-    next_result(CUDA_ERROR_NOT_FOUND);
-    get((uint64_t)&table, (uint64_t)unknown, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("%s", "");
-    get((uint64_t)&table, (uint64_t)unknown, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_non_null(strstr(told(), "observe an export table"));
-}
-
 /* Entry points of a newer driver: exported, in no table. One line is said about all of them, none
  * about graphics interoperability, which every driver exports. */
 static void unknown_symbols_are_barriers(void **state)
@@ -563,7 +544,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(waiting_nodes_are_told),
         cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(retains_are_counted),
-        cmocka_unit_test(unknown_export_tables_end_replay),
         cmocka_unit_test(unknown_symbols_are_barriers),
     };
     (void)argc;
