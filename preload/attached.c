@@ -35,8 +35,7 @@ static const unsigned char readers_table[16] = {0x2c, 0x8e, 0x0a, 0xd8, 0x07, 0x
 /* Whether the file's name begins with one of them. */
 static int is_among(const char *const *names, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *file = slash ? slash + 1 : path;
+    const char *file = ag_file_name(path);
     for (; *names; names++)
         if (strncmp(file, *names, strlen(*names)) == 0)
             return 1;

@@ -64,8 +64,7 @@ static const char *file_at(const void *address, struct ag_object *object)
 {
     if (!ag_object_at(address, object))
         return "code of no file";
-    const char *slash = strrchr(object->path, '/');
-    const char *file = slash ? slash + 1 : object->path;
+    const char *file = ag_file_name(object->path);
     return *file ? file : "the program";
 }
 

@@ -50,9 +50,13 @@ bool ag_object_at(const void *address, struct ag_object *object)
     return dl_iterate_phdr(look, &search) != 0;
 }
 
+const char *ag_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 bool ag_object_is(const struct ag_object *object, const char *prefix)
 {
-    const char *slash = strrchr(object->path, '/');
-    const char *file = slash ? slash + 1 : object->path;
-    return strncmp(file, prefix, strlen(prefix)) == 0;
+    return strncmp(ag_file_name(object->path), prefix, strlen(prefix)) == 0;
 }

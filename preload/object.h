@@ -18,6 +18,9 @@ struct ag_object {
  * it leaves dlerror alone. */
 bool ag_object_at(const void *address, struct ag_object *object);
 
+/* What is behind the last '/' of a path. */
+const char *ag_file_name(const char *path);
+
 /* Whether the file name of the object begins with `prefix`. */
 bool ag_object_is(const struct ag_object *object, const char *prefix);
 
