@@ -84,10 +84,11 @@ class Process:
         except Failure:
             pass
 
-    def open_gate(self):
+    def open_gate(self, repetitions=None):
+        """`repetitions`: in place of those that the command line asks for."""
         self.deadline = time.monotonic() + self.timeout
         try:
-            self.process.stdin.write("go\n")
+            self.process.stdin.write(f"go {repetitions}\n" if repetitions else "go\n")
             self.process.stdin.flush()
         except OSError:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}") from None

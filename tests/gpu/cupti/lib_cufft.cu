@@ -12,7 +12,7 @@ __global__ void scale(cufftComplex *x, int count, float factor)
     }
 }
 
-int main()
+int main(int argc, char **argv)
 {
     const int size = 6000, batch = 4, count = size * batch;
     cudaStream_t stream;
@@ -21,7 +21,7 @@ int main()
     CHECK(cudaStreamCreate(&stream));
     CHECK_LIBRARY(cufftPlan1d(&plan, size, CUFFT_C2C, batch), CUFFT_SUCCESS);
     CHECK_LIBRARY(cufftSetStream(plan, stream), CUFFT_SUCCESS);
-    return library_run("cufft", stream, x, count * sizeof *x, [&] {
+    return library_run(argc, argv, "cufft", stream, x, count * sizeof *x, [&] {
         for (int i = 0; i < 3; i++) {
             CHECK_LIBRARY(cufftExecC2C(plan, x, x, CUFFT_FORWARD), CUFFT_SUCCESS);
             scale<<<(count + 255) / 256, 256, 0, stream>>>(x, count, 1.0f / size);

@@ -12,7 +12,7 @@ __global__ void add_up(float *sum, const float *x, int count)
     }
 }
 
-int main()
+int main(int argc, char **argv)
 {
     const int count = 8192;
     cudaStream_t stream;
@@ -24,7 +24,7 @@ int main()
                   CURAND_STATUS_SUCCESS);
     CHECK_LIBRARY(curandSetPseudoRandomGeneratorSeed(generator, 7), CURAND_STATUS_SUCCESS);
     CHECK_LIBRARY(curandSetStream(generator, stream), CURAND_STATUS_SUCCESS);
-    return library_run("curand", stream, sum, count * sizeof *sum, [&] {
+    return library_run(argc, argv, "curand", stream, sum, count * sizeof *sum, [&] {
         for (int i = 0; i < 6; i++) {
             CHECK_LIBRARY(curandGenerateUniform(generator, x, count), CURAND_STATUS_SUCCESS);
             add_up<<<(count + 255) / 256, 256, 0, stream>>>(sum, x, count);

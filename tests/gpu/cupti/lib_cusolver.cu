@@ -3,7 +3,7 @@
 
 #include <cusolverDn.h>
 
-int main()
+int main(int argc, char **argv)
 {
     const int n = 96;
     cudaStream_t stream;
@@ -21,7 +21,7 @@ int main()
     int words;
     CHECK_LIBRARY(cusolverDnSgetrf_bufferSize(solver, n, n, a, n, &words), CUSOLVER_STATUS_SUCCESS);
     float *work = library_device(std::vector<float>(words));
-    return library_run("cusolver", stream, b, n * sizeof *b, [&] {
+    return library_run(argc, argv, "cusolver", stream, b, n * sizeof *b, [&] {
         CHECK(cudaMemcpyAsync(a, original, n * n * sizeof *a, cudaMemcpyDeviceToDevice, stream));
         CHECK_LIBRARY(cusolverDnSgetrf(solver, n, n, a, n, work, pivots, info),
                       CUSOLVER_STATUS_SUCCESS);

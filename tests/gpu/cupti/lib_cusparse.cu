@@ -3,7 +3,7 @@
 
 #include <cusparse.h>
 
-int main()
+int main(int argc, char **argv)
 {
     const int n = 4096;
     std::vector<int> offsets{0}, columns;
@@ -39,7 +39,7 @@ int main()
                                           CUSPARSE_SPMV_CSR_ALG2, &bytes),
                   CUSPARSE_STATUS_SUCCESS);
     auto *work = library_device(std::vector<unsigned char>(bytes + 1));
-    return library_run("cusparse", stream, x, n * sizeof *x, [&] {
+    return library_run(argc, argv, "cusparse", stream, x, n * sizeof *x, [&] {
         for (int i = 0; i < 8; i++) {
             CHECK_LIBRARY(cusparseSpMV(sparse, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, matrix,
                                        vectors[i % 2], &zero, vectors[1 - i % 2], CUDA_R_32F,

@@ -7,7 +7,7 @@
 #include <thrust/scan.h>
 #include <thrust/sort.h>
 
-int main()
+int main(int argc, char **argv)
 {
     const int count = 20000;
     std::vector<unsigned int> values(count);
@@ -18,7 +18,7 @@ int main()
     thrust::device_ptr<unsigned int> x(library_device(values));
     unsigned int total = 0;
     CHECK(cudaStreamCreate(&stream));
-    return library_run("thrust", stream, x.get(), count * sizeof(unsigned int), [&] {
+    return library_run(argc, argv, "thrust", stream, x.get(), count * sizeof(unsigned int), [&] {
         auto policy = thrust::cuda::par.on(stream);
         thrust::inclusive_scan(policy, x, x + count, x);
         thrust::sort(policy, x, x + count / 2);

@@ -1,5 +1,5 @@
-// What each of the programs around a CUDA library does alike: a repeating step, and a checksum of
-// its result.
+// What each of the programs around a CUDA library does alike: its options, a repeating step, and a
+// checksum of its result.
 #ifndef LIBRARY_CUH
 #define LIBRARY_CUH
 
@@ -7,8 +7,6 @@
 #include "examples/common/example.h"
 
 #include <vector>
-
-static const int library_steps = 60;
 
 // Stops the program where a library's call did not return `good`.
 #define CHECK_LIBRARY(call, good)                                                                  \
@@ -39,21 +37,36 @@ template <typename T> static T *library_device(const std::vector<T> &values)
     return device;
 }
 
-// Runs `step(stream)` library_steps times, a sync after each; prints the checksum of `bytes` at
-// `result`.
-template <typename Step>
-static int library_run(const char *name, cudaStream_t stream, const void *result, size_t bytes,
-                       Step step)
+template <typename Step> struct library_loop {
+    Step step;
+    cudaStream_t stream;
+    int steps;
+};
+
+// `steps` steps, a sync after each.
+template <typename Step> static double library_repetition(void *arg)
 {
-    std::vector<unsigned char> host(bytes);
-    for (int i = 0; i < library_steps; i++) {
-        step();
-        CHECK(cudaStreamSynchronize(stream));
+    auto *loop = static_cast<library_loop<Step> *>(arg);
+    for (int i = 0; i < loop->steps; i++) {
+        loop->step();
+        CHECK(cudaStreamSynchronize(loop->stream));
     }
+    return loop->steps;
+}
+
+// Runs `step()` as the command line says; prints the checksum of `bytes` at `result`.
+template <typename Step>
+static int library_run(int argc, char **argv, const char *name, cudaStream_t stream,
+                       const void *result, size_t bytes, Step step)
+{
+    ex_pace pace = {1, false};
+    library_loop<Step> loop = {step, stream, 30};
+    const ex_option options[] = {{"steps", &loop.steps, 1, nullptr, nullptr}, {}};
+    ex_options(argc, argv, "options: --steps=N a repetition, --reps=N, --paced\n", &pace, options);
+    double us = ex_measure(&pace, library_repetition<Step>, &loop);
+    std::vector<unsigned char> host(bytes);
     CHECK(cudaMemcpy(host.data(), result, bytes, cudaMemcpyDeviceToHost));
-    printf("RESULT name=%s checksum=0x%016llx\n", name,
-           static_cast<unsigned long long>(ex_checksum(host.data(), bytes)));
-    return 0;
+    return ex_result(name, BINDING, "-", us, ex_checksum(host.data(), bytes), true);
 }
 
 #endif

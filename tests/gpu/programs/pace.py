@@ -27,7 +27,9 @@ def arguments(iters, *flags, **words):
     args = parser.parse_args()
     if args.gated:
         print("LOADED", flush=True)
-        sys.stdin.readline()
+        words = sys.stdin.readline().split()
+        if len(words) > 1:  # "go 40": so many repetitions
+            args.reps = int(words[1])
     return args
 
 
