@@ -38,16 +38,16 @@ def session(leader):
 def open_page(pid):
     """The page, None where the process has none."""
     try:
-        for place in os.scandir(f"/proc/{pid}/fd"):
-            if os.readlink(place.path).startswith(NAME):
-                with open(place.path, "r+b", buffering=0) as file:
-                    memory = mmap.mmap(file.fileno(), SIZE)
-                page = Page.from_buffer(memory)
-                # A child of a fork has its parent's open.
-                return page if page.magic == MAGIC and page.pid == pid else None
+        with os.scandir(f"/proc/{pid}/fd") as places:
+            path = next((place.path for place in places if os.readlink(place.path).startswith(NAME)), None)
+        if not path:
+            return None
+        with open(path, "r+b", buffering=0) as file:
+            page = Page.from_buffer(mmap.mmap(file.fileno(), SIZE))
+        # A child of a fork has its parent's open.
+        return page if page.magic == MAGIC and page.pid == pid else None
     except (OSError, ValueError):
-        pass
-    return None
+        return None
 
 
 def figures(page):

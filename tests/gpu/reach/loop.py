@@ -15,8 +15,6 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 os.environ.setdefault("XLA_FLAGS", "--xla_gpu_autotune_level=0 --xla_gpu_deterministic_ops=true")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 
-import numpy as np
-
 import pace
 
 
@@ -39,6 +37,7 @@ class Loop:
 
     def add(self, digest):
         """A result of zeros or without a number compares nothing."""
+        import numpy as np
         arrays = [np.ascontiguousarray(array) for array in self.results()]
         for array in arrays:
             if array.dtype.kind in "fc" and not np.isfinite(array).all():

@@ -89,6 +89,12 @@ class Survey:
         for one in cpu_sets(self.all_cpus, jobs):
             self.cpus.put(one)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
     def words(self, row, place):
         places = {"{reach}": str(HERE), "{programs}": str(HERE.parent / "programs"), "{python}": sys.executable,
                   "{bin}": str(self.args.build / "examples"), "{gpu}": str(self.args.build / "gpu"),
@@ -279,14 +285,17 @@ class Report:
         self.args, self.found, self.made = args, earlier, made
         self.order = [row.name for row in [*reach_rows.all_rows(), *reach_rows.simulated_rows()]]
         self.start = time.monotonic()
+        self.logged = 0     # of the logs
 
     def take(self, entry, logs=()):
         self.found = results.merge(self.found, [{**entry, **self.made}], self.order)
         print(f"{time.monotonic() - self.start:5.0f} s  {' | '.join(reach_table.cells(entry))[:150]}", flush=True)
         if self.args.out:
             write_lines(self.args.out / reach_table.FILE, map(json.dumps, self.found))
-            write_lines(self.args.out / "reach.log", logs)
+            with open(self.args.out / "reach.log", "a", encoding="utf-8") as log:
+                log.writelines(logs[self.logged:])
             write_lines(self.args.out / "reach.txt", [reach_table.compact(self.found)])
+        self.logged = len(logs)
 
     def end(self):
         print("\n" + reach_table.compact(self.found), end="")
@@ -296,25 +305,22 @@ class Report:
 
 
 def survey(args, rows, report, gpus):
-    surveyed = Survey(args, gpus)
-    names = {row.name: row for row in rows}
-    here = {}
-    with ThreadPoolExecutor(surveyed.jobs) as pool:
+    """All rows side by side, then those that came out slow, alone."""
+    found = {}
+    with Survey(args, gpus) as surveyed, ThreadPoolExecutor(surveyed.jobs) as pool:
         waiting = [pool.submit(surveyed.measure, row) for row in sorted(rows, key=lambda row: -row.cost)]
         for done in as_completed(waiting):
             entry = done.result()
-            here[entry["row"]] = entry
+            found[entry["row"]] = entry
             report.take(entry, surveyed.logs)
-    slow = [name for name, entry in here.items()
-            if entry["verdict"] == "ok" and "paired" in entry and entry["paired"]["ratio"] < reach_table.SLOW]
-    if not args.alone:
-        eager = {name: here[name]["eager"] for name in slow}
-        for name, pair, failure in surveyed.alone([names[name] for name in slow], eager):
+        slow = [row for row in rows if reach_table.flag(found[row.name]) == "slow" and not args.alone]
+        eager = {row.name: found[row.name]["eager"] for row in slow}
+        for name, pair, failure in surveyed.alone(slow, eager):
             if failure:
-                here[name].update(verdict="FAIL", why=f"alone: {failure}")
+                found[name].update(verdict="FAIL", why=f"alone: {failure}")
             elif pair:
-                here[name]["alone"] = pair
-            report.take(here[name], surveyed.logs)
+                found[name]["alone"] = pair
+            report.take(found[name], surveyed.logs)
 
 
 def main():

@@ -105,7 +105,7 @@ def other_rows():
     yield script("numba-cuda", "numba_loop")
     yield loop("cuda.core", "cuda_python:core")
     for kind, what in (("none", "cudaLaunchKernelExC"), ("cluster", "clusters"), ("cooperative", "cooperative"),
-                       ("programmatic", "programmatic"), ("driver", "programmatic, cuLaunchKernelEx")):
+                       ("programmatic", "programmatic"), ("driver", "cuLaunchKernelEx")):
         yield program(f"C++, poisoned stack: {what}", "attributes", kind)
     yield program("C++ --default-stream per-thread", "per_thread")
     for name in ("cuFFT", "cuSOLVER", "cuSPARSE", "cuRAND", "Thrust", "CUB"):

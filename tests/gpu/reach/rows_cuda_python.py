@@ -1,7 +1,11 @@
 """Rows in cuda.core: NVIDIA's own Python interface to the driver."""
 
 import numpy as np
-from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+
+try:
+    from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch
+except ImportError:
+    from cuda.core.experimental import Device, LaunchConfig, Program, ProgramOptions, launch
 
 from loop import Loop
 
