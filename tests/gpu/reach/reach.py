@@ -186,7 +186,7 @@ class Survey:
             return {**entry, "verdict": "FAIL", "why": f"the survey failed: {error!r}"}
         finally:
             for process in waiting:
-                if process.process.poll() is None:
+                if not process.errors.closed:   # nobody has followed it
                     process.kill()
             self.cpus.put(cpus)
 

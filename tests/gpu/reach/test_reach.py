@@ -23,6 +23,7 @@ import live
 import reach
 import reach_rows
 import reach_table
+import rounds
 
 # A program under the library: it goes by the protocol, has a live page, and writes a summary. How many ops of each
 # ten it replays in its steady state, and what it does wrong, is for its command line to say.
@@ -125,6 +126,20 @@ class Surveys(unittest.TestCase):
         self.assertAlmostEqual(entry["replayed"], 0.9)
         self.assertEqual(entry["paired"]["ratio"], 1.5)
         self.assertNotIn("alone", entry)
+
+    def test_gate_tells_how_many_repetitions(self):
+        words = [sys.executable, str(self.program), "10:1.5::a", "--gated"]
+        process = rounds.Process("x", words, dict(os.environ), 20.0)
+        process.await_loaded()
+        process.open_gate(12)
+        process.finish()
+        process.kill()
+        self.assertEqual(process.result["reps"], 12)
+
+    def test_repetitions_fill_the_time(self):
+        self.assertEqual(reach.repetitions_of({"us_per_iteration": 400.0, "iters": 50}, 1.0), 50)
+        self.assertEqual(reach.repetitions_of({"us_per_launch": "2.0", "per_step": "20"}, 1.0), 500)
+        self.assertEqual(reach.repetitions_of({"us_per_iteration": 1e6, "iters": 50}, 1.0), 7)
 
     def test_whole_run_where_no_page_is_to_be_had(self):
         entry = self.one(wrong="no-page")
