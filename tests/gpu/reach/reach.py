@@ -27,9 +27,9 @@ import page  # noqa: E402
 import reach_rows  # noqa: E402
 import reach_table  # noqa: E402
 import results  # noqa: E402
-from live import Steady  # noqa: E402
 from processes import environments, write_lines  # noqa: E402
 from rounds import Failure, Process  # noqa: E402
+from steady import Steady  # noqa: E402
 from suite import SPAN_MS, gpu_count, pairs_of  # noqa: E402
 
 PAIR_SECONDS = 1.5      # of the process that compares itself, beside others

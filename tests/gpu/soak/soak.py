@@ -18,11 +18,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import curves
-from gpu_memory import GpuMemory
-from live import LivePage
-
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import curves  # noqa: E402
+from gpu_memory import GpuMemory  # noqa: E402
+from live import LivePage  # noqa: E402
+
 COLUMNS = ("seconds", "phases", "rss_mib", "gpu_mib", "graphs_mib", "graphs_built", "sequences", "streams", "ops",
            "replayed", "own_gpu_mib")
 MIB = 1048576.0
