@@ -4,20 +4,21 @@
 
 static const int count = 4096, kernels = 20;
 
-__global__ void scale_and_add(float *x, float factor, int size)
+// Loses nothing of what was there before: a launch too many or too few is seen in the end.
+__global__ void mix(unsigned int *x, unsigned int more, int size)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < size) {
-        x[i] = x[i] * factor + 0.25f;
+        x[i] = x[i] * 1664525u + more;
     }
 }
 
 int main(int argc, char **argv)
 {
-    float *x = library_device(library_values(count));
+    auto *x = library_device(std::vector<unsigned int>(count, 1));
     return library_run(argc, argv, "per_thread", cudaStreamPerThread, x, count * sizeof *x, [&] {
         for (int k = 0; k < kernels; k++) {
-            scale_and_add<<<count / 128, 128>>>(x, 0.5f + 0.02f * static_cast<float>(k), count);
+            mix<<<count / 128, 128>>>(x, ex_hash(static_cast<uint32_t>(k)), count);
         }
     });
 }

@@ -25,7 +25,7 @@ def encoder(precision):
     @torch.no_grad()
     def step(i):
         found = model(input_ids=texts[i % PLACES], attention_mask=mask).last_hidden_state
-        total.mul_(0.5).add_(found.float())
+        total.add_(found.float())
     return loop(step, lambda: [total])
 
 
@@ -60,7 +60,7 @@ def decoder(precision, kind):
             text, place = state["token"], state["place"]
         logits = model(text, past_key_values=state["cache"], position_ids=place.unsqueeze(0),
                        use_cache=True).logits[:, -1]
-        total.mul_(0.5).add_(logits.float())
+        total.add_(logits.float())
         state["token"], state["place"] = logits.argmax(-1, keepdim=True), place[-1:] + 1
     return loop(step, lambda: [total])
 

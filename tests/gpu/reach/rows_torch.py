@@ -42,14 +42,16 @@ def loop(step, tensors, **more):
 
 
 def summed(function, *shape, dtype=torch.float32, every=1):
-    """A function of one input: its outputs are added up. The inputs differ from step to step."""
+    """A function of one input: its outputs are added up, so that none is forgotten. The inputs differ from step
+    to step."""
     inputs = [torch.randn(*shape, device="cuda").to(dtype) for _ in range(PLACES)]
     with torch.no_grad():
-        total = torch.zeros_like(function(inputs[0]))
+        first = function(inputs[0])
+    total = torch.zeros_like(first, dtype=torch.promote_types(first.dtype, torch.float32))
 
     @torch.no_grad()
     def step(i):
-        total.mul_(0.5).add_(function(inputs[i % PLACES]))
+        total.add_(function(inputs[i % PLACES]))
     return loop(step, lambda: [total], every=every)
 
 
@@ -309,7 +311,7 @@ def two_streams():
         for output, stream in zip(outputs, streams):
             here.wait_stream(stream)
             output.record_stream(here)
-            total.mul_(0.5).add_(output)
+            total.add_(output)
     return loop(step, lambda: [total])
 
 
@@ -331,7 +333,7 @@ def threads():
             if number < 0:
                 return
             with torch.cuda.stream(stream):
-                totals[k].mul_(0.5).add_(models[k](inputs[number % PLACES]))
+                totals[k].add_(models[k](inputs[number % PLACES]))
             stream.synchronize()
             ended.wait()
 
