@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get);
 
@@ -13,6 +14,7 @@ static char name[64];
 static int marker; /* its address is the domain */
 static unsigned long long pushed, popped, launches, strange;
 static __thread int depth;
+static pid_t hearer;
 
 static nvtxDomainHandle_t create(const char *given)
 {
@@ -43,6 +45,10 @@ static int pop(nvtxDomainHandle_t domain)
 
 static void tell(void)
 {
+    /* In a child of fork the file is the parent's affair, and the heap's locks may be held for
+     * ever. */
+    if (getpid() != hearer)
+        return;
     const char *path = getenv("NVTX_HEARD");
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f)
@@ -64,6 +70,7 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get)
     *table[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)create;
     *table[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push;
     *table[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop;
+    hearer = getpid();
     atexit(tell);
     return 1;
 }
