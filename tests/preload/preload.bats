@@ -158,9 +158,11 @@ finish" ]
   [ ! -s "$told" ]
 }
 
-@test "a stub costs less than 3 ns while nothing is deferred" {
-  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer costs more"
-  run under "$bin/preload_bench_stub" 3
+# A figure of the clock would be the machine's affair: nanoseconds are printed, instructions are judged.
+@test "a stub costs 4 instructions, and nothing that waits, while nothing is deferred" {
+  [ -z "${AG_RUNTIME-}" ] || skip "what a sanitizer adds would be counted"
+  run under "$bin/preload_bench_stub" 4
   echo "$output"
+  [ "$status" -ne 77 ] || skip "instructions are counted on x86-64 alone"
   [ "$status" -eq 0 ]
 }
