@@ -67,11 +67,16 @@ under() {
 @test "nothing of the process is writable and executable" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime is not ours"
   # a program in the middle of its graphs
-  LD_PRELOAD="$library" AUTOGRAPH_BUILD=inline "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+  LD_PRELOAD="$library" AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_LOG=debug AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" \
+    "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
   program=$!
-  sleep 0.5
+  for _ in $(seq 600); do
+    ! grep -qs 'graph of [0-9]* ops built' "$BATS_TEST_TMPDIR/log" || break
+    sleep 0.1
+  done
   awk '$2 ~ /w/ && $2 ~ /x/' "/proc/$program/maps" >"$BATS_TEST_TMPDIR/bad"
-  grep -q libautograph "/proc/$program/maps" || { kill -9 $program; false; }
+  grep -q libautograph "/proc/$program/maps" && grep -q 'graph of [0-9]* ops built' "$BATS_TEST_TMPDIR/log" ||
+    { kill -9 $program; false; }
   kill -9 $program
   wait $program || true
   [ ! -s "$BATS_TEST_TMPDIR/bad" ]
