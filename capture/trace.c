@@ -2,6 +2,7 @@
  * trace.c - what the events of the dump mean: ops, graphs, flushes, boundaries, and the names that
  * they use.
  */
+#include "ag_version.h"
 #include "capture/trace.h"
 #include "capture/capture.h"
 #include "capture/log.h"
@@ -360,6 +361,9 @@ static void add_line(struct lines *l, const char *name, const char *format, ...)
     l->used += size;
 }
 
+/* `autograph doctor` finds it in the file. */
+static const char version_line[] = "libautograph version " AG_VERSION ", " AG_COMMIT;
+
 static void define_process(void)
 {
     struct lines l = {.used = 0};
@@ -378,6 +382,7 @@ static void define_process(void)
         line[i] = line[i] ? line[i] : ' ';
     line[n] = 0;
     add_line(&l, "command", "%s", line);
+    add_line(&l, "library", "%s", version_line + strlen("libautograph version "));
     CUresult (*driver_version)(int *) = (CUresult(*)(int *))ag_real[AG_SYM_cuDriverGetVersion];
     if (driver_version && driver_version(&version) == CUDA_SUCCESS)
         add_line(&l, "driver", "%d", version);

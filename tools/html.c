@@ -3,6 +3,7 @@
  * pictures are inline SVG, the colours follow the reader's light or dark mode, and tables scroll by
  * themselves on a narrow screen.
  */
+#include "ag_version.h"
 #include "tools/html.h"
 #include "tools/names.h"
 #include "tools/tools.h"

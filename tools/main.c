@@ -1,4 +1,5 @@
 /* main.c - the command `autograph`: which verb is meant. */
+#include "ag_version.h"
 #include "tools/tools.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!strcmp(argv[1], "--version")) {
-        puts("autograph " AG_VERSION);
+        puts("autograph " AG_VERSION ", " AG_COMMIT);
         return 0;
     }
     for (int i = 0; i < NUM_VERBS; i++)

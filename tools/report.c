@@ -330,7 +330,8 @@ static void advise(const struct model *m, struct table_output *o)
 
 static void about(const struct model *m, struct table_output *o)
 {
-    static const char *const names[] = {"program", "command", "pid", "host", "driver", "AUTOGRAPH"};
+    static const char *const names[] = {"program", "command", "pid",      "host",
+                                        "library", "driver",  "AUTOGRAPH"};
     table_begin(o, "process", "Process", "<Name|<Value");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         table_text(o, names[i]);

@@ -155,6 +155,7 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     finding driver ok
     finding GPU ok
     finding effect ok "$AG_BUILD/examples/loop_driver"
+    [[ "$output" =~ "libautograph.so, version "[0-9.]+", "(commit\ [0-9a-f]+|not\ built) ]]
 }
 
 @test "doctor: no driver, no GPU, an old driver" {
@@ -190,4 +191,47 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     AUTOGRAPH=0 finding AUTOGRAPH BAD
     CUDA_LAUNCH_BLOCKING=1 finding CUDA_LAUNCH_BLOCKING note
     finding library BAD --library=/nowhere.so
+}
+
+@test "doctor: nothing of the program's is started, its interpreter included" {
+    [ "$(uname -m)" = x86_64 ] || skip "its loader is written for x86-64"
+    cd "$BATS_TEST_TMPDIR"
+    cat > loader.c <<'C'
+#include <fcntl.h>
+#include <sys/syscall.h>
+static long call(long n, const void *a, long b, long c)
+{
+    long r;
+    __asm__ volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    return r;
+}
+void _start(void) { call(SYS_exit, (void *)(long)(call(SYS_open, "started", O_CREAT | O_WRONLY, 0600) < 0), 0, 0); }
+C
+    "${CC:-cc}" -static -nostdlib -fno-stack-protector loader.c -o loader # glibc's start looks at the environment itself
+    ./loader && [ -e started ] && rm started # it would tell
+    echo 'int main(void) { return 0; }' > p.c
+    "${CC:-cc}" p.c -o program -Wl,--dynamic-linker="$PWD/loader"
+    ./program && [ -e started ] && rm started
+    printf '#!%s\n' "$PWD/loader" > script
+    chmod +x script
+    for name in program script; do
+        autograph doctor "./$name" > told || true
+        [ ! -e started ]
+    done
+    autograph doctor ./program | grep -q "dynamic, $PWD/loader"
+}
+
+@test "doctor: what a program is linked with, and damaged headers" {
+    cd "$BATS_TEST_TMPDIR"
+    autograph doctor "$AG_BUILD/examples/loop_driver" | grep -q 'linked with libcuda.so.1'
+    size=$(stat -c %s "$AG_BUILD/examples/loop_driver")
+    for at in $(seq 16 8 120) 600 700 800; do # headers, and what they lead to
+        cp "$AG_BUILD/examples/loop_driver" bad
+        printf '\xff\xff\xff\xff\xff\xff\xff\x7f' | dd of=bad bs=1 seek="$at" conv=notrunc status=none
+        run autograph doctor ./bad
+        [ "$status" -le 1 ]
+        head -c "$((size * at / 900))" "$AG_BUILD/examples/loop_driver" > cut
+        run autograph doctor ./cut
+        [ "$status" -le 1 ]
+    done
 }
