@@ -133,18 +133,21 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void ag_compare_print(void)
+void ag_compare_print(const char *process)
 {
     if (!wanted())
         return;
     size_t n = num_ratios;
     if (!n) {
-        ag_say("  compared with eager: the program ended before two spans of %u ms were measured",
-               ag_options.compare_ms);
+        ag_say(
+            "%s:   compared with eager: the program ended before two spans of %u ms were measured",
+            process, ag_options.compare_ms);
         return;
     }
     qsort(ratios, n, sizeof(*ratios), by_value);
-    ag_say("  compared with eager: %.3f times as fast (half of %zu pairs of spans between %.3f and "
+    ag_say("%s:   compared with eager: %.3f times as fast (half of %zu pairs of spans between %.3f "
+           "and "
            "%.3f)",
-           (ratios[(n - 1) / 2] + ratios[n / 2]) / 2, n, ratios[n / 4], ratios[(n - 1) * 3 / 4]);
+           process, (ratios[(n - 1) / 2] + ratios[n / 2]) / 2, n, ratios[n / 4],
+           ratios[(n - 1) * 3 / 4]);
 }

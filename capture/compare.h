@@ -20,7 +20,7 @@ void ag_compare_start(void);
 void ag_compare_stop(void);
 
 /* A line of the summary, where the option is set. After ag_compare_stop(). */
-void ag_compare_print(void);
+void ag_compare_print(const char *process);
 
 enum ag_compare { AG_COMPARE_OFF, AG_COMPARE_REPLAYS, AG_COMPARE_RESTS };
 extern _Atomic uint32_t ag_compare_span; /* the present one */

@@ -14,8 +14,10 @@
 #include "capture/clock.h"
 #include "capture/compare.h"
 #include "capture/flush.h"
+#include "capture/live.h"
 #include "capture/log.h"
 #include "capture/op.h"
+#include "capture/shortfall.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -227,6 +229,15 @@ static inline bool times_call(const struct ag_stream *s)
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
+/* Of the same ops it is kept why they are eager. Under the lock. */
+static inline bool is_sample(struct ag_stream *s)
+{
+    bool timed = times_call(s);
+    if (__builtin_expect(timed, 0))
+        s->whys[ag_policy_why_eager(&s->policy)]++;
+    return timed;
+}
+
 /* Where nothing is followed, and an op has come since the last boundary, the policy wants a time
  * for that between two ops alone, and takes 0 for none. */
 static inline bool wants_time(const struct ag_stream *s)
@@ -259,6 +270,31 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
     return pass_through(s, in);
 }
 
+/* Nothing is replayed any more, by the library's own decision, and this stream has nothing held
+ * back: it sleeps, and its launches cost what sleeping costs. Under the lock, which it releases. */
+static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
+{
+    ag_stream_wakes(s);
+    s->num_staged = s->num_bytes = 0;
+    ag_policy_rest(&s->policy, ag_shortfall_rest());
+    ag_stream_sleeps(s, s->policy.dormant);
+    s->policy.dormant = 0;
+    ag_nap_step(&s->nap); /* this op */
+    CUresult pending = ag_stream_tell(s);
+    ag_unlock(&s->lock);
+    ag_shortfall_tell();
+    ag_live_poll();
+    ag_trace_passed(s, in, NULL);
+    CUresult r = ag_op_call(in);
+    return r == CUDA_SUCCESS ? pending : r;
+}
+
+static inline bool sees_nothing(const struct ag_stream *s)
+{
+    return atomic_load_explicit(&ag_state.eager, memory_order_relaxed) == AG_EAGER_OBSERVE &&
+           s->life == AG_STREAM_LIVE && !s->num_deferred;
+}
+
 /* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 {
@@ -266,6 +302,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     struct ag_shape *shape;
     struct ag_verdict v;
     if (ag_state_is_eager()) {
+        if (sees_nothing(s))
+            return call_unseen(s, in);
         ag_unlock(&s->lock);
         return call_in_eager_state(s, in);
     }
@@ -285,6 +323,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
             why = bad & AG_SHAPE_FAILED ? "a launch of this shape has failed"
                                         : "more shared memory than its function attribute allows";
         ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+        if (!collective)
+            ag_shortfall_not_recordable(why);
         ag_debug("flush", "op submitted at once: %s", why);
         ag_trace_passed(s, in, why);
         CUresult r = pass_through(s, in);
@@ -305,7 +345,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_compare_look(s);
     update_nap(s);
     CUresult pending = ag_stream_tell(s);
-    bool timed = times_call(s);
+    bool timed = eager && is_sample(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
@@ -332,7 +372,7 @@ static inline void set_owner(struct ag_stream *s)
 
 static CUresult call_now(const struct ag_incoming *in)
 {
-    if (ag_state_tracks() || ag_state_is(AG_EAGER_OBSERVE | AG_EAGER_BLOCKING))
+    if (ag_state_tracks())
         ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
     return ag_op_call(in);
 }
@@ -399,7 +439,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     }
     bool eager = act(s, shape, &in, &v, now);
     CUresult r = ag_stream_tell(s);
-    bool timed = times_call(s);
+    bool timed = eager && is_sample(s);
     ag_unlock(&s->lock);
     if (!eager)
         return r;
@@ -415,8 +455,11 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
                              CUstream stream, bool ptsz, enum ag_sym sym)
 {
     if (!s || !plain) {
+        static const char kind[] = "memory that graphs cannot hold";
         ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
-        ag_trace_passed(s, in, s ? "memory that graphs cannot hold" : "per-thread default stream");
+        if (s)
+            ag_shortfall_not_recordable(kind);
+        ag_trace_passed(s, in, s ? kind : "per-thread default stream");
         CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
         CUresult r = ag_op_call(in);
         return r == CUDA_SUCCESS ? pending : r;

@@ -8,6 +8,7 @@
 #include "capture/live.h"
 #include "capture/log.h"
 #include "capture/nvtx.h"
+#include "capture/shortfall.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/thread.h"
@@ -25,7 +26,7 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_trace_start();
     ag_live_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
-        atomic_store(&ag_state.observe_only, 1);
+        atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
     if (observe_only)
         ag_capture_observe_only(why);
     if (!atomic_load(&ag_state.observe_only))
@@ -36,9 +37,11 @@ void ag_capture_start(bool observe_only, const char *why)
 
 void ag_capture_observe_only(const char *why)
 {
-    if (atomic_exchange(&ag_state.observe_only, 1))
+    uint32_t not = AG_OBSERVE_NOT;
+    if (!atomic_compare_exchange_strong(&ag_state.observe_only, &not, AG_OBSERVE_OWN))
         return;
-    ag_warn("start", "replaying nothing from here on: %s", why);
+    ag_shortfall_observes(why);
+    ag_info("start", "replaying nothing from here on: %s", why);
     ag_trace_note(why);
     ag_state_enter(AG_EAGER_OBSERVE, AG_SYM_COUNT);
     if (ag_state_tracks())
@@ -53,12 +56,8 @@ void ag_state_ask_blocking(void)
     if (atomic_exchange(&asked, true))
         return;
     const char *value = getenv("CUDA_LAUNCH_BLOCKING");
-    if (!value || !atoi(value))
-        return;
-    ag_warn("start",
-            "CUDA_LAUNCH_BLOCKING is set: launches wait for their kernels, nothing is replayed");
-    ag_trace_note("CUDA_LAUNCH_BLOCKING is set");
-    ag_state_enter(AG_EAGER_BLOCKING, AG_SYM_COUNT);
+    if (value && atoi(value))
+        ag_capture_observe_only("CUDA_LAUNCH_BLOCKING is set");
 }
 
 /* ---- the program's own captures --------------------------------------------------------- */
@@ -192,6 +191,7 @@ void ag_capture_finish(void)
     ag_watchdog_stop();
     ag_builder_stop();
     ag_compare_stop();
+    ag_shortfall_tell();
     if (ag_options.stats)
         ag_stats_print();
     ag_trace_stop();

@@ -9,6 +9,7 @@
 #include "capture/graph.h"
 #include "capture/lock.h"
 #include "capture/options.h"
+#include "capture/shortfall.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include <errno.h>
@@ -65,7 +66,11 @@ static void fill(struct ag_live_page *page)
     for (int i = 0; i <= AG_SYM_COUNT; i++)
         boundaries += atomic_load_explicit(&ag_boundary_counts[i], memory_order_relaxed);
     page->now_ns = ag_clock_monotonic_ns();
-    page->ops = t.ops;
+    struct ag_shortfall f;
+    ag_shortfall_find(&t, &f);
+    snprintf(page->why, sizeof(page->why), "%s%s%s", f.why ? f.why : "",
+             f.why ? ". What to do: " : "", f.why ? f.advice : "");
+    page->ops = f.launched;
     page->replayed = t.replayed;
     page->covered = t.covered;
     page->flushed = t.flushed;

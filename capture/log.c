@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,26 @@ void ag_expand_path(const char *pattern, char *path, size_t size)
             path[n++] = *t;
     }
     path[n] = 0;
+}
+
+/* Of torchrun, Open MPI, MPICH, Slurm; NULL: there is none. */
+static const char *rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value && strlen(value) < 10 && !value[strspn(value, "0123456789")])
+            return value;
+    }
+    return NULL;
+}
+
+const char *ag_process_name(char *text, size_t size)
+{
+    const char *of = rank();
+    snprintf(text, size, "%.64s[%d]%s%s", program_invocation_short_name, (int)getpid(),
+             of ? " rank " : "", of ? of : "");
+    return text;
 }
 
 static int output(void)

@@ -34,7 +34,7 @@ void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
         ag_trace_boundary(NULL, sym);
     }
     submit_everything();
-    if (reason == AG_EAGER_OBSERVE && ag_trace_on()) /* a dump names every launch */
+    if (reason == AG_EAGER_OBSERVE) /* calls are still looked at; launches sleep */
         return;
     ag_lock(&lock);
     if (ag_state_is(reason)) /* nobody has left it meanwhile */

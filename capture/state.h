@@ -20,19 +20,25 @@
 #include "capture/capture.h"
 
 enum ag_reason {
-    AG_EAGER_OFF = 1,       /* AUTOGRAPH=0, or not started; for good */
-    AG_EAGER_FORKED = 2,    /* in the child of a fork; for good */
-    AG_EAGER_END = 4,       /* the process ends; for good */
-    AG_EAGER_CAPTURE = 8,   /* a capture of the program's is active */
-    AG_EAGER_DEAD = 16,     /* an error has ended a context, which is still there */
-    AG_EAGER_OBSERVE = 32,  /* the library has decided to replay nothing; for good */
-    AG_EAGER_BLOCKING = 64, /* CUDA_LAUNCH_BLOCKING=1; for good */
+    AG_EAGER_OFF = 1,     /* AUTOGRAPH=0, or not started; for good */
+    AG_EAGER_FORKED = 2,  /* in the child of a fork; for good */
+    AG_EAGER_END = 4,     /* the process ends; for good */
+    AG_EAGER_CAPTURE = 8, /* a capture of the program's is active */
+    AG_EAGER_DEAD = 16,   /* an error has ended a context, which is still there */
+    AG_EAGER_OBSERVE =
+        32, /* the library has decided to replay nothing: every stream sleeps; for good */
 };
 
 struct ag_state {
     _Atomic uint32_t eager, bypass; /* enum ag_reason */
     _Atomic uint32_t captures;      /* of the program, active now */
     _Atomic uint32_t observe_only;  /* no graph is built, whoever decided that */
+};
+
+enum ag_observe {
+    AG_OBSERVE_NOT,
+    AG_OBSERVE_WANTED, /* by the user, who wants to see everything */
+    AG_OBSERVE_OWN,    /* by the library's own decision: every stream sleeps */
 };
 
 extern struct ag_state ag_state;
@@ -43,7 +49,7 @@ void ag_state_leave(enum ag_reason reason);
 /* Without submitting anything: for the child of a fork, and for a thread that ends the process in a
  * signal handler while it holds a lock. */
 void ag_state_set(enum ag_reason reason);
-/* lifecycle.c: enters AG_EAGER_BLOCKING where the program wants that. Behind cuInit. */
+/* lifecycle.c: replays nothing where the program wants every launch to wait. Behind cuInit. */
 void ag_state_ask_blocking(void);
 /* lifecycle.c: a context has been destroyed, and with it goes what was wrong with it. */
 struct ag_context;

@@ -3,6 +3,7 @@
 #include "capture/compare.h"
 #include "capture/graph.h"
 #include "capture/log.h"
+#include "capture/shortfall.h"
 #include <stdlib.h>
 
 _Atomic uint64_t ag_counts[AG_NUM_COUNTS];
@@ -37,6 +38,9 @@ void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->periods += c->periods;
     t->blocks += c->blocks;
     t->evicted += c->evicted;
+    t->gained_ns += s->gained_ns;
+    for (int i = 0; i < AG_NUM_WHYS; i++)
+        t->whys[i] += s->whys[i];
 }
 
 void ag_stats_retire_stream(const struct ag_stream *s)
@@ -58,7 +62,7 @@ static int by_count(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : *(const int *)a - *(const int *)b;
 }
 
-static void print_boundaries(void)
+static void print_boundaries(const char *process)
 {
     int order[AG_SYM_COUNT + 1], n = 0;
     for (int i = 0; i <= AG_SYM_COUNT; i++)
@@ -67,12 +71,12 @@ static void print_boundaries(void)
     qsort(order, (size_t)n, sizeof(order[0]), by_count);
     int shown = n > MOST_BOUNDARIES ? MOST_BOUNDARIES : n;
     for (int i = 0; i < shown; i++)
-        ag_say("  boundary %-36s %llu",
+        ag_say("%s:   boundary %-36s %llu", process,
                order[i] == AG_SYM_COUNT ? "(unknown entry point, or the end)"
                                         : ag_sym_name((enum ag_sym)order[i]),
                ull(atomic_load(&ag_boundary_counts[order[i]])));
     if (n > shown)
-        ag_say("  and %d more entry points", n - shown);
+        ag_say("%s:   and %d more entry points", process, n - shown);
 }
 
 void ag_stats_collect(struct ag_totals *t)
@@ -92,29 +96,74 @@ void ag_stats_collect(struct ag_totals *t)
     ag_streams_release(streams, n);
 }
 
-void ag_stats_print(void)
+/* What a launch took less than an eager one, as measured by the stream that made it. */
+static void print_time(const char *process, const struct ag_totals *t)
 {
-    struct ag_totals t;
-    ag_stats_collect(&t);
-    double share = t.ops ? 100.0 * (double)(t.replayed + t.covered) / (double)t.ops : 0.0;
-    ag_say("replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
-           ull(t.replayed + t.covered), ull(t.ops), share, ull(t.graph_launches), ull(t.updates));
-    ag_say("  eager %llu, flushed %llu, covered by shorter graphs %llu, not looked at %llu",
-           ull(t.eager), ull(t.flushed), ull(t.covered), ull(t.dormant));
-    ag_say("  mismatches %llu, switches %llu, resyncs %llu, sequences %llu (%llu periodic, %llu "
-           "evicted)",
-           ull(t.mismatches), ull(t.switches), ull(t.resyncs), ull(t.blocks), ull(t.periods),
-           ull(t.evicted));
-    ag_say("  graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %u",
+    double ms = (double)t->gained_ns / 1e6;
+    if (!t->replayed)
+        ag_say("%s: it saved no time", process);
+    else
+        ag_say("%s: it %s %.2f ms of the host's time in launches (measured), %.2f us each", process,
+               ms < 0 ? "lost" : "saved", ms < 0 ? -ms : ms,
+               (ms < 0 ? -ms : ms) * 1e3 / (double)t->replayed);
+    ag_compare_print(process);
+}
+
+/* The last of the four lines names the next step, as whoever reads it would type it. */
+static void print_shortfall(const char *process, const struct ag_totals *t)
+{
+    const char *more = ag_options.trace ? ""
+                                        : "; for more: AUTOGRAPH_TRACE=FILE writes a dump, "
+                                          "autograph report FILE explains it";
+    struct ag_shortfall f;
+    ag_shortfall_find(t, &f);
+    if (f.why)
+        ag_say("%s: why not more: mostly because %s (about %llu ops). What to do: %s%s", process,
+               f.why, ull(f.kept), f.advice, more);
+    else
+        ag_say("%s: why not more: %s%s", process,
+               ag_options.mode == AG_MODE_OBSERVE ? "AUTOGRAPH=observe replays nothing"
+               : f.launched                       ? "that is as good as all"
+                                                  : "nothing was launched",
+               more);
+}
+
+static void print_counters(const char *process, const struct ag_totals *t)
+{
+    ag_say("%s:   eager %llu, flushed %llu, covered by shorter graphs %llu, not looked at %llu",
+           process, ull(t->eager), ull(t->flushed), ull(t->covered), ull(t->dormant));
+    ag_say("%s:   mismatches %llu, switches %llu, resyncs %llu, sequences %llu (%llu periodic, "
+           "%llu evicted)",
+           process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->blocks),
+           ull(t->periods), ull(t->evicted));
+    ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %u", process,
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT])),
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT_NODES])),
            (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
            (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
-    ag_compare_print();
     for (int i = AG_COUNT_BUILD_NS + 1; i < AG_NUM_COUNTS; i++)
         if (atomic_load(&ag_counts[i]))
-            ag_say("  %s: %llu", texts[i], ull(atomic_load(&ag_counts[i])));
-    print_boundaries();
-    if (!ag_options.trace)
-        ag_say("  for more: AUTOGRAPH_TRACE=FILE writes a dump, autograph report FILE explains it");
+            ag_say("%s:   %s: %llu", process, texts[i], ull(atomic_load(&ag_counts[i])));
+    print_boundaries(process);
+}
+
+void ag_stats_print(void)
+{
+    struct ag_totals t;
+    struct ag_shortfall f;
+    char process[128];
+    ag_process_name(process, sizeof(process));
+    ag_stats_collect(&t);
+    ag_shortfall_find(&t, &f);
+    double share = f.launched ? 100.0 * (double)f.replayed / (double)f.launched : 0.0;
+    ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
+           process, ull(f.replayed), ull(f.launched), share, ull(t.graph_launches), ull(t.updates));
+    print_time(process, &t);
+    ag_say("%s: it cost %.1f ms of processor time to build graphs, and %.1f MiB for them (of "
+           "AUTOGRAPH_MEMORY_MB, %u)",
+           process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
+           (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
+    print_shortfall(process, &t);
+    if (ag_options.stats > 1)
+        print_counters(process, &t);
 }

@@ -1,4 +1,5 @@
-/* stats.h - what happened, under a name each. Printed by AUTOGRAPH_STATS=1. */
+/* stats.h - what happened, under a name each. AUTOGRAPH_STATS=1 prints the summary, 2 the counters
+ * too. */
 #ifndef AG_STATS_H
 #define AG_STATS_H
 
@@ -33,6 +34,8 @@ static inline void ag_count_boundary(enum ag_sym sym)
 struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
     uint64_t mismatches, switches, resyncs, periods, blocks, evicted;
+    uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops: why they were */
+    int64_t gained_ns;
 };
 void ag_stats_add_stream(struct ag_totals *totals, const struct ag_stream *s);
 /* Of all streams, those that are gone included. */

@@ -91,10 +91,11 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    int64_t gained_ns;         /* by replaying instead of launching, as measured */
-    _Atomic uint64_t build_ns; /* that building graphs for this stream has taken */
-    uint64_t update_ns;        /* spent in node updates since the last chunk was submitted */
-    uint64_t told;             /* ops that compare.c knows of */
+    int64_t gained_ns;          /* by replaying instead of launching, as measured */
+    _Atomic uint64_t build_ns;  /* that building graphs for this stream has taken */
+    uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
+    uint64_t told;              /* ops that compare.c knows of */
+    uint32_t whys[AG_NUM_WHYS]; /* of those eager ops that were looked at: why they were */
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
     struct ag_stream *next, *prev;

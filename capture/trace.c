@@ -7,6 +7,7 @@
 #include "capture/capture.h"
 #include "capture/log.h"
 #include "capture/options.h"
+#include "capture/shortfall.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace_file.h"
@@ -444,11 +445,18 @@ static void define_counters(void)
     add_line(&l, #name, "%llu", (unsigned long long)atomic_load(&ag_counts[AG_COUNT_##name]));
 #include "capture/stats.def"
 #undef AG_COUNTER
+    struct ag_shortfall f;
+    ag_shortfall_find(&t, &f);
+    if (f.why) {
+        add_line(&l, "why not more", "%s", f.why);
+        add_line(&l, "what to do", "%s", f.advice);
+    }
     ag_dump_write(AG_DUMP_COUNTERS, l.text, l.used, NULL, 0, true);
 }
 
 void ag_trace_stop(void)
 {
+    char process[128];
     if (!opened)
         return;
     atomic_store(&ag_tracing, false);
@@ -457,7 +465,8 @@ void ag_trace_stop(void)
     const char *why = ag_dump_is_full() ? "full" : "exit";
     ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
     if (ag_options.stats)
-        ag_say("  dump: %s (%.1f MiB); look at it with: autograph report %s", ag_dump_path(),
+        ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
+               ag_process_name(process, sizeof(process)), ag_dump_path(),
                (double)ag_dump_size() / 1048576.0, ag_dump_path());
     ag_dump_close();
 }

@@ -186,6 +186,7 @@ struct ag_live_page {
     uint64_t boundaries, watchdog;
     uint32_t observe_only, pid;
     char program[64];
+    char why[512]; /* why little is replayed; "" where enough is */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

@@ -89,17 +89,17 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     size_t n = rela ? rela_bytes / sizeof(*rela) : 0;
     if ((jumps && binds_past(&object, jumps, jump_bytes / sizeof(*jumps))) ||
         (n > relative && binds_past(&object, rela + relative, n - relative)))
-        ag_warn("start", "%s was loaded with RTLD_DEEPBIND: what it looks up is not seen",
+        ag_info("start", "%s was loaded with RTLD_DEEPBIND: what it looks up is not seen",
                 info->dlpi_name);
     return 0;
 }
 
 void ag_bypass_report(void)
 {
-    if (ag_options.log_level < AG_LOG_WARN)
+    if (ag_options.log_level < AG_LOG_INFO)
         return;
     dl_iterate_phdr(look, NULL);
     const struct r_debug *debug = &_r_debug;
     if (debug->r_version >= 2) /* glibc 2.35: there is another namespace */
-        ag_warn("start", "a namespace was opened with dlmopen: CUDA calls in it are not seen");
+        ag_info("start", "a namespace was opened with dlmopen: CUDA calls in it are not seen");
 }

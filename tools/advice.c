@@ -152,6 +152,9 @@ static void about_the_rest(const struct model *m, struct advice *a)
 int model_advice(const struct model *m, char **list)
 {
     struct advice a = {list, 0};
+    if (model_coverage(m) < 50 && m->ops >= 100 && *m->why && *m->advice &&
+        strcmp(dump_process(m->d, "AUTOGRAPH"), "observe"))
+        say(&a, "Little was replayed: %s. What to do: %s.", m->why, m->advice);
     about_cuts(m, &a);
     about_flushes(m, &a);
     about_the_rest(m, &a);

@@ -223,6 +223,13 @@ static void pairs(struct table_output *o, const struct model *a, const struct mo
     free_entries(all);
 }
 
+static void tell_why(struct table_output *o, const char *which, const struct model *m)
+{
+    if (model_falls_short(m) && *m->why)
+        table_say(o, " Why not more %s: %s.%s%s%s\n", which, m->why,
+                  *m->advice ? " What to do: " : "", m->advice, *m->advice ? "." : "");
+}
+
 static void compare(const struct model *a, const struct model *b, struct table_output *o,
                     unsigned int top)
 {
@@ -232,6 +239,8 @@ static void compare(const struct model *a, const struct model *b, struct table_o
               : change < -0.05 ? "fell"
                                : "is the same",
               model_coverage(a), model_coverage(b));
+    tell_why(o, "before", a);
+    tell_why(o, "after", b);
     totals(o, a, b);
     kernels(o, a, b, top);
     pairs(o, a, b, add_sequences, "sequences", "Sequences, by the change of what they carried",

@@ -139,7 +139,8 @@ static void check_environment(struct findings *f)
     static const struct {
         const char *name, *what;
     } watchers[] = {
-        {"CUDA_INJECTION64_PATH", "a profiler is injected: the library only observes"},
+        {"CUDA_INJECTION64_PATH",
+         "a tool is injected: the library replays nothing, unless AUTOGRAPH_FORCE=1"},
         {"NVTX_INJECTION64_PATH", "an NVTX tool is injected"},
         {"CUDA_LAUNCH_BLOCKING", "every launch waits for the GPU: there is nothing to gain"},
         {"LD_AUDIT", "an auditor sees look-ups first"}};

@@ -414,6 +414,11 @@ uint64_t dump_counter(const struct dump *d, const char *name)
     return strtoull(find(d->counters, d->num_counters, name), NULL, 10);
 }
 
+const char *dump_said(const struct dump *d, const char *name)
+{
+    return find(d->counters, d->num_counters, name);
+}
+
 uint32_t *dump_link_threads(const struct dump *d)
 {
     struct thread {

@@ -67,5 +67,7 @@ uint32_t *dump_link_threads(const struct dump *d);
 /* "" where it is not there */
 const char *dump_process(const struct dump *d, const char *name);
 uint64_t dump_counter(const struct dump *d, const char *name);
+/* What the library said at the end, "" where it is not there. */
+const char *dump_said(const struct dump *d, const char *name);
 
 #endif

@@ -96,7 +96,7 @@ static void end_table(FILE *out, uint32_t shown, uint32_t all)
         fprintf(out, "<p class=\"soft\">%u more in <code>autograph report</code>.</p>\n",
                 all - shown);
     if (!all)
-        fputs("<p class=\"soft\">Nothing to show.</p>\n", out);
+        fputs("<p class=\"soft\">None.</p>\n", out);
 }
 
 static void cell(FILE *out, const char *t)
@@ -186,13 +186,26 @@ static void cards(const struct model *m, FILE *out)
     card(out, "of the launches went as graphs", "%.1f %%", model_coverage(m));
     card(out, "launches", "%s", html_grouped(m->ops));
     card(out, "graph launches", "%s", html_grouped(m->launches));
-    card(out, "host time saved", "%.1f ms", m->saved_ns / 1e6);
+    bool lost = m->saved_ns < -50000;
+    card(out, lost ? "host time lost" : "host time saved", "%.1f ms",
+         (lost ? -m->saved_ns : m->saved_ns) / 1e6);
     card(out, "graphs built", "%s", html_grouped(m->builds));
     card(out, "launches flushed", "%.2f %%", share(m->flushed, m->ops));
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
          m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
     fputs("</div>\n", out);
+}
+
+static void why_not_more(const struct model *m, FILE *out)
+{
+    if (!model_falls_short(m) || !*m->why)
+        return;
+    fputs("<p id=\"why\"><strong>Why not more:</strong> ", out);
+    html_text(out, m->why);
+    fputs(*m->advice ? ". <strong>What to do:</strong> " : "", out);
+    html_text(out, m->advice);
+    fputs(".</p>\n", out);
 }
 
 static void coverage(const struct model *m, FILE *out)
@@ -362,6 +375,7 @@ int verb_html(int argc, char **argv)
     struct model *m = model_make(d);
     head(m, out);
     cards(m, out);
+    why_not_more(m, out);
     advice(m, out);
     coverage(m, out);
     sequences(m, out);

@@ -331,6 +331,9 @@ static void add_event(struct adding *a, const struct dump_event *event)
     case AG_EVENT_BOUNDARY:
         add_boundary(a, event);
         break;
+    case AG_EVENT_NOTE: /* that it replays nothing from here on */
+        m->why = dump_string(m->d, e->a);
+        break;
     case AG_EVENT_DROP:
         m->dropped += e->b;
         if (e->a < m->d->num_graphs)
@@ -422,6 +425,26 @@ static void find_sequences(struct model *m)
 
 /* ---- all of it -------------------------------------------------------------------------- */
 
+/* The library says it at the end; of a process that did not come to its end the events tell. */
+static void find_why(struct model *m)
+{
+    const struct model_reasons *lists[] = {&m->immediate, &m->eager};
+    const struct model_reason *most = NULL;
+    bool wanted = !strcmp(dump_process(m->d, "AUTOGRAPH"), "observe");
+    if (*dump_said(m->d, "why not more"))
+        m->why = dump_said(m->d, "why not more");
+    m->advice = dump_said(m->d, "what to do");
+    for (size_t k = 0; k < 2; k++)
+        if (lists[k]->count && (!most || lists[k]->list[0].ops > most->ops))
+            most = &lists[k]->list[0];
+    if (wanted) {
+        m->why = "AUTOGRAPH=observe replays nothing";
+        m->advice = "`autograph replay` says what replaying would have done";
+    } else if (!m->why) {
+        m->why = most && model_falls_short(m) ? dump_string(m->d, most->text) : "";
+    }
+}
+
 struct model *model_make(const struct dump *d)
 {
     struct model *m = need(calloc(1, sizeof(*m)));
@@ -441,7 +464,13 @@ struct model *model_make(const struct dump *d)
     sort_reasons(&m->immediate, by_ops);
     sort_reasons(&m->eager, by_ops);
     sort_reasons(&m->cuts, by_times);
+    find_why(m);
     return m;
+}
+
+bool model_falls_short(const struct model *m)
+{
+    return m->ops && model_coverage(m) < 95;
 }
 
 void model_free(struct model *m)

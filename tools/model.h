@@ -77,6 +77,7 @@ struct model {
     double eager_ns; /* a typical eager call; assumed where none was seen */
     double saved_ns;
     bool eager_is_assumed;
+    const char *why, *advice;     /* why not more went as graphs, and what to do; "" if not known */
     struct model_graph *graphs;   /* by id, d->num_graphs */
     struct model_stream *streams; /* by id, num_streams */
     uint32_t num_streams;
@@ -95,6 +96,9 @@ void model_free(struct model *m);
 
 /* Share of the ops that graphs carried, in percent. */
 double model_coverage(const struct model *m);
+
+/* Whether the reason for what was not replayed is to be told: more than a twentieth was not. */
+bool model_falls_short(const struct model *m);
 
 /* Plain advice, one sentence at a time; returns how many. Each is to be freed. */
 enum { MODEL_MOST_ADVICE = 8 };

@@ -337,6 +337,12 @@ static void about(const struct model *m, struct table_output *o)
         table_text(o, names[i]);
         table_text(o, dump_process(m->d, names[i]));
     }
+    if (model_falls_short(m)) {
+        table_text(o, "why not more");
+        table_text(o, m->why);
+        table_text(o, "what to do");
+        table_text(o, m->advice);
+    }
     table_text(o, "seconds");
     table_real(o, (double)(m->last_ns - m->first_ns) / 1e9, 3);
     table_end(o);
@@ -358,9 +364,12 @@ int verb_report(int argc, char **argv)
     struct table_output *o = table_open(out, s.common.format);
     table_say(o,
               " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
-              "saved.\n",
+              "%s.\n",
               model_coverage(m), (unsigned long long)m->ops, (unsigned long long)m->launches,
-              m->saved_ns / 1e6);
+              fabs(m->saved_ns) / 1e6, m->saved_ns < -50000 ? "lost" : "saved");
+    if (model_falls_short(m) && *m->why)
+        table_say(o, " Why not more: %s.%s%s%s\n", m->why, *m->advice ? " What to do: " : "",
+                  m->advice, *m->advice ? "." : "");
     about(m, o);
     summary(m, o);
     sequences(m, o, top, s.common.format == TABLE_TEXT);

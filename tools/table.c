@@ -162,7 +162,7 @@ static void print_text(struct table_output *o)
     }
     fprintf(o->out, "%s ** %s (%s):\n\n", o->any ? "\n" : "", o->title, o->id);
     if (!o->num_cells) {
-        fputs(" nothing to show\n", o->out);
+        fputs(" none\n", o->out);
         return;
     }
     for (size_t c = 0; c < columns; c++) {

@@ -102,6 +102,15 @@ static struct ag_live_page *open_page(long pid)
     return page;
 }
 
+/* The page is another process's: what it holds must not speak to the terminal. */
+static void clean(char *text, size_t size)
+{
+    text[size - 1] = 0;
+    for (char *at = text; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+}
+
 /* A copy that was not written to meanwhile. */
 static struct ag_live_page read_page(struct ag_live_page *page)
 {
@@ -112,10 +121,8 @@ static struct ag_live_page read_page(struct ag_live_page *page)
         if (!(before & 1) && before == __atomic_load_n(&page->updates, __ATOMIC_SEQ_CST))
             break;
     }
-    copy.program[sizeof(copy.program) - 1] = 0;
-    for (char *at = copy.program; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
+    clean(copy.program, sizeof(copy.program));
+    clean(copy.why, sizeof(copy.why));
     return copy;
 }
 
@@ -141,6 +148,8 @@ static void show(const struct settings *s, const struct ag_live_page *now,
         now->ops ? 100.0 * (double)carried / (double)now->ops : 0.0, (unsigned long long)now->ops,
         (double)now->memory / 1048576, (double)now->memory_budget / 1048576,
         (double)(now->now_ns - now->start_ns) / 1e9);
+    if (*now->why)
+        table_say(o, " Why not more: %s.\n", now->why);
     table_begin(o, "live", "Figures", "<What|Total|Each second");
     row(o, "launches", now->ops, before->ops, seconds);
     row(o, "replayed by graphs", now->replayed, before->replayed, seconds);

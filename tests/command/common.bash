@@ -32,7 +32,7 @@ same() {
     local without=0 with=0
     rm -f summary
     "${eager[@]}" "$@" >eager.out 2>eager.err || without=$?
-    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$@" >with.out 2>with.err || with=$?
+    AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$@" >with.out 2>with.err || with=$?
     [ -s eager.out ] || [ $without -ne 0 ]
     [ $without -ne 124 ]
     diff <(timeless <eager.out; timeless <eager.err; echo "status $without") \

@@ -51,7 +51,8 @@ shares() {
 # boundaries CALL COUNT: as often as the program makes the call with launches before it, in all its processes.
 boundaries() {
     local count
-    count=$(awk -v call="$1" '$2 == "boundary" && $3 == call { sum += $4 } END { print sum + 0 }' summary)
+    count=$(awk -v call="$1" '{ for (i = 1; i + 1 < NF; i++) if ($i == "boundary" && $(i + 1) == call) sum += $(i + 2) }
+        END { print sum + 0 }' summary)
     echo "boundary $1: $count, $2 is right"
     [ "$count" -eq "$2" ]
 }

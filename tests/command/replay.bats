@@ -272,7 +272,7 @@ compared() {
     cat summary
     at_least "replayed per cent" "$(replayed_share)" 90
     rm summary
-    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --memsets --steps=400 --reps=2
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --memsets --steps=400 --reps=2
     [ "$(grep -c 'cuGraphAddMemsetNode' log)" -eq 0 ]
     [ "$(grep -c ' exec .* memset ' log)" -gt 10000 ]
     built=$(figure 'graphs built')
@@ -282,7 +282,7 @@ compared() {
 
 @test "a graph whose arguments differ at its first launch is uploaded before they are changed" {
     export AUTOGRAPH_BUILD=inline
-    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --changing --steps=100 --reps=2
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --changing --steps=100 --reps=2
     cat summary
     grep -oE ' call .* cuGraph(Upload|ExecKernelNodeSetParams_v2|Launch) ' log | awk '{ print $NF }' | uniq -c >calls
     head calls

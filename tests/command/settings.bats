@@ -67,7 +67,7 @@ choices() {
 
 @test "a bad value means the default" {
     AUTOGRAPH=yes AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 2 2>/dev/null
-    AUTOGRAPH_BUILD=here AUTOGRAPH_STATS=1 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 3000 2>err
+    AUTOGRAPH_BUILD=here AUTOGRAPH_STATS=2 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 3000 2>err
     grep -q 'replayed [1-9]' err
     grep -q 'MiB of 256' err
 }
@@ -85,6 +85,31 @@ choices() {
     AUTOGRAPHICS=1 says 0 "$cases" repeat 2
 }
 
+@test "where little is replayed, one line says why and what to do, once, by default" {
+    export SIMCUDA_VERSION=12030
+    says 1 "$cases" repeat 60
+    grep -Eq '^autograph: command_cases\[[0-9]+\]: replayed 0 of 1[0-9]{3} launches: the driver is older than CUDA 12.4. What to do: install a driver' err
+    says 0 "$cases" repeat 30 # little was launched
+    AUTOGRAPH_LOG=off says 0 "$cases" repeat 60
+    AUTOGRAPH=observe says 0 "$cases" repeat 60
+    AUTOGRAPH=0 says 0 "$cases" repeat 60
+    AUTOGRAPH_STATS=1 says 4 "$cases" repeat 60
+    grep -q 'why not more: mostly because the driver is older' err
+    unset SIMCUDA_VERSION
+    says 0 "$cases" repeat 60
+}
+
+@test "the reason that is told is the largest: a tool, a table, the per-thread stream, a kind of op, no repetition" {
+    CUDA_INJECTION64_PATH=/nowhere says 1 "$cases" repeat 60
+    grep -q 'a tool watches the driver. What to do: run it without the tool' err
+    SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_BUILD=inline says 1 "$cases" table 100
+    grep -q 'an export table that nobody knows .*0102.*AUTOGRAPH_FORCE=1' err
+    says 1 "$cases" per-thread 1000
+    grep -q 'launches to the per-thread default stream. What to do: launch to streams that the program creates' err
+    says 1 "$loop" --never-repeat --steps=200 --reps=1
+    grep -q 'not known to repeat' err
+}
+
 @test "AUTOGRAPH_LOG: off and warn say nothing where all is well, info the start, debug the graphs" {
     AUTOGRAPH_LOG=off says 0 "$cases" repeat 50
     AUTOGRAPH_LOG=warn says 0 "$cases" repeat 50
@@ -97,17 +122,11 @@ choices() {
     [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
 }
 
-@test "AUTOGRAPH_LOG=warn says why nothing is replayed, off does not" {
-    export SIMCUDA_VERSION=12030
-    AUTOGRAPH_LOG=warn says 1 "$cases" repeat 5
-    AUTOGRAPH_LOG=off says 0 "$cases" repeat 5
-}
-
 @test "AUTOGRAPH_LOG_FILE knows %p, %h, %e and %%" {
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/%e.%h.%p.%%.%x says 0 "$cases" repeat 5
     file=$(echo command_cases.*)
     [[ "$file" =~ ^command_cases\.$(uname -n)\.[0-9]+\.%\.%x$ ]]
-    grep -q 'autograph: replayed' "$file"
+    grep -q ': replayed' "$file"
 }
 
 @test "AUTOGRAPH_LOG_FILE is added to, never emptied" {
@@ -116,14 +135,14 @@ choices() {
     says 0 "$cases" repeat 5
     says 0 "$cases" repeat 5
     [ "$(head -n 1 log)" = kept ]
-    [ "$(grep -c 'autograph: replayed' log)" -eq 2 ]
+    [ "$(grep -c ': replayed' log)" -eq 2 ]
 }
 
 @test "a file that cannot be written is one line, and messages go to stderr" {
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/no/such/folder under "$cases" repeat 5 2>err
     cat err
     [ "$(grep -c 'cannot open AUTOGRAPH_LOG_FILE .*/no/such/folder: No such file' err)" -eq 1 ]
-    grep -q 'autograph: replayed' err
+    grep -q ': replayed' err
 }
 
 @test "a symbolic link is not followed" {
@@ -134,8 +153,26 @@ choices() {
     [ ! -s target ]
 }
 
-@test "AUTOGRAPH_STATS=1 prints the figures, on stderr alone" {
+@test "AUTOGRAPH_STATS=1: four lines, each with program and pid: replayed, saved, cost, why not more" {
     AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline under "$cases" repeat 50 >out 2>err
+    cat err
+    "$cases" repeat 50 | cmp out
+    [ "$(lines_of err)" -eq 4 ]
+    sed 's/^autograph: command_cases\[[0-9]*\]: //' err >said
+    none cmp -s err said
+    grep -q '^replayed [0-9]* of 1000 ops ([0-9.]*%) in [0-9]* graph launches' said
+    grep -Eq '^it (saved|lost) [0-9.]+ ms of the host.s time in launches \(measured\), [0-9.]+ us each' said
+    grep -q '^it cost [0-9.]* ms of processor time to build graphs, and [0-9.]* MiB for them' said
+    grep -q '^why not more: ' said
+    grep -q 'AUTOGRAPH_TRACE=FILE writes a dump' said
+    RANK=3 AUTOGRAPH_STATS=1 under "$cases" repeat 5 2>err
+    [ "$(grep -c '^autograph: command_cases\[[0-9]*\] rank 3: ' err)" -eq 4 ]
+    SLURM_PROCID=007 RANK=no AUTOGRAPH_STATS=1 under "$cases" repeat 5 2>err
+    [ "$(grep -c '^autograph: command_cases\[[0-9]*\] rank 007: ' err)" -eq 4 ]
+}
+
+@test "AUTOGRAPH_STATS=2 prints the figures, on stderr alone" {
+    AUTOGRAPH_STATS=2 AUTOGRAPH_BUILD=inline under "$cases" repeat 50 >out 2>err
     cat err
     "$cases" repeat 50 | cmp out
     [ "$(grep -vc '^autograph: ' err)" -eq 0 ]

@@ -153,7 +153,7 @@ def counted(errors):
     pairs = [tuple(map(int, pair)) for pair in re.findall(r"replayed (\d+) of (\d+) ops", errors)]
     ops = sum(pair[1] for pair in pairs)
     failed = sum(int(count) for text in ERRORS
-                 for count in re.findall(rf"^autograph:\s+{text}: (\d+)", errors, re.MULTILINE))
+                 for count in re.findall(rf"^autograph: .*  {text}: (\d+)", errors, re.MULTILINE))
     return {"ops": ops if pairs else None, "errors": failed if pairs else None,
             "replayed": sum(pair[0] for pair in pairs) / ops if ops else None}
 
@@ -200,7 +200,7 @@ class Real:
         self.args = args
         plain, preload = environments(args)
         self.plain = {**plain, **DETERMINISTIC}
-        self.preload = {**preload, **DETERMINISTIC, "AUTOGRAPH_STATS": "1"}
+        self.preload = {**preload, **DETERMINISTIC, "AUTOGRAPH_STATS": "2"}
         self.stop_at = time.monotonic() + args.budget
         self.slots = threading.Semaphore(args.jobs)
         self.logs = []

@@ -135,7 +135,7 @@ class Suite:
         pace = ["--paced", f"--reps={row.repetitions}"]
         specs = [("eager", self.command(row, pace), self.base_env),
                  ("autograph", self.command(row, pace),
-                  self.preload_env({"AUTOGRAPH_STATS": "1", **row.env}))]
+                  self.preload_env({"AUTOGRAPH_STATS": "2", **row.env}))]
         if row.graph_args:
             specs.append(("hand", self.command(row, [*row.graph_args, *pace]), self.base_env))
         rounds = self.args.rounds or (2 if self.args.quick else row.rounds)
@@ -166,7 +166,7 @@ class Suite:
     def start_paired(self, row):
         """The process that compares itself; it waits for its turn where it has modules to load."""
         command = self.command(row, [f"--reps={row.pairs}", *(["--gated"] if row.needs else [])])
-        env = self.preload_env({"AUTOGRAPH_STATS": "1", "AUTOGRAPH_COMPARE_MS": str(SPAN_MS), **row.env})
+        env = self.preload_env({"AUTOGRAPH_STATS": "2", "AUTOGRAPH_COMPARE_MS": str(SPAN_MS), **row.env})
         return Process("paired", command, env, row.timeout)
 
     def finish_paired(self, process, row):

@@ -288,7 +288,7 @@ class Judgement(unittest.TestCase):
         self.assertIn("by hand", entry["why"])
 
     def test_ops_a_graph(self):
-        said = "autograph: replayed 30 of 40 ops (75.0%) in 4 graph launches, 0 node updates\n"
+        said = "autograph: a[1]: replayed 30 of 40 ops (75.0%) in 4 graph launches, 0 node updates\n"
         self.assertEqual(suite.ops_a_graph(said), 7.5)
         self.assertIsNone(suite.ops_a_graph(said.replace("in 4", "in 0")))
         self.assertIsNone(suite.ops_a_graph(""))
@@ -297,7 +297,7 @@ class Judgement(unittest.TestCase):
         self.assertEqual(judged(Row("r", [], replay_goal=0.97), program(), program())["verdict"], "slow")
 
     def test_one_process_that_compares_itself(self):
-        said = "autograph:   compared with eager: 1.291 times as fast (half of 37 pairs of spans between 1.270 and 1.310)"
+        said = "autograph: a[1]:   compared with eager: 1.291 times as fast (half of 37 pairs of spans between 1.270 and 1.310)"
         found = suite.pairs_of(f"autograph: replayed 1 of 2 ops\n{said}\n")
         self.assertEqual(found, {"paired": {"ratio": 1.291, "pairs": 37, "half": [1.27, 1.31]}})
         self.assertEqual(suite.pairs_of("compared with eager: the program ended before two spans"), {})
@@ -413,8 +413,8 @@ class RealPrograms(unittest.TestCase):
         self.assertFalse(real.Outcome("hang", "RESULT checksum=1\n").ended_well())
 
     def test_counts_of_all_processes(self):
-        said = ("autograph: replayed 30 of 40 ops (75.0%) in 3\nautograph:   graph builds failed: 2\n"
-                "autograph: replayed 15 of 20 ops (75.0%) in 1\nautograph:   graph launches failed: 1\n")
+        said = ("autograph: a[1]: replayed 30 of 40 ops (75.0%) in 3\nautograph: a[1]:   graph builds failed: 2\n"
+                "autograph: b[2]: replayed 15 of 20 ops (75.0%) in 1\nautograph: b[2]:   graph launches failed: 1\n")
         self.assertEqual(real.counted(said), {"ops": 60, "replayed": 0.75, "errors": 3})
         self.assertEqual(real.counted(""), {"ops": None, "replayed": None, "errors": None})
 

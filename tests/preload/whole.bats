@@ -10,7 +10,7 @@ setup() {
 
 # With graphs built where they are needed, so that a program can count on them.
 under() {
-  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=1 LD_PRELOAD="$library" "$@"
+  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=2 LD_PRELOAD="$library" "$@"
 }
 
 @test "a stream with attributes of its own is eager, the other is replayed" {
@@ -54,7 +54,7 @@ under() {
   echo 'int cuInit(unsigned), cuCtxSynchronize(void); int main(void) { cuInit(0); cuCtxSynchronize(); return 0; }' >"$place/p.c"
   cc "$place/p.c" -o "$place/p" -Wl,--no-as-needed -Wl,-rpath,"$BATS_TEST_TMPDIR" \
     "$BATS_TEST_TMPDIR/libautograph.so" "$BATS_TEST_TMPDIR/libcuda.so.1"
-  start=(setpriv --reuid=65534 --clear-groups env -u LD_LIBRARY_PATH AUTOGRAPH_LOG=debug AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE="$place/log" "$place/p")
+  start=(setpriv --reuid=65534 --clear-groups env -u LD_LIBRARY_PATH AUTOGRAPH_LOG=debug AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE="$place/log" "$place/p")
   "${start[@]}" || skip "not reachable for another user"
   [ -s "$place/log" ] # it does as long as the program is like any other
   rm "$place/log"

@@ -21,7 +21,7 @@ load common.bash
     [ "$status" -eq 0 ]
     run root/usr/bin/autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
     [ "$status" -eq 0 ]
-    [[ "$output" == *"autograph: replayed "* ]]
+    [[ "$output" == *": replayed "* ]]
     run root/usr/bin/autograph -q sh -c 'echo "$LD_PRELOAD"'
     [ "$output" = "$PWD/root/usr/lib/libautograph.so" ]
 }
@@ -62,7 +62,7 @@ furnish() { # ROOT PROGRAM...
     run inside autograph --trace=/tmp/dump /opt/loop_driver --steps=100 --reps=2
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ "$output" == *"autograph: replayed "* ]]
+    [[ "$output" == *": replayed "* ]]
     [[ "$output" == *"check=ok"* ]]
     inside autograph report /tmp/dump | grep -q short_kernel
     inside autograph doctor /opt/loop_driver -f json | holds "not any(f['State'] == 'BAD' for f in d['findings'])"

@@ -516,3 +516,31 @@ PY
         autograph "$verb" --help | grep -q "Usage: autograph $verb"
     done
 }
+
+@test "a run in which nothing was replayed: report, html, diff and top say why and what to do" {
+    SIMCUDA_VERSION=12030 traced "$PWD/old" loop_driver --steps=200 --reps=2 2>/dev/null
+    autograph report old > old.txt
+    sed -n 2p old.txt | grep -q 'Why not more: the driver is older than CUDA 12.4. What to do: install a driver'
+    grep -q '^ *Little was replayed: the driver is older' old.txt
+    no grep -qi 'nothing to show' old.txt
+    autograph report old -f json | holds "{r['Name']: r['Value'] for r in d['process']}['why not more'].startswith('the driver is older')"
+    autograph html old -o old.html
+    grep -q 'id="why"><strong>Why not more:</strong> the driver is older' old.html
+    no grep -qi 'nothing to show' old.html
+    autograph diff loop old > diff.txt
+    grep -q 'Why not more after: the driver is older' diff.txt
+    no grep -q 'Why not more before' diff.txt
+    no grep -q 'Why not more' <(autograph report loop)
+    autograph report observed | sed -n 2p | grep -q 'AUTOGRAPH=observe replays nothing'
+    # one that was killed had no time to say it
+    SIMCUDA_VERSION=12030 LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$PWD/killed \
+        "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 2> killed.err 3>&- &
+    wait_until larger killed 200000
+    wait_until grep -q 'replayed 0 of' killed.err # but it said its line as soon as it was due
+    run autograph top $! -n 1 -d 0.3
+    kill -9 $!
+    wait $! || true
+    [[ "$output" == *"Why not more: the driver is older than CUDA 12.4. What to do: "* ]]
+    [ "$(wc -l < killed.err)" -eq 1 ]
+    autograph report killed 2>/dev/null | sed -n 2p | grep -q 'Why not more: the driver is older'
+}

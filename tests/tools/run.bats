@@ -49,7 +49,7 @@ load common.bash
     run autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
     [ "$status" -eq 0 ]
     [[ "$output" == *"check=ok"* ]]
-    [[ "$output" == *"autograph: replayed "* ]]
+    [[ "$output" == *": replayed "* ]]
     [[ "$output" == *"autograph report FILE explains it" ]] # the next command to try
 }
 

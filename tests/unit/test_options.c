@@ -105,8 +105,8 @@ static void test_bad_values(void **state)
     read_in_child(bad, all_presets, said, sizeof said);
     assert_string_equal(
         said, "autograph: AUTOGRAPH=2 is not one of 0|observe|1; using 1\n"
-              "autograph: AUTOGRAPH_LOG=Info is not one of off|warn|info|debug; using off\n"
-              "autograph: AUTOGRAPH_STATS=yes is not one of 0..1; using 0\n"
+              "autograph: AUTOGRAPH_LOG=Info is not one of off|warn|info|debug; using warn\n"
+              "autograph: AUTOGRAPH_STATS=yes is not one of 0..2; using 0\n"
               "autograph: AUTOGRAPH_CHUNK=1025 is not one of 0..1024; using 0\n"
               "autograph: AUTOGRAPH_MEMORY_MB=0 is not one of 1..65536; using 256\n");
 }

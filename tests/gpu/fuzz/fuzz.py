@@ -110,7 +110,7 @@ class Machine:
 
     def library_env(self, setting):
         more = dict(item.split("=", 1) for item in self.args.env)
-        return {**setting, **more, "LD_PRELOAD": str(self.args.library), "AUTOGRAPH_STATS": "1"}
+        return {**setting, **more, "LD_PRELOAD": str(self.args.library), "AUTOGRAPH_STATS": "2"}
 
     def run(self, arguments, setting=None, text=None):
         env = {**self.base, **(self.library_env(setting) if setting is not None else {})}

@@ -130,7 +130,7 @@ class Soak:
             self.plain["LD_LIBRARY_PATH"] = str(args.build / "tests" / "simdriver")
             self.plain["SIMCUDA_HANDLES"] = "reuse"  # else it remembers every graph there ever was
         more = dict(item.split("=", 1) for item in args.env)
-        self.preload = {**self.plain, **more, "LD_PRELOAD": str(args.library), "AUTOGRAPH_STATS": "1"}
+        self.preload = {**self.plain, **more, "LD_PRELOAD": str(args.library), "AUTOGRAPH_STATS": "2"}
         if args.eager:
             self.preload = self.plain
         self.gpu_memory = None
