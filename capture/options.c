@@ -11,6 +11,8 @@ extern char **environ;
 
 #define TEXT_OF(x) #x
 
+enum { LEN_PREFIX = sizeof("AUTOGRAPH_") - 1 };
+
 enum kind { NUMBER, CHOICE, TEXT };
 
 static const struct row {
@@ -61,6 +63,22 @@ static int choice_index(const char *choices, const char *text)
     return -1;
 }
 
+/* Words that mean the same as a choice of the switch. */
+static const struct {
+    const char *word, *choice;
+} synonyms[] = {{"off", "0"}, {"no", "0"},  {"false", "0"},
+                {"on", "1"},  {"yes", "1"}, {"true", "1"}};
+
+/* What AUTOGRAPH says; -1 where that is not understood. Whoever set it did not mean the default:
+ * that must not change what the program does, so it is off. */
+static int switch_index(const struct row *row, const char *text)
+{
+    for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++)
+        if (!strcasecmp(text, synonyms[i].word))
+            text = synonyms[i].choice;
+    return choice_index(row->choices, text);
+}
+
 static const char *choice_text(const char *choices, uint32_t index, char *buffer, size_t size)
 {
     const char *at = choices;
@@ -84,7 +102,7 @@ static bool parse_number(const char *text, const struct row *row, uint32_t *valu
 }
 
 /* A setuid program that is linked with the library must not write files for who starts it. */
-static void read_row(const struct row *row, bool quiet)
+static void read_row(const struct row *row, ag_options_say *say)
 {
     char *field = (char *)&ag_options + row->offset;
     const char *text = secure_getenv(row->variable);
@@ -94,23 +112,27 @@ static void read_row(const struct row *row, bool quiet)
         return;
     }
     if (text && *text) {
-        int index = row->kind == CHOICE ? choice_index(row->choices, text) : 0;
+        bool is_switch = row == &rows[0];
+        int index = row->kind != CHOICE ? 0
+                    : is_switch         ? switch_index(row, text)
+                                        : choice_index(row->choices, text);
         bool good = row->kind == CHOICE ? index >= 0 : parse_number(text, row, &value);
         if (row->kind == CHOICE && good)
             value = (uint32_t)index;
-        if (!good && !quiet) {
+        else if (is_switch)
+            value = AG_MODE_OFF;
+        if (!good) {
             char buffer[32];
-            const char *preset =
-                row->kind == CHOICE ? choice_text(row->choices, row->preset, buffer, sizeof(buffer))
-                                    : row->preset_text;
-            ag_say("%s=%.64s is not one of %s; using %s", row->variable, text, row->range_text,
-                   preset);
+            const char *used = row->kind == CHOICE
+                                   ? choice_text(row->choices, value, buffer, sizeof(buffer))
+                                   : row->preset_text;
+            say("%s=%.64s is not one of %s; using %s", row->variable, text, row->range_text, used);
         }
     }
     *(uint32_t *)field = value;
 }
 
-static unsigned int distance(const char *a, const char *b)
+unsigned int ag_options_distance(const char *a, const char *b)
 {
     unsigned int row[64];
     size_t n = strlen(b);
@@ -134,44 +156,69 @@ static unsigned int distance(const char *a, const char *b)
     return row[n];
 }
 
-static void warn_unknown(void)
+/* The known name that was meant, NULL where none is near: more than half of it would be wrong. */
+static const char *meant(const char *name)
+{
+    const char *nearest = NULL;
+    unsigned int least = (unsigned int)strlen(name + LEN_PREFIX) / 2 + 1;
+    for (size_t i = 1; i < NUM_ROWS; i++) {
+        unsigned int d = ag_options_distance(name, rows[i].variable);
+        if (d < least) {
+            least = d;
+            nearest = rows[i].variable;
+        }
+    }
+    return nearest;
+}
+
+static void check_names(ag_options_say *say)
 {
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, "AUTOGRAPH", 9) || ((*e)[9] != '_' && (*e)[9] != '='))
             continue;
         char name[64];
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-        const char *nearest = rows[0].variable;
         bool known = false;
-        for (size_t i = 0; i < NUM_ROWS && !known; i++) {
+        for (size_t i = 0; i < NUM_ROWS && !known; i++)
             known = !strcmp(name, rows[i].variable);
-            if (distance(name, rows[i].variable) < distance(name, nearest))
-                nearest = rows[i].variable;
-        }
-        if (!known)
-            ag_say("%s is not a variable of this library; did you mean %s?", name, nearest);
+        const char *nearest = known ? NULL : meant(name);
+        if (nearest)
+            say("%s is not a variable of this library; did you mean %s?", name, nearest);
+        else if (!known)
+            say("%s is not a variable of this library; `autograph env` lists them", name);
     }
+}
+
+void ag_options_check(ag_options_say *say)
+{
+    for (size_t i = 0; i < NUM_ROWS; i++)
+        if (rows[i].kind == TEXT) /* first, so that what follows is said in the right place */
+            read_row(&rows[i], say);
+    for (size_t i = 0; i < NUM_ROWS; i++)
+        if (rows[i].kind != TEXT)
+            read_row(&rows[i], say);
+    check_names(say);
 }
 
 void ag_options_read(void)
 {
     static bool done;
-    if (done)
-        return;
+    if (!done)
+        ag_options_check(ag_say);
     done = true;
-    for (size_t i = 0; i < NUM_ROWS; i++)
-        if (rows[i].kind == TEXT) /* first, so that what follows is said in the right place */
-            read_row(&rows[i], true);
-    for (size_t i = 0; i < NUM_ROWS; i++)
-        read_row(&rows[i], false);
-    warn_unknown();
 }
 
 uint32_t ag_options_mode(void)
 {
-    const char *text = secure_getenv("AUTOGRAPH");
-    int index = text && *text ? choice_index("0|observe|1", text) : AG_MODE_ON;
-    return index < 0 ? AG_MODE_ON : (uint32_t)index;
+    const char *text = secure_getenv(rows[0].variable);
+    int index = text && *text ? switch_index(&rows[0], text) : AG_MODE_ON;
+    return index < 0 ? AG_MODE_OFF : (uint32_t)index;
+}
+
+bool ag_options_mode_is_understood(void)
+{
+    const char *text = secure_getenv(rows[0].variable);
+    return !text || !*text || switch_index(&rows[0], text) >= 0;
 }
 
 int ag_options_row(size_t index, struct ag_option_row *row)

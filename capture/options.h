@@ -2,6 +2,7 @@
 #ifndef AG_OPTIONS_H
 #define AG_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,8 +24,16 @@ enum { AG_BUILD_THREAD, AG_BUILD_INLINE };         /* ag_options.build */
 /* Fills ag_options from the environment; says one line on stderr for each bad value (and uses the
  * default) and for each unknown AUTOGRAPH_ variable (with the nearest known name). Idempotent. */
 void ag_options_read(void);
-/* Only the mode, without a word: for the decision to hand out any hook at all. */
+/* The same each time it is called, and said elsewhere. */
+typedef void ag_options_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ag_options_check(ag_options_say *say);
+/* Only the mode, without a word: for the decision to hand out any hook at all. What is not
+ * understood is off. */
 uint32_t ag_options_mode(void);
+bool ag_options_mode_is_understood(void);
+
+/* Letters to add, take away or change to get from one word to the other; 64 for long ones. */
+unsigned int ag_options_distance(const char *a, const char *b);
 
 /* One row of the table as text: for reports and tests. Returns 0, or -1 behind the last row. */
 struct ag_option_row {

@@ -103,6 +103,8 @@ static bool resolve_locked(const char *path)
     if (!fill_tables(driver))
         return false;
     if (ag_is_off()) {
+        if (!ag_options_mode_is_understood())
+            ag_options_read(); /* says that it is off for that */
         atomic_store_explicit(&ag_hooks, AG_HOOKS_OFF, memory_order_release);
         return true;
     }

@@ -1,5 +1,6 @@
 /* main.c - the command `autograph`: which verb is meant. */
 #include "ag_version.h"
+#include "capture/options.h"
 #include "tools/tools.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -23,6 +24,35 @@ static const struct verb {
 };
 enum { NUM_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
+static const struct verb *find_verb(const char *name)
+{
+    for (int i = 0; i < NUM_VERBS; i++)
+        if (!strcmp(name, verbs[i].name))
+            return &verbs[i];
+    return NULL;
+}
+
+const char *nearest_verb(const char *name)
+{
+    for (int i = 0; i < NUM_VERBS; i++)
+        if (ag_options_distance(name, verbs[i].name) <= (strlen(name) > 3 ? 2 : 1))
+            return verbs[i].name;
+    return NULL;
+}
+
+/* `-h` asks for help like `--help`: of the verb's own arguments, not of a program that is run. */
+static int call(const struct verb *verb, int argc, char **argv)
+{
+    static char name[64], help[] = "--help";
+    snprintf(name, sizeof(name), "autograph %s", verb->name);
+    program_invocation_name = name;
+    argv[0] = name;
+    for (int i = 1; i < argc && (i == 1 || verb->run != verb_run); i++)
+        if (!strcmp(argv[i], "-h"))
+            argv[i] = help;
+    return verb->run(argc, argv);
+}
+
 static void help(FILE *out)
 {
     fputs("Usage: autograph [run] [options] program [arguments]\n"
@@ -31,10 +61,9 @@ static void help(FILE *out)
           out);
     for (int i = 0; i < NUM_VERBS; i++)
         fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    fputs(
-        "\n`autograph VERB --help` says more about each. A program whose name is that of a verb is "
-        "run by\n`autograph run NAME`.\n",
-        out);
+    fputs("\n`autograph help VERB` says more about each. A program whose name is that of a verb is "
+          "run by\n`autograph run NAME`.\n",
+          out);
 }
 
 int main(int argc, char **argv)
@@ -42,6 +71,16 @@ int main(int argc, char **argv)
     argp_err_exit_status = 2;
     if (argc < 2) {
         help(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "help") && argc > 2) {
+        const struct verb *verb = find_verb(argv[2]);
+        char *of_verb[] = {argv[2], (char[]){"--help"}, NULL};
+        if (verb)
+            return call(verb, 2, of_verb);
+        const char *meant = nearest_verb(argv[2]);
+        fprintf(stderr, "autograph: there is no verb %s%s%s%s\n", argv[2],
+                meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
         return 2;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
@@ -52,14 +91,9 @@ int main(int argc, char **argv)
         puts("autograph " AG_VERSION ", " AG_COMMIT);
         return 0;
     }
-    for (int i = 0; i < NUM_VERBS; i++)
-        if (!strcmp(argv[1], verbs[i].name)) {
-            char name[64];
-            snprintf(name, sizeof(name), "autograph %s", verbs[i].name);
-            program_invocation_name = name;
-            argv[1] = name;
-            return verbs[i].run(argc - 1, argv + 1);
-        }
+    const struct verb *verb = find_verb(argv[1]);
+    if (verb)
+        return call(verb, argc - 1, argv + 1);
     char name[] = "autograph";
     argv[0] = name;
     return verb_run(argc, argv);

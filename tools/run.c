@@ -132,7 +132,9 @@ static int start(char **program)
 {
     execvp(program[0], program);
     int why = errno;
-    fprintf(stderr, "autograph: cannot run %s: %s\n", program[0], strerror(why));
+    const char *meant = why == ENOENT && !strchr(program[0], '/') ? nearest_verb(program[0]) : NULL;
+    fprintf(stderr, "autograph: cannot run %s: %s%s%s%s\n", program[0], strerror(why),
+            meant ? "; did you mean `autograph " : "", meant ? meant : "", meant ? "`?" : "");
     return why == ENOENT ? 127 : 126;
 }
 

@@ -21,6 +21,9 @@ int verb_env(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_replay(int argc, char **argv);
 
+/* The verb that is written nearly so, or NULL. */
+const char *nearest_verb(const char *name);
+
 /* What verbs that read dumps have in common: --format, --output, and names of dumps. */
 struct common {
     enum table_format format;

@@ -25,6 +25,8 @@ setup() { common_setup; }
     [ "$(grep -c 'older than CUDA 12.4' summary)" -eq 1 ]
     [ "$(figure 'graphs built')" -eq 0 ]
     [ "$(figure 'replayed')" -eq 0 ]
+    [ "$(figure 'eager')" -eq 0 ] # it sleeps: nothing is looked at
+    [ "$(figure 'not looked at')" -eq 1000 ]
 }
 
 @test "an export table that nobody knows: replaying stops, and one line says why" {

@@ -59,6 +59,7 @@ choices() {
             [ "$name" = AUTOGRAPH_LOG ] || accepts "$name" "$word"
         done
         accepts "$name" ""
+        [ "$name" = AUTOGRAPH ] && preset=0 # what is not understood is off
         for bad in "${all[0]}x" "x" "${words}" " "; do
             refuses "$name" "$bad" "$words" "${all[$preset]}"
         done
@@ -66,10 +67,22 @@ choices() {
 }
 
 @test "a bad value means the default" {
-    AUTOGRAPH=yes AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 2 2>/dev/null
     AUTOGRAPH_BUILD=here AUTOGRAPH_STATS=2 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 3000 2>err
     grep -q 'replayed [1-9]' err
     grep -q 'MiB of 256' err
+}
+
+@test "AUTOGRAPH=off, no and false are off; what is not understood is off, and one line says so" {
+    for word in off no false FALSE 0; do
+        AUTOGRAPH=$word AUTOGRAPH_STATS=1 says 0 "$cases" repeat 60
+        [[ "$(AUTOGRAPH=$word under "$cases" hooks)" != *autograph* ]]
+    done
+    AUTOGRAPH=nonsense AUTOGRAPH_STATS=1 says 1 "$cases" repeat 60
+    [ "$(cat err)" = "autograph: AUTOGRAPH=nonsense is not one of 0|observe|1; using 0" ]
+    [[ "$(AUTOGRAPH=nonsense under "$cases" hooks 2>/dev/null)" != *autograph* ]]
+    [[ "$(AUTOGRAPH=yes under "$cases" hooks)" == *autograph* ]]
+    AUTOGRAPH=nonsense under true 2>err # not a word where there is no CUDA
+    [ ! -s err ]
 }
 
 @test "a very long value is cut in the message" {
@@ -82,6 +95,8 @@ choices() {
     [ "$(cat err)" = "autograph: AUTOGRAPH_STAT is not a variable of this library; did you mean AUTOGRAPH_STATS?" ]
     AUTOGRAPH_MAX_DEFFER=1 says 1 "$cases" repeat 2
     grep -q 'mean AUTOGRAPH_MAX_DEFER_US?' err
+    AUTOGRAPH_XYZ=1 says 1 "$cases" repeat 2
+    [ "$(cat err)" = 'autograph: AUTOGRAPH_XYZ is not a variable of this library; `autograph env` lists them' ]
     AUTOGRAPHICS=1 says 0 "$cases" repeat 2
 }
 

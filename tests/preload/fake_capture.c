@@ -44,6 +44,11 @@ uint32_t ag_options_mode(void)
     return mode && strcmp(mode, "0") == 0 ? AG_MODE_OFF : AG_MODE_ON;
 }
 
+bool ag_options_mode_is_understood(void)
+{
+    return true;
+}
+
 void ag_options_read(void)
 {
     const char *force = getenv("AUTOGRAPH_FORCE");

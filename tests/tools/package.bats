@@ -94,6 +94,7 @@ furnish() { # ROOT PROGRAM...
     for verb in run report timeline graphs html diff replay top env doctor; do
         [[ " $(complete_line autograph "${verb:0:2}") " == *" $verb "* ]]
     done
+    [[ " $(complete_line autograph help re) " == " report replay " ]]
     [[ " $(complete_line autograph report --) " == *" --format "* ]]
     [[ " $(complete_line autograph report --format '') " == *" jsonl "* ]]
     [[ " $(complete_line autograph --) " == *" --observe "* ]]

@@ -235,3 +235,20 @@ C
         [ "$status" -le 1 ]
     done
 }
+
+@test "help: of a verb, by -h too; a verb that is nearly one" {
+    for verb in run report timeline graphs html diff replay top env doctor; do
+        autograph help $verb | grep -q "^Usage: autograph $verb "
+        [ "$(autograph $verb -h)" = "$(autograph $verb --help)" ]
+    done
+    [ "$(autograph report some.dump -h)" = "$(autograph report --help)" ]
+    [ "$(autograph run -q echo -h)" = -h ]
+    [ "$(autograph -q echo -h)" = -h ]
+    run -127 autograph reprot x
+    [ "$output" = 'autograph: cannot run reprot: No such file or directory; did you mean `autograph report`?' ]
+    run autograph help reprot
+    [ "$status" -eq 2 ]
+    [ "$output" = 'autograph: there is no verb reprot; did you mean report?' ]
+    run autograph help
+    [ "$status" -eq 0 ]
+}

@@ -142,8 +142,12 @@ static unsigned int check_row(const struct known *k)
         return 0;
     }
     if (k->kind == CHOICE) {
+        bool is_switch = k == &known[0];
         int place = place_of(k->choices, text);
-        HOLDS(value == (place < 0 ? k->preset : (uint32_t)place));
+        for (int i = 0; is_switch && i < 6; i++)
+            if (!strcasecmp(text, (const char *[]){"off", "no", "false", "on", "yes", "true"}[i]))
+                place = i < 3 ? 0 : 2;
+        HOLDS(value == (place < 0 ? is_switch ? 0 : k->preset : (uint32_t)place));
         return place < 0;
     }
     HOLDS(value >= k->least && value <= k->most);

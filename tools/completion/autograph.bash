@@ -1,6 +1,6 @@
 # Bash completion of autograph.
 _autograph() {
-    local verbs="run report timeline graphs html diff replay top env doctor"
+    local verbs="run report timeline graphs html diff replay top env doctor help"
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb=run options i
     case ${COMP_WORDS[1]-} in
     run | report | timeline | graphs | html | diff | replay | top | env | doctor) verb=${COMP_WORDS[1]} ;;
@@ -15,6 +15,10 @@ _autograph() {
             *) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
             esac
         done
+    fi
+    if [[ ${COMP_WORDS[1]-} == help && $COMP_CWORD -eq 2 ]]; then
+        COMPREPLY=($(compgen -W "$verbs" -- "$cur"))
+        return
     fi
     case $prev in
     -f | --format)
