@@ -2,6 +2,7 @@
  * doctor.c - `autograph doctor`: is this machine fit, and will the library take effect in a
  * program? Nothing is run but what asks the driver; the program itself is only read.
  */
+#include "capture/options.h"
 #include "tools/doctor.h"
 #include "tools/tools.h"
 #include <dlfcn.h>
@@ -134,6 +135,34 @@ static void check_toolkit(struct findings *f)
     doctor_say(f, NOTE, "toolkit", "none was found; running programs needs none");
 }
 
+static struct findings *told;
+
+static void tell_setting(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    doctor_say(told, BAD, "setting", "%s", text);
+}
+
+/* As `env` does: values that are no good, and names that nobody knows. */
+static void check_settings(struct findings *f)
+{
+    bool bad = f->bad;
+    f->bad = false;
+    told = f;
+    ag_options_check(tell_setting);
+    if (!f->bad)
+        doctor_say(f, GOOD, "settings", "every variable of the library is understood");
+    f->bad |= bad;
+    if (ag_options.mode == AG_MODE_OFF)
+        doctor_say(f, BAD, "AUTOGRAPH", "is off: the library does nothing");
+    else if (ag_options.mode == AG_MODE_OBSERVE)
+        doctor_say(f, NOTE, "AUTOGRAPH", "is observe: the library watches and replays nothing");
+}
+
 static void check_environment(struct findings *f)
 {
     static const struct {
@@ -144,9 +173,7 @@ static void check_environment(struct findings *f)
         {"NVTX_INJECTION64_PATH", "an NVTX tool is injected"},
         {"CUDA_LAUNCH_BLOCKING", "every launch waits for the GPU: there is nothing to gain"},
         {"LD_AUDIT", "an auditor sees look-ups first"}};
-    const char *mode = getenv("AUTOGRAPH"), *list = getenv("LD_PRELOAD");
-    if (mode && !strcmp(mode, "0"))
-        doctor_say(f, BAD, "AUTOGRAPH", "is 0: the library does nothing");
+    const char *list = getenv("LD_PRELOAD");
     for (size_t i = 0; i < sizeof(watchers) / sizeof(watchers[0]); i++) {
         const char *value = getenv(watchers[i].name);
         if (value && *value && strcmp(value, "0"))
@@ -209,6 +236,7 @@ int verb_doctor(int argc, char **argv)
     check_driver(&f);
     check_toolkit(&f);
     doctor_library(&f, library);
+    check_settings(&f);
     check_environment(&f);
     if (s.program)
         doctor_program(&f, library, s.program);

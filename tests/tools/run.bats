@@ -252,3 +252,20 @@ C
     run autograph help
     [ "$status" -eq 0 ]
 }
+
+@test "doctor: settings as env sees them; nothing said of what is not the program's" {
+    finding settings ok
+    AUTOGRAPH_CHUNK=many finding setting BAD
+    grep -q 'AUTOGRAPH_CHUNK=many is not one of 0..1024' "$BATS_TEST_TMPDIR/doctor.json"
+    AUTOGRAPH_CHUNKS=1 finding setting BAD
+    grep -q 'did you mean AUTOGRAPH_CHUNK?' "$BATS_TEST_TMPDIR/doctor.json"
+    AUTOGRAPH=off finding AUTOGRAPH BAD
+    AUTOGRAPH=observe finding AUTOGRAPH note
+    run autograph doctor
+    [[ "$output" =~ "driver"\ +"CUDA "[0-9]+\.[0-9]+ ]]
+    program=$AG_BUILD/examples/loop_static
+    [ -x "$program" ] || skip "no program of cudart is built"
+    autograph doctor "$program" > told # static cudart calls dlmopen by itself
+    no grep -q dlmopen told
+    grep -q 'linked with cudart (static)' told
+}
