@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -52,6 +53,13 @@ FILE *common_open(const struct common *c)
     return f;
 }
 
+void common_discard(const struct common *c)
+{
+    struct stat st;
+    if (c->output && !lstat(c->output, &st) && S_ISREG(st.st_mode))
+        unlink(c->output);
+}
+
 bool common_close(const struct common *c, FILE *f)
 {
     bool good = !fflush(f) && !ferror(f);
@@ -60,9 +68,11 @@ bool common_close(const struct common *c, FILE *f)
         good = false;
         why = errno;
     }
-    if (!good)
+    if (!good) {
         fprintf(stderr, "autograph: cannot write %s: %s\n", c->output ? c->output : "the output",
                 strerror(why));
+        common_discard(c);
+    }
     return good;
 }
 

@@ -123,11 +123,6 @@ static int by_change(const struct entry *a, const struct entry *b)
     return x != y ? (x < y ? 1 : -1) : strcmp(a->name, b->name);
 }
 
-static double percent(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
 static void number_row(struct table_output *o, const char *what, uint64_t a, uint64_t b)
 {
     char text[64];
@@ -185,15 +180,15 @@ static void kernels(struct table_output *o, const struct model *a, const struct 
     add_kernels(&all, a, 0);
     add_kernels(&all, b, 1);
     for (struct entry *e = all; e; e = e->hh.next)
-        e->change = percent(e->carried[1], e->ops[1]) - percent(e->carried[0], e->ops[0]);
+        e->change = model_share(e->carried[1], e->ops[1]) - model_share(e->carried[0], e->ops[0]);
     HASH_SORT(all, by_change);
     table_begin(o, "kernels", "Kernels, by the change of their share in graphs",
                 "Launches before|Launches after|By graphs before (%)|By graphs after (%)|<Kernel");
     for (struct entry *e = all; e && top--; e = e->hh.next) {
         table_number(o, e->ops[0]);
         table_number(o, e->ops[1]);
-        table_real(o, percent(e->carried[0], e->ops[0]), 1);
-        table_real(o, percent(e->carried[1], e->ops[1]), 1);
+        table_real(o, model_share(e->carried[0], e->ops[0]), 1);
+        table_real(o, model_share(e->carried[1], e->ops[1]), 1);
         table_text(o, e->name);
     }
     table_end(o);
@@ -265,7 +260,8 @@ int verb_diff(int argc, char **argv)
         compare(before, after, o, s.top ? s.top : UINT32_MAX);
         table_close(o);
         bool fell = model_coverage(after) < model_coverage(before) - 1;
-        status = common_close(&s.common, out) && !(s.fail && fell) ? 0 : 1;
+        bool sound = model_is_sound(before) & model_is_sound(after);
+        status = common_close(&s.common, out) && sound && !(s.fail && fell) ? 0 : 1;
         model_free(before);
         model_free(after);
     }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <uthash.h>
 #include <zlib.h>
 
@@ -315,7 +316,10 @@ struct dump *dump_load(const char *path)
     struct dump *d = NULL;
     unsigned char *bytes = NULL;
     FILE *f = fopen(path, "re");
-    long size = f && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
+    struct stat st;
+    if (f && !fstat(fileno(f), &st) && S_ISDIR(st.st_mode))
+        why = "it is a folder";
+    long size = f && !why && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
     if (size >= 0 && !fseek(f, 0, SEEK_SET) && (bytes = malloc((size_t)size + 1)))
         d = dump_parse(path, bytes, fread(bytes, 1, (size_t)size, f), &why);
     if (!d)

@@ -173,7 +173,7 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
 }
 
 /* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
-static FILE *open_dot(const char *path, pid_t *pid)
+static FILE *open_dot(const char *path, const char *format, pid_t *pid)
 {
     int ends[2];
     if (pipe(ends))
@@ -184,9 +184,9 @@ static FILE *open_dot(const char *path, pid_t *pid)
         dup2(ends[0], STDIN_FILENO);
         close(ends[0]);
         close(ends[1]);
-        execlp("dot", "dot", "-Tsvg", "-o", path, (char *)NULL);
+        execlp("dot", "dot", format, "-o", path, (char *)NULL);
         fprintf(stderr,
-                "autograph: an SVG needs Graphviz's `dot`: %s (-o FILE.dot writes the text)\n",
+                "autograph: a drawing needs Graphviz's `dot`: %s (-o FILE.dot writes the text)\n",
                 strerror(errno));
         _exit(127);
     }
@@ -197,18 +197,32 @@ static FILE *open_dot(const char *path, pid_t *pid)
     return f;
 }
 
-static bool write_svg(const struct model *m, const struct settings *s)
+/* How `dot` is told what to draw, by the end of the file's name; NULL: the text is wanted. */
+static const char *drawing(const struct settings *s)
+{
+    static const char *const formats[] = {"-Tsvg", "-Tpng", "-Tpdf"};
+    const char *dot = s->common.output ? strrchr(s->common.output, '.') : NULL;
+    for (size_t i = 0; dot && !s->common.format_given && i < 3; i++)
+        if (!strcmp(dot + 1, formats[i] + 2))
+            return formats[i];
+    return NULL;
+}
+
+static bool write_drawing(const struct model *m, const struct settings *s)
 {
     pid_t pid = -1;
     int status = 1;
-    FILE *out = open_dot(s->common.output, &pid);
+    FILE *out = open_dot(s->common.output, drawing(s), &pid);
     if (!out)
         return false;
     signal(SIGPIPE, SIG_IGN);
     bool good = write_dot(m, s, out);
     good &= !fclose(out);
     waitpid(pid, &status, 0);
-    return good && status == 0;
+    good = good && status == 0;
+    if (!good)
+        common_discard(&s->common);
+    return good;
 }
 
 int verb_graphs(int argc, char **argv)
@@ -220,15 +234,15 @@ int verb_graphs(int argc, char **argv)
         return 1;
     dump_complain(d);
     struct model *m = model_make(d);
-    size_t n = s.common.output ? strlen(s.common.output) : 0;
     bool good;
-    if (n > 4 && !s.common.format_given && !strcmp(s.common.output + n - 4, ".svg")) {
-        good = write_svg(m, &s);
+    if (drawing(&s)) {
+        good = write_drawing(m, &s);
     } else {
         FILE *out = common_open(&s.common);
         good = out && (s.common.format_given ? write_table : write_dot)(m, &s, out);
         good = out && common_close(&s.common, out) && good;
     }
+    good = model_is_sound(m) && good;
     model_free(m);
     dump_free(d);
     return good ? 0 : 1;

@@ -56,11 +56,6 @@ static const char style[] =
     "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem;overflow-wrap:anywhere}.key "
     "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
 static void number(FILE *out, uint64_t n)
 {
     fprintf(out, "<td>%s</td>", html_grouped(n));
@@ -190,7 +185,7 @@ static void cards(const struct model *m, FILE *out)
     card(out, lost ? "host time lost" : "host time saved", "%.1f ms",
          (lost ? -m->saved_ns : m->saved_ns) / 1e6);
     card(out, "graphs built", "%s", html_grouped(m->builds));
-    card(out, "launches flushed", "%.2f %%", share(m->flushed, m->ops));
+    card(out, "launches flushed", "%.2f %%", model_share(m->flushed, m->ops));
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
          m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
@@ -294,7 +289,7 @@ static uint32_t reason_rows(const struct model *m, const struct model_reasons *l
                  r->names.count ? names_kernel(dump_string(m->d, r->names.list[0].id)) : "");
         fputs("<tr>", out);
         number(out, r->ops);
-        fprintf(out, "<td>%.2f %%</td>", share(r->ops, m->ops));
+        fprintf(out, "<td>%.2f %%</td>", model_share(r->ops, m->ops));
         number(out, r->times);
         cell(out, reason);
         place_cell(m, &r->sites, out);
@@ -321,7 +316,7 @@ static void reasons(const struct model *m, FILE *out)
             continue; /* told above */
         fputs("<tr>", out);
         number(out, ops);
-        fprintf(out, "<td>%.2f %%</td><td></td>", share(ops, m->ops));
+        fprintf(out, "<td>%.2f %%</td><td></td>", model_share(ops, m->ops));
         cell(out, rest[i].what);
         fputs("<td></td></tr>\n", out);
         n++;
@@ -383,7 +378,8 @@ int verb_html(int argc, char **argv)
     reasons(m, out);
     boundaries(m, out);
     fputs("<p class=\"soft\">Made by libautograph " AG_VERSION ".</p>\n</body></html>\n", out);
+    bool sound = model_is_sound(m);
     model_free(m);
     dump_free(d);
-    return common_close(&c, out) ? 0 : 1;
+    return common_close(&c, out) && sound ? 0 : 1;
 }

@@ -8,6 +8,8 @@
 /* Where a dump holds no eager launch to compare with: what one takes on the host, measured
  * (docs/performance.md: 2.5 to 3.9 us). */
 #define ASSUMED_EAGER_NS 3000.0
+/* No program runs for ten years. */
+#define LONGEST_NS (10ull * 366 * 86400 * 1000000000)
 
 static void *need(void *p)
 {
@@ -489,7 +491,37 @@ void model_free(struct model *m)
     free(m);
 }
 
+double model_share(uint64_t part, uint64_t whole)
+{
+    double share = whole ? 100.0 * (double)part / (double)whole : 0;
+    return share < 100 ? share : 100; /* of a dump that contradicts itself */
+}
+
 double model_coverage(const struct model *m)
 {
-    return m->ops ? 100.0 * (double)(m->replayed + m->covered) / (double)m->ops : 0;
+    return model_share(m->replayed + m->covered, m->ops);
+}
+
+/* What no run can have done. */
+static bool contradicts_itself(const struct model *m)
+{
+    uint64_t ops = 0;
+    for (uint32_t i = 1; i < m->num_streams; i++) {
+        if (m->streams[i].carried + m->streams[i].flushed > m->streams[i].ops)
+            return true;
+        ops += m->streams[i].ops;
+    }
+    return m->replayed + m->covered + m->flushed > m->ops || ops > m->ops ||
+           m->last_ns - m->first_ns > LONGEST_NS;
+}
+
+bool model_is_sound(const struct model *m)
+{
+    bool contradicts = contradicts_itself(m);
+    if (contradicts)
+        fprintf(stderr,
+                "autograph: %s: its figures contradict each other (more launches by graphs than "
+                "there were, or the like): do not rely on them\n",
+                m->d->path);
+    return !contradicts && !m->d->damaged;
 }

@@ -94,8 +94,14 @@ struct model {
 struct model *model_make(const struct dump *d);
 void model_free(struct model *m);
 
+/* False where the dump was damaged or contradicts itself, so that figures are not to be relied on:
+ * a line on stderr has said so, and verbs answer 1. */
+bool model_is_sound(const struct model *m);
+
 /* Share of the ops that graphs carried, in percent. */
 double model_coverage(const struct model *m);
+/* At most 100. */
+double model_share(uint64_t part, uint64_t whole);
 
 /* Whether the reason for what was not replayed is to be told: more than a twentieth was not. */
 bool model_falls_short(const struct model *m);

@@ -458,7 +458,7 @@ int verb_replay(int argc, char **argv)
         dump_complain(d);
         status = replay_dump(d, o);
         table_close(o);
-        if (!common_close(&s->common, out))
+        if (!common_close(&s->common, out) || d->damaged)
             status = 1;
     }
     dump_free(d);

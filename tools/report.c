@@ -100,16 +100,11 @@ void sequence_names(const struct model *m, const struct model_sequence *s, char 
 
 /* ---- tables ----------------------------------------------------------------------------- */
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
 static void row(struct table_output *o, const char *what, uint64_t ops, uint64_t of)
 {
     table_text(o, what);
     table_number(o, ops);
-    table_real(o, share(ops, of), 1);
+    table_real(o, model_share(ops, of), 1);
 }
 
 static void summary(const struct model *m, struct table_output *o)
@@ -165,7 +160,7 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
         table_real(o, all > 0 ? 100 * s->saved_ns / all : 0, 1);
         table_real(o, s->saved_ns / 1e3, 1);
         table_number(o, s->carried);
-        table_real(o, share(s->carried, m->ops), 1);
+        table_real(o, model_share(s->carried, m->ops), 1);
         table_number(o, s->length);
         table_number(o, s->num_graphs);
         table_number(o, s->launches);
@@ -215,7 +210,8 @@ static void main_place(const struct model *m, const struct model_tally *t, struc
     char text[600];
     int n = places_of(m, t, places);
     if (n)
-        snprintf(text, sizeof(text), "%s, %.0f %%", places[0].text, share(places[0].times, t->met));
+        snprintf(text, sizeof(text), "%s, %.0f %%", places[0].text,
+                 model_share(places[0].times, t->met));
     table_text(o, n ? text : "");
 }
 
@@ -226,7 +222,7 @@ static void reasons(const struct model *m, struct table_output *o, unsigned int 
     for (uint32_t i = 0; i < m->flushes.count && i < top; i++) {
         const struct model_reason *r = &m->flushes.list[i];
         table_number(o, r->ops);
-        table_real(o, share(r->ops, m->ops), 2);
+        table_real(o, model_share(r->ops, m->ops), 2);
         table_number(o, r->times);
         table_number(o, r->covered);
         table_real(o, (double)r->ns / 1e3, 1);
@@ -239,7 +235,7 @@ static void reasons(const struct model *m, struct table_output *o, unsigned int 
                     "Launches|Share (%)|<Reason");
         for (uint32_t i = 0; i < m->eager.count && i < top; i++) {
             table_number(o, m->eager.list[i].ops);
-            table_real(o, share(m->eager.list[i].ops, m->ops), 2);
+            table_real(o, model_share(m->eager.list[i].ops, m->ops), 2);
             table_text(o, dump_string(m->d, m->eager.list[i].text));
         }
         table_end(o);
@@ -250,7 +246,7 @@ static void reasons(const struct model *m, struct table_output *o, unsigned int 
         for (uint32_t i = 0; i < m->immediate.count && i < top; i++) {
             const struct model_reason *r = &m->immediate.list[i];
             table_number(o, r->ops);
-            table_real(o, share(r->ops, m->ops), 2);
+            table_real(o, model_share(r->ops, m->ops), 2);
             table_text(o, dump_string(m->d, r->text));
             main_place(m, &r->sites, o);
         }
@@ -269,7 +265,7 @@ static void departures(const struct model *m, struct table_output *o, unsigned i
                     "Times|Share (%)|<Launch");
         for (uint32_t k = 0; k < names->count && k < top; k++) {
             table_number(o, names->list[k].times);
-            table_real(o, share(names->list[k].times, names->met), 1);
+            table_real(o, model_share(names->list[k].times, names->met), 1);
             table_text(o, names_kernel(dump_string(m->d, names->list[k].id)));
         }
         table_end(o);
@@ -287,7 +283,7 @@ static void boundaries(const struct model *m, struct table_output *o, unsigned i
         for (int k = 0; k < MODEL_MOST_SITES && (k < n || !k); k++, rows++) {
             table_number(o, r->times);
             table_real(o, r->times ? (double)r->ops_before / (double)r->times : 0, 1);
-            table_real(o, n ? share(places[k].times, r->sites.met) : 0, 1);
+            table_real(o, n ? model_share(places[k].times, r->sites.met) : 0, 1);
             table_text(o, dump_string(m->d, r->text));
             table_text(o, n ? places[k].text : "");
         }
@@ -309,8 +305,8 @@ static void streams(const struct model *m, struct table_output *o)
                                                            : "non-blocking");
         table_real(o, s->priority, 0);
         table_number(o, m->streams[i].ops);
-        table_real(o, share(m->streams[i].carried, m->streams[i].ops), 1);
-        table_real(o, share(m->streams[i].flushed, m->streams[i].ops), 1);
+        table_real(o, model_share(m->streams[i].carried, m->streams[i].ops), 1);
+        table_real(o, model_share(m->streams[i].flushed, m->streams[i].ops), 1);
         table_number(o, m->streams[i].launches);
     }
     table_end(o);
@@ -379,7 +375,8 @@ int verb_report(int argc, char **argv)
     streams(m, o);
     advise(m, o);
     table_close(o);
+    bool sound = model_is_sound(m);
     model_free(m);
     dump_free(d);
-    return common_close(&s.common, out) ? 0 : 1;
+    return common_close(&s.common, out) && sound ? 0 : 1;
 }

@@ -471,6 +471,7 @@ int verb_timeline(int argc, char **argv)
                 (long long)(size >> 20));
     if (out && !common_close(&s.common, out))
         good = false;
+    good &= !d->damaged;
     dump_free(d);
     return good ? 0 : 1;
 }

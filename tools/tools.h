@@ -38,6 +38,8 @@ extern const struct argp page_argp;   /* the same without --format */
 
 /* The file that --output names, or standard output; NULL: a line has said why not. */
 FILE *common_open(const struct common *c);
+/* What was written there is of no use: a part of a file is not left behind. */
+void common_discard(const struct common *c);
 /* The same for a file that is to be compressed by gzip; NULL with errno. */
 FILE *open_compressed(const char *path);
 /* Whether everything written there has arrived. */

@@ -295,3 +295,77 @@ PY
     python3 measure.py "$AG_COMMAND" "$dump"
     autograph report "$dump.8" -f json | holds "d['launches'][1]['Share (%)'] == 100 and len(d['streams']) == 64"
 }
+
+@test "a dump that contradicts itself: no share over 100 %, one line, status 1" {
+    traced "$dump" loop_driver --steps=200 --reps=1
+    for verb in report html graphs "diff $dump"; do autograph $verb "$dump" -o "$dump.out"; done
+    python3 - "$dump" "$dump.bad" <<'PY'
+import struct, sys, zlib
+b = open(sys.argv[1], "rb").read()
+out, at = b[:48], 48
+while at + 16 <= len(b):
+    mark, typ, n, _ = struct.unpack("<4s4sII", b[at:at + 16])
+    p = bytearray(b[at + 16:at + 16 + n])
+    if typ == b"EVTS": # two thirds of the ops become something that nobody knows
+        for k, i in enumerate(i for i in range(8, len(p), 32) if p[i + 8] == 1):
+            if k % 3:
+                p[i + 8] = 99
+    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p + b"\0" * (-len(p) % 8)
+    at += 16 + (n + 7 & ~7)
+open(sys.argv[2], "wb").write(out)
+PY
+    for verb in report html graphs "diff $dump"; do
+        run autograph $verb "$dump.bad" -o "$dump.out"
+        [ "$status" -eq 1 ]
+        [[ "$output" == *"its figures contradict each other"* ]]
+    done
+    autograph report "$dump.bad" -f json > report.json || true
+    holds "all(v <= 100 for t in d.values() for r in t for k, v in r.items() if '(%)' in k)" < report.json
+    # bytes that had to be skipped
+    cp "$dump" "$dump.hole"
+    printf '\xff\xff' | dd of="$dump.hole" bs=1 seek=$(($(stat -c %s "$dump") / 2)) conv=notrunc status=none
+    for verb in report html graphs timeline replay "diff $dump"; do
+        run autograph $verb "$dump.hole" -o "$dump.out"
+        [ "$status" -eq 1 ]
+        [[ "$output" == *"damaged: "* ]]
+    done
+}
+
+@test "a folder is called a folder" {
+    mkdir "$dump.d"
+    for verb in report timeline graphs html replay; do
+        run autograph $verb "$dump.d"
+        [ "$status" -eq 1 ]
+        [ "$output" = "autograph: cannot read $dump.d: it is a folder" ]
+    done
+}
+
+@test "a full disk leaves no part of a file behind" {
+    [ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+    traced "$dump" loop_driver --steps=400 --reps=1
+    mkdir "$dump.disk"
+    mount -t tmpfs -o size=8k tmpfs "$dump.disk" || skip "no mounting here"
+    head -c 8192 /dev/zero > "$dump.disk/other" || true
+    for out in "report x" "html x.html" "timeline x.json" "timeline x.json.gz" "graphs x.dot"; do
+        run autograph ${out% *} "$dump" -o "$dump.disk/${out#* }"
+        left=$(ls "$dump.disk")
+        echo "$out: $status, left $left, $output"
+        [ "$status" -eq 1 ] && [ "$left" = other ] || { umount "$dump.disk"; false; }
+    done
+    umount "$dump.disk"
+    # what is no file of ours is not taken away
+    run autograph report "$dump" -o /dev/full
+    [ "$status" -eq 1 ]
+    [ -c /dev/full ]
+}
+
+@test "graphs: drawn as the name's end says" {
+    command -v dot >/dev/null || skip "Graphviz is not installed"
+    traced "$dump" loop_driver --steps=20 --reps=1
+    for end in svg png pdf; do
+        autograph graphs "$dump" -o "drawn.$end"
+    done
+    grep -q '<svg' drawn.svg
+    [ "$(head -c 4 drawn.png | tail -c 3)" = PNG ]
+    [ "$(head -c 4 drawn.pdf)" = %PDF ]
+}
