@@ -23,8 +23,8 @@ void ag_capture_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_thread_look();
-    ag_trace_start();
     ag_live_start();
+    ag_trace_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
         atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
     if (observe_only)
@@ -195,4 +195,5 @@ void ag_capture_finish(void)
     if (ag_options.stats)
         ag_stats_print();
     ag_trace_stop();
+    ag_live_end();
 }

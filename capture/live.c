@@ -1,7 +1,8 @@
 /*
  * live.c - the page of figures of a running process.
  *
- * It lies in a memfd that stays open: whoever may look at the process (same user) finds it in
+ * Where the command `autograph` runs the program, the page is one of the command's file. Else
+ * it lies in a memfd that stays open: whoever may look at the process (same user) finds it in
  * /proc/PID/fd, nothing is left behind by a crash, and no name in a shared folder is needed.
  */
 #include "capture/live.h"
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { HIGH_FD = 200 }; /* out of the way of programs that count on small numbers */
@@ -24,24 +26,73 @@ enum { HIGH_FD = 200 }; /* out of the way of programs that count on small number
 struct ag_live_page *ag_live;
 static struct ag_lock lock;
 
-void ag_live_start(void)
+static struct ag_lives_page *command; /* the first page of the command's file, NULL: none */
+
+static struct ag_live_page *page_of_command(uint32_t i)
+{
+    return (struct ag_live_page *)(void *)((char *)command + (size_t)(i + 1) * AG_LIVE_SIZE);
+}
+
+/* Out of the way, and open for `autograph top` to find it. */
+static void keep_open(int fd)
+{
+    if (fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD) >= 0)
+        close(fd);
+}
+
+static struct ag_live_page *own_file(void)
 {
     int fd = memfd_create(AG_LIVE_NAME, MFD_CLOEXEC);
     if (fd < 0)
-        return;
-    int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
-    if (high >= 0) {
-        close(fd);
-        fd = high;
-    }
-    struct ag_live_page *page =
-        ftruncate(fd, AG_LIVE_SIZE)
-            ? MAP_FAILED
-            : mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        return NULL;
+    void *page = ftruncate(fd, AG_LIVE_SIZE)
+                     ? MAP_FAILED
+                     : mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         close(fd);
-        return;
+        return NULL;
     }
+    keep_open(fd);
+    return page;
+}
+
+/* A page of the file of the command that runs this, which may have ended long ago. */
+static struct ag_live_page *file_of_command(void)
+{
+    struct stat st;
+    int fd =
+        ag_options.live ? open(ag_options.live, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    size_t size = (AG_LIVES_MOST + 1) * (size_t)AG_LIVE_SIZE;
+    if (fd < 0)
+        return NULL;
+    void *map = fstat(fd, &st) || !S_ISREG(st.st_mode) || (size_t)st.st_size != size
+                    ? MAP_FAILED
+                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+        close(fd);
+        return NULL;
+    }
+    command = map;
+    uint32_t mine = memcmp(command->magic, AG_LIVES_MAGIC, sizeof(command->magic))
+                        ? AG_LIVES_MOST
+                        : __atomic_fetch_add(&command->taken, 1, __ATOMIC_SEQ_CST);
+    if (mine >= AG_LIVES_MOST) {
+        munmap(map, size);
+        command = NULL;
+        close(fd);
+        return NULL;
+    }
+    keep_open(fd);
+    return page_of_command(mine);
+}
+
+void ag_live_start(void)
+{
+    struct ag_live_page *page = file_of_command();
+    if (!page)
+        page = own_file();
+    if (!page)
+        return;
     page->pid = (uint32_t)getpid();
     page->start_ns = ag_clock_monotonic_ns();
     snprintf(page->program, sizeof(page->program), "%s", program_invocation_short_name);
@@ -50,9 +101,38 @@ void ag_live_start(void)
     memcpy(page->magic, AG_LIVE_MAGIC, sizeof(page->magic));
 }
 
+bool ag_live_is_of_command(void)
+{
+    return ag_live && command;
+}
+
+bool ag_live_claim_dump(const char *path)
+{
+    uint32_t taken =
+        ag_live_is_of_command() ? __atomic_load_n(&command->taken, __ATOMIC_SEQ_CST) : 0;
+    if (!ag_live)
+        return true;
+    snprintf(ag_live->dump, sizeof(ag_live->dump), "%s", path);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < taken && i < AG_LIVES_MOST; i++)
+        if (page_of_command(i) != ag_live &&
+            !strncmp(page_of_command(i)->dump, path, sizeof(ag_live->dump)))
+            return false;
+    return true;
+}
+
+void ag_live_end(void)
+{
+    if (!ag_live)
+        return;
+    ag_live_update();
+    __atomic_store_n(&ag_live->ended, 1, __ATOMIC_RELEASE);
+}
+
 void ag_live_after_fork(void)
 {
     ag_live = NULL; /* the figures stay the parent's */
+    command = NULL;
 }
 
 static void fill(struct ag_live_page *page)

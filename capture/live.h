@@ -7,11 +7,19 @@
 #define AG_LIVE_H
 
 #include "capture/trace_format.h"
+#include <stdbool.h>
 
 extern struct ag_live_page *ag_live; /* NULL: there is none */
 
 void ag_live_start(void);
 void ag_live_after_fork(void);
+/* The figures are the last. */
+void ag_live_end(void);
+/* Whether the command `autograph` runs this and has a page for it: it says what is to be said once
+ * of all processes. */
+bool ag_live_is_of_command(void);
+/* This process is to write its dump there. False where another of the same command did or does. */
+bool ag_live_claim_dump(const char *path);
 /* Without any stream's lock. */
 void ag_live_update(void);
 

@@ -8,6 +8,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of torchrun, Open MPI, MPICH, Slurm; NULL: there is none. */
+const char *ag_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value && strlen(value) < 10 && !value[strspn(value, "0123456789")])
+            return value;
+    }
+    return NULL;
+}
+
 void ag_expand_path(const char *pattern, char *path, size_t size)
 {
     size_t n = 0;
@@ -17,6 +29,8 @@ void ag_expand_path(const char *pattern, char *path, size_t size)
             p++;
             if (*p == 'p')
                 snprintf(text, sizeof(text), "%d", (int)getpid());
+            else if (*p == 'r')
+                snprintf(text, sizeof(text), "%s", ag_rank() ? ag_rank() : "0");
             else if (*p == 'h')
                 gethostname(text, sizeof(text) - 1);
             else if (*p == 'e')
@@ -30,21 +44,9 @@ void ag_expand_path(const char *pattern, char *path, size_t size)
     path[n] = 0;
 }
 
-/* Of torchrun, Open MPI, MPICH, Slurm; NULL: there is none. */
-static const char *rank(void)
-{
-    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value && strlen(value) < 10 && !value[strspn(value, "0123456789")])
-            return value;
-    }
-    return NULL;
-}
-
 const char *ag_process_name(char *text, size_t size)
 {
-    const char *of = rank();
+    const char *of = ag_rank();
     snprintf(text, size, "%.64s[%d]%s%s", program_invocation_short_name, (int)getpid(),
              of ? " rank " : "", of ? of : "");
     return text;

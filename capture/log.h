@@ -21,10 +21,13 @@ void ag_log_line(const char *domain, const char *format, ...) __attribute__((for
             ag_log_line(domain, __VA_ARGS__);                                                      \
     } while (0)
 
+/* The number that a launcher of many processes gave this one, as text; NULL: none. */
+const char *ag_rank(void);
 /* "program[pid]", with the rank where a launcher gave one: for lines of many processes. */
 const char *ag_process_name(char *text, size_t size);
 
-/* Expands %p (pid), %h (host), %e (program's name) and %% in a path; truncates to `size`. */
+/* Expands %p (pid), %r (rank, or 0), %h (host), %e (program's name) and %% in a path; truncates to
+ * `size`. */
 void ag_expand_path(const char *pattern, char *path, size_t size);
 
 #endif

@@ -2,6 +2,7 @@
 #include "capture/stats.h"
 #include "capture/compare.h"
 #include "capture/graph.h"
+#include "capture/live.h"
 #include "capture/log.h"
 #include "capture/shortfall.h"
 #include <stdlib.h>
@@ -112,9 +113,10 @@ static void print_time(const char *process, const struct ag_totals *t)
 /* The last of the four lines names the next step, as whoever reads it would type it. */
 static void print_shortfall(const char *process, const struct ag_totals *t)
 {
-    const char *more = ag_options.trace ? ""
-                                        : "; for more: AUTOGRAPH_TRACE=FILE writes a dump, "
-                                          "autograph report FILE explains it";
+    const char *more = ag_options.trace || ag_live_is_of_command()
+                           ? ""
+                           : "; for more: AUTOGRAPH_TRACE=FILE writes a dump, "
+                             "autograph report FILE explains it";
     struct ag_shortfall f;
     ag_shortfall_find(t, &f);
     if (f.why)

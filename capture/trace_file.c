@@ -7,10 +7,12 @@
  */
 #include "capture/trace_file.h"
 #include "capture/clock.h"
+#include "capture/live.h"
 #include "capture/log.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -99,6 +101,8 @@ static int open_folder(char **name)
     return dir;
 }
 
+static const char busy[] = "another process is writing it";
+
 /* NULL, or why this file is not to be replaced. */
 static const char *objection(int file)
 {
@@ -113,11 +117,47 @@ static const char *objection(int file)
     if (st.st_nlink > 1)
         return "it is there already, under a second name too";
     if (flock(file, LOCK_EX | LOCK_NB))
-        return "another process is writing it (%p in the name keeps processes apart)";
+        return busy;
     if (st.st_size && (pread(file, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
                        memcmp(magic, AG_DUMP_MAGIC, sizeof(magic))))
         return "it is there already, and not a dump";
     return ftruncate(file, 0) ? strerror(errno) : NULL;
+}
+
+/* The name with ".WORD" before its ending; it stays as it is where there is no room. */
+static void add_to_name(const char *word)
+{
+    char ending[256] = "";
+    char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    size_t n = strlen(path);
+    if (n + strlen(word) + 2 > sizeof(path))
+        return;
+    if (dot && dot != name && strlen(dot) < sizeof(ending)) {
+        strcpy(ending, dot);
+        n = (size_t)(dot - path);
+    }
+    snprintf(path + n, sizeof(path) - n, ".%s%s", word, ending);
+}
+
+static void add_pid_to_name(void)
+{
+    char word[32];
+    snprintf(word, sizeof(word), "%d", (int)getpid());
+    add_to_name(word);
+    ag_live_claim_dump(path);
+}
+
+/* The name is one for each rank; and for each process, where another has or had it. */
+static void choose_name(const char *pattern)
+{
+    char word[32];
+    ag_expand_path(pattern, path, sizeof(path));
+    if (ag_rank() && !strstr(pattern, "%r") && !strstr(pattern, "%p")) {
+        snprintf(word, sizeof(word), "rank%s", ag_rank());
+        add_to_name(word);
+    }
+    if (!ag_live_claim_dump(path))
+        add_pid_to_name();
 }
 
 static int open_file(const char **why)
@@ -215,8 +255,12 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
 bool ag_dump_open(const char *pattern, uint64_t most)
 {
     const char *why = "no file name";
-    ag_expand_path(pattern, path, sizeof(path));
+    choose_name(pattern);
     fd = open_file(&why);
+    if (fd < 0 && why == busy) {
+        add_pid_to_name();
+        fd = open_file(&why);
+    }
     if (fd < 0) {
         ag_say("AUTOGRAPH_TRACE: cannot write %s: %s; going on without", path, why);
         return false;

@@ -176,6 +176,19 @@ _Static_assert(sizeof(struct ag_dump_event) == 32, "layout");
 #define AG_LIVE_MAGIC "AGLIVE1\n"
 enum { AG_LIVE_SIZE = 4096 };
 
+/*
+ * The command `autograph` makes one such file for all processes of what it runs, and names it in
+ * AUTOGRAPH_LIVE: a page with this head, and a page for each process that comes to CUDA. They
+ * outlive the processes, so that it can tell of those that did not come to print a summary.
+ */
+#define AG_LIVES_MAGIC "AGLIVES\n"
+enum { AG_LIVES_MOST = 1023 };
+struct ag_lives_page {
+    char magic[8];
+    uint32_t most;  /* pages that follow */
+    uint32_t taken; /* of these; may become more than there are */
+};
+
 struct ag_live_page {
     char magic[8];
     uint32_t wanted;
@@ -186,7 +199,9 @@ struct ag_live_page {
     uint64_t boundaries, watchdog;
     uint32_t observe_only, pid;
     char program[64];
-    char why[512]; /* why little is replayed; "" where enough is */
+    char why[512];  /* why little is replayed; "" where enough is */
+    char dump[512]; /* path of its dump; "" where there is none */
+    uint32_t ended; /* 1: it came to its end orderly, and these are the last figures */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

@@ -1,11 +1,16 @@
 /* run.c - `autograph [run]`: the program, under the library. */
+#include "capture/options.h"
+#include "tools/lives.h"
 #include "tools/tools.h"
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +28,8 @@ static const struct argp_option options[] = {
     {"compare", 'c', "MS", OPTION_ARG_OPTIONAL,
      "be eager for every other span of MS milliseconds (50); the summary says what replay gains",
      0},
-    {"trace", 't', "FILE", 0, "write a dump (%p is the pid, %h the host, %e the program)", 0},
+    {"trace", 't', "FILE", 0,
+     "write a dump (%p is the pid, %r the rank, %h the host, %e the program)", 0},
     {"quiet", 'q', NULL, 0, "no summary at the end", 0},
     {"set", 'e', "NAME=VALUE", 0, "set a variable; AUTOGRAPH_ may be left out", 0},
     {"format", 'f', "FORMAT", 0, "of what --observe says: text, csv, json or jsonl (text)", 0},
@@ -138,7 +144,7 @@ static int start(char **program)
     return why == ENOENT ? 127 : 126;
 }
 
-/* ---- --observe: somebody must be there afterwards to tell ------------------------------- */
+/* ---- somebody must be there afterwards to tell ------------------------------- */
 
 static volatile sig_atomic_t child;
 
@@ -197,9 +203,40 @@ static bool tell(const struct settings *s, const char *folder)
     return out && (out == stderr || common_close(&c, out));
 }
 
-static int observe(const struct settings *s)
+/* Starts the program and waits for its end: the exit status as waitpid() gives it. The program
+ * goes where this goes, and signals go on to it. */
+static int run_and_wait(char **program, void (*ask)(void))
 {
     static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    enum { FIRST_MS = 20, LONGEST_MS = 1000 };
+    pid_t parent = getpid();
+    int status = 1 << 8, ms = FIRST_MS;
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        _exit(start(program));
+    }
+    signal(SIGINT, SIG_IGN); /* the terminal sends these to the program too */
+    signal(SIGQUIT, SIG_IGN);
+    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
+        signal(passed[i], pass_on);
+    int end = child > 0 && ask ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+    struct pollfd wait = {end, POLLIN, 0};
+    while (end >= 0 && poll(&wait, 1, ms) <= 0) {
+        ask();
+        ms = ms * 2 < LONGEST_MS ? ms * 2 : LONGEST_MS;
+    }
+    if (end >= 0)
+        close(end);
+    while (child > 0 && waitpid((pid_t)child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+static int observe(const struct settings *s)
+{
     char folder[4096], trace[4200];
     const char *tmp = getenv("TMPDIR");
     snprintf(folder, sizeof(folder), "%s/autograph.XXXXXX", tmp && *tmp ? tmp : "/tmp");
@@ -210,18 +247,20 @@ static int observe(const struct settings *s)
     }
     snprintf(trace, sizeof(trace), "%s/%%p.agdump", folder);
     setenv("AUTOGRAPH_TRACE", trace, 1);
-    child = fork();
-    if (child == 0)
-        _exit(start(s->program));
-    signal(SIGINT, SIG_IGN); /* the terminal sends these to the program too */
-    signal(SIGQUIT, SIG_IGN);
-    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-        signal(passed[i], pass_on);
-    int status = 1 << 8;
-    while (child > 0 && waitpid((pid_t)child, &status, 0) < 0 && errno == EINTR) {
-    }
+    int status = run_and_wait(s->program, NULL);
     if (!tell(s, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
         return 1;
+    return end_like(status);
+}
+
+/* The library prints the summary; what it does not come to say is said here. */
+static int replay_and_tell(char **program)
+{
+    if (ag_options_mode() == AG_MODE_OFF || !lives_make())
+        return start(program);
+    int status = run_and_wait(program, lives_ask);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) < 126) /* it was there, and could be run */
+        lives_tell(program[0], (pid_t)child, status);
     return end_like(status);
 }
 
@@ -246,7 +285,7 @@ int verb_run(int argc, char **argv)
     if (s.trace)
         setenv("AUTOGRAPH_TRACE", s.trace, 1);
     if (!s.observe)
-        return start(s.program);
+        return s.quiet ? start(s.program) : replay_and_tell(s.program);
     setenv("AUTOGRAPH", "observe", 1);
     if (!s.quiet)
         unsetenv("AUTOGRAPH_STATS");

@@ -65,6 +65,20 @@ static const struct argp argp = {
     NULL,    NULL,
     NULL};
 
+/* In a file of its own the process has the only page; in one of the command's the one that bears
+ * its number. */
+static struct ag_live_page *find_page(char *file, size_t size, long pid)
+{
+    bool shared = !memcmp(file, AG_LIVES_MAGIC, sizeof(AG_LIVES_MAGIC) - 1);
+    for (size_t at = 0; at + AG_LIVE_SIZE <= size; at += AG_LIVE_SIZE) {
+        struct ag_live_page *page = (struct ag_live_page *)(void *)(file + at);
+        if (!memcmp(page->magic, AG_LIVE_MAGIC, sizeof(page->magic)) &&
+            (!shared || (long)page->pid == pid))
+            return page;
+    }
+    return NULL;
+}
+
 /* The page of the process, or NULL with errno; ESRCH where there is no such process. */
 static struct ag_live_page *open_page(long pid)
 {
@@ -86,15 +100,14 @@ static struct ag_live_page *open_page(long pid)
         int fd = open(path, O_RDWR | O_CLOEXEC);
         struct stat st;
         if (fd >= 0 && !fstat(fd, &st) && st.st_size >= AG_LIVE_SIZE) {
-            void *map = mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            page = map == MAP_FAILED ? NULL : map;
+            size_t size = (size_t)st.st_size;
+            void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            page = map == MAP_FAILED ? NULL : find_page(map, size, pid);
+            if (map != MAP_FAILED && !page)
+                munmap(map, size);
         }
         if (fd >= 0)
             close(fd);
-        if (page && memcmp(page->magic, AG_LIVE_MAGIC, sizeof(page->magic))) {
-            munmap(page, AG_LIVE_SIZE);
-            page = NULL;
-        }
     }
     closedir(dir);
     if (!page)

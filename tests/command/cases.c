@@ -386,6 +386,18 @@ static int function_in_graph(int n)
 }
 
 /* Launches to the per-thread default stream. */
+/* Leaves without running what was registered for the end. */
+static int leaves(int n)
+{
+    start();
+    steps(n);
+    print_value();
+    fflush(stdout);
+    usleep(200000); /* so long that whoever looks at it now and then does */
+    steps(1);
+    _exit(3);
+}
+
 static int per_thread(int n)
 {
     start();
@@ -568,6 +580,7 @@ static const struct {
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"per-thread", per_thread},
+             {"leaves", leaves},
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},
              {"function-lost", function_lost},

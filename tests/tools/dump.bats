@@ -156,12 +156,12 @@ teardown() { # a test that failed half way leaves nothing mounted
     wait_until larger "$dump" 0
     run traced "$dump" loop_driver --steps=5 --reps=1
     [ "$status" -eq 0 ]
-    echo "$output"
-    [[ "$output" == *"another process is writing it"* ]]
+    [[ "$output" != *autograph* ]]
     echo >&8
     exec 8>&-
     wait $!
     autograph report "$dump" > /dev/null
+    autograph report "$dump".[0-9]* > /dev/null # the other's has its pid in the name
 }
 
 @test "a dump cut at every byte, and with every byte damaged" {

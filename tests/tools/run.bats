@@ -50,7 +50,76 @@ load common.bash
     [ "$status" -eq 0 ]
     [[ "$output" == *"check=ok"* ]]
     [[ "$output" == *": replayed "* ]]
-    [[ "$output" == *"autograph report FILE explains it" ]] # the next command to try
+    [[ "$output" == *"autograph --trace=FILE PROGRAM writes a dump, autograph report FILE explains it" ]] # the next command
+    [ "$(grep -c 'explains it' <<<"$output")" -eq 1 ]
+}
+
+@test "without -q too the program's output, status and signals are its own" {
+    run autograph sh -c 'echo out; exit 7'
+    [ "$status" -eq 7 ]
+    [ "$output" = "out
+autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)" ]
+    run autograph sh -c 'kill -USR1 $$'
+    [ "$status" -eq $((128 + $(kill -l USR1))) ]
+    [ "$(echo input | autograph cat 2>/dev/null)" = input ]
+    run -127 autograph nothing-there
+    [ "$output" = "autograph: cannot run nothing-there: No such file or directory" ]
+    AUTOGRAPH=0 run autograph sh -c 'exit 5'
+    [ "$status" -eq 5 ]
+    [ -z "$output" ]
+    # signals go on to it
+    "$AG_COMMAND" sh -c 'trap "echo got; exit 9" TERM; echo ready; while :; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    wait_until grep -q ready "$BATS_TEST_TMPDIR/out"
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [ "$status" -eq 9 ]
+    grep -q got "$BATS_TEST_TMPDIR/out"
+}
+
+@test "a process that ends by _exit or a signal: the command says so, with its last figures" {
+    run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
+    [ "$status" -eq 3 ]
+    [[ "$output" =~ "command_cases["[0-9]+"]: ended by _exit, exec or a signal, before it could print a summary; when it was last looked at it had replayed "[1-9][0-9]*" of 12"[0-9]+" ops" ]]
+    "$AG_COMMAND" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
+    wait_until pgrep -P $! loop_driver
+    program=$(pgrep -P $! loop_driver)
+    run python3 - "$AG_COMMAND" "$program" <<'PY'
+import subprocess, sys, time
+end = time.monotonic() + 60
+while "replayed by graphs" not in (out := subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1"], capture_output=True, text=True).stdout) \
+        or " 0 launches" in out:
+    assert time.monotonic() < end
+PY
+    [ "$status" -eq 0 ] # the live figures of a process that the command runs
+    kill -9 "$program"
+    status=0
+    wait $! || status=$?
+    cat "$BATS_TEST_TMPDIR/out"
+    [ "$status" -eq 137 ]
+    grep -Eq "loop_driver\[$program\]: ended by signal 9 \(Killed\), before it could print a summary; .* replayed [1-9][0-9]* of" "$BATS_TEST_TMPDIR/out"
+    run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1 # nothing of the kind of one that ends well
+    [[ "$output" != *"before it could"* ]]
+}
+
+@test "dumps of one command never overwrite each other: rank or pid joins the name" {
+    cd "$BATS_TEST_TMPDIR"
+    loop=$AG_BUILD/examples/loop_driver
+    autograph --trace=a.agdump "$loop" --steps=5 --reps=1 2>/dev/null
+    [ "$(ls ./*agdump)" = ./a.agdump ] # one process: the name as it is
+    autograph --trace=b.agdump sh -c '"$0" --steps=5 --reps=1; "$0" --steps=9 --reps=1; "$0" --steps=12 --reps=1 & wait' "$loop" >out 2>&1
+    ls
+    [ "$(ls b.agdump b.[0-9]*.agdump | wc -l)" -eq 3 ]
+    for rank in 0 1 2; do
+        RANK=$rank LD_PRELOAD=$PRELOAD AUTOGRAPH_TRACE=c.agdump "$loop" --steps=5 --reps=1 >/dev/null &
+    done
+    wait
+    [ "$(ls c.*)" = "c.rank0.agdump
+c.rank1.agdump
+c.rank2.agdump" ]
+    SLURM_PROCID=4 LD_PRELOAD=$PRELOAD AUTOGRAPH_TRACE=d.%r.%e "$loop" --steps=5 --reps=1 >/dev/null
+    [ -s d.4.loop_driver ]
+    for dump in b*.agdump c*.agdump; do autograph report "$dump" >/dev/null; done
 }
 
 @test "--compare: the summary says what replay gains" {

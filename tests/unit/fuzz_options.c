@@ -182,13 +182,15 @@ static void check_path(const char *pattern, size_t size)
 {
     size_t room = strlen(pattern) + 1, n = 0;
     for (const char *p = pattern; *p; p++)
-        room += *p == '%' && strchr("phe", p[1]) ? 256 : 0;
+        room += *p == '%' && strchr("phre", p[1]) ? 256 : 0;
     char *whole = malloc(room), *path = malloc(size), host[256] = "";
     gethostname(host, sizeof(host) - 1);
     for (const char *p = pattern; *p; p++) {
         const char kind = *p == '%' ? p[1] : 0;
         if (kind == 'p')
             n += (size_t)sprintf(whole + n, "%d", (int)getpid());
+        else if (kind == 'r')
+            n += (size_t)sprintf(whole + n, "%s", ag_rank() ? ag_rank() : "0");
         else if (kind == 'h')
             n += (size_t)sprintf(whole + n, "%s", host);
         else if (kind == 'e')
@@ -197,7 +199,7 @@ static void check_path(const char *pattern, size_t size)
             whole[n++] = '%';
         else
             whole[n++] = *p;
-        p += kind && strchr("phe%", kind);
+        p += kind && strchr("phre%", kind);
     }
     whole[n] = 0;
     memset(path, '!', size);
