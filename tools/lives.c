@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,9 @@ bool lives_make(void)
 {
     size_t size = (AG_LIVES_MOST + 1) * (size_t)AG_LIVE_SIZE;
     char path[64];
+    struct rlimit limit;
+    if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size)
+        return false;                                 /* making it would kill */
     int fd = memfd_create(AG_LIVE_NAME, MFD_CLOEXEC); /* memory for the pages that are used only */
     void *map = fd < 0 || ftruncate(fd, (off_t)size)
                     ? MAP_FAILED

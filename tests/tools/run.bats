@@ -67,6 +67,8 @@ autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)"
     AUTOGRAPH=0 run autograph sh -c 'exit 5'
     [ "$status" -eq 5 ]
     [ -z "$output" ]
+    run bash -c 'ulimit -f 8; "$0" sh -c "exit 6"' "$AG_COMMAND" # the file of figures would be over the limit
+    [ "$status" -eq 6 ]
     # signals go on to it
     "$AG_COMMAND" sh -c 'trap "echo got; exit 9" TERM; echo ready; while :; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
     wait_until grep -q ready "$BATS_TEST_TMPDIR/out"
