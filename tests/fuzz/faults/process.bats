@@ -40,7 +40,7 @@ kernels_at_the_end() {
 @test "work is deferred at the end of these programs" {
     AUTOGRAPH_STATS=1 under_library "$program" handed
     [[ $output == *"replayed"* ]]
-    AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline LD_PRELOAD="$library" run "$program" exit
+    AUTOGRAPH_STATS=2 AUTOGRAPH_BUILD=inline LD_PRELOAD="$library" run "$program" exit
     [[ $output =~ flushed\ [1-9] || $output =~ shorter\ graphs\ [1-9] ]]
 }
 
