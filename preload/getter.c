@@ -20,16 +20,16 @@ static CUresult answer(CUresult result, const char *symbol, void **pfn)
 AG_HOOK cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *symbolStatus)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
-    return hooked ? answer(result, symbol, pfn) : result;
+    return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn, cudaVersion, flags);
-    return hooked ? answer(result, symbol, pfn) : result;
+    return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 /* The tables that cudart, cuBLAS, cuBLASLt, cuDNN and NVML ask for, and, last, one that CuPy's
@@ -70,11 +70,11 @@ static bool is_known(const CUuuid *table)
  * for, which then sees launches as they are written. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
     const unsigned char *id = (const unsigned char *)pExportTableId;
     const void *caller = __builtin_return_address(0);
-    if (!hooked || result != CUDA_SUCCESS || is_known(pExportTableId))
+    if (!ag_hands_out() || result != CUDA_SUCCESS || is_known(pExportTableId))
         return result;
     if (!ag_attached_later(caller, id))
         *ppExportTable = ag_export_table(*ppExportTable, id, caller);

@@ -17,6 +17,7 @@
 #include "capture/capture.h"
 #include "preload/exporttable.h"
 #include "preload/resolve.h"
+#include "preload/substitute.h"
 
 static atomic_flag finished = ATOMIC_FLAG_INIT;
 static pid_t watched;
@@ -32,14 +33,17 @@ static void finish(void)
 /* A child of fork that exits is not this process exiting. */
 static void at_exit(void)
 {
-    if (getpid() == watched && !atomic_flag_test_and_set(&finished))
-        finish();
+    if (getpid() != watched || atomic_flag_test_and_set(&finished))
+        return;
+    ag_resolve_finish();
+    finish();
 }
 
 static void in_child(void)
 {
-    ag_resolve_after_fork();
-    ag_capture_after_fork_in_child();
+    ag_substitute_after_fork();
+    if (ag_resolve_after_fork())
+        ag_capture_after_fork_in_child();
 }
 
 void ag_process_watch(void)
