@@ -7,6 +7,7 @@
 #include "capture/capture.h"
 #include "capture/flush.h"
 #include "capture/live.h"
+#include "capture/measure.h"
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
@@ -84,7 +85,8 @@ static CUresult tell(CUstream stream, bool ptsz)
 static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks,
                                 bool report)
 {
-    if (!atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+    bool measures = ag_measures(sym);
+    if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
         return report && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
@@ -110,6 +112,8 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
         ag_unlock(&s->lock);
     }
     CUresult r = end_segment(s, report);
+    if (measures)
+        ag_measure_begins(s);
     if (blocks && !s->legacy && ag_owns_others(s))
         every_stream(NULL, s, true, false, false);
     return r;

@@ -133,6 +133,7 @@ void ag_stream_end_segment(struct ag_stream *s)
             return; /* the policy is not looking, and nothing was recorded since it stopped */
         ag_stream_wakes(s);
     }
+    s->policy.measured = 0;
     uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
     if (n)
         ag_flush(s, n);

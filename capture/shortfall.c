@@ -127,6 +127,8 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         [AG_WHY_TRIAL] = {"it was still being measured whether graphs pay", wait},
         [AG_WHY_RESTS] = {"its sequences were left half way too often",
                           "look with `autograph report` at what comes in between"},
+        [AG_WHY_MEASURED] = {"it measures its launches with events",
+                             "what it goes on measuring for half a second is replayed"},
         [AG_WHY_REST_OF_CHUNK] = {"its sequences were left half way",
                                   "look with `autograph report` at what comes in between"},
     };

@@ -22,6 +22,11 @@ enum {
     MOST_RETRY_SHIFT = 8, /* ... and so on, so often */
 };
 
+/* As long as an autotuner may go on measuring one candidate. Triton's do_bench and inductor's take
+ * 25 ms to warm up and 100 ms to measure; XLA, cuDNN and cuBLASLt's callers some launches. A step
+ * that a program measures for longer than that is its real work. */
+enum { MEASURED_NS = 500000000 };
+
 uint32_t ag_policy_deferred(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
@@ -81,6 +86,11 @@ static bool is_ready(struct ag_chunk *chunk)
     return atomic_load_explicit(&chunk->state, memory_order_acquire) == AG_CHUNK_READY;
 }
 
+bool ag_is_measured(const struct ag_policy *p, const struct ag_block *b, uint64_t now)
+{
+    return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + MEASURED_NS);
+}
+
 /* The stretch that begins at `at` of the followed block. */
 static void begin_stretch(struct ag_policy *p, uint32_t at, uint64_t now)
 {
@@ -102,8 +112,12 @@ static void begin_stretch(struct ag_policy *p, uint32_t at, uint64_t now)
     s->chunk = ag_plan_chunk_at(b, at);
     struct ag_chunk *chunk = &b->chunks[s->chunk];
     p->stop = b->keys + chunk->first + chunk->count;
-    if (chunk->first == at)
+    if (ag_is_measured(p, b, now)) {
+        uint32_t ops = (uint32_t)(p->stop - p->next);
+        p->measured -= ops < p->measured ? ops : p->measured;
+    } else if (chunk->first == at) {
         p->doing = treatment(s, chunk);
+    }
     s->staged |= p->doing == AG_DO_STAGE;
 }
 
@@ -396,6 +410,14 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         ag_depart(p);
     }
     ag_observe(p, key, now, v);
+}
+
+void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    p->measured = ops;
+    if (s->block && p->doing != AG_DO_EAGER && ag_is_measured(p, s->block, now))
+        p->doing = AG_DO_EAGER;
 }
 
 uint32_t ag_policy_break(struct ag_policy *p)

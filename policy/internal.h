@@ -226,6 +226,8 @@ void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_
 void ag_follow_nothing(struct ag_policy *p);
 void ag_replan(struct ag_policy *p, uint64_t now);
 void ag_into_history(struct ag_policy_state *s, uint32_t upto);
+/* Whether the program may be measuring this block, which has not come up for long yet. */
+bool ag_is_measured(const struct ag_policy *p, const struct ag_block *b, uint64_t now);
 void ag_depart(struct ag_policy *p);
 void ag_chunk_failed(struct ag_chunk *chunk);
 

@@ -32,6 +32,8 @@ void ag_visited(struct ag_policy *p, struct ag_block *block)
     struct ag_policy_state *s = p->state;
     block->visits++;
     block->seen_ns = s->block_began;
+    if (!block->first_seen_ns)
+        block->first_seen_ns = s->block_began;
     ag_block_kept(block);
     ag_block_touch(s, block);
     if (block->visits == 2 || (block->visits == 1 && block->len >= LONG_OPS))

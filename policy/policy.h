@@ -132,6 +132,7 @@ struct ag_block {
     uint8_t kept, left;        /* of late: visits, and times left half way */
     uint64_t last_use;         /* policy clock */
     uint64_t seen_ns;          /* when it was seen last, 0: never */
+    uint64_t first_seen_ns;    /* and the first time */
     bool periodic;             /* ends in an artificial boundary and is expected to repeat */
     bool loose;                /* periodic, and often left for others that begin alike */
     struct ag_block *unrolled; /* several repetitions of this one merged, or NULL */
@@ -211,6 +212,7 @@ struct ag_policy {
     uint32_t dormant;   /* ops to pass unseen before looking again; 0: awake */
     uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
     uint32_t fresh;     /* keys that nobody had met before, counted by the caller; or left alone */
+    uint32_t measured;  /* ops, from the last boundary on, that the program may be measuring */
     struct ag_policy_counts counts;
     struct ag_policy_state *state;
 };
@@ -238,6 +240,7 @@ enum ag_why {
     AG_WHY_SLOWER,        /* the gate has seen that eager submission is faster */
     AG_WHY_TRIAL,         /* the gate compares */
     AG_WHY_RESTS,         /* it was held back in vain too often */
+    AG_WHY_MEASURED,      /* the program measures how long it takes */
     AG_WHY_REST_OF_CHUNK, /* it was taken up again in the middle of a chunk, or flushed there */
     AG_NUM_WHYS
 };
@@ -252,6 +255,11 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops);
 
 /* A boundary: returns how many deferred ops must be submitted before it. */
 uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now);
+
+/* The program measures how long the next ops take, until the next boundary or for `ops` of them:
+ * sequences that are not old yet are left to be submitted eagerly there, so that what it chooses by
+ * its measurements is what it would choose. Right behind a boundary, with nothing deferred. */
+void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now);
 
 /* Deferred ops must go now although no boundary was met (watchdog, another stream's need): the
  * following goes on without deferral to the end of the chunk. Returns how many to submit. */

@@ -1,9 +1,11 @@
 /* why.c - why an op was not held back: for reports, off the hot path. */
 #include "policy/internal.h"
 
-static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *chunk)
+static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *chunk, bool measured)
 {
     const struct ag_block *b = chunk->block;
+    if (measured)
+        return AG_WHY_MEASURED;
     if (s->config.gate && b->gate.mode == AG_GATE_TRIES_EAGER)
         return AG_WHY_TRIAL;
     if (s->config.gate && !ag_gate_defers(&b->gate))
@@ -29,5 +31,6 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p)
     if (!b->num_chunks)
         return AG_WHY_SELDOM;
     uint32_t at = ag_position(p); /* of the op after it; a period that ended begins anew */
-    return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)]);
+    return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)],
+                    ag_is_measured(p, b, s->stretch_began));
 }

@@ -20,6 +20,21 @@ AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, true, false,
 
 AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
 
+/* Headers before CUDA 12.8 do not declare it. */
+AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+
+#define AG_ELAPSED_HOOK(name)                                                                      \
+    AG_HOOK name(float *pMilliseconds, CUevent hStart, CUevent hEnd)                               \
+    {                                                                                              \
+        CUresult result = AG_CALL(name, pMilliseconds, hStart, hEnd);                              \
+        if (result == CUDA_SUCCESS && ag_hooked())                                                 \
+            ag_capture_time_asked();                                                               \
+        return result;                                                                             \
+    }
+
+AG_ELAPSED_HOOK(cuEventElapsedTime)
+AG_ELAPSED_HOOK(cuEventElapsedTime_v2)
+
 /* The stream waits for a word that the program may be about to write. A semaphore of another API is
  * as a rule signalled by that API: its waits are not followed (docs/limits.md). */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \

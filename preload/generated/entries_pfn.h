@@ -29,6 +29,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRetain)(CUcontext *pctx, CUde
 typedef CUresult(CUDAAPI *AG_PFN_cuDriverGetVersion)(int *driverVersion);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventCreate)(CUevent *phEvent, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventDestroy_v2)(CUevent hEvent);
+typedef CUresult(CUDAAPI *AG_PFN_cuEventElapsedTime)(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventElapsedTime_v2)(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventQuery)(CUevent hEvent);
 typedef CUresult(CUDAAPI *AG_PFN_cuEventRecord)(CUevent hEvent, CUstream hStream);

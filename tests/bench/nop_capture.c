@@ -151,6 +151,10 @@ void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
     (void)sym;
 }
 
+void ag_capture_time_asked(void)
+{
+}
+
 void ag_capture_green_context_ended(CUgreenCtx green)
 {
     (void)green;

@@ -196,6 +196,11 @@ void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
     say("green_stream %s stream=%p green=%p\n", ag_sym_name(sym), (void *)stream, (void *)green);
 }
 
+void ag_capture_time_asked(void)
+{
+    say("time_asked\n");
+}
+
 void ag_capture_green_context_ended(CUgreenCtx green)
 {
     say("green_context_ended %p\n", (void *)green);
