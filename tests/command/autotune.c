@@ -142,7 +142,7 @@ static const struct {
     const char *name;
     void (*measure)(unsigned int which);
     int counts; /* graphs by itself */
-} kinds[] = {{"xla", xla, 0},
+} kinds[] = {{"xla", xla, 1},
              {"triton", triton, 1},
              {"inductor", inductor, 1},
              {"cudnn", cudnn, 0},
