@@ -3,6 +3,7 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
+#include "capture/error.h"
 #include "capture/flush.h"
 #include "capture/graph.h"
 #include "capture/live.h"
@@ -105,38 +106,9 @@ void ag_capture_program_capture_ended(void)
 
 /* ---- errors that end a context ---------------------------------------------------------- */
 
-/* After which every call in the context fails until that is destroyed (cuda.h: "leaves the process
- * in an inconsistent state", "the context cannot be used anymore", "must be terminated"). */
-static bool ends_context(CUresult r)
-{
-    switch ((int)r) {
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case 226: /* CUDA_ERROR_CONTAINED, from 12.8 */
-    case CUDA_ERROR_ILLEGAL_ADDRESS:
-    case CUDA_ERROR_LAUNCH_TIMEOUT:
-    case CUDA_ERROR_ASSERT:
-    case CUDA_ERROR_HARDWARE_STACK_ERROR:
-    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-    case CUDA_ERROR_MISALIGNED_ADDRESS:
-    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-    case CUDA_ERROR_INVALID_PC:
-    case CUDA_ERROR_LAUNCH_FAILED:
-    case 721: /* CUDA_ERROR_TENSOR_MEMORY_LEAK, from 12.9 */
-    case CUDA_ERROR_MPS_RPC_FAILURE:
-    case CUDA_ERROR_MPS_SERVER_NOT_READY:
-    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
-    case CUDA_ERROR_EXTERNAL_DEVICE:
-    case CUDA_ERROR_UNKNOWN:
-        return true;
-    default:
-        return false;
-    }
-}
-
 void ag_capture_driver_error(CUresult error)
 {
-    if (__builtin_expect(!ends_context(error), 1) || !ag_state_tracks())
+    if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
         return;
     CUcontext ctx = ag_context_current();
     struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;

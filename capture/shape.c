@@ -3,6 +3,7 @@
  * (function.c), so one lock guards both tables and they go together.
  */
 #include "capture/shape.h"
+#include "capture/error.h"
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/options.h"
@@ -358,6 +359,12 @@ bool ag_shapes_die(enum ag_owner kind, void *owner)
     }
     ag_unlock(&lock);
     return any;
+}
+
+void ag_shape_refused(const struct ag_shape *shape, CUresult result)
+{
+    if (result != CUDA_ERROR_OUT_OF_MEMORY && !ag_error_ends_context(result))
+        atomic_fetch_or(&((struct ag_shape *)(uintptr_t)shape)->bad, AG_SHAPE_FAILED);
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */

@@ -96,13 +96,10 @@ extern _Atomic bool ag_shapes_full;
  * more. Streams have to empty their caches. False: nothing of it was ever launched. */
 bool ag_shapes_die(enum ag_owner kind, void *owner);
 
-/* The driver has refused a launch of this shape. For lack of memory: that may pass. Else it will
- * refuse the next one too, and says so at the launch itself: none is deferred any more. */
-static inline void ag_shape_refused(const struct ag_shape *shape, CUresult result)
-{
-    if (result != CUDA_ERROR_OUT_OF_MEMORY)
-        atomic_fetch_or(&((struct ag_shape *)(uintptr_t)shape)->bad, AG_SHAPE_FAILED);
-}
+/* The driver has refused a launch of this shape: it will refuse the next one too, and says so at
+ * the launch itself, as none is deferred any more. Lack of memory may pass, and an error that ends
+ * the context is that of earlier work: those say nothing of the shape. */
+void ag_shape_refused(const struct ag_shape *shape, CUresult result);
 
 /* All functions and shapes go. Two steps, so that streams can forget them in between: detach makes
  * the tables empty and returns what was in them, destroy frees it. */
