@@ -14,7 +14,8 @@ class Page(ctypes.Structure):
     _fields_ = [("magic", ctypes.c_char * 8), ("wanted", ctypes.c_uint32), ("updates", ctypes.c_uint32),
                 ("start_ns", ctypes.c_uint64), ("now_ns", ctypes.c_uint64),
                 *((name, ctypes.c_uint64) for name in NAMES),
-                ("observe_only", ctypes.c_uint32), ("pid", ctypes.c_uint32), ("program", ctypes.c_char * 64)]
+                ("observe_only", ctypes.c_uint32), ("pid", ctypes.c_uint32), ("program", ctypes.c_char * 64),
+                ("why", ctypes.c_char * 512), ("dump", ctypes.c_char * 512), ("ended", ctypes.c_uint32)]
 
 
 def open_page(pid):

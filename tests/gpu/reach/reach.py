@@ -75,7 +75,7 @@ class Survey:
         plain, preload = environments(args)
         common = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
                   "HF_HUB_OFFLINE": "1"}
-        self.plain, self.preload = {**plain, **common}, {**preload, **common, "AUTOGRAPH_STATS": "1",
+        self.plain, self.preload = {**plain, **common}, {**preload, **common, "AUTOGRAPH_STATS": "2",
                                                          "AUTOGRAPH_LOG": "warn"}
         self.stop_at = time.monotonic() + args.seconds
         self.logs = []
@@ -163,7 +163,8 @@ class Survey:
             pattern = Path(process.said_in)
             for path in sorted(pattern.parent.glob(pattern.name)):
                 lines.append(path.read_text(encoding="utf-8", errors="replace"))
-        return "".join(lines)
+        # without the program's name, pid and rank
+        return re.sub(r"^autograph: \S+\[\d+\](?: rank \d+)?: ", "autograph: ", "".join(lines), flags=re.MULTILINE)
 
     def why_skipped(self, row):
         if time.monotonic() > self.stop_at:
