@@ -3,7 +3,7 @@
  *
  * What must hold: one call of the real dlsym for each call of ours, and no failing dl* function
  * after it, so that the program's dlerror() tells what it would tell without us. Callers inside the
- * driver and its helper libraries get the driver's own functions: they call them with locks held.
+ * driver get the driver's own functions: they call them with the driver's locks held.
  */
 #define _GNU_SOURCE
 #include "preload/dlsym.h"
@@ -35,12 +35,26 @@ void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
     return ag_real_dlsym;
 }
 
+/*
+ * Whose look-ups are the driver's own, by the beginning of the file's name. Other libraries of
+ * NVIDIA's are clients like any other, whatever they are called: NVENC (libnvidia-encode), Optical
+ * Flow and OptiX (libnvidia-rtcore) work on streams that the program gives them. The compilers that
+ * the driver loads (libnvidia-ptxjitcompiler, libnvidia-nvvm, libnvidia-gpucomp) look nothing up.
+ */
+static const char *const driver_parts[] = {
+    "libcuda.so",         /* itself; under WSL also the file that it passes calls on to */
+    "libcudadebugger.so", /* asks for a debugger, while all else stands */
+};
+
 static bool called_by_driver(const void *caller)
 {
     struct ag_object object;
     if (!ag_object_at(caller, &object))
         return false;
-    return ag_object_is(&object, "libcuda.so") || ag_object_is(&object, "libnvidia-");
+    for (size_t i = 0; i < sizeof(driver_parts) / sizeof(driver_parts[0]); i++)
+        if (ag_object_is(&object, driver_parts[i]))
+            return true;
+    return false;
 }
 
 void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)

@@ -552,6 +552,23 @@ static int wakes(int n)
     return print_value();
 }
 
+/* A library named as one of the driver's package takes N frames out of the program's stream. */
+static int encode(int n)
+{
+    CUresult (*take)(CUdeviceptr, uint64_t *, CUstream);
+    void *library = dlopen("libnvidia-encode.so.1", RTLD_NOW);
+    REQUIRE(library);
+    *(void **)&take = dlsym(library, "ag_test_encode");
+    start();
+    for (int i = 0; i < n; i++) {
+        uint64_t frame;
+        step(0);
+        CHECK(take(data, &frame, stream));
+        printf("frame %llu\n", (unsigned long long)frame);
+    }
+    return print_value();
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -563,6 +580,7 @@ static const struct {
              {"hooks", hooks},
              {"threads", threads},
              {"wakes", wakes},
+             {"encode", encode},
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},

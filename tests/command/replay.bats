@@ -110,6 +110,11 @@ compared() {
     [ "$(figure 'graphs built')" -eq 0 ]
 }
 
+@test "NVENC and its like take frames out of the program's stream" {
+    export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$AG_BUILD/tests/command
+    AUTOGRAPH_MAX_DEFER_US=200000 inline_replays 90 "$cases" encode 200
+}
+
 @test "collective kernels are launched at once, what is between them by graphs" {
     AUTOGRAPH_BUILD=inline same "$cases" collective 50
     cat summary

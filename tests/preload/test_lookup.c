@@ -111,6 +111,26 @@ static void the_driver_finds_its_own_functions(void **state)
     assert_ptr_equal(inside(libcuda, "cuNewerCall"), address_of("cuNewerCall"));
 }
 
+static void *ask_from(const char *library, const char *name)
+{
+    void *(*ask)(void *, const char *);
+    void *asking = dlopen(library, RTLD_NOW);
+    assert_non_null(asking);
+    *(void **)&ask = dlsym(asking, "ag_test_ask");
+    return ask(libcuda, name);
+}
+
+/* NVENC works on the program's streams; what the driver loads for a debugger is a part of it. */
+static void the_drivers_parts_are_few(void **state)
+{
+    (void)state;
+    void *hook = dlsym(libcuda, "cuStreamSynchronize");
+    assert_ptr_not_equal(hook, address_of("cuStreamSynchronize"));
+    assert_ptr_equal(ask_from(ENCODE_LIBRARY, "cuStreamSynchronize"), hook);
+    assert_ptr_equal(ask_from(DEBUGGER_LIBRARY, "cuStreamSynchronize"),
+                     address_of("cuStreamSynchronize"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +141,7 @@ int main(void)
         cmocka_unit_test(next_is_the_callers_next),
         cmocka_unit_test(default_is_the_callers_scope),
         cmocka_unit_test(the_driver_finds_its_own_functions),
+        cmocka_unit_test(the_drivers_parts_are_few),
     };
     told_open();
     return cmocka_run_group_tests(tests, NULL, NULL);
