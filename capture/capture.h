@@ -29,7 +29,8 @@
 extern _Atomic uint32_t ag_open_streams;
 
 /*
- * Called once, after the real driver table is filled and before the first hook is handed out.
+ * Called once in a process, when the driver has been initialised, before any other call of here but
+ * ag_capture_observe_only(), the boundaries and ag_capture_finish(), which do nothing until then.
  * `observe_only` is set where the driver is not one that replay is known to be safe on (older than
  * 12.4, or its getter's answers are not its exports).
  */
@@ -174,7 +175,8 @@ void ag_capture_program_capture_ended(void);
 
 /* ---- process ---------------------------------------------------------------------------- */
 
-/* In the child of fork: pass everything through from now on, take no lock, forget all state. */
+/* In the child of fork, where its parent had started: pass everything through from now on, take no
+ * lock, forget all state. */
 void ag_capture_after_fork_in_child(void);
 /* Whether hooks do anything at all; false in a fork's child and with AUTOGRAPH=0. */
 bool ag_capture_active(void);

@@ -32,10 +32,14 @@ void ag_expand_path(const char *pattern, char *path, size_t size)
 static int output(void)
 {
     static int fd = -1;
-    if (fd >= 0)
+    static pid_t opened_by; /* a child of fork has a file of its own, if its name says so */
+    if (fd >= 0 && opened_by == getpid())
         return fd;
     if (!ag_options.log_file)
         return STDERR_FILENO;
+    if (fd > STDERR_FILENO)
+        close(fd);
+    opened_by = getpid();
     char path[4096];
     ag_expand_path(ag_options.log_file, path, sizeof(path));
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);

@@ -18,6 +18,7 @@
 #include "preload/substitute.h"
 
 void *(*ag_real_dlsym)(void *handle, const char *name);
+int (*ag_real_find_object)(void *address, struct dl_find_object *found);
 
 void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
 {
@@ -31,6 +32,8 @@ void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
         fprintf(stderr, "autograph: the C library has no dlsym that can be found\n");
         abort();
     }
+    *(void **)&ag_real_find_object = dlvsym(RTLD_NEXT, "_dl_find_object", "GLIBC_2.35");
+    dlerror();
     *(void **)&ag_real_dlsym = found;
     return ag_real_dlsym;
 }
@@ -69,7 +72,7 @@ void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)
         if (called_by_driver(caller) || !ag_resolve_driver(object.path))
             return address;
     }
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) != AG_HOOKS_ON)
+    if (!ag_hands_out())
         return address;
     if (ag_symbol_at(address) < 0 && !ag_in_driver(address))
         return address;

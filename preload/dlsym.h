@@ -5,7 +5,11 @@
 /* The C library's dlsym; NULL until it was needed. The entry jumps through it. */
 extern void *(*ag_real_dlsym)(void *handle, const char *name);
 
-/* Finds it, at the entry's first use; never returns NULL. */
+/* The C library's _dl_find_object, found together with it; NULL where it has none. */
+struct dl_find_object;
+extern int (*ag_real_find_object)(void *address, struct dl_find_object *found);
+
+/* Finds them, at the entry's first use; never returns NULL. */
 void *(*ag_find_real_dlsym(void))(void *handle, const char *name);
 
 /* dlsym of a name cu[A-Z]* from an explicit handle. `caller` is the return address of the call. */

@@ -19,16 +19,16 @@ static CUresult answer(CUresult result, const char *symbol, void **pfn)
 AG_HOOK cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *symbolStatus)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
-    return hooked ? answer(result, symbol, pfn) : result;
+    return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn, cudaVersion, flags);
-    return hooked ? answer(result, symbol, pfn) : result;
+    return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 /* The tables that cudart, cuBLAS, cuBLASLt, cuDNN and NVML ask for, and, last, one that CuPy's
@@ -81,9 +81,9 @@ static void unknown_table(const unsigned char *id)
 /* The table itself is answered untouched: cudart hashes addresses in it. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    bool hooked = ag_hooked();
+    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
-    if (hooked && result == CUDA_SUCCESS && !is_known(pExportTableId))
+    if (ag_hands_out() && result == CUDA_SUCCESS && !is_known(pExportTableId))
         unknown_table((const unsigned char *)pExportTableId->bytes);
     return result;
 }

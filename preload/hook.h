@@ -17,13 +17,12 @@
 
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* Whether the hook has work to do. Also finds the driver where nothing has yet. */
+/* Whether the hook has work to do. Also finds the driver where nothing has yet, and starts. */
 static inline bool ag_hooked(void)
 {
     if (AG_LIKELY(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON))
         return true;
-    ag_resolve_driver(NULL);
-    return atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON;
+    return ag_resolve_start();
 }
 
 /* The real call, as the value of an expression; what a driver does not have fails as the getter

@@ -1,10 +1,18 @@
-/* object.c - which loaded object an address belongs to. */
+/*
+ * object.c - which loaded object an address belongs to.
+ *
+ * dl_iterate_phdr() takes a lock of the loader's that a child of fork may inherit held, by a thread
+ * that it does not have; it would then wait for good. It is asked for each look-up, so the way
+ * without a lock is taken where the C library has it (glibc 2.35).
+ */
 #define _GNU_SOURCE
 #include "preload/object.h"
 
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "preload/dlsym.h"
 
 struct search {
     uintptr_t address;
@@ -36,8 +44,22 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+static bool find(const void *address, struct ag_object *object)
+{
+    struct dl_find_object found;
+    if (ag_real_find_object((void *)(uintptr_t)address, &found) != 0)
+        return false;
+    object->start = (uintptr_t)found.dlfo_map_start;
+    object->end = (uintptr_t)found.dlfo_map_end;
+    snprintf(object->path, sizeof(object->path), "%s", found.dlfo_link_map->l_name);
+    return true;
+}
+
 bool ag_object_at(const void *address, struct ag_object *object)
 {
+    ag_find_real_dlsym();
+    if (ag_real_find_object)
+        return find(address, object);
     struct search search = {.address = (uintptr_t)address, .object = object};
     return dl_iterate_phdr(look, &search) != 0;
 }

@@ -16,6 +16,7 @@
 
 #include "capture/capture.h"
 #include "preload/resolve.h"
+#include "preload/substitute.h"
 
 static atomic_flag finished = ATOMIC_FLAG_INIT;
 static pid_t watched;
@@ -25,14 +26,17 @@ _Atomic bool ag_process_has_ops;
 /* A child of fork that exits is not this process exiting. */
 static void at_exit(void)
 {
-    if (getpid() == watched && !atomic_flag_test_and_set(&finished))
-        ag_capture_finish();
+    if (getpid() != watched || atomic_flag_test_and_set(&finished))
+        return;
+    ag_resolve_finish();
+    ag_capture_finish();
 }
 
 static void in_child(void)
 {
-    ag_resolve_after_fork();
-    ag_capture_after_fork_in_child();
+    ag_substitute_after_fork();
+    if (ag_resolve_after_fork())
+        ag_capture_after_fork_in_child();
 }
 
 void ag_process_watch(void)

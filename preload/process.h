@@ -5,7 +5,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Called once, when the driver has been found: from then on fork and exit matter. */
+/* Called when the driver has been found, from when on fork and exit matter, and in each process
+ * that starts: the end of a child that never did is nobody's. */
 void ag_process_watch(void);
 
 /* Called at every op; the first one puts the last flush in front of the driver's own teardown. */

@@ -22,6 +22,9 @@ _Atomic uint32_t ag_hooks;
 
 static pthread_mutex_t resolve_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Something was begun that a child of fork must not go on with. */
+static _Atomic bool begun;
+
 /* Set while this thread makes the driver known: the driver's own look-ups come back here. */
 static __thread bool resolving;
 
@@ -108,13 +111,53 @@ static bool resolve_locked(const char *path)
     ag_substitute_learn();
     ag_process_watch();
     ag_options_read();
-    const char *why = reason_to_observe();
-    ag_capture_start(why != NULL, why);
-    ag_bypass_report();
-    /* Nothing that ran here may be heard of by the program's dlerror(). */
-    dlerror();
-    atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
+    atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
     return true;
+}
+
+/* The mode is FOUND, or was so when the caller looked. */
+static void start(void)
+{
+    if (resolving) /* what is called here makes CUDA calls */
+        return;
+    resolving = true;
+    pthread_mutex_lock(&resolve_lock);
+    if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
+        atomic_store(&begun, true);
+        ag_process_watch();
+        const char *why = reason_to_observe();
+        ag_capture_start(why != NULL, why);
+        ag_bypass_report();
+        /* Nothing that ran here may be heard of by the program's dlerror(). */
+        dlerror();
+        atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
+    }
+    pthread_mutex_unlock(&resolve_lock);
+    resolving = false;
+}
+
+/* Asked and not noticed: who initialises the driver need not do so where it is seen. */
+static bool driver_is_initialised(void)
+{
+    CUcontext current;
+    return AG_HAVE(cuCtxGetCurrent) &&
+           AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
+}
+
+bool ag_resolve_start(void)
+{
+    ag_resolve_driver(NULL);
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
+        driver_is_initialised())
+        start();
+    return atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON;
+}
+
+void ag_resolve_finish(void)
+{
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
+        (ag_options.stats || ag_options.trace))
+        start();
 }
 
 bool ag_resolve_driver(const char *path)
@@ -133,16 +176,12 @@ bool ag_resolve_driver(const char *path)
     return known;
 }
 
-void *ag_resolve_symbol(enum ag_sym sym)
-{
-    ag_resolve_driver(NULL);
-    return ag_real[sym];
-}
-
-void ag_resolve_after_fork(void)
+bool ag_resolve_after_fork(void)
 {
     pthread_mutex_init(&resolve_lock, NULL);
     resolving = false;
-    if (atomic_load(&ag_hooks) == AG_HOOKS_ON)
-        atomic_store(&ag_hooks, AG_HOOKS_OFF);
+    if (!atomic_load(&begun))
+        return false;
+    atomic_store(&ag_hooks, AG_HOOKS_OFF);
+    return true;
 }

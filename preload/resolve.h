@@ -2,8 +2,11 @@
  * resolve.h - finding the driver, and what the library is to do in this process.
  *
  * Nothing here happens before the first driver function is looked up or called: a process without
- * CUDA is not touched. The mode then changes once, from UNKNOWN to OFF or ON, and to OFF in the
- * child of a fork; ag_real[], ag_target[] and the address table are complete before it does.
+ * CUDA is not touched. The mode then becomes OFF, or FOUND: ag_real[], ag_target[] and the address
+ * table are complete, and hooks are handed out. It becomes ON with the first call that has work for
+ * a hook while the driver is initialised: only then anything is begun that a fork would tear apart
+ * (threads, files, the live page). A child of fork is OFF where its parent had begun, for the
+ * driver refuses to work there; else it goes on as the parent would have.
  */
 #ifndef AG_RESOLVE_H
 #define AG_RESOLVE_H
@@ -15,7 +18,8 @@
 
 enum ag_hooks {
     AG_HOOKS_UNKNOWN, /* no driver seen yet */
-    AG_HOOKS_OFF,     /* hooks pass everything through: AUTOGRAPH=0, or the child of a fork */
+    AG_HOOKS_OFF,     /* hooks pass everything through: AUTOGRAPH=0, or a fork of one that was ON */
+    AG_HOOKS_FOUND,   /* hooks are handed out and pass everything through */
     AG_HOOKS_ON
 };
 extern _Atomic uint32_t ag_hooks;
@@ -28,11 +32,20 @@ bool ag_is_off(void);
  * driver looks up symbols of its own). */
 bool ag_resolve_driver(const char *path);
 
-/* The driver's function for `sym`, NULL where there is none; makes the driver known first. */
-void *ag_resolve_symbol(enum ag_sym sym);
+/* Whether hooks are handed out. */
+static inline bool ag_hands_out(void)
+{
+    return atomic_load_explicit(&ag_hooks, memory_order_acquire) >= AG_HOOKS_FOUND;
+}
 
-/* In the child of a fork: hooks pass through from now on, and no lock is held by a thread that is
- * gone. */
-void ag_resolve_after_fork(void);
+/* For a call that has work for a hook while the mode is not ON: whether it is now. */
+bool ag_resolve_start(void);
+
+/* At the end of the process: a summary or dump that was asked for is made though nothing began. */
+void ag_resolve_finish(void);
+
+/* In the child of a fork: no lock is held by a thread that is gone. True: what the parent has begun
+ * is to be given up. */
+bool ag_resolve_after_fork(void);
 
 #endif

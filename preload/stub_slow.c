@@ -6,7 +6,7 @@
 
 #include "capture/capture.h"
 #include "preload/generated/entries_check.h"
-#include "preload/resolve.h"
+#include "preload/hook.h"
 
 #if defined(__x86_64__)
 enum { INTEGER_REGISTERS = 6 };
@@ -65,12 +65,13 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack)
 {
     if (number >= AG_SYM_COUNT) { /* nobody knows what it does: it may unmap what an op names */
-        ag_capture_barrier_quiet(AG_SYM_COUNT);
-        ag_capture_memory_goes();
+        if (ag_hooked()) {
+            ag_capture_barrier_quiet(AG_SYM_COUNT);
+            ag_capture_memory_goes();
+        }
         return ag_target[number];
     }
-    ag_resolve_driver(NULL);
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON && ag_capture_active())
+    if (ag_hooked() && ag_capture_active())
         tell((enum ag_sym)number, registers, stack);
     return ag_real[number] ? ag_real[number] : (void *)no_such_function;
 }

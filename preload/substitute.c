@@ -37,7 +37,7 @@ void ag_substitute_learn(void)
         if (!ag_real[sym])
             continue;
         size_t at = bucket_of(ag_real[sym]);
-        while (buckets[at].address)
+        while (buckets[at].address && buckets[at].address != ag_real[sym])
             at = (at + 1) % BUCKETS;
         buckets[at].address = ag_real[sym];
         buckets[at].sym = sym;
@@ -94,10 +94,11 @@ static void say_unknown(const char *name)
                 name);
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pool */
+
 /* An entry point that is not in the table: a barrier, by a stub of its own. */
 static void *pool_stub(void *address, const char *name)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static size_t used;
     void *stub = NULL;
     bool fresh = false;
@@ -135,4 +136,9 @@ void *ag_substitute(void *address, const char *name)
         return pool_stub(address, name);
     ag_capture_observe_only("the driver's getter answered an address outside the driver");
     return address;
+}
+
+void ag_substitute_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
 }

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* Builds the address table from ag_real[]. Once, before the mode becomes ON. */
+/* Builds the address table from ag_real[]. Before the mode becomes FOUND; a child of
+ * fork may come here again. */
 void ag_substitute_learn(void);
 
 /* The number of the symbol at one of the driver's addresses, or -1. */
@@ -18,7 +19,10 @@ bool ag_in_driver(const void *address);
 bool ag_is_ours(const void *address);
 
 /* What to answer for an address that the driver gave for `name`: the hook, the same address, or a
- * stub of the pool. The mode must be ON. */
+ * stub of the pool. The mode must be FOUND or ON. */
 void *ag_substitute(void *address, const char *name);
+
+/* In the child of a fork: no lock is held by a thread that is gone. */
+void ag_substitute_after_fork(void);
 
 #endif

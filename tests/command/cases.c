@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -569,6 +570,72 @@ static int encode(int n)
     return print_value();
 }
 
+static _Atomic bool forked;
+
+/* Look-ups of another thread, so that a fork comes in the middle of some. */
+static void *look_up(void *driver)
+{
+    while (!forked)
+        dlsym(driver, "cuMemAlloc_v2");
+    return NULL;
+}
+
+/* The end of a child, as a number: what it computed. */
+static int end_of(pid_t child)
+{
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
+}
+
+static int work(int n)
+{
+    start();
+    steps(n);
+    CHECK(cuStreamSynchronize(stream));
+    return (int)(ag_prog_read64(data) % 200);
+}
+
+/*
+ * A pre-fork server: the parent has loaded the driver and asked it for its version, three workers
+ * are the first to initialise it, one of them with a worker of its own. Last the parent works too,
+ * and what it forks from then on is refused by the driver.
+ */
+static int prefork(int n)
+{
+    int version;
+    pthread_t thread;
+    void *p, *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CUresult (*get)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
+    CUresult (*ask)(int *);
+    *(void **)&get = dlsym(driver, "cuGetProcAddress_v2");
+    CHECK(get("cuLaunchKernel", &p, 12000, 0, NULL));
+    CHECK(get("cuDriverGetVersion", (void **)&ask, 12000, 0, NULL));
+    CHECK(ask(&version));
+    REQUIRE(pthread_create(&thread, NULL, look_up, driver) == 0);
+    for (int i = 0; i < 3; i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            pid_t other = i == 1 ? fork() : -1;
+            int value = work(n + i + (other == 0));
+            if (other > 0)
+                value = (value + end_of(other)) % 200;
+            exit(value);
+        }
+        printf("worker: %d\n", end_of(child));
+    }
+    forked = true;
+    pthread_join(thread, NULL);
+    printf("the server itself: %d\n", work(n));
+    fflush(stdout);
+    pid_t late = fork();
+    if (late == 0)
+        exit(cuStreamSynchronize(stream));
+    printf("too late: %d\n", end_of(late));
+    return print_value();
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -581,6 +648,7 @@ static const struct {
              {"threads", threads},
              {"wakes", wakes},
              {"encode", encode},
+             {"prefork", prefork},
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},

@@ -64,6 +64,21 @@ setup() { common_setup; }
     [ "$output" = 1 ]
 }
 
+@test "a pre-fork server: its workers and theirs replay, each with a log, a dump and a summary of its own" {
+    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
+    same "$cases" prefork 200
+    cat with.out summary
+    [ "$(replayed_share | wc -l)" -eq 5 ]
+    for share in $(replayed_share); do at_least "replayed per cent" "$share" 90; done
+    [ "$(ls dump.* | wc -l)" -eq 5 ]
+    for dump in dump.*; do
+        "$AG_BUILD/tools/autograph" report "$dump" | grep -E '9[0-9].[0-9] % of 40[024]0 launches went as graphs'
+    done
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=info AUTOGRAPH_LOG_FILE=$PWD/log.%p under "$cases" prefork 50
+    [ "$(ls log.* | wc -l)" -eq 5 ]
+    [ "$(grep -c 'replayed .* of' log.* | grep -c ':1$')" -eq 5 ]
+}
+
 @test "the library is found in a program that is started by another" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into bash"
     AUTOGRAPH_BUILD=inline AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err

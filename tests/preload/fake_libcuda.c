@@ -28,7 +28,7 @@ static int record(const char *name, PARAMS)
     int result = next_result;
     last.name = name;
     memcpy(last.args, args, sizeof(args));
-    last.calls += strncmp(name, "cuGetProcAddress", 16) != 0; /* asked at start-up too */
+    last.calls += strncmp(name, "cuGetProcAddress", 16) != 0; /* asked at the start too */
     next_result = 0;
     return result;
 }
@@ -70,6 +70,15 @@ EXPORT int cuCtxGetLimit(size_t *value, int limit)
     return 0;
 }
 
+/* Whether the driver is initialised, as the library asks: not a call of the program's. */
+int cuCtxGetCurrent(void **context);
+EXPORT int cuCtxGetCurrent(void **context)
+{
+    const char *fresh = getenv("FAKE_UNINITIALISED");
+    *context = NULL;
+    return fresh ? 3 : 0;
+}
+
 /* Floating point arguments: what a stub must keep as well. */
 int cuTexRefSetMipmapLevelBias(void *texref, float bias);
 EXPORT int cuTexRefSetMipmapLevelBias(void *texref, float bias)
@@ -92,6 +101,7 @@ static const struct {
     {"cuDriverGetVersion", (void *)cuDriverGetVersion},
     {"cuStreamIsCapturing", (void *)cuStreamIsCapturing},
     {"cuCtxGetLimit", (void *)cuCtxGetLimit},
+    {"cuCtxGetCurrent", (void *)cuCtxGetCurrent},
     {"cuTexRefSetMipmapLevelBias", (void *)cuTexRefSetMipmapLevelBias},
     {"cuGetProcAddress", (void *)cuGetProcAddress},
     {"cuGetProcAddress_v2", (void *)cuGetProcAddress_v2},

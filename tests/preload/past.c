@@ -22,5 +22,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "past: %s\n", dlerror());
         return 1;
     }
-    return dlsym(driver, "cuInit") ? 0 : 1;
+    int (*synchronize)(void);
+    *(void **)&synchronize = dlsym(driver, "cuCtxSynchronize");
+    return synchronize();
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -45,8 +46,14 @@ static void nothing_starts_before_the_driver_is_used(void **state)
     assert_non_null(libcuda);
     *(void **)&address_of = dlsym(libcuda, "fake_address");
     assert_string_equal(told(), "");
-    assert_non_null(dlsym(libcuda, "cuInit"));
-    assert_string_equal(told(), "start replay\n");
+    int (*synchronize)(void);
+    *(void **)&synchronize = dlsym(libcuda, "cuCtxSynchronize");
+    setenv("FAKE_UNINITIALISED", "1", 1);
+    assert_int_equal(synchronize(), 0);
+    assert_string_equal(told(), "");
+    unsetenv("FAKE_UNINITIALISED");
+    assert_int_equal(synchronize(), 0);
+    assert_string_equal(told(), "start replay\nbarrier cuCtxSynchronize\n");
 }
 
 static void other_libraries_keep_their_symbols(void **state)
