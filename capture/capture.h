@@ -36,6 +36,9 @@ extern _Atomic uint32_t ag_open_streams;
  */
 void ag_capture_start(bool observe_only, const char *why);
 
+/* Behind it, without any lock: what may load a library. */
+void ag_capture_started(void);
+
 /* One reason more to replay nothing from now on (an export table nobody knows, CUPTI attached,
  * ...). Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
 void ag_capture_observe_only(const char *why);

@@ -37,10 +37,14 @@ void ag_capture_start(bool observe_only, const char *why)
         atomic_store(&ag_state.observe_only, 1);
     if (observe_only)
         ag_capture_observe_only(why);
-    if (!atomic_load(&ag_state.observe_only))
-        ag_nvtx_start();
     clear_bypass(AG_BYPASS_OFF);
     ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
+}
+
+void ag_capture_started(void)
+{
+    if (!atomic_load(&ag_state.observe_only))
+        ag_nvtx_start();
 }
 
 void ag_capture_observe_only(const char *why)

@@ -225,13 +225,6 @@ def emit_addresses(entries):
     return "".join(out)
 
 
-def emit_exports(entries):
-    names = ["dlsym"] + [entry.symbol for entry in entries if is_stub(entry) or entry.hook]
-    return (NOTICE + "/* One anonymous node: a named one would give dlsym a version, and importers of another\n"
-            "   version of it would no longer find it. */\n{\n  global:\n" +
-            "".join("    %s;\n" % name for name in names) + "  local:\n    *;\n};\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cuda", default=os.environ.get("CUDA_HOME", "/usr/local/cuda"))
@@ -251,7 +244,6 @@ def main():
         "entries_check.h": emit_check(entries, protos),
         "stubs.inc": emit_stubs(entries),
         "addresses.inc": emit_addresses(entries),
-        "exports.map": emit_exports(entries),
     }
     os.makedirs(options.out, exist_ok=True)
     for name, text in files.items():

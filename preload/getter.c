@@ -19,14 +19,12 @@ static CUresult answer(CUresult result, const char *symbol, void **pfn)
 AG_HOOK cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *symbolStatus)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
     return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn, cudaVersion, flags);
     return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
@@ -81,7 +79,6 @@ static void unknown_table(const unsigned char *id)
 /* The table itself is answered untouched: cudart hashes addresses in it. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
     if (ag_hands_out() && result == CUDA_SUCCESS && !is_known(pExportTableId))
         unknown_table((const unsigned char *)pExportTableId->bytes);

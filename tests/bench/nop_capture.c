@@ -21,6 +21,10 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_free_ops_start();
 }
 
+void ag_capture_started(void)
+{
+}
+
 void ag_capture_observe_only(const char *why)
 {
     (void)why;

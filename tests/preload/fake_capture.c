@@ -73,6 +73,10 @@ void ag_capture_start(bool observe_only, const char *why)
     say("start %s\n", observe_only ? why : "replay");
 }
 
+void ag_capture_started(void)
+{
+}
+
 void ag_capture_observe_only(const char *why)
 {
     say("observe %s\n", why);
