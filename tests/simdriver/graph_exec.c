@@ -171,6 +171,9 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
     if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures))
         return CUDA_SUCCESS;
     SIM_USES(exec, true);
+    r = atomic_load(&s->capture) ? CUDA_SUCCESS : sim_wait_for_room(s);
+    if (r != CUDA_SUCCESS)
+        return r;
     struct sim_op op = {.kind = SIM_OP_IMAGE};
     pthread_mutex_lock(&sim_lock);
     if (!e->image) { /* destroyed meanwhile */

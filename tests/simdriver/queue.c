@@ -282,6 +282,17 @@ static CUresult enqueue(struct sim_stream *s, struct sim_op *op, struct sim_dep 
     return CUDA_SUCCESS;
 }
 
+/* The number that the next item of the stream gets is at most SIMCUDA_QUEUE ahead of the last one
+ * that has run. Several threads that wait for one place may all get it: each adds one item. */
+CUresult sim_wait_for_room(struct sim_stream *s)
+{
+    uint64_t submitted = atomic_load(&s->submitted);
+    if (!sim_settings.queue || submitted < sim_settings.queue)
+        return CUDA_SUCCESS;
+    sim_stream_wait(s, submitted + 1 - sim_settings.queue);
+    return sim_object_is(s, SIM_STREAM) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult sim_submit(struct sim_stream *s, struct sim_op *op, uint64_t *seq)
 {
     if (seq)
@@ -295,7 +306,9 @@ CUresult sim_submit(struct sim_stream *s, struct sim_op *op, uint64_t *seq)
             return r;
         }
     }
-    CUresult error = (CUresult)atomic_load(&s->ctx->error);
+    CUresult error = sim_wait_for_room(s);
+    if (error == CUDA_SUCCESS)
+        error = (CUresult)atomic_load(&s->ctx->error);
     if (error != CUDA_SUCCESS || sim_settings.mode == SIM_NULL) {
         sim_op_drop(op);
         return error;

@@ -71,6 +71,7 @@ struct sim_settings {
     bool report_leaks;
     unsigned int slow_us; /* that a call works with an event or an executable graph */
     bool fatbins;
+    uint64_t queue; /* unfinished items that a stream takes before a call waits; 0: no limit */
     bool waits; /* to load a module, to make or destroy an executable graph waits for the GPU, with
                    the driver's locks held */
     const char *log_path;
@@ -401,6 +402,8 @@ void sim_stream_stop(struct sim_stream *stream);
  * node. `seq` (may be NULL) is what to wait for. */
 CUresult sim_submit(struct sim_stream *stream, struct sim_op *op, uint64_t *seq);
 CUresult sim_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
+/* Waits, under no lock, until the stream's queue has room (SIMCUDA_QUEUE). */
+CUresult sim_wait_for_room(struct sim_stream *stream);
 /* Where SIMCUDA_WAITS asks for it: waits for all work of the context, and nobody submits meanwhile.
  */
 void sim_wait_alone(struct sim_context *ctx);

@@ -29,6 +29,8 @@
  *     SIMCUDA_WAITS     1 makes loading a module and making or destroying an executable graph wait
  *                       for all work of the context, and whoever submits work wait for that: what
  *                       the real driver does now and then, or may, here always
+ *     SIMCUDA_QUEUE     unfinished items that a stream takes: a call with one more waits, under no
+ *                       lock, until one has finished. Default: no limit
  *     SIMCUDA_TABLES    extra export tables to answer: UUIDs (hex, with or without '-', commas)
  *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
  *                       a later use is reported) or reuse (addresses come back at once, as on the
