@@ -188,8 +188,12 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
         return sim_submit(s, &op, NULL); /* a node of the capture, or an error */
     }
     r = sim_submit_exec(s, &op, e);
+    uint64_t seq = e->last_seq;
     pthread_mutex_unlock(&sim_lock);
-    return r;
+    if (r != CUDA_SUCCESS || !sim_settings.blocking)
+        return r;
+    sim_stream_wait(s, seq);
+    return (CUresult)atomic_load(&s->ctx->error);
 }
 
 /* ---- changing an exec

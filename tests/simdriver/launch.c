@@ -121,7 +121,7 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
         sim_op_drop(&op);
         return r;
     }
-    return sim_submit(s, &op, NULL);
+    return sim_settings.blocking ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
 }
 
 SIM_API2(cuLaunchKernel, cuLaunchKernel_ptsz,

@@ -104,6 +104,7 @@ static void start(void)
     sim_settings.slow_us = slow && atoi(slow) > 0 ? (unsigned int)atoi(slow) : 0;
     sim_settings.fatbins = getenv("SIMCUDA_FATBINS") && atoi(getenv("SIMCUDA_FATBINS"));
     sim_settings.waits = getenv("SIMCUDA_WAITS") && atoi(getenv("SIMCUDA_WAITS"));
+    sim_settings.blocking = getenv("CUDA_LAUNCH_BLOCKING") && atoi(getenv("CUDA_LAUNCH_BLOCKING"));
     const char *queue = getenv("SIMCUDA_QUEUE");
     sim_settings.queue = queue && atoi(queue) > 0 ? (uint64_t)atoi(queue) : 0;
     sim_settings.log_path = getenv("SIMCUDA_LOG");

@@ -71,6 +71,7 @@ struct sim_settings {
     bool report_leaks;
     unsigned int slow_us; /* that a call works with an event or an executable graph */
     bool fatbins;
+    bool blocking;  /* CUDA_LAUNCH_BLOCKING */
     uint64_t queue; /* unfinished items that a stream takes before a call waits; 0: no limit */
     bool waits; /* to load a module, to make or destroy an executable graph waits for the GPU, with
                    the driver's locks held */

@@ -35,6 +35,8 @@
  *     SIMCUDA_HANDLES   unique (default: a destroyed handle's address is never given out again, so
  *                       a later use is reported) or reuse (addresses come back at once, as on the
  *                       real driver)
+ *     CUDA_LAUNCH_BLOCKING  1: as on the real driver, a launch of a kernel or a graph returns when
+ *                       that work has finished, with the error that it ended in
  */
 #ifndef SIMCUDA_H
 #define SIMCUDA_H
