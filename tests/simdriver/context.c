@@ -2,14 +2,13 @@
 #include "sim.h"
 #include <string.h>
 
-#define MAX_DEVICES 16
 #define STACK_DEPTH 32
 
 static struct {
     struct sim_context *ctx;
     int references;
     unsigned int flags;
-} primary[MAX_DEVICES];
+} primary[SIM_MAX_DEVICES];
 static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local struct sim_context *stack[STACK_DEPTH];
 static _Thread_local int depth;

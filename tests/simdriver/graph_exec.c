@@ -38,6 +38,7 @@ static bool flatten(struct sim_graph *g, struct sim_exec *e)
 
 static void exec_free(struct sim_exec *e)
 {
+    sim_mem_give(e->ctx, e->bytes);
     if (e->image)
         sim_image_drop(e->image);
     free(e->nodes);
@@ -46,7 +47,7 @@ static void exec_free(struct sim_exec *e)
     sim_object_destroy(e, SIM_EXEC);
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
+static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, size_t node_bytes)
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);
@@ -73,6 +74,9 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
         atomic_init(&e->image->refs, 1);
         if (!flatten((struct sim_graph *)graph, e))
             r = CUDA_ERROR_INVALID_VALUE;
+        else
+            r = sim_mem_take(ctx, n * node_bytes);
+        e->bytes = r == CUDA_SUCCESS ? n * node_bytes : 0;
     }
     if (r == CUDA_SUCCESS)
         *out = (CUgraphExec)e;
@@ -85,7 +89,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags)
 SIM_API(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags),
         (out, graph, flags))
 {
-    return flags > 15 ? CUDA_ERROR_INVALID_VALUE : instantiate(out, graph, flags);
+    return flags > 15 ? CUDA_ERROR_INVALID_VALUE
+                      : instantiate(out, graph, flags, sim_settings.node_bytes);
 }
 
 static CUresult instantiate_log(CUgraphExec *out, CUgraph graph, CUgraphNode *bad, char *log,
@@ -95,7 +100,7 @@ static CUresult instantiate_log(CUgraphExec *out, CUgraph graph, CUgraphNode *ba
         *bad = NULL;
     if (log && size)
         *log = '\0';
-    return instantiate(out, graph, 0);
+    return instantiate(out, graph, 0, sim_settings.node_bytes);
 }
 
 SIM_API(cuGraphInstantiate,
@@ -120,7 +125,7 @@ SIM_API2(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
     params->hErrNode_out = NULL;
-    CUresult r = instantiate(out, graph, params->flags);
+    CUresult r = instantiate(out, graph, params->flags, sim_settings.node_bytes);
     params->result_out =
         r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     return r;
@@ -380,7 +385,7 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *bad,
     *result = CU_GRAPH_EXEC_UPDATE_ERROR;
     if (!sim_object_is(exec, SIM_EXEC))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = instantiate(&fresh, graph, 0);
+    CUresult r = instantiate(&fresh, graph, 0, 0); /* it takes the other's place */
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_exec *e = (struct sim_exec *)exec, *now = (struct sim_exec *)fresh;

@@ -131,7 +131,7 @@ SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, tota
     if (r != CUDA_SUCCESS)
         return r;
     if (free_bytes)
-        *free_bytes = sim_settings.memory - sim_mem_used();
+        *free_bytes = sim_settings.memory - sim_mem_used(ctx->device);
     if (total)
         *total = sim_settings.memory;
     return CUDA_SUCCESS;
@@ -307,7 +307,7 @@ SIM_API2(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream str
 /* One pool a device; its properties change nothing here. */
 static CUresult default_pool(CUmemoryPool *out, CUdevice device)
 {
-    static struct sim_object *pools[16];
+    static struct sim_object *pools[SIM_MAX_DEVICES];
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
     if (device < 0 || device >= sim_device_count())

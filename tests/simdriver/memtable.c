@@ -23,7 +23,7 @@
 
 static struct sim_allocation *table;
 static size_t count, capacity;
-static size_t used;
+static size_t used[SIM_MAX_DEVICES];
 static uint64_t next_id = 1;
 static uintptr_t arena;
 static int arena_fd = -1;
@@ -42,6 +42,13 @@ static size_t first_after(uintptr_t address)
     return low;
 }
 
+/* Host memory, and what is another process's, takes none of the device's. */
+static size_t device_bytes(const struct sim_allocation *a)
+{
+    bool here = a->memory == SIM_MEM_DEVICE || a->memory == SIM_MEM_MANAGED;
+    return here && !a->mapping ? a->size : 0;
+}
+
 static bool insert(struct sim_allocation entry)
 {
     if (count == capacity) {
@@ -57,7 +64,7 @@ static bool insert(struct sim_allocation entry)
     entry.id = next_id++;
     table[at] = entry;
     count++;
-    used += entry.memory == SIM_MEM_REGISTERED || entry.mapping ? 0 : entry.size;
+    used[entry.ctx->device] += device_bytes(&entry);
     sim_object_count(SIM_ALLOCATION, 1);
     return true;
 }
@@ -88,7 +95,9 @@ CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t siz
     CUresult r = CUDA_ERROR_OUT_OF_MEMORY;
     size_t room = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
     pthread_rwlock_wrlock(&lock);
-    if (size <= sim_settings.memory - used && reserve()) {
+    bool fits = memory == SIM_MEM_HOST ? size <= sim_settings.memory
+                                       : size <= sim_settings.memory - used[ctx->device];
+    if (fits && reserve()) {
         uintptr_t at = arena;
         for (size_t i = 0; i < count; i++) {
             if (table[i].base < arena || table[i].base >= arena + ARENA_SIZE)
@@ -179,8 +188,8 @@ static void remove_at(size_t i)
 {
     if (table[i].mapping)
         munmap((void *)table[i].mapping, table[i].mapping_size);
+    used[table[i].ctx->device] -= device_bytes(&table[i]);
     if (table[i].memory != SIM_MEM_REGISTERED) {
-        used -= table[i].mapping ? 0 : table[i].size;
         /* Big blocks give their pages back; all blocks lose what they held. */
         uintptr_t from = (table[i].base + 4095) & ~(uintptr_t)4095;
         uintptr_t to = (table[i].base + table[i].size) & ~(uintptr_t)4095;
@@ -241,6 +250,8 @@ void sim_mem_release_context(struct sim_context *ctx)
     for (size_t i = count; i-- > 0;)
         if (table[i].ctx == ctx)
             remove_at(i);
+    used[ctx->device] -= ctx->graph_bytes;
+    ctx->graph_bytes = 0;
     pthread_rwlock_unlock(&lock);
 }
 
@@ -276,10 +287,32 @@ bool sim_mem_mark_dying(uintptr_t base)
     return done;
 }
 
-size_t sim_mem_used(void)
+size_t sim_mem_used(int device)
 {
     pthread_rwlock_rdlock(&lock);
-    size_t n = used;
+    size_t n = used[device];
     pthread_rwlock_unlock(&lock);
     return n;
+}
+
+CUresult sim_mem_take(struct sim_context *ctx, size_t bytes)
+{
+    pthread_rwlock_wrlock(&lock);
+    bool fits = bytes <= sim_settings.memory - used[ctx->device];
+    if (fits) {
+        used[ctx->device] += bytes;
+        ctx->graph_bytes += bytes;
+    }
+    pthread_rwlock_unlock(&lock);
+    return fits ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+void sim_mem_give(struct sim_context *ctx, size_t bytes)
+{
+    pthread_rwlock_wrlock(&lock);
+    if (bytes <= ctx->graph_bytes) { /* not given back by the end of the context */
+        used[ctx->device] -= bytes;
+        ctx->graph_bytes -= bytes;
+    }
+    pthread_rwlock_unlock(&lock);
 }

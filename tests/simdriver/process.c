@@ -97,6 +97,8 @@ static void start(void)
     const char *memory = getenv("SIMCUDA_MEMORY_MB");
     if (memory && atoi(memory) > 0)
         sim_settings.memory = (size_t)atoi(memory) << 20;
+    const char *node = getenv("SIMCUDA_NODE_BYTES");
+    sim_settings.node_bytes = node && atoi(node) > 0 ? (size_t)atoi(node) : 0;
     const char *handles = getenv("SIMCUDA_HANDLES");
     sim_settings.reuse_handles = handles && !strcmp(handles, "reuse");
     sim_settings.report_leaks = getenv("SIMCUDA_LEAKS") && atoi(getenv("SIMCUDA_LEAKS"));

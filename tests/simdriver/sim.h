@@ -66,7 +66,8 @@ struct sim_settings {
     enum sim_mode mode;
     int version;
     int devices;
-    size_t memory;
+    size_t memory;     /* of each device */
+    size_t node_bytes; /* of it, that a node of an executable graph takes */
     bool reuse_handles;
     bool report_leaks;
     unsigned int slow_us; /* that a call works with an event or an executable graph */
@@ -198,7 +199,11 @@ void sim_mem_release_context(struct sim_context *ctx);
 bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
 bool sim_mem_covers(uintptr_t address, size_t bytes);
 bool sim_mem_mark_dying(uintptr_t base);
-size_t sim_mem_used(void);
+size_t sim_mem_used(int device);
+/* What an executable graph takes of its context's device, and gives back. The end of the context
+ * gives back what is left. */
+CUresult sim_mem_take(struct sim_context *ctx, size_t bytes);
+void sim_mem_give(struct sim_context *ctx, size_t bytes);
 
 /* ---- operations
  * ----------------------------------------------------------------------------------- */
@@ -334,6 +339,7 @@ struct sim_context {
     _Atomic int blocking_captures;
     size_t limits[CU_LIMIT_MAX];
     unsigned int peers; /* devices enabled, bit set */
+    size_t graph_bytes; /* memory that executable graphs took (memtable.c) */
 };
 struct sim_stream {
     struct sim_object object;
@@ -386,6 +392,7 @@ bool sim_semaphore_run(struct sim_semaphore *semaphore, uint64_t value, bool wai
 void sim_resource_render(struct sim_resource *resource);
 uint64_t sim_resource_id(const struct sim_resource *resource);
 
+#define SIM_MAX_DEVICES 16
 int sim_device_count(void);
 CUresult sim_current(struct sim_context **out); /* with the sticky error */
 struct sim_context *sim_current_quiet(void);
@@ -483,6 +490,7 @@ struct sim_exec {
     struct sim_object object;
     struct sim_context *ctx;
     cuuint64_t flags;
+    size_t bytes; /* of device memory */
     struct sim_image *image;
     struct sim_node **nodes; /* of each step, in launch order */
     struct sim_stream *last_stream;

@@ -18,9 +18,12 @@
  *                       cost of a call is left)
  *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
  *     SIMCUDA_MEMORY_MB memory of a device, default 16384; little is best for checkers with shadows
+ *     SIMCUDA_NODE_BYTES  device memory that a node of an executable graph takes until the graph is
+ *                       destroyed, default 0; the real driver takes some 2800
  *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
  *     SIMCUDA_FATBINS   1 accepts fatbins, and so lets the library load its own fill kernel
- *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call (or every one: *) of an entry point
+ *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call of an entry point; n-m: from the n-th
+ *                       to the m-th; *: every one
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid
  *     SIMCUDA_TRACE     1 keeps the log in memory without writing a file
  *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
