@@ -5,6 +5,7 @@
  * there takes a copy of them, and a stream that waits for the event joins the capture.
  */
 #include "sim.h"
+#include "newer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static void dissolve(struct sim_capture *c)
 }
 
 static CUresult begin(CUstream handle, bool ptsz, CUstreamCaptureMode mode, struct sim_graph *into,
-                      const CUgraphNode *from, size_t count)
+                      const CUgraphNode *from, size_t count, bool again)
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(handle, ptsz, &s);
@@ -92,6 +93,7 @@ static CUresult begin(CUstream handle, bool ptsz, CUstreamCaptureMode mode, stru
         c->mode = mode;
         c->thread = pthread_self();
         c->into_given_graph = into != NULL;
+        c->again = again && into;
         c->graph = into ? into : sim_graph_new();
         c->origin = s;
         c->next = captures;
@@ -107,12 +109,12 @@ static CUresult begin(CUstream handle, bool ptsz, CUstreamCaptureMode mode, stru
 SIM_API2(cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz,
          (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 {
-    return begin(stream, ptsz, mode, NULL, NULL, 0);
+    return begin(stream, ptsz, mode, NULL, NULL, 0, false);
 }
 
 SIM_API2(cuStreamBeginCapture, cuStreamBeginCapture_ptsz, (CUstream stream), (stream))
 {
-    return begin(stream, ptsz, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, NULL, 0);
+    return begin(stream, ptsz, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, NULL, 0, false);
 }
 
 SIM_API2(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
@@ -123,7 +125,13 @@ SIM_API2(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz,
     (void)edges;
     if (!sim_object_is(graph, SIM_GRAPH) || (count && !from))
         return CUDA_ERROR_INVALID_VALUE;
-    return begin(stream, ptsz, mode, (struct sim_graph *)graph, from, count);
+    return begin(stream, ptsz, mode, (struct sim_graph *)graph, from, count, false);
+}
+
+CUresult sim_capture_again(CUstream stream, bool ptsz, CUstreamCaptureMode mode,
+                           struct sim_graph *graph)
+{
+    return begin(stream, ptsz, mode, graph, NULL, 0, true);
 }
 
 /* Whether `target` comes before, or is, one of the nodes. */
@@ -182,6 +190,8 @@ SIM_API2(cuStreamEndCapture, cuStreamEndCapture_ptsz, (CUstream handle, CUgraph 
             r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
         else if (!joined(c))
             r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+        else if (c->again && c->redone != c->graph->count)
+            r = CUSIM_ERROR_GRAPH_RECAPTURE_FAILURE;
         else
             *out = (CUgraph)c->graph;
         if (r != CUDA_SUCCESS && !c->into_given_graph)
@@ -213,6 +223,25 @@ void sim_capture_drop(struct sim_stream *s)
 /* ---- what happens to calls
  * ------------------------------------------------------------------------ */
 
+/* The graph's next node takes the op over, if it is of that kind and at that place. */
+static CUresult add_again(struct sim_capture *c, struct sim_stream *s, struct sim_op *op,
+                          struct sim_node **out)
+{
+    struct sim_node *n = c->redone < c->graph->count ? c->graph->nodes[c->redone] : NULL;
+    bool same = n && n->op.kind == op->kind && n->from_count == s->tip_count &&
+                (!s->tip_count || !memcmp(n->from, s->tips, s->tip_count * sizeof *s->tips));
+    if (!same) {
+        sim_op_drop(op);
+        c->invalid = true;
+        return CUSIM_ERROR_GRAPH_RECAPTURE_FAILURE;
+    }
+    sim_op_drop(&n->op);
+    n->op = *op;
+    c->redone++;
+    *out = n;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_capture_add(struct sim_stream *s, struct sim_op *op)
 {
     CUresult r;
@@ -223,7 +252,10 @@ CUresult sim_capture_add(struct sim_stream *s, struct sim_op *op)
         r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     } else {
         struct sim_node *node;
-        r = sim_graph_add(c->graph, (const CUgraphNode *)s->tips, s->tip_count, op, &node);
+        if (c->again)
+            r = add_again(c, s, op, &node);
+        else
+            r = sim_graph_add(c->graph, (const CUgraphNode *)s->tips, s->tip_count, op, &node);
         if (r == CUDA_SUCCESS)
             sim_tips_set(&s->tips, &s->tip_count, &node, 1);
     }

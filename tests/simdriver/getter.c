@@ -5,7 +5,7 @@
 
 int sim_symbol_find(const char *name)
 {
-    int low = 0, high = SIM_SYMBOL_COUNT - 1; /* symbols.def is sorted by name */
+    int low = 0, high = SIM_SORTED_LAST;
     while (low <= high) {
         int middle = (low + high) / 2;
         int order = strcmp(name, sim_symbol_table[middle].name);
@@ -16,6 +16,9 @@ int sim_symbol_find(const char *name)
         else
             low = middle + 1;
     }
+    for (int i = SIM_SORTED_COUNT; i < SIM_SYMBOL_COUNT; i++)
+        if (!strcmp(name, sim_symbol_table[i].name))
+            return i;
     return -1;
 }
 

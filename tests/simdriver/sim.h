@@ -454,6 +454,8 @@ struct sim_capture {
     pthread_t thread;
     bool invalid;
     bool into_given_graph;
+    bool again;          /* records the nodes of its graph once more */
+    unsigned int redone; /* so many of them so far */
     struct sim_graph *graph;
     struct sim_stream *origin;
     struct sim_stream **streams; /* all that take part, the origin first */
@@ -497,6 +499,9 @@ struct sim_exec {
     uint64_t last_seq;
 };
 
+/* A capture that records the nodes of a graph again; NULL: into a graph of its own. */
+CUresult sim_capture_again(CUstream stream, bool ptsz, CUstreamCaptureMode mode,
+                           struct sim_graph *graph);
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);

@@ -1,10 +1,13 @@
-/* sim_symbols.h - one number for each exported symbol, from symbols.def. */
+/* sim_symbols.h - one number for each exported symbol, from symbols.def and newer.def. */
 #ifndef SIM_SYMBOLS_H
 #define SIM_SYMBOLS_H
 
 enum sim_symbol {
 #define SIM_SYMBOL(name, base, version, ptsz) SIM_##name,
 #include "symbols.def"
+    SIM_SORTED_COUNT, /* symbols.def is sorted by name */
+    SIM_SORTED_LAST = SIM_SORTED_COUNT - 1,
+#include "newer.def"
 #undef SIM_SYMBOL
     SIM_SYMBOL_COUNT
 };

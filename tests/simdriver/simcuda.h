@@ -20,7 +20,8 @@
  *     SIMCUDA_MEMORY_MB memory of a device, default 16384; little is best for checkers with shadows
  *     SIMCUDA_NODE_BYTES  device memory that a node of an executable graph takes until the graph is
  *                       destroyed, default 0; the real driver takes some 2800
- *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer
+ *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer. 13030 and
+ *                       later also have what newer.h declares
  *     SIMCUDA_FATBINS   1 accepts fatbins, and so lets the library load its own fill kernel
  *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call of an entry point; n-m: from the n-th
  *                       to the m-th; *: every one

@@ -15,10 +15,12 @@
         return sim_unsupported(SIM_##name);                                                        \
     }
 #include "symbols.def"
+#include "newer.def"
 #undef SIM_SYMBOL
 
 const struct sim_symbol_info sim_symbol_table[SIM_SYMBOL_COUNT] = {
 #define SIM_SYMBOL(name, base, version, ptsz) {#name, base, version, ptsz, name},
 #include "symbols.def"
+#include "newer.def"
 #undef SIM_SYMBOL
 };
