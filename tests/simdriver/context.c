@@ -5,11 +5,11 @@
 #define STACK_DEPTH 32
 
 static struct {
+    pthread_mutex_t lock; /* one each: to end a context may wait for its work */
     struct sim_context *ctx;
     int references;
     unsigned int flags;
-} primary[SIM_MAX_DEVICES];
-static pthread_mutex_t primary_lock = PTHREAD_MUTEX_INITIALIZER;
+} primary[SIM_MAX_DEVICES] = {[0 ... SIM_MAX_DEVICES - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 static _Thread_local struct sim_context *stack[STACK_DEPTH];
 static _Thread_local int depth;
 static _Atomic uint64_t next_id = 1;
@@ -49,8 +49,6 @@ void sim_context_destroy(struct sim_context *ctx)
     sim_module_release_context(ctx);
     sim_mem_release_context(ctx);
     sim_object_destroy(ctx, SIM_CONTEXT);
-    if (depth && stack[depth - 1] == ctx)
-        depth--;
 }
 
 struct sim_context *sim_current_quiet(void)
@@ -58,17 +56,24 @@ struct sim_context *sim_current_quiet(void)
     return depth ? stack[depth - 1] : NULL;
 }
 
-CUresult sim_current(struct sim_context **out)
+/* The current context, lost or not. */
+static CUresult current_alive(struct sim_context **out)
 {
-    struct sim_context *ctx = sim_running ? sim_running->ctx : sim_current_quiet();
-    if (sim_running)
-        return CUDA_ERROR_NOT_PERMITTED; /* no driver calls from callbacks and host functions */
+    struct sim_context *ctx = sim_current_quiet();
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (!sim_object_is(ctx, SIM_CONTEXT))
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *out = ctx;
-    return (CUresult)atomic_load(&ctx->error);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_current(struct sim_context **out)
+{
+    if (sim_running)
+        return CUDA_ERROR_NOT_PERMITTED; /* no driver calls from callbacks and host functions */
+    CUresult r = current_alive(out);
+    return r == CUDA_SUCCESS ? (CUresult)atomic_load(&(*out)->error) : r;
 }
 
 void sim_context_raise(struct sim_context *ctx, CUresult error)
@@ -115,54 +120,62 @@ static bool valid(CUdevice device)
     return device >= 0 && device < sim_device_count();
 }
 
-SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device))
+CUresult sim_primary_retain(CUdevice device, struct sim_context **out)
 {
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
     CUresult r = CUDA_SUCCESS;
-    pthread_mutex_lock(&primary_lock);
+    pthread_mutex_lock(&primary[device].lock);
     if (!primary[device].ctx)
         r = sim_context_new(device, primary[device].flags, true, &primary[device].ctx);
     if (r == CUDA_SUCCESS) {
         primary[device].references++;
-        *out = (CUcontext)primary[device].ctx;
+        *out = primary[device].ctx;
     }
-    pthread_mutex_unlock(&primary_lock);
+    pthread_mutex_unlock(&primary[device].lock);
     return r;
 }
 
-static void drop_primary(CUdevice device)
+SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device))
 {
-    struct sim_context *ctx = primary[device].ctx;
-    primary[device].ctx = NULL;
-    sim_context_destroy(ctx);
+    return out ? sim_primary_retain(device, (struct sim_context **)out) : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_API(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
+/* It stays current to the threads that it is current to: their calls answer that it is gone. */
+static void drop_primary(CUdevice device)
+{
+    if (primary[device].ctx)
+        sim_context_destroy(primary[device].ctx);
+    primary[device].ctx = NULL;
+}
+
+CUresult sim_primary_release(CUdevice device)
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
     CUresult r = CUDA_SUCCESS;
-    pthread_mutex_lock(&primary_lock);
+    pthread_mutex_lock(&primary[device].lock);
     if (!primary[device].references)
         r = CUDA_ERROR_INVALID_CONTEXT;
     else if (--primary[device].references == 0)
         drop_primary(device);
-    pthread_mutex_unlock(&primary_lock);
+    pthread_mutex_unlock(&primary[device].lock);
     return r;
 }
 
+SIM_API(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device))
+{
+    return sim_primary_release(device);
+}
+
+/* "Resetting the primary context does not release it." */
 SIM_API(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device))
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    pthread_mutex_lock(&primary_lock);
-    if (primary[device].ctx)
-        drop_primary(device);
-    primary[device].references = 0;
-    pthread_mutex_unlock(&primary_lock);
+    pthread_mutex_lock(&primary[device].lock);
+    drop_primary(device);
+    pthread_mutex_unlock(&primary[device].lock);
     return CUDA_SUCCESS;
 }
 
@@ -171,12 +184,12 @@ SIM_API(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned int *flags, int *
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    pthread_mutex_lock(&primary_lock);
+    pthread_mutex_lock(&primary[device].lock);
     if (flags)
         *flags = primary[device].flags;
     if (active)
         *active = primary[device].ctx != NULL;
-    pthread_mutex_unlock(&primary_lock);
+    pthread_mutex_unlock(&primary[device].lock);
     return CUDA_SUCCESS;
 }
 
@@ -184,9 +197,9 @@ SIM_API(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned int flags), (d
 {
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    pthread_mutex_lock(&primary_lock);
+    pthread_mutex_lock(&primary[device].lock);
     primary[device].flags = flags;
-    pthread_mutex_unlock(&primary_lock);
+    pthread_mutex_unlock(&primary[device].lock);
     return CUDA_SUCCESS;
 }
 
@@ -239,6 +252,8 @@ static CUresult destroy(CUcontext handle)
     if (!sim_object_is(ctx, SIM_CONTEXT) || ctx->primary)
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_context_destroy(ctx);
+    if (depth && stack[depth - 1] == ctx)
+        depth--;
     return CUDA_SUCCESS;
 }
 
@@ -297,22 +312,24 @@ SIM_API(cuCtxGetCurrent, (CUcontext * out), (out))
 
 SIM_API(cuCtxGetDevice, (CUdevice * device), (device))
 {
-    struct sim_context *ctx = sim_current_quiet();
+    struct sim_context *ctx;
     if (!device)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!ctx)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = current_alive(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
     *device = ctx->device;
     return CUDA_SUCCESS;
 }
 
 SIM_API(cuCtxGetFlags, (unsigned int *flags), (flags))
 {
-    struct sim_context *ctx = sim_current_quiet();
+    struct sim_context *ctx;
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!ctx)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = current_alive(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
     *flags = ctx->flags;
     return CUDA_SUCCESS;
 }
@@ -372,8 +389,10 @@ SIM_API(cuCtxSynchronize_v2, (CUcontext handle), (handle))
 
 SIM_API(cuCtxGetStreamPriorityRange, (int *least, int *greatest), (least, greatest))
 {
-    if (!sim_current_quiet())
-        return CUDA_ERROR_INVALID_CONTEXT;
+    struct sim_context *ctx;
+    CUresult r = current_alive(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
     if (least)
         *least = 0;
     if (greatest)
@@ -383,11 +402,12 @@ SIM_API(cuCtxGetStreamPriorityRange, (int *least, int *greatest), (least, greate
 
 SIM_API(cuCtxGetLimit, (size_t * value, CUlimit limit), (value, limit))
 {
-    struct sim_context *ctx = sim_current_quiet();
+    struct sim_context *ctx;
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!ctx)
-        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = current_alive(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
     if ((unsigned int)limit >= CU_LIMIT_MAX)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *value = ctx->limits[limit];

@@ -26,6 +26,14 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     return r;
 }
 
+/* An event goes with its context: all that is left to do with it is to destroy it. */
+static CUresult check(const struct sim_event *e)
+{
+    if (!sim_object_is(e, SIM_EVENT))
+        return CUDA_ERROR_INVALID_HANDLE;
+    return sim_object_is(e->ctx, SIM_CONTEXT) ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 static CUresult destroy(CUevent handle)
 {
     struct sim_event *e = (struct sim_event *)handle;
@@ -54,10 +62,10 @@ static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int 
     struct sim_event *e = (struct sim_event *)handle;
     struct sim_stream *s;
     CUresult r = sim_stream_find(stream, ptsz, &s);
+    if (r == CUDA_SUCCESS)
+        r = check(e);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!sim_object_is(e, SIM_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
     SIM_USES(e, false);
     if (flags > CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -86,10 +94,10 @@ SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
     struct sim_event *e = (struct sim_event *)event;
     struct sim_stream *s;
     CUresult r = sim_stream_find(stream, ptsz, &s);
+    if (r == CUDA_SUCCESS)
+        r = check(e);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!sim_object_is(e, SIM_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
     SIM_USES(e, false);
     if (flags > CU_EVENT_WAIT_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -122,14 +130,15 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
     struct sim_stream *s;
     uint64_t seq;
     bool captured;
-    if (!sim_object_is(e, SIM_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = check(e);
+    if (r != CUDA_SUCCESS)
+        return r;
     SIM_USES(e, false);
     last_record(e, &s, &seq, &captured);
     if (captured)
         return CUDA_ERROR_CAPTURED_EVENT;
     if (atomic_load(&sim_captures)) {
-        CUresult r = sim_capture_unsafe();
+        r = sim_capture_unsafe();
         if (r != CUDA_SUCCESS)
             return r;
     }
@@ -147,8 +156,9 @@ SIM_API(cuEventSynchronize, (CUevent handle), (handle))
     struct sim_stream *s;
     uint64_t seq;
     bool captured;
-    if (!sim_object_is(e, SIM_EVENT))
-        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult r = check(e);
+    if (r != CUDA_SUCCESS)
+        return r;
     last_record(e, &s, &seq, &captured);
     if (captured)
         return CUDA_ERROR_CAPTURED_EVENT;
@@ -166,8 +176,11 @@ static CUresult elapsed(float *ms, CUevent start, CUevent end)
     if (!ms)
         return CUDA_ERROR_INVALID_VALUE;
     for (int i = 0; i < 2; i++) {
-        if (!sim_object_is(e[i], SIM_EVENT) || (e[i]->flags & CU_EVENT_DISABLE_TIMING))
-            return CUDA_ERROR_INVALID_HANDLE;
+        CUresult r = check(e[i]);
+        if (r == CUDA_SUCCESS && (e[i]->flags & CU_EVENT_DISABLE_TIMING))
+            r = CUDA_ERROR_INVALID_HANDLE;
+        if (r != CUDA_SUCCESS)
+            return r;
         pthread_mutex_lock(&e[i]->lock);
         struct sim_stream *s = e[i]->stream;
         bool done = s && atomic_load(&s->completed) >= e[i]->seq;

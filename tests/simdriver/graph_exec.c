@@ -47,6 +47,16 @@ static void exec_free(struct sim_exec *e)
     sim_object_destroy(e, SIM_EXEC);
 }
 
+/* Whether it may be launched or changed: its kernels went with its context. */
+static CUresult check(CUgraphExec exec)
+{
+    if (!sim_object_is(exec, SIM_EXEC))
+        return CUDA_ERROR_INVALID_VALUE;
+    return sim_object_is(((struct sim_exec *)exec)->ctx, SIM_CONTEXT)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, size_t node_bytes)
 {
     struct sim_context *ctx;
@@ -154,8 +164,8 @@ SIM_API2(cuGraphUpload, cuGraphUpload_ptsz, (CUgraphExec exec, CUstream stream),
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(stream, ptsz, &s);
-    if (r == CUDA_SUCCESS && !sim_object_is(exec, SIM_EXEC))
-        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = check(exec);
     if (r != CUDA_SUCCESS)
         return r;
     SIM_USES(exec, true);
@@ -168,10 +178,10 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(stream, ptsz, &s);
+    if (r == CUDA_SUCCESS)
+        r = check(exec);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!sim_object_is(exec, SIM_EXEC))
-        return CUDA_ERROR_INVALID_VALUE;
     struct sim_exec *e = (struct sim_exec *)exec;
     if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures))
         return CUDA_SUCCESS;
@@ -230,11 +240,14 @@ static struct sim_step *writable_step(struct sim_exec *e, struct sim_node *node,
 
 static CUresult replace(CUgraphExec exec, CUgraphNode node, struct sim_op *op)
 {
-    CUresult r = CUDA_ERROR_INVALID_VALUE;
-    if (!sim_object_is(exec, SIM_EXEC) || !sim_object_is(node, SIM_NODE)) {
+    CUresult r = check(exec);
+    if (r == CUDA_SUCCESS && !sim_object_is(node, SIM_NODE))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS) {
         sim_op_drop(op);
         return r;
     }
+    r = CUDA_ERROR_INVALID_VALUE;
     SIM_USES(exec, true);
     pthread_mutex_lock(&sim_lock);
     struct sim_step *step = writable_step((struct sim_exec *)exec, (struct sim_node *)node, true);
@@ -383,9 +396,10 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *bad,
     CUgraphExec fresh;
     *bad = NULL;
     *result = CU_GRAPH_EXEC_UPDATE_ERROR;
-    if (!sim_object_is(exec, SIM_EXEC))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult r = instantiate(&fresh, graph, 0, 0); /* it takes the other's place */
+    CUresult r = check(exec);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = instantiate(&fresh, graph, 0, 0); /* it takes the other's place */
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_exec *e = (struct sim_exec *)exec, *now = (struct sim_exec *)fresh;

@@ -396,6 +396,9 @@ uint64_t sim_resource_id(const struct sim_resource *resource);
 int sim_device_count(void);
 CUresult sim_current(struct sim_context **out); /* with the sticky error */
 struct sim_context *sim_current_quiet(void);
+/* The primary context of a device, created where it is not there; and given back. */
+CUresult sim_primary_retain(CUdevice device, struct sim_context **out);
+CUresult sim_primary_release(CUdevice device);
 CUresult sim_context_new(int device, unsigned int flags, bool primary, struct sim_context **out);
 void sim_context_destroy(struct sim_context *ctx);
 bool sim_context_push(struct sim_context *ctx);
