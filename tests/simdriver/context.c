@@ -23,6 +23,7 @@ CUresult sim_context_new(int device, unsigned int flags, bool is_primary, struct
     ctx->flags = flags;
     ctx->api_version = 3020;
     ctx->primary = is_primary;
+    ctx->root = ctx;
     ctx->id = atomic_fetch_add(&next_id, 1);
     ctx->limits[CU_LIMIT_STACK_SIZE] = 1024;
     ctx->limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 7340032;
@@ -36,6 +37,7 @@ CUresult sim_context_new(int device, unsigned int flags, bool is_primary, struct
 void sim_context_destroy(struct sim_context *ctx)
 {
     sim_context_wait(ctx);
+    sim_green_end_all(ctx);
     pthread_mutex_lock(&ctx->lock);
     struct sim_stream *s = ctx->streams;
     ctx->streams = NULL;
@@ -80,6 +82,8 @@ void sim_context_raise(struct sim_context *ctx, CUresult error)
 {
     int none = 0;
     atomic_compare_exchange_strong(&ctx->error, &none, (int)error);
+    if (ctx->root != ctx)
+        sim_context_raise(ctx->root, error);
 }
 
 CUresult sim_context_wait(struct sim_context *ctx)
@@ -101,6 +105,15 @@ CUresult sim_context_wait(struct sim_context *ctx)
         for (size_t i = 0; i < n; i++)
             sim_stream_wait(list[i].stream, list[i].seq);
     } while (n == 256);
+    pthread_mutex_lock(&ctx->lock);
+    struct sim_context *green = ctx->greens;
+    pthread_mutex_unlock(&ctx->lock);
+    while (green) {
+        sim_context_wait(green);
+        pthread_mutex_lock(&ctx->lock);
+        green = green->next_green;
+        pthread_mutex_unlock(&ctx->lock);
+    }
     return (CUresult)atomic_load(&ctx->error);
 }
 
@@ -249,7 +262,7 @@ SIM_API(cuCtxCreate_v4,
 static CUresult destroy(CUcontext handle)
 {
     struct sim_context *ctx = (struct sim_context *)handle;
-    if (!sim_object_is(ctx, SIM_CONTEXT) || ctx->primary)
+    if (!sim_object_is(ctx, SIM_CONTEXT) || ctx->primary || ctx->green)
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_context_destroy(ctx);
     if (depth && stack[depth - 1] == ctx)

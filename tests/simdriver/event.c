@@ -16,7 +16,7 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_init(&e->lock, NULL);
-    e->ctx = ctx;
+    e->ctx = ctx->root;
     e->flags = flags;
     r = flags & CU_EVENT_INTERPROCESS ? sim_shared_event_new(e) : CUDA_SUCCESS;
     if (r == CUDA_SUCCESS)
@@ -69,7 +69,7 @@ static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int 
     SIM_USES(e, false);
     if (flags > CU_EVENT_RECORD_EXTERNAL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (e->ctx != s->ctx)
+    if (e->ctx != s->ctx->root)
         return CUDA_ERROR_INVALID_HANDLE;
     if (atomic_load(&s->capture) && flags != CU_EVENT_RECORD_EXTERNAL)
         return sim_capture_record(s, e);

@@ -74,7 +74,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, s
     pthread_mutex_lock(&sim_lock);
     unsigned int n = flat_count((struct sim_graph *)graph);
     struct sim_exec *e = sim_object_new(SIM_EXEC, sizeof *e);
-    e->ctx = ctx;
+    e->ctx = ctx->root;
     e->flags = flags;
     e->image = calloc(1, sizeof *e->image + n * sizeof e->image->steps[0]);
     e->nodes = calloc(n + 1, sizeof *e->nodes);
@@ -85,7 +85,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, s
         if (!flatten((struct sim_graph *)graph, e))
             r = CUDA_ERROR_INVALID_VALUE;
         else
-            r = sim_mem_take(ctx, n * node_bytes);
+            r = sim_mem_take(ctx->root, n * node_bytes);
         e->bytes = r == CUDA_SUCCESS ? n * node_bytes : 0;
     }
     if (r == CUDA_SUCCESS)

@@ -107,7 +107,7 @@ CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t siz
             at = (table[i].base + table[i].size + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
         }
         struct sim_allocation entry = {
-            .base = at, .size = size, .memory = memory, .flags = flags, .ctx = ctx};
+            .base = at, .size = size, .memory = memory, .flags = flags, .ctx = ctx->root};
         if (at + room <= arena + ARENA_SIZE && insert(entry)) {
             *out = at;
             r = CUDA_SUCCESS;
@@ -128,7 +128,7 @@ CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, 
                                              .size = size,
                                              .memory = SIM_MEM_REGISTERED,
                                              .flags = flags,
-                                             .ctx = ctx}))
+                                             .ctx = ctx->root}))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     pthread_rwlock_unlock(&lock);
     return r;
@@ -164,7 +164,7 @@ CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t by
     struct sim_allocation entry = {.base = (uintptr_t)p + (uintptr_t)(offset - from),
                                    .size = bytes,
                                    .memory = SIM_MEM_DEVICE,
-                                   .ctx = ctx,
+                                   .ctx = ctx->root,
                                    .owner = owner,
                                    .mapping = (uintptr_t)p,
                                    .mapping_size = length};

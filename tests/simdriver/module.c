@@ -118,7 +118,7 @@ static CUresult load(enum sim_kind kind, struct sim_context *ctx, const char *im
     struct sim_module *m = sim_object_new(kind, sizeof *m);
     if (!m)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    m->ctx = ctx;
+    m->ctx = ctx ? ctx->root : NULL;
     if (text  ? !parse_text(m, ctx, image + strlen(SIMCUDA_IMAGE_MAGIC))
         : ptx ? !parse_ptx(m, image)
               : false) {
@@ -406,7 +406,7 @@ SIM_API(cuLibraryGetModule, (CUmodule * out, CUlibrary handle), (out, handle))
     pthread_mutex_lock(&sim_lock);
     if (!library->twin) {
         library->twin = sim_object_new(SIM_MODULE, sizeof *library->twin);
-        library->twin->ctx = ctx;
+        library->twin->ctx = ctx->root;
     }
     *out = (CUmodule)library->twin;
     pthread_mutex_unlock(&sim_lock);

@@ -23,6 +23,8 @@ static const char *const kind_names[SIM_KIND_COUNT] = {
     [SIM_SEMAPHORE] = "semaphore",
     [SIM_RESOURCE] = "resource",
     [SIM_ALLOCATION] = "allocation",
+    [SIM_GREEN] = "green context",
+    [SIM_DESCRIPTOR] = "resource descriptor",
 };
 static struct sim_object *all;
 static struct sim_object *destroyed[SIM_KIND_COUNT];

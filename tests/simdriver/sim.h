@@ -136,6 +136,8 @@ enum sim_kind {
     SIM_SEMAPHORE,
     SIM_RESOURCE,
     SIM_ALLOCATION,
+    SIM_GREEN,
+    SIM_DESCRIPTOR,
     SIM_KIND_COUNT
 };
 struct sim_object {
@@ -338,8 +340,12 @@ struct sim_context {
     struct sim_stream *streams;
     _Atomic int blocking_captures;
     size_t limits[CU_LIMIT_MAX];
-    unsigned int peers; /* devices enabled, bit set */
-    size_t graph_bytes; /* memory that executable graphs took (memtable.c) */
+    unsigned int peers;       /* devices enabled, bit set */
+    struct sim_context *root; /* itself; of a green one the primary, whose memory, code and events
+                                 it shares */
+    struct sim_green *green;  /* that it stands for; NULL: none */
+    struct sim_context *greens, *next_green; /* of a primary one; under its lock */
+    size_t graph_bytes;                      /* memory that executable graphs took (memtable.c) */
 };
 struct sim_stream {
     struct sim_object object;
@@ -403,6 +409,7 @@ CUresult sim_context_new(int device, unsigned int flags, bool primary, struct si
 void sim_context_destroy(struct sim_context *ctx);
 bool sim_context_push(struct sim_context *ctx);
 CUresult sim_context_wait(struct sim_context *ctx);
+void sim_green_end_all(struct sim_context *primary);
 void sim_context_raise(struct sim_context *ctx, CUresult error);
 
 struct sim_stream *sim_stream_new(struct sim_context *ctx, unsigned int flags, int priority,

@@ -76,6 +76,8 @@ CUresult sim_stream_find(CUstream handle, bool ptsz, struct sim_stream **out)
         struct sim_stream *s = (struct sim_stream *)handle;
         if (!sim_object_is(s, SIM_STREAM))
             return CUDA_ERROR_INVALID_HANDLE;
+        if (!sim_object_is(s->ctx, SIM_CONTEXT)) /* a green one leaves its streams behind */
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         *out = s;
         return CUDA_SUCCESS;
     }
@@ -119,6 +121,8 @@ static CUresult destroy(CUstream handle)
     struct sim_stream *s = (struct sim_stream *)handle;
     if ((uintptr_t)handle <= 2 || !sim_object_is(s, SIM_STREAM) || s->legacy)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!sim_object_is(s->ctx, SIM_CONTEXT))
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (atomic_load(&s->capture))
         sim_capture_drop(s);
     pthread_mutex_lock(&s->ctx->lock);
