@@ -152,17 +152,20 @@ static const struct {
 #include "errors.def"
 };
 
+const char *sim_error_name(CUresult error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == error)
+            return errors[i].name;
+    return NULL;
+}
+
 SIM_API(cuGetErrorName, (CUresult error, const char **out), (error, out))
 {
     if (!out)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = NULL;
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
-        if (errors[i].code == error) {
-            *out = errors[i].name;
-            return CUDA_SUCCESS;
-        }
-    return CUDA_ERROR_INVALID_VALUE;
+    *out = sim_error_name(error);
+    return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIM_API(cuGetErrorString, (CUresult error, const char **out), (error, out))

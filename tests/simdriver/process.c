@@ -140,6 +140,8 @@ static bool works_uninitialised(enum sim_symbol symbol)
     case SIM_cuGetErrorString:
     case SIM_cuGetExportTable:
     case SIM_cuThreadExchangeStreamCaptureMode:
+    case SIM_cuLogsRegisterCallback:
+    case SIM_cuLogsUnregisterCallback:
         return true;
     default:
         return false;
@@ -168,7 +170,11 @@ CUresult sim_enter_slow(enum sim_symbol symbol)
 
 CUresult sim_leave_slow(enum sim_symbol symbol, CUresult result)
 {
-    sim_log_call(symbol, result);
+    unsigned int why = atomic_load(&sim_attention);
+    if (why & SIM_ATTEND_LOG)
+        sim_log_call(symbol, result);
+    if (why & SIM_ATTEND_ERRORS)
+        sim_error_log(symbol, result);
     return result;
 }
 

@@ -87,7 +87,8 @@ enum {
     SIM_ATTEND_UNINITIALISED = 1,
     SIM_ATTEND_FORKED = 2,
     SIM_ATTEND_FAULTS = 4,
-    SIM_ATTEND_LOG = 8
+    SIM_ATTEND_LOG = 8,
+    SIM_ATTEND_ERRORS = 16
 };
 extern _Atomic unsigned int sim_attention;
 extern _Atomic uint64_t sim_calls[SIM_SYMBOL_COUNT];
@@ -103,13 +104,17 @@ static inline CUresult sim_enter(enum sim_symbol symbol)
 }
 static inline CUresult sim_leave(enum sim_symbol symbol, CUresult result)
 {
-    if (atomic_load_explicit(&sim_attention, memory_order_relaxed) & SIM_ATTEND_LOG)
+    if (atomic_load_explicit(&sim_attention, memory_order_relaxed) &
+        (SIM_ATTEND_LOG | SIM_ATTEND_ERRORS))
         return sim_leave_slow(symbol, result);
     return result;
 }
 CUresult sim_fault(enum sim_symbol symbol);
 void sim_fault_read_environment(void);
 void sim_log_call(enum sim_symbol symbol, CUresult result);
+/* Tells the callbacks of cuLogsRegisterCallback that a call failed (error_log.c). */
+void sim_error_log(enum sim_symbol symbol, CUresult result);
+const char *sim_error_name(CUresult error);
 void sim_log_exec(uint64_t stream, const char *kind, const char *details);
 bool sim_log_on(void);
 void sim_log_write_file(void);
