@@ -67,6 +67,7 @@ static void the_launch_that_fails_says_so(void **state)
 {
     (void)state;
     CUdeviceptr x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize());
     CHECK(ag_prog_hash(hash, stream, x, 1));
     EXPECT(ag_prog_launch(trap, stream, (void *[]){&(int){CUDA_ERROR_LAUNCH_FAILED}}),
            CUDA_ERROR_LAUNCH_FAILED);

@@ -117,6 +117,7 @@ static int start(void **state)
     hash = ag_prog_function(ag_prog_module(), "hash");
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize());
     return 0;
 }
 

@@ -17,9 +17,15 @@ static CUgraphExec exec;
 static CUdeviceptr x;
 static unsigned int *flag;
 
+/* Streams that run at the same time write to places of their own. */
+static CUdeviceptr place(CUstream s)
+{
+    return s == full ? x : x + 64;
+}
+
 static void launch(CUstream s)
 {
-    CHECK(ag_prog_hash(hash, s, x, 1));
+    CHECK(ag_prog_hash(hash, s, place(s), 1));
 }
 
 static void launch_graph(CUstream s)
@@ -29,12 +35,12 @@ static void launch_graph(CUstream s)
 
 static void fill(CUstream s)
 {
-    CHECK(cuMemsetD8Async(x, 0, 8, s));
+    CHECK(cuMemsetD8Async(place(s), 0, 8, s));
 }
 
 static void copy(CUstream s)
 {
-    CHECK(cuMemcpyDtoDAsync_v2(x, x + 8, 8, s));
+    CHECK(cuMemcpyDtoDAsync_v2(place(s), place(s) + 8, 8, s));
 }
 
 static void record(CUstream s)
@@ -59,7 +65,7 @@ static void call_host(CUstream s)
 
 static void write_value(CUstream s)
 {
-    CHECK(cuStreamWriteValue32_v2(s, x, 1, 0));
+    CHECK(cuStreamWriteValue32_v2(s, place(s), 1, 0));
 }
 
 static const struct call {
@@ -189,10 +195,10 @@ static int start(void **state)
     CHECK(cuEventCreate(&first, CU_EVENT_DISABLE_TIMING));
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     CHECK(cuMemHostAlloc((void **)&flag, 64, CU_MEMHOSTALLOC_DEVICEMAP));
-    x = ag_prog_alloc(16);
+    x = ag_prog_alloc(256);
     CHECK(cuCtxSynchronize());
     CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
-    launch(other);
+    CHECK(ag_prog_hash(hash, other, x + 128, 1));
     CHECK(cuStreamEndCapture(other, &g));
     CHECK(cuGraphInstantiateWithFlags(&exec, g, 0));
     CHECK(cuGraphDestroy(g));
