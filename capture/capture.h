@@ -175,6 +175,8 @@ void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym s
 void ag_capture_program_capture_began(bool succeeded);
 /* After a cuStreamEndCapture that ended a capture (whether it returned a graph or an error). */
 void ag_capture_program_capture_ended(void);
+/* How many of the streams that are known capture: the driver is asked. */
+uint32_t ag_capture_streams_capturing(void);
 
 /* ---- process ---------------------------------------------------------------------------- */
 

@@ -110,6 +110,24 @@ void ag_capture_program_capture_ended(void)
         capture_over();
 }
 
+uint32_t ag_capture_streams_capturing(void)
+{
+    size_t n;
+    uint32_t count = 0;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_lock(&s->lock); /* a stream that is alive now stays so meanwhile */
+        if (!s->dead && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
+            AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
+            count += status != CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_unlock(&s->lock);
+    }
+    ag_streams_release(streams, n);
+    return count;
+}
+
 /* ---- errors that end a context ---------------------------------------------------------- */
 
 static bool ends_context(CUresult r)

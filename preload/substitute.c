@@ -92,9 +92,26 @@ static void say_unknown(const char *name)
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pool */
+static enum ag_unknown kinds[AG_POOL_SIZE];
+
+/* CUDA 13.3 has cuStreamBeginRecaptureToGraph, cuStreamBeginCaptureToCig, cuStreamEndCaptureToCig.
+ */
+static enum ag_unknown kind_of(const char *name)
+{
+    if (!strstr(name, "Capture") && !strstr(name, "capture"))
+        return AG_UNKNOWN_CALL;
+    if (strstr(name, "Begin"))
+        return AG_UNKNOWN_BEGINS_CAPTURE;
+    return strstr(name, "End") ? AG_UNKNOWN_ENDS_CAPTURE : AG_UNKNOWN_CAPTURE_CALL;
+}
+
+enum ag_unknown ag_unknown_kind(uint32_t slot)
+{
+    return kinds[slot];
+}
 
 /* An entry point that is not in the table: a barrier, by a stub of its own. */
-static void *pool_stub(void *address)
+static void *pool_stub(void *address, const char *name)
 {
     static size_t used;
     void *stub = NULL;
@@ -104,6 +121,7 @@ static void *pool_stub(void *address)
             stub = ag_pool_address[slot];
     if (!stub && used < AG_POOL_SIZE) {
         ag_target[AG_SYM_COUNT + used] = address;
+        kinds[used] = kind_of(name);
         stub = ag_pool_address[used++];
     }
     pthread_mutex_unlock(&lock);
@@ -125,7 +143,7 @@ void *ag_hook_of(void *address, const char *name)
     int sym = ag_symbol_at(address);
     if (sym >= 0)
         return ag_hook_address[sym] ? ag_hook_address[sym] : address;
-    return names_function(name) && ag_in_driver(address) ? pool_stub(address) : address;
+    return names_function(name) && ag_in_driver(address) ? pool_stub(address, name) : address;
 }
 
 /* The place of a stub in the pool, or -1. */

@@ -3,6 +3,7 @@
 #define AG_SUBSTITUTE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Builds the address table from ag_real[], of a driver that lies there. Once, under the loader's
  * lock. */
@@ -28,6 +29,15 @@ void *ag_substitute(void *address, const char *name);
 
 /* The driver's function that a hook stands for. */
 void *ag_driver_function(void *hook);
+
+/* What the name of an unknown entry point tells, by the number of its stub in the pool. */
+enum ag_unknown {
+    AG_UNKNOWN_CALL,
+    AG_UNKNOWN_BEGINS_CAPTURE,
+    AG_UNKNOWN_ENDS_CAPTURE,
+    AG_UNKNOWN_CAPTURE_CALL /* it is about captures, in what way is not known */
+};
+enum ag_unknown ag_unknown_kind(uint32_t slot);
 
 /* In the child of a fork: no lock is held by a thread that is gone. */
 void ag_substitute_after_fork(void);

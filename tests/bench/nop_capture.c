@@ -220,6 +220,11 @@ void ag_capture_program_capture_ended(void)
 {
 }
 
+uint32_t ag_capture_streams_capturing(void)
+{
+    return 0;
+}
+
 void ag_capture_after_fork_in_child(void)
 {
 }

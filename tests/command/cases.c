@@ -570,6 +570,31 @@ static int encode(int n)
     return print_value();
 }
 
+/* A capture that begins by an entry point of a newer driver, behind N steps of what it captures. */
+static int newer_capture(int n)
+{
+    CUresult (*begin)(CUstream, CUstreamCaptureMode, CUgraph, void *, void *);
+    CUgraph graph;
+    size_t nodes;
+    start();
+    *(void **)&begin = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamBeginRecaptureToGraph");
+    steps(n);
+    for (int i = 0; i < 3; i++) {
+        CHECK(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, NULL, NULL, NULL));
+        step(0);
+        usleep(2000); /* for who would submit them too late */
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphGetNodes(graph, NULL, &nodes));
+        printf("%zu nodes\n", nodes);
+        CHECK(cuGraphDestroy(graph));
+        steps(n);
+    }
+    EXPECT(begin(stream, (CUstreamCaptureMode)77, (CUgraph)8, NULL, NULL),
+           CUDA_ERROR_INVALID_VALUE);
+    steps(n);
+    return print_value();
+}
+
 static _Atomic bool forked;
 
 /* Look-ups of another thread, so that a fork comes in the middle of some. */
@@ -649,6 +674,7 @@ static const struct {
              {"wakes", wakes},
              {"encode", encode},
              {"prefork", prefork},
+             {"newer-capture", newer_capture},
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},
