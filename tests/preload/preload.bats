@@ -88,6 +88,13 @@ finish" ]
   done
 }
 
+@test "a plug-in's constructor uses CUDA while another thread makes the first call" {
+  run under timeout 20 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
+  echo "$output"
+  [ "$output" = "loaded" ]
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]
+}
+
 @test "programs with pointers of their own by the driver's names run" {
   for mode in 0 1; do
     for place in library program; do
