@@ -116,8 +116,11 @@ static void start(void)
 static bool driver_is_initialised(void)
 {
     CUcontext current;
-    return AG_HAVE(cuCtxGetCurrent) &&
-           AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
+    ag_capture_probe_begins();
+    bool is = AG_HAVE(cuCtxGetCurrent) &&
+              AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
+    ag_capture_probe_ends();
+    return is;
 }
 
 bool ag_resolve_start(void)

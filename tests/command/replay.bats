@@ -122,6 +122,12 @@ compared() {
     [ "$(figure "ops during the program's own captures")" -eq 60 ]
 }
 
+@test "a program that is told of failed calls is told of its own" {
+    inline_replays 70 "$cases" error-log 200
+    [ "$(grep -c '^heard' with.out)" -eq 1 ]
+    AUTOGRAPH_BUILD=thread same "$cases" error-log 200
+}
+
 @test "collective kernels are launched at once, what is between them by graphs" {
     AUTOGRAPH_BUILD=inline same "$cases" collective 50
     cat summary
