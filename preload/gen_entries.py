@@ -213,12 +213,6 @@ def emit_addresses(entries):
     for entry in entries:
         out.append("    .quad %s\n" % (entry.symbol if is_stub(entry) or entry.hook else "0"))
     out.append("AG_TABLE_END ag_hook_address\n")
-    out.append("/* Where a stub jumps to when nothing is open: until the driver is found, its own slow path. */\n")
-    out.append("AG_TABLE ag_target, .data\n")
-    for entry in entries:
-        out.append("    .quad %s\n" % (".Lag_slow_" + entry.symbol if is_stub(entry) else "0"))
-    out += ["    .quad 0\n"] * POOL
-    out.append("AG_TABLE_END ag_target\n")
     out.append("AG_TABLE ag_pool_address, .data.rel.ro\n")
     out += ["    .quad .Lag_pool_%d\n" % slot for slot in range(POOL)]
     out.append("AG_TABLE_END ag_pool_address\n")

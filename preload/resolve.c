@@ -17,7 +17,6 @@
 #include "preload/process.h"
 #include "preload/substitute.h"
 
-void *ag_real[AG_SYM_COUNT];
 _Atomic uint32_t ag_hooks;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -19,11 +19,6 @@ enum { INTEGER_REGISTERS = 8 };
 
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack);
 
-static CUresult no_such_function(void)
-{
-    return CUDA_ERROR_NOT_FOUND;
-}
-
 static uint64_t argument(int position, const uint64_t *registers, const uint64_t *stack)
 {
     return position < INTEGER_REGISTERS ? registers[position] : stack[position - INTEGER_REGISTERS];
@@ -120,5 +115,5 @@ void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *s
         return unknown_call(number - AG_SYM_COUNT);
     if (ag_hooked() && ag_capture_active())
         tell((enum ag_sym)number, registers, stack);
-    return ag_real[number] ? ag_real[number] : (void *)no_such_function;
+    return ag_real[number];
 }
