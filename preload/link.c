@@ -165,8 +165,15 @@ void ag_link_look(void)
         ag_resolve_found(look.path, !look.incomplete);
 }
 
-__attribute__((visibility("default"))) void __gmon_start__(void)
+/* ThreadSanitizer, where the program is built with it, begins in constructors, and so later; its
+ * stand-ins for the C library's functions crash before. */
+extern void __tsan_init(void) __attribute__((weak));
+
+__attribute__((visibility("default"), no_sanitize_thread)) void __gmon_start__(void)
 {
-    if (!settled)
-        ag_link_look();
+    if (settled)
+        return;
+    if (__tsan_init)
+        __tsan_init();
+    ag_link_look();
 }
