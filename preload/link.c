@@ -165,14 +165,18 @@ void ag_link_look(void)
         ag_resolve_found(look.path, !look.incomplete);
 }
 
-/* ThreadSanitizer, where the program is built with it, begins in constructors, and so later; its
- * stand-ins for the C library's functions crash before. */
+/* The run time of a sanitizer, where there is one, begins in constructors, and so later: code that
+ * is instrumented, and what stands for the C library's functions, crashes before. */
+extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 
-__attribute__((visibility("default"), no_sanitize_thread)) void __gmon_start__(void)
+__attribute__((visibility("default"), no_sanitize_address, no_sanitize_thread)) void
+__gmon_start__(void)
 {
     if (settled)
         return;
+    if (__asan_init)
+        __asan_init();
     if (__tsan_init)
         __tsan_init();
     ag_link_look();
