@@ -12,6 +12,7 @@
 #include "capture/graph.h"
 #include "capture/log.h"
 #include "capture/op.h"
+#include "capture/probe.h"
 #include "capture/stats.h"
 #include "capture/state.h"
 #include "capture/thread.h"
@@ -184,6 +185,7 @@ static void tidy(void)
 static void *builder(void *unused)
 {
     (void)unused;
+    ag_probe_begins(); /* all that fails here is the library's affair */
     ag_mutex_lock(&mutex);
     while (!stopping) {
         if (first && may_build() && ag_waits_pending()) {

@@ -36,6 +36,9 @@ extern _Atomic uint32_t ag_open_streams;
  */
 void ag_capture_start(bool observe_only, const char *why);
 
+/* Behind it, without any lock: what may load a library. */
+void ag_capture_started(void);
+
 /* One reason more to replay nothing from now on (an export table nobody knows, CUPTI attached,
  * ...). Flushes everything. Idempotent per reason; said once in the log, counted in the report. */
 void ag_capture_observe_only(const char *why);
@@ -192,6 +195,15 @@ void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym s
 void ag_capture_program_capture_began(bool succeeded);
 /* After a cuStreamEndCapture that ended a capture (whether it returned a graph or an error). */
 void ag_capture_program_capture_ended(void);
+/* How many of the streams that are known capture: the driver is asked. */
+uint32_t ag_capture_streams_capturing(void);
+
+/* ---- driver calls of the library's own --------------------------------------------------- */
+
+/* Around one that may fail in the calling thread; whether this thread is in one. */
+void ag_capture_probe_begins(void);
+void ag_capture_probe_ends(void);
+bool ag_capture_probing(void);
 
 /* ---- process ---------------------------------------------------------------------------- */
 

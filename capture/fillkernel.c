@@ -10,6 +10,7 @@
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
+#include "capture/probe.h"
 #include <stdlib.h>
 
 /* The fatbin that nvcc made of fill.cu (fillimage.S). */
@@ -54,6 +55,7 @@ CUfunction ag_fill_kernel(CUcontext ctx)
 static void load(struct loaded *l)
 {
     CUresult r = CUDA_ERROR_NOT_FOUND;
+    ag_probe_begins(); /* there may be no code for this GPU */
 #ifdef AG_HAVE_FILL_IMAGE
     r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
 #endif
@@ -61,6 +63,7 @@ static void load(struct loaded *l)
         r = AG_REAL(cuModuleGetFunction)(&l->function, l->module, "ag_fill");
     if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
         r = AG_REAL(cuFuncLoad)(l->function); /* the module may have been loaded lazily */
+    ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         l->function = NULL;
         ag_debug("build", "no fill kernel here (error %d): memsets stay memset nodes", (int)r);

@@ -3,6 +3,7 @@
  * wait for peers.
  */
 #include "capture/function.h"
+#include "capture/probe.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,10 +63,12 @@ static const char *name_of(CUfunction func)
 {
     const char *name = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    ag_probe_begins();
     if (AG_HAVE(cuFuncGetName))
         r = AG_REAL(cuFuncGetName)(&name, func);
     if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetName))
         r = AG_REAL(cuKernelGetName)(&name, (CUkernel)func);
+    ag_probe_ends();
     return r == CUDA_SUCCESS ? name : NULL;
 }
 
@@ -111,8 +114,10 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     if (!entry)
         return NULL;
     entry->function.func = func;
+    ag_probe_begins();
     AG_REAL(cuCtxGetCurrent)(&entry->function.ctx);
     read_layout(&entry->function);
+    ag_probe_ends();
     entry->function.immediate = waits_for_peers(func);
     entry->function.kernel = kernel_get(t, func, true);
     if (!entry->function.kernel) {
@@ -153,10 +158,12 @@ static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of
         return !f->is_kernel && f->ctx == of;
     if (f->is_kernel && kind == AG_OF_MODULE)
         return false; /* a library's module is not the program's to unload */
+    ag_probe_begins();
     if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
         r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
     else if (!f->is_kernel && kind == AG_OF_MODULE)
         r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
+    ag_probe_ends();
     return r != CUDA_SUCCESS || owner == of;
 }
 

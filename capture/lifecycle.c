@@ -30,10 +30,14 @@ void ag_capture_start(bool observe_only, const char *why)
         atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
     if (observe_only)
         ag_capture_observe_only(why);
-    if (!atomic_load(&ag_state.observe_only))
-        ag_nvtx_start();
     ag_state_leave(AG_EAGER_OFF);
     ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
+}
+
+void ag_capture_started(void)
+{
+    if (!atomic_load(&ag_state.observe_only))
+        ag_nvtx_start();
 }
 
 void ag_capture_observe_only(const char *why)
@@ -102,6 +106,24 @@ void ag_capture_program_capture_began(bool succeeded)
 void ag_capture_program_capture_ended(void)
 {
     capture_over();
+}
+
+uint32_t ag_capture_streams_capturing(void)
+{
+    size_t n;
+    uint32_t count = 0;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_lock(&s->lock); /* a stream that is alive now stays so meanwhile */
+        if (s->life == AG_STREAM_LIVE && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
+            AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
+            count += status != CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_unlock(&s->lock);
+    }
+    ag_streams_release(streams, n);
+    return count;
 }
 
 /* ---- errors that end a context ---------------------------------------------------------- */

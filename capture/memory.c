@@ -5,6 +5,7 @@
  * fault later. So an address is looked up (0.3 us) before its op is deferred, and remembered until
  * something is freed or unmapped anywhere.
  */
+#include "capture/probe.h"
 #include "capture/op.h"
 #include <pthread.h>
 
@@ -52,7 +53,10 @@ static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr 
                                     CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT,
                                     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                     CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    if (AG_REAL(cuPointerGetAttributes)(5, wanted, values, address) != CUDA_SUCCESS)
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuPointerGetAttributes)(5, wanted, values, address);
+    ag_probe_ends();
+    if (r != CUDA_SUCCESS)
         return false;
     /* no context: virtual memory management or a pool, which can be unmapped under a graph's feet
      */

@@ -7,10 +7,11 @@
 #ifndef AG_NVTX_H
 #define AG_NVTX_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-extern bool ag_nvtx; /* set once, before the first hook is handed out */
+extern _Atomic bool ag_nvtx; /* set once, at the start */
 
 void ag_nvtx_start(void);
 void ag_nvtx_push(uint32_t launches);
@@ -20,13 +21,13 @@ void ag_nvtx_pop(void);
  * come in pairs on one thread. */
 static inline void ag_nvtx_begin(uint32_t launches)
 {
-    if (__builtin_expect(ag_nvtx, 0))
+    if (__builtin_expect(atomic_load_explicit(&ag_nvtx, memory_order_acquire), 0))
         ag_nvtx_push(launches);
 }
 
 static inline void ag_nvtx_end(void)
 {
-    if (__builtin_expect(ag_nvtx, 0))
+    if (__builtin_expect(atomic_load_explicit(&ag_nvtx, memory_order_acquire), 0))
         ag_nvtx_pop();
 }
 

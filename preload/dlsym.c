@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "preload/link.h"
 #include "preload/object.h"
 #include "preload/resolve.h"
 #include "preload/substitute.h"
@@ -65,16 +66,9 @@ void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)
     void *address = ag_find_real_dlsym()(handle, name);
     if (!address || ag_is_off())
         return address;
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_UNKNOWN) {
-        struct ag_object object;
-        if (!ag_object_at(address, &object) || !ag_object_is(&object, "libcuda.so"))
-            return address;
-        if (called_by_driver(caller) || !ag_resolve_driver(object.path))
-            return address;
-    }
     if (!ag_hands_out())
+        ag_link_look();
+    if (!ag_hands_out() || !(ag_in_driver(address) || ag_is_ours(address)))
         return address;
-    if (ag_symbol_at(address) < 0 && !ag_in_driver(address))
-        return address;
-    return called_by_driver(caller) ? address : ag_substitute(address, name);
+    return called_by_driver(caller) ? ag_driver_function(address) : ag_substitute(address, name);
 }

@@ -17,6 +17,12 @@
 #endif
 #include <cuda.h>
 
+#if CUDA_VERSION < 12090 /* a hook of cuLogsRegisterCallback needs its types */
+typedef enum { AG_NO_LOG_LEVEL } CUlogLevel;
+typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
+typedef void(CUDA_CB *CUlogsCallback)(void *data, CUlogLevel level, char *message, size_t length);
+#endif
+
 #include "preload/generated/entries_enum.h"
 #include "preload/generated/entries_pfn.h"
 

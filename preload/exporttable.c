@@ -18,8 +18,8 @@
 
 #include "capture/capture.h"
 #include "capture/log.h"
+#include "preload/hook.h"
 #include "preload/object.h"
-#include "preload/resolve.h"
 #include "preload/substitute.h"
 
 enum {
@@ -169,8 +169,7 @@ void *ag_export_table_call(uint32_t number, const void *caller)
 {
     struct function *f = &functions[number];
     bool first = atomic_fetch_add_explicit(&f->calls, 1, memory_order_relaxed) == 0;
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON &&
-        ag_capture_active()) {
+    if (ag_hooked() && ag_capture_active()) {
         if (first)
             say_first(f, caller);
         ag_capture_table_call(first);

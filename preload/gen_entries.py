@@ -219,23 +219,10 @@ def emit_addresses(entries):
     for entry in entries:
         out.append("    .quad %s\n" % (entry.symbol if is_stub(entry) or entry.hook else "0"))
     out.append("AG_TABLE_END ag_hook_address\n")
-    out.append("/* Where a stub jumps to when nothing is open: until the driver is found, its own slow path. */\n")
-    out.append("AG_TABLE ag_target, .data\n")
-    for entry in entries:
-        out.append("    .quad %s\n" % (".Lag_slow_" + entry.symbol if is_stub(entry) else "0"))
-    out += ["    .quad 0\n"] * POOL
-    out.append("AG_TABLE_END ag_target\n")
     out.append("AG_TABLE ag_pool_address, .data.rel.ro\n")
     out += ["    .quad .Lag_pool_%d\n" % slot for slot in range(POOL)]
     out.append("AG_TABLE_END ag_pool_address\n")
     return "".join(out)
-
-
-def emit_exports(entries):
-    names = ["dlsym"] + [entry.symbol for entry in entries if is_stub(entry) or entry.hook]
-    return (NOTICE + "/* One anonymous node: a named one would give dlsym a version, and importers of another\n"
-            "   version of it would no longer find it. */\n{\n  global:\n" +
-            "".join("    %s;\n" % name for name in names) + "  local:\n    *;\n};\n")
 
 
 def main():
@@ -257,7 +244,6 @@ def main():
         "entries_check.h": emit_check(entries, protos),
         "stubs.inc": emit_stubs(entries),
         "addresses.inc": emit_addresses(entries),
-        "exports.map": emit_exports(entries),
     }
     os.makedirs(options.out, exist_ok=True)
     for name, text in files.items():

@@ -20,14 +20,12 @@ static CUresult answer(CUresult result, const char *symbol, void **pfn)
 AG_HOOK cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *symbolStatus)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
     return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
 AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn, cudaVersion, flags);
     return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
@@ -70,7 +68,6 @@ static bool is_known(const CUuuid *table)
  * for, which then sees launches as they are written. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    ag_resolve_driver(NULL);
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
     const unsigned char *id = (const unsigned char *)pExportTableId;
     const void *caller = __builtin_return_address(0);

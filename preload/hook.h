@@ -1,10 +1,9 @@
 /*
  * hook.h - what every hook in C begins with.
  *
- * A hook has the exported name of the entry point, so that programs bound with -lcuda find it and
- * the compiler checks it against cuda.h. It must work before any look-up happened (the first CUDA
- * call of a program bound with -lcuda may be a hook) and must do nothing of its own in a process
- * where the library is off. It never reads through a pointer of the program before the real call
+ * A hook has the name of the entry point, so that the compiler checks it against cuda.h; the name
+ * is not exported (link.c). It must do nothing of its own where the library has not started and
+ * cannot. It never reads through a pointer of the program before the real call
  * has accepted it, unless the call has no meaning without that pointer and NULL was excluded.
  */
 #ifndef AG_HOOK_H
@@ -13,11 +12,11 @@
 #include "capture/capture.h"
 #include "preload/resolve.h"
 
-#define AG_HOOK __attribute__((visibility("default"))) CUresult CUDAAPI
+#define AG_HOOK CUresult CUDAAPI
 
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* Whether the hook has work to do. Also finds the driver where nothing has yet, and starts. */
+/* Whether the hook has work to do; the first of all starts. */
 static inline bool ag_hooked(void)
 {
     if (AG_LIKELY(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON))

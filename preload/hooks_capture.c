@@ -29,14 +29,17 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
 
 /*
  * Several errors of an end of capture leave the capture as it was (another thread's, a stream that
- * never captured), others end it. The stream itself tells, before and after.
+ * never captured), others end it. The stream itself tells, before and after. Where the library has
+ * missed the capture's beginning, what it holds back belongs in the graph: it goes first.
  */
-#define AG_END_HOOK(name, status_of)                                                               \
+#define AG_END_HOOK(name, is_ptsz, status_of)                                                      \
     AG_HOOK name(CUstream hStream, CUgraph *phGraph)                                               \
     {                                                                                              \
         CUstreamCaptureStatus before = CU_STREAM_CAPTURE_STATUS_NONE;                              \
         CUstreamCaptureStatus after = CU_STREAM_CAPTURE_STATUS_NONE;                               \
         bool hooked = ag_hooked();                                                                 \
+        if (hooked)                                                                                \
+            ag_capture_stream_boundary_quiet(hStream, is_ptsz, AG_SYM_##name, false);              \
         if (hooked && AG_CALL(status_of, hStream, &before) != CUDA_SUCCESS)                        \
             before = CU_STREAM_CAPTURE_STATUS_NONE;                                                \
         CUresult result = AG_CALL(name, hStream, phGraph);                                         \
@@ -47,8 +50,8 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
         return result;                                                                             \
     }
 
-AG_END_HOOK(cuStreamEndCapture, cuStreamIsCapturing)
-AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamIsCapturing_ptsz)
+AG_END_HOOK(cuStreamEndCapture, false, cuStreamIsCapturing)
+AG_END_HOOK(cuStreamEndCapture_ptsz, true, cuStreamIsCapturing_ptsz)
 
 /* Nodes that wait for a word, or may: launches of the program's graphs may wait from then on. */
 #define AG_WAITING_NODE_HOOK(name, type)                                                           \

@@ -19,22 +19,18 @@ struct search {
     struct ag_object *object;
 };
 
-static int look(struct dl_phdr_info *info, size_t size, void *data)
+void ag_object_describe(const struct dl_phdr_info *info, struct ag_object *object)
 {
-    struct search *search = data;
     uintptr_t start = UINTPTR_MAX;
     uintptr_t end = 0;
     uintptr_t code_start = UINTPTR_MAX;
     uintptr_t code_end = 0;
-    bool inside = false;
-    (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type != PT_LOAD)
             continue;
         uintptr_t low = info->dlpi_addr + segment->p_vaddr;
         uintptr_t high = low + segment->p_memsz;
-        inside |= search->address >= low && search->address < high;
         start = low < start ? low : start;
         end = high > end ? high : end;
         if (!(segment->p_flags & PF_X))
@@ -42,14 +38,27 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
         code_start = low < code_start ? low : code_start;
         code_end = high > code_end ? high : code_end;
     }
-    if (!inside)
-        return 0;
-    search->object->start = start;
-    search->object->end = end;
-    search->object->code_start = code_start;
-    search->object->code_end = code_end;
-    snprintf(search->object->path, sizeof(search->object->path), "%s", info->dlpi_name);
-    return 1;
+    object->start = start;
+    object->end = end;
+    object->code_start = code_start;
+    object->code_end = code_end;
+    snprintf(object->path, sizeof(object->path), "%s", info->dlpi_name);
+}
+
+static int look(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct search *search = data;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t low = info->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && search->address >= low &&
+            search->address < low + segment->p_memsz) {
+            ag_object_describe(info, search->object);
+            return 1;
+        }
+    }
+    return 0;
 }
 
 static bool find(const void *address, struct ag_object *object)

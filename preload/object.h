@@ -14,6 +14,9 @@ struct ag_object {
     char path[PATH_MAX];
 };
 
+struct dl_phdr_info;
+void ag_object_describe(const struct dl_phdr_info *info, struct ag_object *object);
+
 /* Unlike dladdr this looks at no symbol table, so it costs the same in a library of any size; and
  * it leaves dlerror alone. */
 bool ag_object_at(const void *address, struct ag_object *object);

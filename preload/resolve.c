@@ -1,5 +1,5 @@
 /*
- * resolve.c - finding the driver, filling the tables, deciding what may be done with it.
+ * resolve.c - deciding what may be done with the driver that was found, and beginning it.
  */
 #define _GNU_SOURCE
 #include "preload/resolve.h"
@@ -18,16 +18,12 @@
 #include "preload/process.h"
 #include "preload/substitute.h"
 
-void *ag_real[AG_SYM_COUNT];
 _Atomic uint32_t ag_hooks;
 
-static pthread_mutex_t resolve_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Something was begun that a child of fork must not go on with. */
 static _Atomic bool begun;
-
-/* Set while this thread makes the driver known: the driver's own look-ups come back here. */
-static __thread bool resolving;
 
 bool ag_is_off(void)
 {
@@ -38,23 +34,6 @@ bool ag_is_off(void)
         atomic_store_explicit(&off, known, memory_order_relaxed);
     }
     return known;
-}
-
-/* The driver's addresses by symbol. Where a stub would jump and this driver has nothing, the stub's
- * slow path stays: it finds nothing either and says so. */
-static bool fill_tables(void *driver)
-{
-    size_t found = 0;
-    for (int sym = 0; sym < AG_SYM_COUNT; sym++) {
-        ag_real[sym] = ag_find_real_dlsym()(driver, ag_entries[sym].name);
-        if (ag_real[sym]) {
-            ag_target[sym] = ag_real[sym];
-            found++;
-        }
-    }
-    /* An older driver lacks symbols; the program is not to hear of that. */
-    dlerror();
-    return found > 0 && AG_HAVE(cuDriverGetVersion);
 }
 
 /*
@@ -96,60 +75,56 @@ static const char *reason_to_observe(void)
     return ag_options.force ? NULL : ag_attached_tool();
 }
 
-static bool resolve_locked(const char *path)
+void ag_resolve_found(const char *path, bool complete)
 {
-    void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-    if (!driver) {
-        dlerror();
-        return false;
-    }
-    if (!fill_tables(driver))
-        return false;
-    if (ag_is_off()) {
-        if (!ag_options_mode_is_understood())
-            ag_options_read(); /* says that it is off for that */
-        atomic_store_explicit(&ag_hooks, AG_HOOKS_OFF, memory_order_release);
-        return true;
-    }
-    ag_substitute_learn();
+    dlopen(path, RTLD_NOLOAD | RTLD_LAZY); /* it stays, whoever closes it */
     ag_process_watch();
-    ag_options_read();
+    if (!complete)
+        ag_capture_observe_only("the driver's names could not be replaced everywhere");
     atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
-    return true;
 }
 
-/* The mode is FOUND, or was so when the caller looked. */
+/* The mode is FOUND, or was so when the caller looked. What may wait for the loader is done without
+ * the lock: a constructor that is running, in another thread, may wait for that. */
 static void start(void)
 {
-    if (resolving) /* what is called here makes CUDA calls */
+    static __thread bool starting;
+    bool first = false;
+    if (starting) /* what is called here makes CUDA calls */
         return;
-    resolving = true;
-    pthread_mutex_lock(&resolve_lock);
+    starting = true;
+    const char *why = reason_to_observe();
+    pthread_mutex_lock(&start_lock);
     if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
+        first = true;
         atomic_store(&begun, true);
         ag_process_watch();
-        const char *why = reason_to_observe();
         ag_capture_start(why != NULL, why);
-        ag_bypass_report();
-        /* Nothing that ran here may be heard of by the program's dlerror(). */
-        dlerror();
         atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
     }
-    pthread_mutex_unlock(&resolve_lock);
-    resolving = false;
+    pthread_mutex_unlock(&start_lock);
+    if (first) {
+        ag_capture_started();
+        ag_bypass_report();
+    }
+    /* Nothing that ran here may be heard of by the program's dlerror(). */
+    dlerror();
+    starting = false;
 }
 
 /* Asked and not noticed: who initialises the driver need not do so where it is seen. */
 static bool driver_is_initialised(void)
 {
     CUcontext current;
-    return AG_HAVE(cuCtxGetCurrent) &&
-           AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
+    ag_capture_probe_begins();
+    bool is = AG_HAVE(cuCtxGetCurrent) &&
+              AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
+    ag_capture_probe_ends();
+    return is;
 }
 
 bool ag_resolve_start(void)
 {
-    ag_resolve_driver(NULL);
     if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
         driver_is_initialised())
         start();
@@ -163,27 +138,10 @@ void ag_resolve_finish(void)
         start();
 }
 
-bool ag_resolve_driver(const char *path)
-{
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) != AG_HOOKS_UNKNOWN)
-        return true;
-    if (resolving)
-        return false;
-    resolving = true;
-    pthread_mutex_lock(&resolve_lock);
-    bool known = atomic_load_explicit(&ag_hooks, memory_order_relaxed) != AG_HOOKS_UNKNOWN;
-    if (!known)
-        known = resolve_locked(path);
-    pthread_mutex_unlock(&resolve_lock);
-    resolving = false;
-    return known;
-}
-
 bool ag_resolve_after_fork(void)
 {
-    pthread_mutex_init(&resolve_lock, NULL);
+    pthread_mutex_init(&start_lock, NULL);
     ag_export_tables_after_fork();
-    resolving = false;
     if (!atomic_load(&begun))
         return false;
     atomic_store(&ag_hooks, AG_HOOKS_OFF);

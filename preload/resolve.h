@@ -1,8 +1,8 @@
 /*
- * resolve.h - finding the driver, and what the library is to do in this process.
+ * resolve.h - what the library is to do in this process.
  *
- * Nothing here happens before the first driver function is looked up or called: a process without
- * CUDA is not touched. The mode then becomes OFF, or FOUND: ag_real[], ag_target[] and the address
+ * Nothing here happens before a driver is loaded: a process without CUDA is not touched. The mode
+ * then becomes FOUND: ag_real[], ag_target[] and the address
  * table are complete, and hooks are handed out. It becomes ON with the first call that has work for
  * a hook while the driver is initialised: only then anything is begun that a fork would tear apart
  * (threads, files, the live page). A child of fork is OFF where its parent had begun, for the
@@ -17,8 +17,8 @@
 #include "preload/table.h"
 
 enum ag_hooks {
-    AG_HOOKS_UNKNOWN, /* no driver seen yet */
-    AG_HOOKS_OFF,     /* hooks pass everything through: AUTOGRAPH=0, or a fork of one that was ON */
+    AG_HOOKS_UNKNOWN, /* no driver seen yet, or AUTOGRAPH=0 */
+    AG_HOOKS_OFF,     /* hooks pass everything through: a fork of a process that was ON */
     AG_HOOKS_FOUND,   /* hooks are handed out and pass everything through */
     AG_HOOKS_ON
 };
@@ -27,10 +27,8 @@ extern _Atomic uint32_t ag_hooks;
 /* AUTOGRAPH=0: hand out no hook. Read once. */
 bool ag_is_off(void);
 
-/* Makes the driver known. `path`: the file it was loaded from, or NULL for the libcuda.so.1 that is
- * loaded. False where there is none, or where this thread is in the middle of doing just that (the
- * driver looks up symbols of its own). */
-bool ag_resolve_driver(const char *path);
+/* The driver has been found and everything is in its place, or not everything. Without a lock. */
+void ag_resolve_found(const char *path, bool complete);
 
 /* Whether hooks are handed out. */
 static inline bool ag_hands_out(void)

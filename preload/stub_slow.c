@@ -8,6 +8,7 @@
 #include "preload/exporttable.h"
 #include "preload/generated/entries_check.h"
 #include "preload/hook.h"
+#include "preload/substitute.h"
 
 #if defined(__x86_64__)
 enum { INTEGER_REGISTERS = 6 };
@@ -20,11 +21,6 @@ enum { INTEGER_REGISTERS = 8 };
 #endif
 
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack);
-
-static CUresult no_such_function(void)
-{
-    return CUDA_ERROR_NOT_FOUND;
-}
 
 static uint64_t argument(int position, const uint64_t *registers, const uint64_t *stack)
 {
@@ -60,6 +56,57 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
 }
 
 /*
+ * Captures of an unknown kind. What comes behind the real call has to be done as well, so it is
+ * made from here: integers and pointers only, as all calls of captures have, and more of them than
+ * any. What the program has not passed is read from its stack and passed on as it lies there.
+ */
+#define CAPTURE_PARAMS                                                                             \
+    uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,     \
+        uint64_t a7, uint64_t a8, uint64_t a9, uint64_t a10, uint64_t a11
+#define CAPTURE_ARGS a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
+
+static __thread uint32_t capture_slot; /* of the call that this thread makes next */
+
+static CUresult capture_call(CAPTURE_PARAMS)
+{
+    const uint32_t slot = capture_slot;
+    const enum ag_unknown kind = ag_unknown_kind(slot);
+    CUresult (*real)(CAPTURE_PARAMS);
+    *(void **)&real = ag_target[AG_SYM_COUNT + slot];
+    if (kind == AG_UNKNOWN_BEGINS_CAPTURE)
+        ag_capture_program_capture_begins(NULL, false, AG_SYM_COUNT);
+    else
+        ag_capture_barrier_quiet(AG_SYM_COUNT);
+    uint32_t before = ag_capture_streams_capturing();
+    CUresult result = real(CAPTURE_ARGS);
+    uint32_t after = ag_capture_streams_capturing();
+    if (kind == AG_UNKNOWN_BEGINS_CAPTURE) {
+        ag_capture_program_capture_began(result == CUDA_SUCCESS);
+    } else if (kind == AG_UNKNOWN_ENDS_CAPTURE) {
+        if (result == CUDA_SUCCESS || after < before)
+            ag_capture_program_capture_ended();
+    } else if (after > before) {
+        ag_capture_program_capture_begins(NULL, false, AG_SYM_COUNT);
+        ag_capture_program_capture_began(true);
+    }
+    return result;
+}
+
+/* Nobody knows what it does: it may unmap what an op names. */
+static void *unknown_call(uint32_t slot)
+{
+    if (!ag_hooked())
+        return ag_target[AG_SYM_COUNT + slot];
+    if (ag_unknown_kind(slot) != AG_UNKNOWN_CALL) {
+        capture_slot = slot;
+        return (void *)capture_call;
+    }
+    ag_capture_barrier_quiet(AG_SYM_COUNT);
+    ag_capture_memory_goes();
+    return ag_target[AG_SYM_COUNT + slot];
+}
+
+/*
  * Called with the arguments of the program's call saved: `registers` are the integer argument
  * registers, `stack` what lies above the return address. Answers where the call goes on.
  */
@@ -68,14 +115,9 @@ void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *s
     if (number >= AG_SYM_COUNT + AG_POOL_SIZE)
         return ag_export_table_call(number - AG_SYM_COUNT - AG_POOL_SIZE,
                                     (const void *)RETURN_ADDRESS(registers, stack));
-    if (number >= AG_SYM_COUNT) { /* nobody knows what it does: it may unmap what an op names */
-        if (ag_hooked()) {
-            ag_capture_barrier_quiet(AG_SYM_COUNT);
-            ag_capture_memory_goes();
-        }
-        return ag_target[number];
-    }
+    if (number >= AG_SYM_COUNT)
+        return unknown_call(number - AG_SYM_COUNT);
     if (ag_hooked() && ag_capture_active())
         tell((enum ag_sym)number, registers, stack);
-    return ag_real[number] ? ag_real[number] : (void *)no_such_function;
+    return ag_real[number];
 }

@@ -31,8 +31,6 @@
     .macro AG_STUB name, index
     AG_ENTRY \name
     AG_FAST \index
-.Lag_slow_\name:
-    hint    #34
     AG_SLOW \index
     .size   \name, . - \name
     .endm
@@ -40,7 +38,6 @@
     /* A call that invalidates something is told of even when nothing is open. */
     .macro AG_STUB_TRACK name, index
     AG_ENTRY \name
-.Lag_slow_\name:
     AG_SLOW \index
     .size   \name, . - \name
     .endm
@@ -130,5 +127,6 @@ ag_stub_common:                         /* w17: the symbol's number */
 #include "preload/generated/addresses.inc"
 
     .hidden ag_open_streams
+    .hidden ag_target
     .hidden ag_stub_slow
     .section .note.GNU-stack, "", %progbits

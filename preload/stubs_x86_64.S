@@ -33,8 +33,6 @@
     .macro AG_STUB name, index
     AG_ENTRY \name
     AG_FAST \index
-.Lag_slow_\name:
-    endbr64
     AG_SLOW \index
     .size   \name, . - \name
     .endm
@@ -42,7 +40,6 @@
     /* A call that invalidates something is told of even when nothing is open. */
     .macro AG_STUB_TRACK name, index
     AG_ENTRY \name
-.Lag_slow_\name:
     AG_SLOW \index
     .size   \name, . - \name
     .endm
@@ -146,5 +143,6 @@ ag_stub_common:                         /* r11: the symbol's number */
 #include "preload/generated/addresses.inc"
 
     .hidden ag_open_streams
+    .hidden ag_target
     .hidden ag_stub_slow
     .section .note.GNU-stack, "", @progbits

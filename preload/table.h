@@ -40,8 +40,8 @@ extern const struct ag_entry ag_entries[AG_SYM_COUNT];
  * where the driver's own address is. */
 extern void *const ag_hook_address[AG_SYM_COUNT];
 
-/* Where the fast path of a stub jumps to. Before the driver is found it is the stub's own slow
- * path, which finds it; the entries after AG_SYM_COUNT belong to the pool. */
+/* Where the fast path of a stub jumps to; the entries after AG_SYM_COUNT belong to the pool. A stub
+ * is handed out only where the driver has the function. */
 extern void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
 
 /* Stubs for entry points that no table knows, in the order in which they are given out. */

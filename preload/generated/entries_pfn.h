@@ -91,6 +91,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel)(CUfunction f, unsigned int grid
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx_ptsz)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel_ptsz)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
+typedef CUresult(CUDAAPI *AG_PFN_cuLogsRegisterCallback)(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);

@@ -21,6 +21,10 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_free_ops_start();
 }
 
+void ag_capture_started(void)
+{
+}
+
 void ag_capture_observe_only(const char *why)
 {
     (void)why;
@@ -275,6 +279,11 @@ void ag_capture_program_capture_began(bool succeeded)
 
 void ag_capture_program_capture_ended(void)
 {
+}
+
+uint32_t ag_capture_streams_capturing(void)
+{
+    return 0;
 }
 
 void ag_capture_after_fork_in_child(void)

@@ -582,6 +582,64 @@ static int encode(int n)
     return print_value();
 }
 
+/* A capture that begins by an entry point of a newer driver, behind N steps of what it captures. */
+static int newer_capture(int n)
+{
+    CUresult (*begin)(CUstream, CUstreamCaptureMode, CUgraph, void *, void *);
+    CUgraph graph;
+    size_t nodes;
+    start();
+    *(void **)&begin = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamBeginRecaptureToGraph");
+    steps(n);
+    for (int i = 0; i < 3; i++) {
+        CHECK(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, NULL, NULL, NULL));
+        step(0);
+        usleep(2000); /* for who would submit them too late */
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphGetNodes(graph, NULL, &nodes));
+        printf("%zu nodes\n", nodes);
+        CHECK(cuGraphDestroy(graph));
+        steps(n);
+    }
+    EXPECT(begin(stream, (CUstreamCaptureMode)77, (CUgraph)8, NULL, NULL),
+           CUDA_ERROR_INVALID_VALUE);
+    steps(n);
+    return print_value();
+}
+
+static void CUDA_CB heard(void *word, CUlogLevel level, char *message, size_t length)
+{
+    (void)level;
+    printf("%s%.*s\n", (const char *)word, (int)length, message);
+}
+
+/* N steps of a program that has itself told of failed calls: kernels by either kind of handle, one
+ * without parameters to spare, copies from host memory. */
+static int error_log(int n)
+{
+    CUlogsCallbackHandle handle;
+    char word[] = "heard ";
+    CUlibrary library;
+    CUdeviceptr other;
+    uint64_t host = 1;
+    CHECK(cuLogsRegisterCallback(heard, word, &handle));
+    start();
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuMemAlloc_v2(&other, 8));
+    for (int i = 0; i < n; i++) {
+        step(0);
+        if (i == n / 2)
+            hash = ag_prog_kernel(library, "hash");
+        CHECK(cuMemcpyAsync(other, (CUdeviceptr)(uintptr_t)&host, 8, stream));
+        CHECK(cuMemcpyAsync(other, data, 8, stream));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    EXPECT(cuMemAlloc_v2(&other, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuLogsUnregisterCallback(handle));
+    EXPECT(cuMemAlloc_v2(&other, 0), CUDA_ERROR_INVALID_VALUE);
+    return print_value();
+}
+
 static _Atomic bool forked;
 
 /* Look-ups of another thread, so that a fork comes in the middle of some. */
@@ -661,6 +719,8 @@ static const struct {
              {"wakes", wakes},
              {"encode", encode},
              {"prefork", prefork},
+             {"newer-capture", newer_capture},
+             {"error-log", error_log},
              {"collective", collective},
              {"refused", refused},
              {"legacy", legacy},

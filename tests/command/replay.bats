@@ -126,6 +126,19 @@ compared() {
     AUTOGRAPH_MAX_DEFER_US=200000 inline_replays 90 "$cases" encode 200
 }
 
+@test "a capture that begins by an entry point of a newer driver gets all its kernels" {
+    export AUTOGRAPH_MAX_DEFER_US=200000
+    inline_replays 90 "$cases" newer-capture 100
+    grep -c '^20 nodes' with.out | grep -x 3
+    [ "$(figure "ops during the program's own captures")" -eq 60 ]
+}
+
+@test "a program that is told of failed calls is told of its own" {
+    inline_replays 70 "$cases" error-log 200
+    [ "$(grep -c '^heard' with.out)" -eq 1 ]
+    AUTOGRAPH_BUILD=thread same "$cases" error-log 200
+}
+
 @test "collective kernels are launched at once, what is between them by graphs" {
     AUTOGRAPH_BUILD=inline same "$cases" collective 50
     cat summary

@@ -56,7 +56,7 @@ setup() {
 
 # ends_replay WHY NAME: replaying stops where the table is asked for, which is said; forced it goes on.
 ends_replay() {
-    AUTOGRAPH_LOG=warn same "$tables" "$2" 50
+    AUTOGRAPH_LOG=info same "$tables" "$2" 50
     cat summary
     grep -q 'table: there' with.out
     [ "$(grep -c "replaying nothing from here on: $1" summary)" -eq 1 ]

@@ -26,6 +26,10 @@ static void launch(void)
     cuLaunchKernel(1, 2, 3, 4, 5, 6, 7, 8, 9, NULL, NULL);
 }
 
+/* Addresses that the loader writes: to a table of pointers, and where code takes them from. */
+static int (*const table[])(void) = {cuCtxSynchronize};
+static int (*volatile pointer)(void);
+
 static void late(void)
 {
     launch(); /* after the library's last flush: it must still arrive */
@@ -39,6 +43,10 @@ int main(int argc, char **argv)
         cuMemAlloc_v2(11, 12);
     else if (strcmp(what, "hook") == 0)
         cuCtxSynchronize();
+    else if (strcmp(what, "pointer") == 0)
+        pointer = cuCtxSynchronize, pointer();
+    else if (strcmp(what, "table") == 0)
+        table[argc - 2]();
     else if (strcmp(what, "track") == 0)
         cuModuleUnload(5);
     else if (strcmp(what, "node") == 0)

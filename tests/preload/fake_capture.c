@@ -21,6 +21,8 @@ _Atomic uint32_t ag_open_streams;
 _Atomic uint64_t ag_stream_generation = 1;
 __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 static bool in_child;
+static uint32_t capturing_now;
+static __thread bool probing __attribute__((tls_model("initial-exec")));
 
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
@@ -76,6 +78,10 @@ void ag_capture_start(bool observe_only, const char *why)
     const char *open = getenv("AG_TEST_OPEN");
     ag_open_streams = open ? (uint32_t)atoi(open) : 0;
     say("start %s\n", observe_only ? why : "replay");
+}
+
+void ag_capture_started(void)
+{
 }
 
 void ag_capture_observe_only(const char *why)
@@ -290,6 +296,26 @@ void ag_capture_program_capture_began(bool succeeded)
 void ag_capture_program_capture_ended(void)
 {
     say("capture_ended\n");
+}
+
+uint32_t ag_capture_streams_capturing(void)
+{
+    return capturing_now++ % 2; /* as if each call between two looks had begun one */
+}
+
+void ag_capture_probe_begins(void)
+{
+    probing = true;
+}
+
+void ag_capture_probe_ends(void)
+{
+    probing = false;
+}
+
+bool ag_capture_probing(void)
+{
+    return probing;
 }
 
 void ag_capture_after_fork_in_child(void)

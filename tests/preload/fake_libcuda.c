@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,15 @@ static int next_result;
 
 static int record(const char *name, PARAMS)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const uint64_t args[] = {ARGS};
+    pthread_mutex_lock(&lock);
     int result = next_result;
     last.name = name;
     memcpy(last.args, args, sizeof(args));
     last.calls += strncmp(name, "cuGetProcAddress", 16) != 0; /* asked at the start too */
     next_result = 0;
+    pthread_mutex_unlock(&lock);
     return result;
 }
 

@@ -16,6 +16,10 @@ under() {
   AG_TEST_FD=9 LD_PRELOAD="$library" "$@" 9>>"$told"
 }
 
+none() {
+  ! "$@"
+}
+
 @test "every symbol, with nothing deferred" {
   AG_TEST_OPEN=0 LD_PRELOAD="$library" "$bin/preload_test_calls"
 }
@@ -37,7 +41,11 @@ under() {
   AUTOGRAPH=0 LD_PRELOAD="$library" "$bin/preload_test_tables"
 }
 
-@test "first look-ups from several threads; more unknown entry points than stubs" {
+@test "more unknown entry points than stubs" {
+  LD_LIBRARY_PATH="$bin/fake_many" LD_PRELOAD="$library" "$bin/preload_test_threads" many
+}
+
+@test "first look-ups from several threads" {
   for round in 1 2 3 4 5; do
     LD_PRELOAD="$library" timeout 20 "$bin/preload_test_threads"
   done
@@ -52,9 +60,62 @@ under() {
   run under "$bin/preload_bound" stub
   [ "$status" -eq 0 ]
   [ "$output" = "cuMemAlloc_v2 1" ]
-  [ "$(cat "$told")" = "start replay
-barrier cuMemAlloc_v2
+  [ "$(cat "$told")" = "finish" ] # nothing is open: nothing has to begin
+}
+
+@test "a program bound with -lcuda: however it is linked, and by pointers too" {
+  for how in "" _now _lazy _fixed _fixed_now; do
+    for call in hook pointer table; do
+      : > "$told"
+      run under "$bin/preload_bound$how" $call
+      echo "$how $call: $output; $(cat "$told")"
+      [ "$output" = "cuCtxSynchronize 1" ]
+      [ "$(cat "$told")" = "start replay
+barrier cuCtxSynchronize
 finish" ]
+    done
+  done
+  # they are what their names say
+  readelf -dW "$bin/preload_bound_now" | grep -q BIND_NOW
+  none grep -q BIND_NOW <<< "$(readelf -dW "$bin/preload_bound_lazy")"
+  readelf -hW "$bin/preload_bound_fixed" | grep -q 'Type: *EXEC'
+}
+
+@test "a library bound with -lcuda and loaded later: with the driver, and after it" {
+  for after in "" after; do
+    for how in _now _lazy; do
+      : > "$told"
+      run under "$bin/preload_plugged" "$bin/libpreload_plugin$how.so" $after
+      echo "$how $after: $output; $(cat "$told")"
+      [ "$output" = "in the constructor 0, then 0" ]
+      [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]
+    done
+  done
+}
+
+@test "a plug-in's constructor uses CUDA while another thread makes the first call" {
+  run under timeout 20 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
+  echo "$output"
+  [ "$output" = "loaded" ]
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]
+}
+
+@test "programs with pointers of their own by the driver's names run" {
+  for mode in 0 1; do
+    for place in library program; do
+      AUTOGRAPH=$mode run under "$bin/preload_own_pointers_$place"
+      echo "$mode $place: $status $output"
+      [ "$status" -eq 0 ]
+      [ "$output" = "own 7" ]
+    done
+  done
+}
+
+@test "no driver is claimed that is not there" {
+  run under "$bin/preload_claims"
+  [ "$output" = "weak absent, default absent" ]
+  LD_PRELOAD="$library:$bin/fake/libcuda.so.1" run "$bin/preload_claims"
+  [ "$output" = "weak there, default there" ]
 }
 
 @test "a program bound with -lcuda: a hook is the first call" {
@@ -131,13 +192,13 @@ finish" ]
   [ "$(head -1 "$told")" = "start replay" ]
 }
 
-@test "what goes past the library is said: RTLD_DEEPBIND, dlmopen" {
+@test "what goes past the library is said: dlmopen; RTLD_DEEPBIND does not" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer refuses RTLD_DEEPBIND"
   under "$bin/preload_past" plain
   [ "$(grep -c '^log' "$told")" -eq 0 ]
   under "$bin/preload_past" deepbind
-  grep -q "^log start .*libpreload_next.so was loaded with RTLD_DEEPBIND" "$told"
-  [ "$(grep -c '^log' "$told")" -eq 1 ]
+  [ "$(grep -c '^log' "$told")" -eq 0 ]
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]
   : > "$told"
   under "$bin/preload_past" namespace
   grep -q "^log start a namespace was opened with dlmopen" "$told"

@@ -101,9 +101,9 @@ generate() {
     -I "$AG_SOURCE" -isystem "$AG_CUDA_INCLUDE_DIR" -o "$library" \
     "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/preload/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
     "$AG_SOURCE/tests/preload/fake_capture.c" -Wl,-z,defs -Wl,-Bsymbolic \
-    -Wl,--version-script="$AG_SOURCE/preload/generated/exports.map"
+    -Wl,--version-script="$AG_SOURCE/preload/exports.map"
   exported=$(aarch64-linux-gnu-nm -D --defined-only "$library" | grep -c ' T ')
-  [ "$exported" -eq "$(grep -c '^    [a-z].*;$' "$AG_SOURCE/preload/generated/exports.map")" ]
+  [ "$exported" -eq "$(grep -c '^    [a-z_].*;$' "$AG_SOURCE/preload/exports.map")" ]
   # Tables of addresses are relocated relative to the library: nothing can be put in their place.
   [ "$(aarch64-linux-gnu-readelf -rW "$library" | grep -c 'R_AARCH64_ABS64')" -eq 0 ]
 }

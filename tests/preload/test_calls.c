@@ -343,6 +343,8 @@ static void what_dies_is_told(void **state)
     assert_told("functions_die cuCtxSetLimit\n");
 }
 
+#define END "boundary cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"
+
 static void captures_are_followed(void **state)
 {
     (void)state;
@@ -354,19 +356,19 @@ static void captures_are_followed(void **state)
         "capture_begins cuStreamBeginCaptureToGraph_ptsz ptsz=1 stream=0x50\ncapture_began 0\n");
     capturing(1, 0);
     call("cuStreamEndCapture", 0x50);
-    assert_told("capture_ended\n");
+    assert_told(END "capture_ended\n");
     capturing(2, 0); /* an invalidated one ends with an error */
     next_result(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     assert_int_equal(call("cuStreamEndCapture", 0x50), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    assert_told("capture_ended\n");
+    assert_told(END "capture_ended\n");
     capturing(1, 1); /* another thread's goes on */
     next_result(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     call("cuStreamEndCapture", 0x50);
-    assert_told("%s", "");
+    assert_told(END);
     capturing(0, 0);
     next_result(CUDA_ERROR_ILLEGAL_STATE);
     call("cuStreamEndCapture", 0x50);
-    assert_told("%s", "");
+    assert_told(END);
     capturing(1, 0);
     call("cuStreamDestroy_v2", 0x50);
     assert_told("stream_dies cuStreamDestroy_v2 stream=0x50\ncapture_ended\n");
@@ -522,6 +524,31 @@ static void unknown_symbols_are_barriers(void **state)
     }
 }
 
+/* By their names: what begins a capture, what ends one, and what is asked about behind it. */
+static void unknown_captures_are_followed(void **state)
+{
+    (void)state;
+    static const char begins[] =
+        "capture_begins an entry point of a newer driver ptsz=0 stream=(nil)\ncapture_began ";
+    dlsym(libcuda, "cuStreamBeginRecaptureToGraph");
+    told();
+    call("cuStreamBeginRecaptureToGraph", 0x100);
+    assert_reached("cuStreamBeginRecaptureToGraph", 0x100);
+    assert_told("%s1\n", begins);
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(call("cuStreamBeginRecaptureToGraph", 0x100), CUDA_ERROR_INVALID_VALUE);
+    assert_told("%s0\n", begins);
+    call("cuStreamEndCaptureToCig", 0x100);
+    assert_reached("cuStreamEndCaptureToCig", 0x100);
+    assert_told("barrier an entry point of a newer driver\ncapture_ended\n");
+    next_result(CUDA_ERROR_INVALID_VALUE);
+    call("cuStreamEndCaptureToCig", 0x100);
+    assert_told("barrier an entry point of a newer driver\n");
+    call("cuNewerCaptureCall", 0x100);
+    assert_reached("cuNewerCaptureCall", 0x100);
+    assert_told("barrier an entry point of a newer driver\n%s1\n", begins);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -545,6 +572,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(streams_of_green_contexts_are_not_deferred),
         cmocka_unit_test(retains_are_counted),
         cmocka_unit_test(unknown_symbols_are_barriers),
+        cmocka_unit_test(unknown_captures_are_followed),
     };
     (void)argc;
     (void)argv;

@@ -1,0 +1,186 @@
+/*
+ * link.c - how the loader comes to hand out hooks.
+ *
+ * The library has none of the driver's names itself: a program may define them as pointers of its
+ * own (cuew, dynlink_cuda), and a weak reference would claim a driver that is not there. Instead
+ * the driver's symbol table is changed: the loader gets a copy of it in which the names stand for
+ * hooks. So whoever would have bound to the driver binds to the library, now or later, lazily or
+ * not, by dlsym from wherever and also under RTLD_DEEPBIND; and nobody else does. Words that the
+ * loader has bound to the driver before are changed as well.
+ *
+ * That happens before anything of the driver or of what was loaded with it has run: C's start-up
+ * code in every object (crti.o) calls __gmon_start__ first where somebody defines it, as profiled
+ * programs do. Objects are relocated by then. Only where that call is missing (a program that is
+ * profiled) the next look-up of a name of the driver's comes first.
+ *
+ * All of it runs in a callback of dl_iterate_phdr(): the loader's own lock is the only one, so that
+ * a constructor which uses CUDA in one thread and a look-up in another never wait for each other.
+ */
+#define _GNU_SOURCE
+#include "preload/link.h"
+
+#include <link.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "capture/options.h"
+#include "preload/elf.h"
+#include "preload/object.h"
+#include "preload/resolve.h"
+#include "preload/substitute.h"
+
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, WORD = R_X86_64_64 };
+#elif defined(__aarch64__)
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, WORD = R_AARCH64_ABS64 };
+#endif
+
+void *ag_real[AG_SYM_COUNT];
+void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
+
+/* Of the process, under the loader's lock. */
+static _Atomic unsigned long long seen; /* objects that were ever loaded, at the last look */
+static _Atomic bool settled; /* a driver was found: there is nothing to look for any more */
+
+struct look {
+    bool first, found, incomplete;
+    char path[PATH_MAX];
+};
+
+static int by_name(const void *name, const void *entry)
+{
+    return strcmp(name, ((const struct ag_entry *)entry)->name);
+}
+
+/* The symbols of the driver that stand for functions under names cu[A-Z]*. */
+static const char *driver_function(const struct ag_elf *elf, size_t i)
+{
+    const ElfW(Sym) *symbol = &elf->symbols[i];
+    const char *name = elf->strings + symbol->st_name;
+    bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
+                       symbol->st_shndx != SHN_UNDEF && name[0] == 'c' && name[1] == 'u' &&
+                       name[2] >= 'A' && name[2] <= 'Z';
+    return is_function ? name : NULL;
+}
+
+/* ag_real[] and ag_target[]. Where a stub would jump and this driver has nothing, it stays empty:
+ * that stub is never handed out. */
+static bool fill_tables(const struct dl_phdr_info *info, const struct ag_elf *elf)
+{
+    for (size_t i = 1; i < elf->num_symbols; i++) {
+        const char *name = driver_function(elf, i);
+        const struct ag_entry *entry =
+            name ? bsearch(name, ag_entries, AG_SYM_COUNT, sizeof(*ag_entries), by_name) : NULL;
+        if (!entry)
+            continue;
+        size_t sym = (size_t)(entry - ag_entries);
+        ag_real[sym] = (void *)(info->dlpi_addr + elf->symbols[i].st_value);
+        ag_target[sym] = ag_real[sym];
+    }
+    return AG_HAVE(cuDriverGetVersion);
+}
+
+/* The loader's new table. Values are relative to the driver, also those of addresses outside it. */
+static bool change_symbols(const struct dl_phdr_info *info, const struct ag_elf *elf)
+{
+    size_t bytes = elf->num_symbols * sizeof(*elf->symbols);
+    ElfW(Sym) *copy = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return false;
+    memcpy(copy, elf->symbols, bytes);
+    for (size_t i = 1; i < elf->num_symbols; i++) {
+        const char *name = driver_function(elf, i);
+        if (name)
+            copy[i].st_value =
+                (uintptr_t)ag_hook_of((void *)(info->dlpi_addr + copy[i].st_value), name) -
+                info->dlpi_addr;
+    }
+    mprotect(copy, bytes, PROT_READ);
+    bool absolute = elf->symbols_entry->d_un.d_ptr >= info->dlpi_addr;
+    return ag_elf_write(info, &elf->symbols_entry->d_un.d_ptr,
+                        absolute ? (char *)copy : (char *)copy - info->dlpi_addr);
+}
+
+/* Words of an object that are bound to the driver. */
+static int rebind(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct look *look = data;
+    struct ag_elf elf;
+    (void)size;
+    if (!ag_elf_read(info, &elf) || ag_in_driver(elf.symbols_entry) ||
+        ag_is_ours(elf.symbols_entry))
+        return 0;
+    for (int table = 0; table < 2; table++)
+        for (size_t i = 0; i < elf.relocations[table].count; i++) {
+            const ElfW(Rela) *relocation = &elf.relocations[table].first[i];
+            unsigned int type = ELF64_R_TYPE(relocation->r_info);
+            if (type != JUMP_SLOT && type != GLOB_DAT && type != WORD)
+                continue;
+            void **word = (void **)(info->dlpi_addr + relocation->r_offset);
+            if (!ag_in_driver(*word))
+                continue;
+            const ElfW(Sym) *symbol = elf.symbols + ELF64_R_SYM(relocation->r_info);
+            void *hook = ag_hook_of(*word, elf.strings + symbol->st_name);
+            if (hook != *word && !ag_elf_write(info, word, hook))
+                look->incomplete = true;
+        }
+    return 0;
+}
+
+static int visit(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct look *look = data;
+    struct ag_object object;
+    struct ag_elf elf;
+    (void)size;
+    if (look->first && (info->dlpi_adds == seen || settled))
+        return 1;
+    look->first = false;
+    seen = info->dlpi_adds;
+    ag_object_describe(info, &object);
+    if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf) ||
+        !fill_tables(info, &elf))
+        return 0;
+    settled = true;
+    if (ag_is_off()) {
+        if (!ag_options_mode_is_understood())
+            ag_options_read(); /* says that it is off for that */
+        return 1;
+    }
+    look->found = true;
+    ag_options_read();
+    memcpy(look->path, object.path, sizeof(look->path));
+    ag_substitute_learn(&object);
+    look->incomplete = !change_symbols(info, &elf);
+    dl_iterate_phdr(rebind, look);
+    return 1;
+}
+
+void ag_link_look(void)
+{
+    struct look look = {.first = true};
+    if (settled)
+        return;
+    dl_iterate_phdr(visit, &look);
+    if (look.found)
+        ag_resolve_found(look.path, !look.incomplete);
+}
+
+/* The run time of a sanitizer, where there is one, begins in constructors, and so later: code that
+ * is instrumented, and what stands for the C library's functions, crashes before. */
+extern void __asan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
+__attribute__((visibility("default"), no_sanitize_address, no_sanitize_thread)) void
+__gmon_start__(void)
+{
+    if (settled)
+        return;
+    if (__asan_init)
+        __asan_init();
+    if (__tsan_init)
+        __tsan_init();
+    ag_link_look();
+}
