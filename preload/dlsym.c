@@ -66,8 +66,11 @@ void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)
     void *address = ag_find_real_dlsym()(handle, name);
     if (!address || ag_is_off())
         return address;
-    if (!ag_hands_out())
-        ag_link_look();
+    if (!ag_hands_out()) {
+        struct ag_object object;
+        if (ag_object_at(address, &object) && ag_object_is(&object, "libcuda.so"))
+            ag_link_look_at(address);
+    }
     if (!ag_hands_out() || !(ag_in_driver(address) || ag_is_ours(address)))
         return address;
     return called_by_driver(caller) ? ag_driver_function(address) : ag_substitute(address, name);

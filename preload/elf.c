@@ -104,6 +104,12 @@ static int protection(const struct dl_phdr_info *info, uintptr_t address, uintpt
     return found;
 }
 
+bool ag_elf_is_closed(const struct dl_phdr_info *info, const void *where)
+{
+    int allowed = protection(info, (uintptr_t)where, (uintptr_t)sysconf(_SC_PAGESIZE));
+    return allowed < 0 || !(allowed & PROT_WRITE);
+}
+
 bool ag_elf_write(const struct dl_phdr_info *info, void *where, const void *value)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -23,6 +23,9 @@ struct ag_elf {
 /* False where it has no symbols. */
 bool ag_elf_read(const struct dl_phdr_info *info, struct ag_elf *elf);
 
+/* Whether a word is read-only, or not the object's. */
+bool ag_elf_is_closed(const struct dl_phdr_info *info, const void *where);
+
 /* Writes a word of the object, also where it is read-only. Under the loader's lock, that is in a
  * callback of dl_iterate_phdr(): two threads must not open and close one page. */
 bool ag_elf_write(const struct dl_phdr_info *info, void *where, const void *value);

@@ -45,6 +45,7 @@ static _Atomic unsigned long long seen; /* objects that were ever loaded, at the
 static _Atomic bool settled; /* a driver was found: there is nothing to look for any more */
 
 struct look {
+    const void *address; /* of the driver, in the middle of whatever the loader does; or NULL */
     bool first, found, incomplete;
     char path[PATH_MAX];
 };
@@ -60,8 +61,8 @@ static const char *driver_function(const struct ag_elf *elf, size_t i)
     const ElfW(Sym) *symbol = &elf->symbols[i];
     const char *name = elf->strings + symbol->st_name;
     bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-                       symbol->st_shndx != SHN_UNDEF && name[0] == 'c' && name[1] == 'u' &&
-                       name[2] >= 'A' && name[2] <= 'Z';
+                       symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+                       name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
     return is_function ? name : NULL;
 }
 
@@ -80,6 +81,22 @@ static bool fill_tables(const struct dl_phdr_info *info, const struct ag_elf *el
         ag_target[sym] = ag_real[sym];
     }
     return AG_HAVE(cuDriverGetVersion);
+}
+
+/* Whether some entry point is none that driver_function() finds: chosen when it is bound, or at an
+ * address that is not relative to the driver. No driver was seen to have one. */
+static bool has_others(const struct ag_elf *elf)
+{
+    for (size_t i = 1; i < elf->num_symbols; i++) {
+        const ElfW(Sym) *symbol = &elf->symbols[i];
+        unsigned int type = ELF64_ST_TYPE(symbol->st_info);
+        const char *name = elf->strings + symbol->st_name;
+        if (symbol->st_shndx != SHN_UNDEF && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' &&
+            name[2] <= 'Z' &&
+            (type == STT_GNU_IFUNC || (type == STT_FUNC && symbol->st_shndx == SHN_ABS)))
+            return true;
+    }
+    return false;
 }
 
 /* The loader's new table. Values are relative to the driver, also those of addresses outside it. */
@@ -123,7 +140,9 @@ static int rebind(struct dl_phdr_info *info, size_t size, void *data)
                 continue;
             const ElfW(Sym) *symbol = elf.symbols + ELF64_R_SYM(relocation->r_info);
             void *hook = ag_hook_of(*word, elf.strings + symbol->st_name);
-            if (hook != *word && !ag_elf_write(info, word, hook))
+            /* the loader may not be done with an object, and its pages must not be closed then */
+            bool may = !look->address || !ag_elf_is_closed(info, word);
+            if (hook != *word && (!may || !ag_elf_write(info, word, hook)))
                 look->incomplete = true;
         }
     return 0;
@@ -135,11 +154,15 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     struct ag_object object;
     struct ag_elf elf;
     (void)size;
-    if (look->first && (info->dlpi_adds == seen || settled))
+    if (look->first && (settled || (!look->address && info->dlpi_adds == seen)))
         return 1;
     look->first = false;
-    seen = info->dlpi_adds;
+    if (!look->address)
+        seen = info->dlpi_adds;
     ag_object_describe(info, &object);
+    if (look->address &&
+        ((uintptr_t)look->address < object.start || (uintptr_t)look->address >= object.end))
+        return 0;
     if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf) ||
         !fill_tables(info, &elf))
         return 0;
@@ -153,19 +176,24 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     ag_options_read();
     memcpy(look->path, object.path, sizeof(look->path));
     ag_substitute_learn(&object);
-    look->incomplete = !change_symbols(info, &elf);
+    look->incomplete = !change_symbols(info, &elf) || has_others(&elf);
     dl_iterate_phdr(rebind, look);
     return 1;
 }
 
-void ag_link_look(void)
+void ag_link_look_at(const void *address)
 {
-    struct look look = {.first = true};
+    struct look look = {.address = address, .first = true};
     if (settled)
         return;
     dl_iterate_phdr(visit, &look);
     if (look.found)
         ag_resolve_found(look.path, !look.incomplete);
+}
+
+void ag_link_look(void)
+{
+    ag_link_look_at(NULL);
 }
 
 /* The run time of a sanitizer, where there is one, begins in constructors, and so later: code that

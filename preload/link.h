@@ -8,6 +8,10 @@
  * and looks at new objects only. */
 void ag_link_look(void);
 
+/* The same for the driver that has just answered a look-up with this address, where none was found
+ * before. Other objects may be in the middle of being loaded. */
+void ag_link_look_at(const void *address);
+
 /* The loader's event: called in the beginning of every object's initialisation. */
 void __gmon_start__(void);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "capture/capture.h"
+#include "capture/log.h"
 #include "capture/options.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"
@@ -77,10 +78,18 @@ static const char *reason_to_observe(void)
 
 void ag_resolve_found(const char *path, bool complete)
 {
-    dlopen(path, RTLD_NOLOAD | RTLD_LAZY); /* it stays, whoever closes it */
+    /* it stays, whoever closes it, and however often */
+    void *driver = dlopen(path, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+    /* whether this loader looks where link.c expects it to */
+    if (!driver || (AG_HAVE(cuLaunchKernel) && ag_find_real_dlsym()(driver, "cuLaunchKernel") !=
+                                                   ag_hook_address[AG_SYM_cuLaunchKernel]))
+        complete = false;
     ag_process_watch();
-    if (!complete)
+    if (!complete) {
+        ag_warn("start", "the driver's names could not be replaced everywhere: kernels may be "
+                         "launched unseen, and nothing is replayed");
         ag_capture_observe_only("the driver's names could not be replaced everywhere");
+    }
     atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
 }
 

@@ -186,3 +186,18 @@ EXPORT void *fake_dlsym(void *handle, const char *name)
     __asm__ volatile("" ::: "memory"); /* no tail call: the return address must lie in here */
     return found;
 }
+
+#ifdef AG_FAKE_CHOSEN
+/* An entry point that the loader chooses when it binds a name to it. */
+static int chosen(void)
+{
+    return 0;
+}
+
+static __attribute__((no_sanitize_address, no_sanitize_thread)) int (*choose_when_bound(void))(void)
+{
+    return chosen;
+}
+
+__attribute__((visibility("default"), ifunc("choose_when_bound"))) int cuFakeChosen(void);
+#endif

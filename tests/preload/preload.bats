@@ -93,6 +93,31 @@ finish" ]
   done
 }
 
+@test "a program built for gprof loads a bound library: a look-up replaces what may still be written, or all is eager" {
+  run under "$bin/preload_plugged_gprof" "$bin/libpreload_plugin_lazy.so" look
+  [ "$output" = "in the constructor 0, then 0" ]
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 1 ]
+  none grep -q '^observe' "$told"
+  : > "$told"
+  run under "$bin/preload_plugged_gprof" "$bin/libpreload_plugin_now.so" look
+  [ "$output" = "in the constructor 0, then 0" ]
+  grep -q "^log start the driver's names could not be replaced everywhere" "$told"
+  grep -q "^observe the driver's names could not be replaced everywhere" "$told"
+}
+
+@test "a driver with an entry point that is chosen when it is bound: all is eager, which is said" {
+  LD_LIBRARY_PATH="$bin/fake_chosen" run under "$bin/preload_bound" hook
+  [ "$output" = "cuCtxSynchronize 1" ]
+  grep -q "^log start the driver's names could not be replaced everywhere" "$told"
+  grep -q "^observe the driver's names could not be replaced everywhere" "$told"
+}
+
+@test "the library is opened and closed again by a program: what the loader has of it stays" {
+  LD_PRELOAD="${AG_RUNTIME-}" run "$bin/preload_closed" "$bin/fake/libpreload_told.so"
+  [ "$status" -eq 0 ]
+  [ "$output" = 0 ]
+}
+
 @test "a plug-in's constructor uses CUDA while another thread makes the first call" {
   run under timeout 20 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
   echo "$output"
