@@ -85,7 +85,7 @@ static CUresult tell(CUstream stream, bool ptsz)
 static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks,
                                 bool report)
 {
-    bool measures = ag_measures(sym);
+    bool measures = ag_measures();
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     if (ag_state_bypasses())

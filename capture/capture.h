@@ -99,8 +99,7 @@ CUresult ag_capture_copy(const struct ag_copy *copy);
  * that everything this thread has deferred on any stream is submitted too. */
 CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
-/* The program has been told the time between two events: it measures. What it launches between two
- * event records from now on is submitted as it comes, see measure.c. */
+/* The program has been told the time between two events: it measures, see measure.c. */
 void ag_capture_time_asked(void);
 
 /* A call that may observe or change anything: submits what every stream has deferred. */

@@ -4,9 +4,9 @@
 
 #include "capture/stream.h"
 
-/* Whether this call is an event record of a program that measures. */
-bool ag_measures(enum ag_sym sym);
-/* The stream's next ops lie behind such a record. Behind the boundary. */
+/* Whether the program measures. */
+bool ag_measures(void);
+/* It may be measuring the stream's next ops. Behind a boundary. */
 void ag_measure_begins(struct ag_stream *s);
 
 #endif
