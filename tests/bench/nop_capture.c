@@ -252,6 +252,11 @@ void ag_capture_table_call(bool first)
     (void)first;
 }
 
+bool ag_capture_gives_memory(void)
+{
+    return false;
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     (void)error;

@@ -474,6 +474,155 @@ static int refused(int n)
     return print_value();
 }
 
+static size_t free_memory(void)
+{
+    size_t bytes, total;
+    CHECK(cuMemGetInfo_v2(&bytes, &total));
+    return bytes;
+}
+
+enum { MIB = 1 << 20 };
+
+/* How one asks for a MiB of device memory. */
+static CUresult by_alloc(CUdeviceptr *p)
+{
+    return cuMemAlloc_v2(p, MIB);
+}
+
+static CUresult by_pitch(CUdeviceptr *p)
+{
+    size_t pitch;
+    return cuMemAllocPitch_v2(p, &pitch, 1024, 1024, 4);
+}
+
+static CUresult managed(CUdeviceptr *p)
+{
+    return cuMemAllocManaged(p, MIB, CU_MEM_ATTACH_GLOBAL);
+}
+
+static CUresult in_stream(CUdeviceptr *p)
+{
+    return cuMemAllocAsync(p, MIB, stream);
+}
+
+static CUresult from_pool(CUdeviceptr *p)
+{
+    CUmemoryPool pool;
+    CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+    return cuMemAllocFromPoolAsync(p, MIB, pool, stream);
+}
+
+/* A program that has left itself one MiB, and asks for it when its launches have repeated N times;
+ * and again, by every way. */
+static int last_mib(int n)
+{
+    static CUresult (*const ways[])(CUdeviceptr *) = {by_alloc, by_pitch, managed, in_stream,
+                                                      from_pool};
+    CUdeviceptr rest;
+    start();
+    CHECK(cuMemAlloc_v2(&rest, free_memory() - MIB));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        CUdeviceptr mib = 0, more = 1;
+        steps(n);
+        printf("way %zu: %d", i, (int)ways[i](&mib));
+        printf(", and more: %d, %d\n", (int)ways[i](&more), (int)more);
+        step(0);
+        CHECK(cuCtxSynchronize());
+        CHECK(cuMemFree_v2(mib));
+    }
+    steps(n);
+    return print_value();
+}
+
+/* It takes what there is until there is no more, in ever smaller pieces; then gives all back. */
+static int all_memory(int n)
+{
+    enum { MOST = 1000 };
+    static CUdeviceptr pieces[MOST];
+    size_t had = 0, count = 0;
+    start();
+    steps(n);
+    for (size_t bytes = MIB; bytes >= 512; bytes /= 2)
+        while (count < MOST && cuMemAlloc_v2(&pieces[count], bytes) == CUDA_SUCCESS) {
+            had += bytes;
+            count++;
+        }
+    printf("%zu bytes in %zu pieces\n", had, count);
+    steps(2);
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemFree_v2(pieces[i]));
+    steps(n);
+    return print_value();
+}
+
+/* It takes 98 of 100 bytes that are free, in one piece, now and then. */
+static int most_memory(int n)
+{
+    CUdeviceptr most;
+    start();
+    size_t bytes = free_memory() / 100 * 98;
+    for (int i = 0; i < 5; i++) {
+        CHECK(cuMemAlloc_v2(&most, i % 2 ? bytes : free_memory() / 100 * 98));
+        steps(n);
+        CHECK(cuMemFree_v2(most));
+        steps(n);
+    }
+    return print_value();
+}
+
+/* As the first, while a host function waits for the program. */
+static int last_mib_and_wait(int n)
+{
+    CUdeviceptr rest, mib = 1;
+    start();
+    uint32_t *flag = new_word();
+    CHECK(cuMemAlloc_v2(&rest, free_memory() - MIB));
+    steps(n);
+    CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
+    printf("waiting: %d\n", (int)cuMemAlloc_v2(&mib, MIB));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuStreamSynchronize(stream));
+    printf("not waiting: %d\n", (int)cuMemAlloc_v2(&mib, MIB));
+    return print_value();
+}
+
+/* Each call is refused once for lack of memory, when launches have repeated N times. */
+static void without_memory(const char *call, int n)
+{
+    steps(n);
+    REQUIRE(cuSimFail(call, 1, CUDA_ERROR_OUT_OF_MEMORY) == 0);
+}
+
+static int refused_once(int n)
+{
+    CUmodule other = NULL;
+    CUlibrary library = NULL;
+    CUfunction f = NULL;
+    CUkernel k = NULL;
+    CUstream s = NULL;
+    CUgraph graph;
+    CUgraphExec exec = NULL;
+    uint64_t one = 1;
+    start();
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    without_memory("cuModuleLoadData", n);
+    printf("module %d, ", (int)cuModuleLoadData(&other, SIMCUDA_IMAGE_MAGIC));
+    without_memory("cuModuleGetFunction", n);
+    printf("function %d, ", (int)cuModuleGetFunction(&f, module, "add"));
+    without_memory("cuLibraryGetKernel", n);
+    printf("kernel %d, ", (int)cuLibraryGetKernel(&k, library, "add"));
+    without_memory("cuStreamCreate", n);
+    printf("stream %d, ", (int)cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    without_memory("cuGraphInstantiateWithFlags", n);
+    printf("graph %d, ", (int)cuGraphInstantiateWithFlags(&exec, graph, 0));
+    without_memory("cuLaunchKernel", n);
+    printf("launch %d\n",
+           (int)cuLaunchKernel(hash, 999, 1, 1, 1, 1, 1, 0, stream, (void *[]){&data, &one}, NULL));
+    CHECK(cuStreamSynchronize(stream));
+    return 0;
+}
+
 static const char *file_of(void *address)
 {
     Dl_info info;
@@ -663,6 +812,11 @@ static const struct {
              {"prefork", prefork},
              {"collective", collective},
              {"refused", refused},
+             {"last-mib", last_mib},
+             {"last-mib-and-wait", last_mib_and_wait},
+             {"all-memory", all_memory},
+             {"most-memory", most_memory},
+             {"refused-once", refused_once},
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"per-thread", per_thread},

@@ -309,6 +309,12 @@ void ag_capture_table_call(bool first)
     say("table call first=%d\n", first);
 }
 
+bool ag_capture_gives_memory(void)
+{
+    say("short of memory\n");
+    return true;
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     say("error %d\n", (int)error);

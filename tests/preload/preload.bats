@@ -51,9 +51,9 @@ under() {
 @test "a program bound with -lcuda: a stub is the first call" {
   run under "$bin/preload_bound" stub
   [ "$status" -eq 0 ]
-  [ "$output" = "cuMemAlloc_v2 1" ]
+  [ "$output" = "cuMemAllocHost_v2 1" ]
   [ "$(cat "$told")" = "start replay
-barrier cuMemAlloc_v2
+barrier cuMemAllocHost_v2
 finish" ]
 }
 
