@@ -90,10 +90,6 @@ AG_PASSING_HOOK(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin)
 AG_PASSING_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_ARGS(code))
 AG_PASSING_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName), AG_LIBRARY_ARGS(fileName))
 AG_PASSING_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
-AG_PASSING_HOOK(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char *name),
-                (hfunc, hmod, name))
-AG_PASSING_HOOK(cuLibraryGetKernel, (CUkernel * pKernel, CUlibrary library, const char *name),
-                (pKernel, library, name))
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 AG_PASSING_HOOK(cuFuncLoad, (CUfunction function), (function))
 

@@ -96,7 +96,9 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel)(CUfunction f, unsigned int grid
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx_ptsz)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel_ptsz)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernelCount)(unsigned int *count, CUlibrary lib);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetModule)(CUmodule *pMod, CUlibrary library);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
@@ -138,7 +140,9 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD32_v2)(CUdeviceptr dstDevice, unsigned
 typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD8Async_ptsz)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMipmappedArrayCreate)(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunctionCount)(unsigned int *count, CUmodule mod);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoad)(CUmodule *module, const char *fname);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadData)(CUmodule *module, const void *image);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues);

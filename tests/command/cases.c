@@ -143,6 +143,96 @@ static int collective(int n)
     return print_value();
 }
 
+static uint32_t peer_came;
+
+static void wait_for_peer(const struct cuSimLaunch *l)
+{
+    (void)l;
+    while (!__atomic_load_n(&peer_came, __ATOMIC_ACQUIRE))
+        usleep(20);
+}
+
+/* Nothing repeats, until nobody looks at the stream. */
+static void bore(CUstream s)
+{
+    uint64_t one = 1;
+    for (unsigned int i = 0, r = 1; i < 60000; i++) {
+        r = r * 1103515245u + 12345u;
+        CHECK(cuLaunchKernel(hash, 1 + (r >> 16) % 1000, 1, 1, 1, 1, 1, 0, s,
+                             (void *[]){&data, &one}, NULL));
+    }
+    CHECK(cuStreamSynchronize(s));
+}
+
+enum { BY_NAME, BY_LIBRARY, BY_LIST, BY_LIBRARY_LIST };
+
+static CUfunction find_peers(int how)
+{
+    enum { ROOM = 100 };
+    static const char name[] = "ncclDevKernel_AllReduce_wait";
+    static CUfunction all[ROOM];
+    CUlibrary library;
+    unsigned int n;
+    if (how == BY_NAME)
+        return ag_prog_function(module, name);
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n",
+                            NULL, NULL, 0, NULL, NULL, 0));
+    if (how == BY_LIBRARY)
+        return ag_prog_kernel(library, name);
+    if (how == BY_LIBRARY_LIST) {
+        CHECK(cuLibraryEnumerateKernels((CUkernel *)all, ROOM, library));
+        return all[0];
+    }
+    CUmodule one;
+    CHECK(cuModuleLoadData(&one, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n"));
+    CHECK(cuModuleGetFunctionCount(&n, one));
+    REQUIRE(n == 1);
+    CHECK(cuModuleEnumerateFunctions(all, ROOM, one));
+    return all[0];
+}
+
+/* A kernel waits for its peer in a stream that nobody looks at, while another stream repeats. N:
+ * how it was found; 10 more: by the other way to launch; 20 more: in the per-thread default stream.
+ */
+static int collective_asleep(int n)
+{
+    uint64_t one = 1;
+    CUstream first;
+    CUdeviceptr other;
+    CHECK((CUresult)cuSimRegisterKernel("ncclDevKernel_AllReduce_wait", wait_for_peer, 2, NULL,
+                                        (size_t[]){8, 8}, CUSIM_MAY_BLOCK));
+    start();
+    first = stream;
+    other = ag_prog_alloc(64);
+    CHECK(cuCtxSynchronize());
+    bore(first);
+    void *params[] = {&data, &one};
+    CUfunction peers = find_peers(n % 10);
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = first};
+    if (n >= 20)
+        config.hStream = CU_STREAM_PER_THREAD;
+    uint64_t built = cuSimCallCount("cuGraphInstantiateWithFlags");
+    if (n >= 10)
+        CHECK(cuLaunchKernelEx(&config, peers, params, NULL));
+    else
+        CHECK(ag_prog_launch(peers, first, params));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    data = other;
+    steps(50);
+    printf("graphs made while it waited: %d\n",
+           (int)(cuSimCallCount("cuGraphInstantiateWithFlags") - built));
+    __atomic_store_n(&peer_came, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    steps(50);
+    return print_value();
+}
+
 /* Mapped memory that holds 0. */
 static uint32_t *new_word(void)
 {
@@ -811,6 +901,7 @@ static const struct {
              {"encode", encode},
              {"prefork", prefork},
              {"collective", collective},
+             {"collective-asleep", collective_asleep},
              {"refused", refused},
              {"last-mib", last_mib},
              {"last-mib-and-wait", last_mib_and_wait},
