@@ -24,5 +24,5 @@ sleeps_in_order() {
     export AUTOGRAPH_MEMORY_MB=1
     same "$AG_BUILD/tests/bench/bench_nap_order" legacy
     cat summary
-    at_least "times that all was forgotten" "$(figure 'forgotten (limits, contexts, too many shapes)')" 3
+    at_least "times that all was forgotten" "$(figure 'forgotten (limits, unknown calls, too many shapes)')" 3
 }
