@@ -676,6 +676,50 @@ static int last_mib_and_wait(int n)
     return print_value();
 }
 
+enum { ASKERS = 4 };
+
+/* Steps of its own, between which it asks for more memory than there is. */
+static void *ask_for_too_much(void *steps_wanted)
+{
+    CUstream own;
+    CUdeviceptr p, x;
+    static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+    ag_prog_start();
+    pthread_mutex_lock(&one_by_one); /* the fill is the legacy stream's */
+    x = ag_prog_alloc(64);
+    CHECK(cuCtxSynchronize());
+    pthread_mutex_unlock(&one_by_one);
+    CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < *(int *)steps_wanted; i++) {
+        for (uint64_t k = 1; k <= STEP; k++)
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, own, (void *[]){&x, &k},
+                                 NULL));
+        if (i % 8 == 7)
+            EXPECT(cuMemAlloc_v2(&p, (size_t)1 << 40), CUDA_ERROR_OUT_OF_MEMORY);
+        CHECK(cuStreamSynchronize(own));
+    }
+    CHECK(cuStreamDestroy_v2(own));
+    uint64_t *value = malloc(sizeof *value);
+    CHECK(cuMemcpyDtoH_v2(value, x, sizeof *value));
+    return value;
+}
+
+/* Threads that launch and run out of memory, each for itself, N steps long. */
+static int too_much(int n)
+{
+    pthread_t threads[ASKERS];
+    void *value;
+    start();
+    for (int i = 0; i < ASKERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, ask_for_too_much, &n) == 0);
+    for (int i = 0; i < ASKERS; i++) {
+        pthread_join(threads[i], &value);
+        printf("thread %d: %llu\n", i, (unsigned long long)*(uint64_t *)value);
+        free(value);
+    }
+    return 0;
+}
+
 /* Each call is refused once for lack of memory, when launches have repeated N times. */
 static void without_memory(const char *call, int n)
 {
@@ -907,6 +951,7 @@ static const struct {
              {"last-mib-and-wait", last_mib_and_wait},
              {"all-memory", all_memory},
              {"most-memory", most_memory},
+             {"too-much", too_much},
              {"refused-once", refused_once},
              {"legacy", legacy},
              {"slow-host", slow_host},

@@ -112,6 +112,15 @@ given_back='times that all graphs were given back, the program being short of de
     at_least "replayed per cent" "$(replayed_share)" 50
 }
 
+@test "threads that launch and run out of memory, each for itself" {
+    for AUTOGRAPH_BUILD in inline thread; do
+        export AUTOGRAPH_BUILD
+        same "$cases" too-much 400
+        cat with.out summary
+        at_least "given back" "$(figure "$given_back")" 10
+    done
+}
+
 @test "a program that takes 98 per cent of the free memory" {
     export AUTOGRAPH_BUILD=inline
     short most-memory 50
