@@ -23,10 +23,29 @@ static struct garbage {
 } * garbage;
 static uint32_t num_garbage;
 static _Atomic uint64_t memory;
+static _Atomic uint32_t halvings; /* of the budget */
+enum { LEAST = 1 << 20 };
 
 uint64_t ag_budget_used(void)
 {
     return atomic_load_explicit(&memory, memory_order_relaxed);
+}
+
+static uint64_t all(void)
+{
+    return (uint64_t)ag_options.memory_mb << 20;
+}
+
+uint64_t ag_budget(void)
+{
+    return all() >> atomic_load_explicit(&halvings, memory_order_relaxed);
+}
+
+void ag_budget_halve(void)
+{
+    uint32_t n = atomic_load(&halvings);
+    while (all() >> (n + 1) >= LEAST && !atomic_compare_exchange_weak(&halvings, &n, n + 1))
+        ;
 }
 
 static uint64_t size_of(const struct ag_graphs *g)
@@ -187,8 +206,7 @@ static bool evict_one(uint64_t apart_ns)
 
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
-    uint64_t budget = (uint64_t)ag_options.memory_mb << 20;
-    while (atomic_load(&memory) + size_of(g) > budget) {
+    while (atomic_load(&memory) + size_of(g) > ag_budget()) {
         if (!evict || (!ag_graphs_dropped() && !evict_one(apart_ns)))
             return false;
         ag_graphs_collect(1);

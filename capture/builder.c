@@ -450,6 +450,25 @@ void ag_builder_pause(void)
     ag_mutex_unlock(&mutex);
 }
 
+bool ag_builder_pause_at_rest(void)
+{
+    ag_mutex_lock(&mutex);
+    while (busy || answering)
+        pthread_cond_wait(&idle, &mutex);
+    bool may = may_build(); /* else others may be destroying what is asked for */
+    paused += may;
+    busy = may;
+    ag_mutex_unlock(&mutex);
+    if (!may)
+        return false;
+    bool rest = ag_waits_at_rest();
+    leave();
+    if (rest)
+        ag_builder_pause();
+    ag_builder_resume();
+    return rest;
+}
+
 void ag_builder_hold(void)
 {
     ag_mutex_lock(&mutex);

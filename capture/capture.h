@@ -181,6 +181,15 @@ void ag_capture_memory_goes(void);
  * never was before. */
 void ag_capture_table_call(bool first);
 
+/* After the program has found a kernel of this name, or kernels whose names are to be asked for. */
+void ag_capture_kernel_found(const char *name);
+void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n);
+void ag_capture_functions_found(const CUfunction *functions, unsigned int n);
+
+/* After a call of the program's that has failed for lack of device memory, without any lock: gives
+ * all graphs back. True: the call is to be made once more, with the same arguments. */
+bool ag_capture_gives_memory(void);
+
 /* A real call has returned this error. Where it is one that ends the context (cuda.h: "the process
  * must be terminated and relaunched", "leaves the process in an inconsistent state"), nothing is
  * deferred any more, so that every later call answers as it would have. Any value may be passed. */

@@ -58,8 +58,7 @@ static void read_layout(struct ag_function *f)
         f->all_words = f->all_words && f->params[i].size == 8;
 }
 
-/* NULL where the driver does not tell. */
-static const char *name_of(CUfunction func)
+const char *ag_function_name(CUfunction func)
 {
     const char *name = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
@@ -72,9 +71,8 @@ static const char *name_of(CUfunction func)
     return r == CUDA_SUCCESS ? name : NULL;
 }
 
-static bool waits_for_peers(CUfunction func)
+bool ag_name_is_of_peers(const char *name)
 {
-    const char *name = name_of(func);
     return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
 }
 
@@ -83,7 +81,7 @@ static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func
 {
     struct ag_kernel *k = NULL;
     char by_handle[32];
-    const char *name = name_of(func);
+    const char *name = ag_function_name(func);
     if (!name) {
         snprintf(by_handle, sizeof(by_handle), "%p", (void *)func);
         name = by_handle;
@@ -118,7 +116,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     AG_REAL(cuCtxGetCurrent)(&entry->function.ctx);
     read_layout(&entry->function);
     ag_probe_ends();
-    entry->function.immediate = waits_for_peers(func);
+    entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
     entry->function.kernel = kernel_get(t, func, true);
     if (!entry->function.kernel) {
         free(entry->function.params);

@@ -52,6 +52,14 @@ struct ag_kernel {
 
 enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
 
+/* Whether the program has found a kernel that waits for peers, and so may launch one. It does not
+ * become false again (peers.c). */
+extern _Atomic bool ag_peers_are_known;
+
+/* NULL where the driver does not tell. */
+const char *ag_function_name(CUfunction func);
+bool ag_name_is_of_peers(const char *name);
+
 /* Empty where all are NULL. */
 struct ag_function_table {
     struct ag_function_entry *functions;

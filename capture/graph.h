@@ -135,6 +135,8 @@ void ag_graphs_answered(struct ag_graphs *g);
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns);
 void ag_budget_take(const struct ag_graphs *g); /* it has been built */
 uint64_t ag_budget_used(void);                  /* bytes of graphs at present */
+uint64_t ag_budget(void);                       /* and at most */
+void ag_budget_halve(void); /* from now on; a MiB stays, so that there can be graphs at all */
 
 /* builder.c */
 /* Hands the staged ops of `s` to be built as `chunk`'s graphs. Under the stream's lock. */
@@ -145,6 +147,9 @@ void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const 
  * any stream's lock. */
 void ag_builder_pause(void);
 void ag_builder_resume(void);
+/* The same where nothing is in flight that waits for the program, so that graphs can be destroyed
+ * without waiting for that. False, and nothing is paused, where something may be. */
+bool ag_builder_pause_at_rest(void);
 /* No build is under way, and none begins until the matching release. What is queued stays. */
 void ag_builder_hold(void);
 void ag_builder_release(void);

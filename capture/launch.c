@@ -386,12 +386,36 @@ static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
                                             ag_launch_has_arguments(l, shape->function));
 }
 
+/* Nothing is built while it waits for its peers, whatever is not looked at otherwise. */
+static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
+{
+    const struct ag_launch *l = in->launch;
+    ag_count(AG_COUNT_COLLECTIVE);
+    ag_trace_passed(s, in, "collective kernel");
+    bool held = !s && ag_capture_wait_begins(l->stream, l->ptsz);
+    CUresult r = ag_op_call(in);
+    if (s)
+        ag_waits_launched(s);
+    if (held)
+        ag_capture_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
+    return r;
+}
+
+/* Whether a launch that nobody would look at waits for peers. */
+static inline bool is_of_peers(const struct ag_launch *l)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
+           ag_function_waits(l->func);
+}
+
 /* An op of a stream that is not understood. Another thread's op may have been deferred while the
  * stream became one. */
 static CUresult call_not_understood(struct ag_stream *s, const struct ag_incoming *in)
 {
     if (atomic_load(&s->deferring))
         ag_stream_submit_deferred(s, true);
+    if (in->kind == AG_OP_LAUNCH && is_of_peers(in->launch))
+        return call_of_peers(s, in);
     ag_count(AG_COUNT_NOT_UNDERSTOOD);
     ag_trace_passed(s, in, "stream with properties that graphs lack");
     return ag_op_call(in);
@@ -411,6 +435,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     if (!s || s->legacy || s->blocking)
         ag_flush_for_order(s);
     if (!s) {
+        if (is_of_peers(l))
+            return call_of_peers(NULL, &in);
         ag_count(AG_COUNT_PER_THREAD);
         ag_trace_passed(NULL, &in, "per-thread default stream");
         return ag_op_call(&in);
@@ -418,6 +444,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     if (!is_understood(s))
         return call_not_understood(s, &in);
     if (napping(s)) {
+        if (is_of_peers(l))
+            return call_of_peers(s, &in);
         ag_stream_remember_nap(s, l->stream);
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);

@@ -163,7 +163,7 @@ static void fill(struct ag_live_page *page)
     page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
     page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
     page->memory = ag_budget_used();
-    page->memory_budget = (uint64_t)ag_options.memory_mb << 20;
+    page->memory_budget = ag_budget();
     page->streams = n;
     page->boundaries = boundaries;
     page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);

@@ -61,7 +61,7 @@ static CUresult call_fill(const struct ag_memset *f)
     return ((AG_PFN_cuMemsetD32Async)real)(f->dst, f->value, f->width, f->stream);
 }
 
-CUresult ag_op_call(const struct ag_incoming *in)
+static CUresult call_once(const struct ag_incoming *in)
 {
     switch (in->kind) {
     case AG_OP_LAUNCH:
@@ -73,6 +73,14 @@ CUresult ag_op_call(const struct ag_incoming *in)
     }
     const struct ag_copy *c = in->copy;
     return ((AG_PFN_cuMemcpyDtoDAsync_v2)ag_real[c->sym])(c->dst, c->src, c->bytes, c->stream);
+}
+
+CUresult ag_op_call(const struct ag_incoming *in)
+{
+    CUresult r = call_once(in);
+    if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0) && ag_capture_gives_memory())
+        r = call_once(in);
+    return r;
 }
 
 void ag_op_stage(uint8_t *staged, const struct ag_shape *shape, const struct ag_incoming *in)

@@ -338,6 +338,16 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
     ag_unlock(&lock);
 }
 
+bool ag_function_waits(CUfunction func)
+{
+    ag_lock(&lock);
+    const struct ag_function *f =
+        have_tables() ? ag_function_get(&tables->functions, func, true) : NULL;
+    bool waits = !f || f->immediate;
+    ag_unlock(&lock);
+    return waits;
+}
+
 bool ag_shapes_die(enum ag_owner kind, void *owner)
 {
     bool any = false;

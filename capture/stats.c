@@ -138,11 +138,11 @@ static void print_counters(const char *process, const struct ag_totals *t)
            "%llu evicted)",
            process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->blocks),
            ull(t->periods), ull(t->evicted));
-    ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %u", process,
+    ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %llu", process,
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT])),
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT_NODES])),
            (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
-           (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
+           (double)ag_budget_used() / 1048576.0, ull(ag_budget() >> 20));
     for (int i = AG_COUNT_BUILD_NS + 1; i < AG_NUM_COUNTS; i++)
         if (atomic_load(&ag_counts[i]))
             ag_say("%s:   %s: %llu", process, texts[i], ull(atomic_load(&ag_counts[i])));

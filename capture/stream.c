@@ -361,7 +361,8 @@ void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
 {
     uint64_t now = atomic_load(&ag_stream_generation);
     const _Atomic uint32_t *held = held_before(s);
-    if (!held || ag_trace_on()) /* a dump names every launch */
+    /* a dump names every launch, and what waits for peers must be seen */
+    if (!held || ag_trace_on() || atomic_load(&ag_peers_are_known))
         return;
     if (ag_naps.generation != now)
         memset(ag_naps.slots, 0xff, sizeof(ag_naps.slots)); /* no stream is called that */

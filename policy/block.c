@@ -348,8 +348,14 @@ struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use)
 
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block)
 {
-    if (block_is_building(block) || p->state->block == block)
+    struct ag_policy_state *s = p->state;
+    if (block_is_building(block))
         return false;
+    if (s->block == block) {
+        if (!s->idle || ag_position(p))
+            return false;
+        ag_follow_nothing(p); /* it was expected next, and nothing of it has come */
+    }
     drop_chunks(p, block);
     block->dropped_at = block->visits;
     return true;

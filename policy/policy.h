@@ -299,7 +299,7 @@ void ag_policy_put_off(struct ag_chunk *chunk, uint32_t visits);
 /* The least recently used block with graphs that may be dropped, and when it was used last. */
 struct ag_block *ag_policy_victim(struct ag_policy *p, uint64_t *last_use);
 /* Forgets a block's graphs (hooks.drop on each chunk); the block stays known. Fails (false) while
- * one is being built or the block is being followed with ops deferred. */
+ * one is being built or the block is being followed; one that is only expected next is not. */
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_block *block);
 /* Bytes of host memory that the policy holds for this stream, graphs not counted. */
 size_t ag_policy_memory(const struct ag_policy *p);

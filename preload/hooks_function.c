@@ -1,4 +1,5 @@
-/* hooks_function.c - attributes of kernels: a graph keeps those that held when it was built. */
+/* hooks_function.c - attributes of kernels: a graph keeps those that held when it was built; and
+ * kernels that are looked up. */
 #include "preload/hook.h"
 
 /* What ag_capture_function_changes() takes in place of an attribute. */
@@ -30,3 +31,40 @@ AG_FUNCTION_CHANGES_HOOK(cuKernelSetAttribute, kernel, attrib, val, dev,
 AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config, dev,
                          (CUkernel kernel, CUfunc_cache config, CUdevice dev),
                          (kernel, config, dev))
+
+/* A kernel that has been asked for by its name. Its code may be loaded now, for lack of memory once
+ * more. */
+#define AG_KERNEL_FOUND_HOOK(name, params, args)                                                   \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        bool hooked = ag_hooked();                                                                 \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        if (hooked && result == CUDA_ERROR_OUT_OF_MEMORY && ag_capture_gives_memory())             \
+            result = AG_CALL(name, AG_UNWRAP args);                                                \
+        if (hooked && result == CUDA_SUCCESS)                                                      \
+            ag_capture_kernel_found(kernel);                                                       \
+        return result;                                                                             \
+    }
+
+AG_KERNEL_FOUND_HOOK(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char *kernel),
+                     (hfunc, hmod, kernel))
+AG_KERNEL_FOUND_HOOK(cuLibraryGetKernel,
+                     (CUkernel * pKernel, CUlibrary library, const char *kernel),
+                     (pKernel, library, kernel))
+
+/* Several at once: as many as there are, or as there is room for. */
+#define AG_KERNELS_FOUND_HOOK(name, type, owner_type, count, told)                                 \
+    AG_HOOK name(type *found, unsigned int room, owner_type owner)                                 \
+    {                                                                                              \
+        unsigned int n = 0;                                                                        \
+        bool hooked = ag_hooked();                                                                 \
+        CUresult result = AG_CALL(name, found, room, owner);                                       \
+        if (hooked && result == CUDA_SUCCESS && AG_CALL(count, &n, owner) == CUDA_SUCCESS)         \
+            told(found, n < room ? n : room);                                                      \
+        return result;                                                                             \
+    }
+
+AG_KERNELS_FOUND_HOOK(cuModuleEnumerateFunctions, CUfunction, CUmodule, cuModuleGetFunctionCount,
+                      ag_capture_functions_found)
+AG_KERNELS_FOUND_HOOK(cuLibraryEnumerateKernels, CUkernel, CUlibrary, cuLibraryGetKernelCount,
+                      ag_capture_kernels_found)

@@ -8,7 +8,6 @@ _Static_assert(sizeof(CUdeviceptr_v1) <= 8, "one integer slot");
 _Static_assert(sizeof(CUfunction) <= 8, "one integer slot");
 _Static_assert(sizeof(CUgraphExec) <= 8, "one integer slot");
 _Static_assert(sizeof(CUmemLocation) <= 8, "one integer slot");
-_Static_assert(sizeof(CUmemoryPool) <= 8, "one integer slot");
 _Static_assert(sizeof(int) <= 8, "one integer slot");
 _Static_assert(sizeof(size_t) <= 8, "one integer slot");
 _Static_assert(sizeof(unsigned int) <= 8, "one integer slot");

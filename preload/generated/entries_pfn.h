@@ -2,6 +2,8 @@
 #ifndef AG_ENTRIES_PFN_H
 #define AG_ENTRIES_PFN_H
 
+typedef CUresult(CUDAAPI *AG_PFN_cuArray3DCreate_v2)(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray);
+typedef CUresult(CUDAAPI *AG_PFN_cuArrayCreate_v2)(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDestroy)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDestroy_v2)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDetach)(CUcontext ctx);
@@ -66,7 +68,11 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGraphExecMemcpyNodeSetParams)(CUgraphExec hGr
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphExecMemsetNodeSetParams)(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphExecUpdate_v2)(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphGetNodes)(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes);
+typedef CUresult(CUDAAPI *AG_PFN_cuGraphInstantiate)(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphInstantiateWithFlags)(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuGraphInstantiateWithParams)(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);
+typedef CUresult(CUDAAPI *AG_PFN_cuGraphInstantiateWithParams_ptsz)(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams);
+typedef CUresult(CUDAAPI *AG_PFN_cuGraphInstantiate_v2)(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphKernelNodeGetParams_v2)(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphKernelNodeSetAttribute)(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value);
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphLaunch)(CUgraphExec hGraph, CUstream hStream);
@@ -91,8 +97,21 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel)(CUfunction f, unsigned int grid
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx_ptsz)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel_ptsz)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernelCount)(unsigned int *count, CUlibrary lib);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetModule)(CUmodule *pMod, CUlibrary library);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 typedef CUresult(CUDAAPI *AG_PFN_cuLogsRegisterCallback)(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
@@ -122,8 +141,14 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD32Async_ptsz)(CUdeviceptr dstDevice, u
 typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD32_v2)(CUdeviceptr dstDevice, unsigned int ui, size_t N);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD8Async)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemsetD8Async_ptsz)(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMipmappedArrayCreate)(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunctionCount)(unsigned int *count, CUmodule mod);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoad)(CUmodule *module, const char *fname);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadData)(CUmodule *module, const void *image);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadFatBinary)(CUmodule *module, const void *fatCubin);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleUnload)(CUmodule hmod);
 typedef CUresult(CUDAAPI *AG_PFN_cuPointerGetAttribute)(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuPointerGetAttributes)(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
@@ -141,6 +166,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture_v2)(CUstream hStream, CUst
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture_v2_ptsz)(CUstream hStream, CUstreamCaptureMode mode);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCopyAttributes)(CUstream dstStream, CUstream srcStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCopyAttributes_ptsz)(CUstream dst, CUstream src);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamCreate)(CUstream *phStream, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCreateWithPriority)(CUstream *phStream, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamDestroy)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamDestroy_v2)(CUstream hStream);

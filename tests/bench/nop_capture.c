@@ -260,6 +260,28 @@ void ag_capture_table_call(bool first)
     (void)first;
 }
 
+void ag_capture_kernel_found(const char *name)
+{
+    (void)name;
+}
+
+void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n)
+{
+    (void)kernels;
+    (void)n;
+}
+
+void ag_capture_functions_found(const CUfunction *functions, unsigned int n)
+{
+    (void)functions;
+    (void)n;
+}
+
+bool ag_capture_gives_memory(void)
+{
+    return false;
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     (void)error;

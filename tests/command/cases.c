@@ -143,6 +143,96 @@ static int collective(int n)
     return print_value();
 }
 
+static uint32_t peer_came;
+
+static void wait_for_peer(const struct cuSimLaunch *l)
+{
+    (void)l;
+    while (!__atomic_load_n(&peer_came, __ATOMIC_ACQUIRE))
+        usleep(20);
+}
+
+/* Nothing repeats, until nobody looks at the stream. */
+static void bore(CUstream s)
+{
+    uint64_t one = 1;
+    for (unsigned int i = 0, r = 1; i < 60000; i++) {
+        r = r * 1103515245u + 12345u;
+        CHECK(cuLaunchKernel(hash, 1 + (r >> 16) % 1000, 1, 1, 1, 1, 1, 0, s,
+                             (void *[]){&data, &one}, NULL));
+    }
+    CHECK(cuStreamSynchronize(s));
+}
+
+enum { BY_NAME, BY_LIBRARY, BY_LIST, BY_LIBRARY_LIST };
+
+static CUfunction find_peers(int how)
+{
+    enum { ROOM = 100 };
+    static const char name[] = "ncclDevKernel_AllReduce_wait";
+    static CUfunction all[ROOM];
+    CUlibrary library;
+    unsigned int n;
+    if (how == BY_NAME)
+        return ag_prog_function(module, name);
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n",
+                            NULL, NULL, 0, NULL, NULL, 0));
+    if (how == BY_LIBRARY)
+        return ag_prog_kernel(library, name);
+    if (how == BY_LIBRARY_LIST) {
+        CHECK(cuLibraryEnumerateKernels((CUkernel *)all, ROOM, library));
+        return all[0];
+    }
+    CUmodule one;
+    CHECK(cuModuleLoadData(&one, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n"));
+    CHECK(cuModuleGetFunctionCount(&n, one));
+    REQUIRE(n == 1);
+    CHECK(cuModuleEnumerateFunctions(all, ROOM, one));
+    return all[0];
+}
+
+/* A kernel waits for its peer in a stream that nobody looks at, while another stream repeats. N:
+ * how it was found; 10 more: by the other way to launch; 20 more: in the per-thread default stream.
+ */
+static int collective_asleep(int n)
+{
+    uint64_t one = 1;
+    CUstream first;
+    CUdeviceptr other;
+    CHECK((CUresult)cuSimRegisterKernel("ncclDevKernel_AllReduce_wait", wait_for_peer, 2, NULL,
+                                        (size_t[]){8, 8}, CUSIM_MAY_BLOCK));
+    start();
+    first = stream;
+    other = ag_prog_alloc(64);
+    CHECK(cuCtxSynchronize());
+    bore(first);
+    void *params[] = {&data, &one};
+    CUfunction peers = find_peers(n % 10);
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = first};
+    if (n >= 20)
+        config.hStream = CU_STREAM_PER_THREAD;
+    uint64_t built = cuSimCallCount("cuGraphInstantiateWithFlags");
+    if (n >= 10)
+        CHECK(cuLaunchKernelEx(&config, peers, params, NULL));
+    else
+        CHECK(ag_prog_launch(peers, first, params));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    data = other;
+    steps(50);
+    printf("graphs made while it waited: %d\n",
+           (int)(cuSimCallCount("cuGraphInstantiateWithFlags") - built));
+    __atomic_store_n(&peer_came, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    steps(50);
+    return print_value();
+}
+
 /* Mapped memory that holds 0. */
 static uint32_t *new_word(void)
 {
@@ -474,6 +564,199 @@ static int refused(int n)
     return print_value();
 }
 
+static size_t free_memory(void)
+{
+    size_t bytes, total;
+    CHECK(cuMemGetInfo_v2(&bytes, &total));
+    return bytes;
+}
+
+enum { MIB = 1 << 20 };
+
+/* How one asks for a MiB of device memory. */
+static CUresult by_alloc(CUdeviceptr *p)
+{
+    return cuMemAlloc_v2(p, MIB);
+}
+
+static CUresult by_pitch(CUdeviceptr *p)
+{
+    size_t pitch;
+    return cuMemAllocPitch_v2(p, &pitch, 1024, 1024, 4);
+}
+
+static CUresult managed(CUdeviceptr *p)
+{
+    return cuMemAllocManaged(p, MIB, CU_MEM_ATTACH_GLOBAL);
+}
+
+static CUresult in_stream(CUdeviceptr *p)
+{
+    return cuMemAllocAsync(p, MIB, stream);
+}
+
+static CUresult from_pool(CUdeviceptr *p)
+{
+    CUmemoryPool pool;
+    CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+    return cuMemAllocFromPoolAsync(p, MIB, pool, stream);
+}
+
+/* A program that has left itself one MiB, and asks for it when its launches have repeated N times;
+ * and again, by every way. */
+static int last_mib(int n)
+{
+    static CUresult (*const ways[])(CUdeviceptr *) = {by_alloc, by_pitch, managed, in_stream,
+                                                      from_pool};
+    CUdeviceptr rest;
+    start();
+    CHECK(cuMemAlloc_v2(&rest, free_memory() - MIB));
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        CUdeviceptr mib = 0, more = 1;
+        steps(n);
+        printf("way %zu: %d", i, (int)ways[i](&mib));
+        printf(", and more: %d, %d\n", (int)ways[i](&more), (int)more);
+        step(0);
+        CHECK(cuCtxSynchronize());
+        CHECK(cuMemFree_v2(mib));
+    }
+    steps(n);
+    return print_value();
+}
+
+/* It takes what there is until there is no more, in ever smaller pieces; then gives all back. */
+static int all_memory(int n)
+{
+    enum { MOST = 1000 };
+    static CUdeviceptr pieces[MOST];
+    size_t had = 0, count = 0;
+    start();
+    steps(n);
+    for (size_t bytes = MIB; bytes >= 512; bytes /= 2)
+        while (count < MOST && cuMemAlloc_v2(&pieces[count], bytes) == CUDA_SUCCESS) {
+            had += bytes;
+            count++;
+        }
+    printf("%zu bytes in %zu pieces\n", had, count);
+    steps(2);
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemFree_v2(pieces[i]));
+    steps(n);
+    return print_value();
+}
+
+/* It takes 98 of 100 bytes that are free, in one piece, now and then. */
+static int most_memory(int n)
+{
+    CUdeviceptr most;
+    start();
+    size_t bytes = free_memory() / 100 * 98;
+    for (int i = 0; i < 5; i++) {
+        CHECK(cuMemAlloc_v2(&most, i % 2 ? bytes : free_memory() / 100 * 98));
+        steps(n);
+        CHECK(cuMemFree_v2(most));
+        steps(n);
+    }
+    return print_value();
+}
+
+/* As the first, while a host function waits for the program. */
+static int last_mib_and_wait(int n)
+{
+    CUdeviceptr rest, mib = 1;
+    start();
+    uint32_t *flag = new_word();
+    CHECK(cuMemAlloc_v2(&rest, free_memory() - MIB));
+    steps(n);
+    CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
+    printf("waiting: %d\n", (int)cuMemAlloc_v2(&mib, MIB));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuStreamSynchronize(stream));
+    printf("not waiting: %d\n", (int)cuMemAlloc_v2(&mib, MIB));
+    return print_value();
+}
+
+enum { ASKERS = 4 };
+
+/* Steps of its own, between which it asks for more memory than there is. */
+static void *ask_for_too_much(void *steps_wanted)
+{
+    CUstream own;
+    CUdeviceptr p, x;
+    static pthread_mutex_t one_by_one = PTHREAD_MUTEX_INITIALIZER;
+    ag_prog_start();
+    pthread_mutex_lock(&one_by_one); /* the fill is the legacy stream's */
+    x = ag_prog_alloc(64);
+    CHECK(cuCtxSynchronize());
+    pthread_mutex_unlock(&one_by_one);
+    CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < *(int *)steps_wanted; i++) {
+        for (uint64_t k = 1; k <= STEP; k++)
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, own, (void *[]){&x, &k},
+                                 NULL));
+        if (i % 8 == 7)
+            EXPECT(cuMemAlloc_v2(&p, (size_t)1 << 40), CUDA_ERROR_OUT_OF_MEMORY);
+        CHECK(cuStreamSynchronize(own));
+    }
+    CHECK(cuStreamDestroy_v2(own));
+    uint64_t *value = malloc(sizeof *value);
+    CHECK(cuMemcpyDtoH_v2(value, x, sizeof *value));
+    return value;
+}
+
+/* Threads that launch and run out of memory, each for itself, N steps long. */
+static int too_much(int n)
+{
+    pthread_t threads[ASKERS];
+    void *value;
+    start();
+    for (int i = 0; i < ASKERS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, ask_for_too_much, &n) == 0);
+    for (int i = 0; i < ASKERS; i++) {
+        pthread_join(threads[i], &value);
+        printf("thread %d: %llu\n", i, (unsigned long long)*(uint64_t *)value);
+        free(value);
+    }
+    return 0;
+}
+
+/* Each call is refused once for lack of memory, when launches have repeated N times. */
+static void without_memory(const char *call, int n)
+{
+    steps(n);
+    REQUIRE(cuSimFail(call, 1, CUDA_ERROR_OUT_OF_MEMORY) == 0);
+}
+
+static int refused_once(int n)
+{
+    CUmodule other = NULL;
+    CUlibrary library = NULL;
+    CUfunction f = NULL;
+    CUkernel k = NULL;
+    CUstream s = NULL;
+    CUgraph graph;
+    CUgraphExec exec = NULL;
+    uint64_t one = 1;
+    start();
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    without_memory("cuModuleLoadData", n);
+    printf("module %d, ", (int)cuModuleLoadData(&other, SIMCUDA_IMAGE_MAGIC));
+    without_memory("cuModuleGetFunction", n);
+    printf("function %d, ", (int)cuModuleGetFunction(&f, module, "add"));
+    without_memory("cuLibraryGetKernel", n);
+    printf("kernel %d, ", (int)cuLibraryGetKernel(&k, library, "add"));
+    without_memory("cuStreamCreate", n);
+    printf("stream %d, ", (int)cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    without_memory("cuGraphInstantiateWithFlags", n);
+    printf("graph %d, ", (int)cuGraphInstantiateWithFlags(&exec, graph, 0));
+    without_memory("cuLaunchKernel", n);
+    printf("launch %d\n",
+           (int)cuLaunchKernel(hash, 999, 1, 1, 1, 1, 1, 0, stream, (void *[]){&data, &one}, NULL));
+    CHECK(cuStreamSynchronize(stream));
+    return 0;
+}
+
 static const char *file_of(void *address)
 {
     Dl_info info;
@@ -722,7 +1005,14 @@ static const struct {
              {"newer-capture", newer_capture},
              {"error-log", error_log},
              {"collective", collective},
+             {"collective-asleep", collective_asleep},
              {"refused", refused},
+             {"last-mib", last_mib},
+             {"last-mib-and-wait", last_mib_and_wait},
+             {"all-memory", all_memory},
+             {"most-memory", most_memory},
+             {"too-much", too_much},
+             {"refused-once", refused_once},
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"per-thread", per_thread},

@@ -80,6 +80,71 @@ fails() {
     [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
 }
 
+# short CASE N: with so little device memory that graphs are missed.
+short() {
+    export SIMCUDA_MEMORY_MB=8 SIMCUDA_NODE_BYTES=2800
+    same "$cases" "$@"
+    cat with.out summary
+}
+
+given_back='times that all graphs were given back, the program being short of device memory'
+
+@test "an allocation without memory for it: graphs go, and it is made once more; then graphs come again" {
+    for AUTOGRAPH_BUILD in inline thread; do
+        export AUTOGRAPH_BUILD
+        short last-mib 200
+        [ "$(grep -c '^way .: 0, and more: 2, 1$' with.out)" -eq 5 ]
+        [ "$(figure "$given_back")" -eq 5 ]
+        at_least "replayed per cent" "$(replayed_share)" 50
+        grep -q ' of 8$' summary # five times halved
+        export AUTOGRAPH_MEMORY_MB=2
+        short last-mib 20
+        [ "$(figure "$given_back")" -eq 5 ]
+        grep -q ' of 1$' summary
+        unset AUTOGRAPH_MEMORY_MB
+    done
+}
+
+@test "a program that takes all memory has as much of it as without the library" {
+    export AUTOGRAPH_BUILD=inline
+    short all-memory 200
+    at_least "given back" "$(figure "$given_back")" 1
+    at_least "replayed per cent" "$(replayed_share)" 50
+}
+
+@test "threads that launch and run out of memory, each for itself" {
+    for AUTOGRAPH_BUILD in inline thread; do
+        export AUTOGRAPH_BUILD
+        same "$cases" too-much 400
+        cat with.out summary
+        at_least "given back" "$(figure "$given_back")" 10
+    done
+}
+
+@test "a program that takes 98 per cent of the free memory" {
+    export AUTOGRAPH_BUILD=inline
+    short most-memory 50
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
+
+@test "an allocation without memory for it while a host function waits: graphs stay, and that is counted" {
+    export SIMCUDA_MEMORY_MB=8 SIMCUDA_NODE_BYTES=2800 AUTOGRAPH_BUILD=inline SIMCUDA_WAITS=1
+    AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$cases" last-mib-and-wait 20 >with.out
+    cat with.out summary
+    grep -q '^waiting: 2$' with.out
+    grep -q '^not waiting: 0$' with.out
+    [ "$(figure 'times that the program was short of device memory and graphs stayed, as something waited or was captured')" -eq 1 ]
+}
+
+@test "code, streams, graphs and launches without memory for them are asked for once more" {
+    "${eager[@]}" "$cases" refused-once 100 | grep '^module 2, function 2, kernel 2, stream 2, graph 2, launch 2$'
+    export AUTOGRAPH_BUILD=inline
+    AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$cases" refused-once 100 >with.out
+    cat with.out summary
+    grep -q '^module 0, function 0, kernel 0, stream 0, graph 0, launch 0$' with.out
+    [ "$(figure "$given_back")" -eq 6 ]
+}
+
 @test "adding a node fails: eager launches" {
     fails cuGraphAddKernelNode_v2 2
     at_least "failed builds" "$(figure 'graph builds failed')" 1

@@ -146,6 +146,19 @@ compared() {
     at_least "replayed per cent" "$(replayed_share)" 85
 }
 
+# By how it was found, 0 to 3, by the other way to launch, and in a stream that nobody ever looks at.
+@test "a collective kernel in a stream that sleeps: no graph is made while it waits" {
+    export AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0
+    for how in 0 1 2 3 10 20; do
+        same "$cases" collective-asleep $how
+        cat with.out summary
+        grep -q '^graphs made while it waited: 0$' with.out
+        at_least "launches not looked at" "$(figure 'not looked at')" 1000
+        [ "$(figure 'collective kernels, submitted at once')" -eq 1 ]
+        at_least "graphs made when it had come" "$(figure 'graphs built')" 1
+    done
+}
+
 @test "nothing is built while a stream waits for a word of the program's" {
     export AUTOGRAPH_BUILD=inline
     for case in word-in-graph word-in-capture word; do

@@ -229,6 +229,33 @@ static void test_drop_graphs(void **state)
     }
 }
 
+static void drop_it(void *policy, struct ag_block *block)
+{
+    assert_true(ag_policy_drop_graphs(policy, block));
+    assert_int_equal(block->num_chunks, 0);
+}
+
+/* At the beginning of a segment all can go, the block that is expected next included. */
+static void test_drop_expected(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t step = 0; step < 50; step++) {
+            for (uint32_t i = 0; i < 30; i++)
+                rig_op(r, rig_key(0, i));
+            rig_sync(r);
+        }
+        rig_mark(r);
+        for (uint32_t i = 0; i < 30; i++)
+            rig_op(r, rig_key(0, i));
+        rig_sync(r);
+        rig_at_least(rig_replayed(r), 80);
+        ag_policy_each(&r->policy, drop_it, &r->policy);
+    }
+    rig_close(r);
+}
+
 static uint32_t counted;
 static void count_block(void *context, struct ag_block *block)
 {
@@ -290,12 +317,19 @@ static void test_thresholds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_failed_builds),   cmocka_unit_test(test_some_builds_fail),
-        cmocka_unit_test(test_breaks),          cmocka_unit_test(test_rests),
-        cmocka_unit_test(test_constant_breaks), cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_drop_graphs),     cmocka_unit_test(test_each),
-        cmocka_unit_test(test_launches_fail),   cmocka_unit_test(test_answer_writes_the_state_only),
-        cmocka_unit_test(test_fixed_chunk),     cmocka_unit_test(test_thresholds),
+        cmocka_unit_test(test_failed_builds),
+        cmocka_unit_test(test_some_builds_fail),
+        cmocka_unit_test(test_breaks),
+        cmocka_unit_test(test_rests),
+        cmocka_unit_test(test_constant_breaks),
+        cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_drop_graphs),
+        cmocka_unit_test(test_drop_expected),
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_launches_fail),
+        cmocka_unit_test(test_answer_writes_the_state_only),
+        cmocka_unit_test(test_fixed_chunk),
+        cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

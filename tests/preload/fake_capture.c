@@ -340,6 +340,29 @@ void ag_capture_table_call(bool first)
     say("table call first=%d\n", first);
 }
 
+void ag_capture_kernel_found(const char *name)
+{
+    (void)name;
+}
+
+void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n)
+{
+    (void)kernels;
+    (void)n;
+}
+
+void ag_capture_functions_found(const CUfunction *functions, unsigned int n)
+{
+    (void)functions;
+    (void)n;
+}
+
+bool ag_capture_gives_memory(void)
+{
+    say("short of memory\n");
+    return true;
+}
+
 void ag_capture_driver_error(CUresult error)
 {
     say("error %d\n", (int)error);

@@ -1,0 +1,114 @@
+/*
+ * hooks_allocation.c - calls that may fail for lack of device memory. They are made once more where
+ * the library has given its graphs back. Only the driver writes what they answer.
+ */
+#include "preload/hook.h"
+
+static inline bool gives_memory(CUresult result)
+{
+    return !AG_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) && ag_capture_gives_memory();
+}
+
+/* `before`: what a stub would have done. */
+#define AG_SCARCE_HOOK(name, before, params, args)                                                 \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
+        before;                                                                                    \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        return gives_memory(result) ? AG_CALL(name, AG_UNWRAP args) : result;                      \
+    }
+
+static inline bool nothing_is_open(void)
+{
+    return AG_LIKELY(!atomic_load_explicit(&ag_open_streams, memory_order_acquire));
+}
+
+#define AG_ALLOCATION_HOOK(name, params, args)                                                     \
+    AG_SCARCE_HOOK(name, nothing_is_open() ? (void)0 : ag_capture_barrier_quiet(AG_SYM_##name),    \
+                   params, args)
+#define AG_STREAM_ALLOCATION_HOOK(name, is_ptsz, params, args)                                     \
+    AG_SCARCE_HOOK(name,                                                                           \
+                   nothing_is_open()                                                               \
+                       ? (void)0                                                                   \
+                       : ag_capture_stream_boundary_quiet(hStream, is_ptsz, AG_SYM_##name, false), \
+                   params, args)
+#define AG_PASSING_HOOK(name, params, args) AG_SCARCE_HOOK(name, (void)0, params, args)
+
+AG_ALLOCATION_HOOK(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytesize), (dptr, bytesize))
+AG_ALLOCATION_HOOK(cuMemAllocPitch_v2,
+                   (CUdeviceptr * dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+                    unsigned int ElementSizeBytes),
+                   (dptr, pPitch, WidthInBytes, Height, ElementSizeBytes))
+AG_ALLOCATION_HOOK(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
+                   (dptr, bytesize, flags))
+AG_ALLOCATION_HOOK(cuMemCreate,
+                   (CUmemGenericAllocationHandle * handle, size_t size,
+                    const CUmemAllocationProp *prop, unsigned long long flags),
+                   (handle, size, prop, flags))
+AG_ALLOCATION_HOOK(cuArrayCreate_v2,
+                   (CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray),
+                   (pHandle, pAllocateArray))
+AG_ALLOCATION_HOOK(cuArray3DCreate_v2,
+                   (CUarray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray),
+                   (pHandle, pAllocateArray))
+AG_ALLOCATION_HOOK(cuMipmappedArrayCreate,
+                   (CUmipmappedArray * pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
+                    unsigned int numMipmapLevels),
+                   (pHandle, pMipmappedArrayDesc, numMipmapLevels))
+
+#define AG_ASYNC_HOOKS(name, is_ptsz)                                                              \
+    AG_STREAM_ALLOCATION_HOOK(name, is_ptsz,                                                       \
+                              (CUdeviceptr * dptr, size_t bytesize, CUstream hStream),             \
+                              (dptr, bytesize, hStream))
+#define AG_POOL_HOOKS(name, is_ptsz)                                                               \
+    AG_STREAM_ALLOCATION_HOOK(                                                                     \
+        name, is_ptsz, (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), \
+        (dptr, bytesize, pool, hStream))
+AG_ASYNC_HOOKS(cuMemAllocAsync, false)
+AG_ASYNC_HOOKS(cuMemAllocAsync_ptsz, true)
+AG_POOL_HOOKS(cuMemAllocFromPoolAsync, false)
+AG_POOL_HOOKS(cuMemAllocFromPoolAsync_ptsz, true)
+
+/* Code, which may be loaded only when a function is first asked for. */
+AG_PASSING_HOOK(cuModuleLoad, (CUmodule * module, const char *fname), (module, fname))
+AG_PASSING_HOOK(cuModuleLoadData, (CUmodule * module, const void *image), (module, image))
+AG_PASSING_HOOK(cuModuleLoadDataEx,
+                (CUmodule * module, const void *image, unsigned int numOptions,
+                 CUjit_option *options, void **optionValues),
+                (module, image, numOptions, options, optionValues))
+AG_PASSING_HOOK(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin),
+                (module, fatCubin))
+#define AG_LIBRARY_PARAMS(type, from)                                                              \
+    (CUlibrary * library, const type *from, CUjit_option *jitOptions, void **jitOptionsValues,     \
+     unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,      \
+     unsigned int numLibraryOptions)
+#define AG_LIBRARY_ARGS(from)                                                                      \
+    (library, from, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,                   \
+     libraryOptionValues, numLibraryOptions)
+AG_PASSING_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_ARGS(code))
+AG_PASSING_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName), AG_LIBRARY_ARGS(fileName))
+AG_PASSING_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
+AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
+AG_PASSING_HOOK(cuFuncLoad, (CUfunction function), (function))
+
+/* Streams, and graphs of the program's own. */
+AG_PASSING_HOOK(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags))
+AG_PASSING_HOOK(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
+                (phStream, flags, priority))
+#define AG_INSTANTIATE_LOG_PARAMS                                                                  \
+    (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char *logBuffer,        \
+     size_t bufferSize)
+#define AG_INSTANTIATE_LOG_ARGS (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+AG_PASSING_HOOK(cuGraphInstantiate, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
+AG_PASSING_HOOK(cuGraphInstantiate_v2, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
+AG_PASSING_HOOK(cuGraphInstantiateWithFlags,
+                (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags),
+                (phGraphExec, hGraph, flags))
+#define AG_INSTANTIATE_PARAMS                                                                      \
+    (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams)
+AG_PASSING_HOOK(cuGraphInstantiateWithParams, AG_INSTANTIATE_PARAMS,
+                (phGraphExec, hGraph, instantiateParams))
+AG_PASSING_HOOK(cuGraphInstantiateWithParams_ptsz, AG_INSTANTIATE_PARAMS,
+                (phGraphExec, hGraph, instantiateParams))
