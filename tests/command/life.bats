@@ -39,18 +39,21 @@ ended() {
     same "$life" resets 300
     cat summary
     [ "$(ended)" -eq 300 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
 }
 
 @test "another context is destroyed beside threads that launch" {
     same "$life" contexts 300
     cat summary
     [ "$(ended)" -eq 300 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
 }
 
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary
     [ "$(ended)" -eq 0 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
 }
 
 @test "what a stream was found to be outlives calls that end no context" {

@@ -124,19 +124,23 @@ full() {
 
 # ---- ends
 
-# So many streams hold something back that a thread which passes by them while they are submitted overtakes.
-@test "a thread that goes on while the process ends sees its own order" {
+# beside CASE: many streams hold something back, so that a thread which passes by them while they are submitted
+# overtakes; seen in every third to fifth run where it can.
+beside() {
     export SIMCUDA_MODE=inline AUTOGRAPH_MAX_DEFER_US=1000000
-    same "$states" exit 0
-    cat with.out summary
+    same "$states" "$1" 0
+    for run in {1..40}; do
+        [ "$(under "$states" "$1" 0)" = "worker: right" ]
+    done
+}
+
+@test "a thread that goes on while the process ends sees its own order" {
+    beside exit
     at_least "replayed ops" "$(figure replayed)" 1000
 }
 
 @test "a thread that goes on while another device's context dies sees its own order" {
-    export SIMCUDA_MODE=inline AUTOGRAPH_MAX_DEFER_US=1000000
-    same "$states" dead 0
-    cat with.out
-    grep -qx 'worker: right' with.out
+    beside dead
 }
 
 @test "exit() in a signal handler that has interrupted a launch" {
