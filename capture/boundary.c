@@ -13,13 +13,25 @@
 #include "capture/trace.h"
 #include "preload/table.h"
 
-/* How a call waits for streams in which another thread is in the driver, where that may wait for
+/*
+ * Which streams a call waits for in which another thread is in the driver, where that may wait for
  * room in a full queue. Eagerly, all that was launched before would be there: who knows of those
- * launches would have waited for them. A call that nothing of another stream can show in does not.
+ * launches would have waited for them. But where nothing of a stream can show in a call, that call
+ * does not wait for it.
  */
-static bool is_prompt(enum ag_sym sym)
+enum reach { NO_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
+
+static enum reach reach_of(enum ag_sym sym)
 {
-    return sym < AG_SYM_COUNT && (ag_entries[sym].flags & AG_ENTRY_PROMPT);
+    unsigned int flags = sym < AG_SYM_COUNT ? ag_entries[sym].flags : 0;
+    return flags & AG_ENTRY_PROMPT   ? NO_STREAM
+           : flags & AG_ENTRY_LEGACY ? BLOCKING_STREAMS
+                                     : EVERY_STREAM;
+}
+
+static bool waits_for(enum reach reach, const struct ag_stream *s)
+{
+    return reach == EVERY_STREAM || (reach == BLOCKING_STREAMS && (s->blocking || s->legacy));
 }
 
 /* `report`: the call may return the stream's untold error. */
@@ -37,19 +49,19 @@ static CUresult end_segment(struct ag_stream *s, bool report)
 }
 
 /* A stream of another thread submits what it has deferred and goes on. */
-static void submit_of_other(struct ag_stream *s, bool prompt)
+static void submit_of_other(struct ag_stream *s, enum reach reach)
 {
     ag_count(AG_COUNT_OTHER_THREAD);
-    if (prompt)
-        ag_stream_submit_if_prompt(s, false);
-    else
+    if (waits_for(reach, s))
         ag_stream_submit_deferred(s, false);
+    else
+        ag_stream_submit_if_prompt(s, false);
 }
 
 /* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
  * what they have deferred and go on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
-                             bool only_own, bool report, bool prompt)
+                             bool only_own, bool report, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
     size_t n;
@@ -63,7 +75,7 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
             if (first == CUDA_SUCCESS)
                 first = r;
         } else if (!only_own && atomic_load(&s->deferring)) {
-            submit_of_other(s, prompt);
+            submit_of_other(s, reach);
         }
     }
     ag_streams_release(streams, n);
@@ -100,13 +112,15 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
         if (ag_stream_is_per_thread(stream, ptsz))
             ag_flush_for_order(NULL);
         else
-            every_stream(NULL, NULL, false, false, is_prompt(sym));
+            every_stream(NULL, NULL, false, false,
+                         reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
         return CUDA_SUCCESS;
     }
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
-        every_stream(s->context, s, false, false, false);
-    if (is_prompt(sym)) { /* cuStreamQuery: what another thread is submitting has not ended */
+        every_stream(s->context, s, false, false, BLOCKING_STREAMS);
+    if (reach_of(sym) == NO_STREAM) {
+        /* cuStreamQuery: what another thread is submitting has not ended */
         if (!ag_stream_lock_if_prompt(s))
             return CUDA_ERROR_NOT_READY;
         ag_unlock(&s->lock);
@@ -115,7 +129,7 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
     if (measures)
         ag_measure_begins(s);
     if (blocks && !s->legacy && ag_owns_others(s))
-        every_stream(NULL, s, true, false, false);
+        every_stream(NULL, s, true, false, EVERY_STREAM);
     return r;
 }
 
@@ -136,7 +150,7 @@ static CUresult barrier(enum ag_sym sym, bool report)
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
     ag_live_poll();
-    return every_stream(NULL, NULL, false, report, is_prompt(sym));
+    return every_stream(NULL, NULL, false, report, reach_of(sym));
 }
 
 CUresult ag_capture_barrier(enum ag_sym sym)

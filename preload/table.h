@@ -25,13 +25,14 @@ enum ag_entry_flag {
     AG_ENTRY_HOOK = 32,           /* a function in C, not a stub */
     AG_ENTRY_KILLS_REPLAY = 16,   /* replaying is not known to be right from here on */
     AG_ENTRY_KILLS_MEMORY = 64,   /* an address may stop being plain device memory */
+    AG_ENTRY_LEGACY = 256,        /* waits for none that waits there for a non-blocking stream */
     AG_ENTRY_KILLS_MODULE = 128   /* the first argument, its functions and variables */
 };
 
 struct ag_entry {
     const char *name;
     uint8_t cls;
-    uint8_t flags;
+    uint16_t flags;
     int8_t stream_arg; /* position of the first CUstream argument, or -1 */
 };
 extern const struct ag_entry ag_entries[AG_SYM_COUNT];

@@ -1,15 +1,17 @@
-# What the suites of this folder share. AG_BUILD is the build folder (build).
+# What the suites of this folder share. AG_BUILD is the build folder (build); AG_LIBRARY may name another library, that of
+# a commit in which something is broken.
 
 common_setup() {
     : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_BUILD:=$AG_SOURCE/build}"
-    library=$AG_BUILD/preload/libautograph.so
+    library=${AG_LIBRARY:-$AG_BUILD/preload/libautograph.so}
     [ -e "$library" ] || { echo "$library is not built" >&2; return 1; }
     export LD_LIBRARY_PATH=$AG_BUILD/tests/simdriver
     loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
     cases=$AG_BUILD/tests/command/command_cases interop=$AG_BUILD/tests/command/command_interop
+    life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
-    eager=(timeout 120)
+    eager=(timeout "${AG_TIMEOUT:=120}")
     [ -z "${AG_RUNTIME-}" ] || eager+=(env "LD_PRELOAD=$AG_RUNTIME")
     cd "$BATS_TEST_TMPDIR" || return 1
     local variable
@@ -18,7 +20,7 @@ common_setup() {
 
 # under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.
 under() {
-    timeout 120 env LD_PRELOAD="$preload" "$@"
+    timeout "${AG_TIMEOUT:-120}" env LD_PRELOAD="$preload" "$@"
 }
 
 # What differs from run to run: times.

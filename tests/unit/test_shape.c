@@ -140,6 +140,95 @@ static void test_whatever_differs_makes_another_shape(void **state)
     assert_ptr_equal(shape_of(&l), first);
 }
 
+/* By id: what of a value means something (cuda.h), as ranges of bytes from its beginning. */
+#define MEMBER(name)                                                                               \
+    {                                                                                              \
+        offsetof(CUlaunchAttributeValue, name), sizeof(((CUlaunchAttributeValue *)0)->name)        \
+    }
+#define IN_WINDOW(name)                                                                            \
+    {                                                                                              \
+        offsetof(CUlaunchAttributeValue, accessPolicyWindow.name),                                 \
+            sizeof(((CUaccessPolicyWindow *)0)->name)                                              \
+    }
+static const struct {
+    unsigned int id;
+    struct {
+        size_t offset, bytes;
+    } parts[5];
+} meanings[] = {
+    {CU_LAUNCH_ATTRIBUTE_IGNORE, {{0, 0}}},
+    {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+     {IN_WINDOW(base_ptr), IN_WINDOW(num_bytes), IN_WINDOW(hitRatio), IN_WINDOW(hitProp),
+      IN_WINDOW(missProp)}},
+    {CU_LAUNCH_ATTRIBUTE_COOPERATIVE, {MEMBER(cooperative)}},
+    {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, {MEMBER(clusterDim)}},
+    {CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+     {MEMBER(clusterSchedulingPolicyPreference)}},
+    {CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+     {MEMBER(programmaticStreamSerializationAllowed)}},
+    {CU_LAUNCH_ATTRIBUTE_PRIORITY, {MEMBER(priority)}},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP, {MEMBER(memSyncDomainMap)}},
+    {CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, {MEMBER(memSyncDomain)}},
+    {11, {{0, 12}}}, /* the preferred dimension of a cluster */
+    {14, {{0, 4}}},  /* the preferred share of shared memory */
+    {16, {{0, 4}}},  /* scheduling around NVLink */
+};
+
+/* An attribute with 0 where bytes mean something, and `poison` everywhere else. */
+static CUlaunchAttribute poisoned(size_t which, int poison)
+{
+    CUlaunchAttribute made;
+    memset(&made, poison, sizeof made);
+    made.id = (CUlaunchAttributeID)meanings[which].id;
+    for (size_t i = 0; i < 5; i++)
+        memset((char *)&made.value + meanings[which].parts[i].offset, 0,
+               meanings[which].parts[i].bytes);
+    return made;
+}
+
+static struct ag_shape *with_attribute(struct ag_launch *l, CUlaunchAttribute *attribute)
+{
+    l->attrs = attribute;
+    l->num_attrs = 1;
+    memset(&cache, 0, sizeof cache); /* by the table, not by the cache alone */
+    return shape_of(l);
+}
+
+static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three);
+    unsigned int known = 0;
+    (void)state;
+    for (size_t which = 0; which < sizeof meanings / sizeof *meanings; which++) {
+        CUlaunchAttribute clean = poisoned(which, 0), one = poisoned(which, 0x5a),
+                          other = poisoned(which, 0xff);
+        struct ag_shape *shape = with_attribute(&l, &one);
+        assert_non_null(shape);
+        assert_ptr_equal(with_attribute(&l, &other), shape);
+        assert_true(ag_shape_is_launch(shape, &l));
+        assert_ptr_equal(with_attribute(&l, &clean), shape);
+        for (size_t i = 0; i < 5; i++)
+            for (size_t at = 0; at < meanings[which].parts[i].bytes; at++) {
+                unsigned char *byte =
+                    (unsigned char *)&other.value + meanings[which].parts[i].offset + at;
+                *byte = 1;
+                l.attrs = &other;
+                assert_false(ag_shape_is_launch(shape, &l));
+                assert_ptr_not_equal(with_attribute(&l, &other), shape);
+                *byte = 0;
+            }
+        known |= 1u << meanings[which].id;
+    }
+    /* no other may be recorded */
+    for (unsigned int id = 0; id < 32; id++)
+        if (!(known >> id & 1)) {
+            CUlaunchAttribute made;
+            memset(&made, 0, sizeof made);
+            made.id = (CUlaunchAttributeID)id;
+            assert_null(with_attribute(&l, &made));
+        }
+}
+
 static void test_a_refused_shape_is_never_expected(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
@@ -350,6 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_equal_launches_share_a_shape, forget_all),
         cmocka_unit_test_setup(test_whatever_differs_makes_another_shape, forget_all),
+        cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts, forget_all),
         cmocka_unit_test_setup(test_a_refused_shape_is_never_expected, forget_all),
         cmocka_unit_test_setup(test_both_kinds_of_handle, forget_all),
         cmocka_unit_test_setup(test_what_cannot_be_recorded, forget_all),

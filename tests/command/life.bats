@@ -1,0 +1,84 @@
+#!/usr/bin/env bats
+# Contexts and streams that come and go while other threads launch: results are right, only what has ended is
+# forgotten, and what has not costs nothing.
+
+load common.bash
+setup() {
+    common_setup
+    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline
+}
+
+ended() {
+    figure 'contexts that have ended'
+}
+
+@test "a retain and a release of the primary context in every step cost nothing" {
+    same "$life" pairs 1000
+    cat summary
+    [ "$(ended)" -eq 0 ]
+    none grep -q 'boundary cuDevicePrimaryCtx' summary
+    at_least "replayed per cent" "$(replayed_share)" 99
+}
+
+@test "retains and releases of several threads beside others that launch" {
+    same "$life" pairs-of-threads 2000
+    cat summary
+    [ "$(ended)" -eq 0 ]
+    none grep -q 'boundary cuDevicePrimaryCtx' summary
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
+
+@test "the last release ends the context, and the next one is replayed again" {
+    same "$life" last-release 100
+    cat summary
+    [ "$(ended)" -eq 3 ]
+    at_least "replayed per cent" "$(replayed_share)" 95
+}
+
+@test "another device is reset beside threads that launch" {
+    same "$life" resets 300
+    cat summary
+    [ "$(ended)" -eq 300 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
+}
+
+@test "another context is destroyed beside threads that launch" {
+    same "$life" contexts 300
+    cat summary
+    [ "$(ended)" -eq 300 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
+}
+
+@test "a green context is destroyed beside threads that launch" {
+    same "$life" green-contexts 300
+    cat summary
+    [ "$(ended)" -eq 0 ]
+    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
+}
+
+@test "what a stream was found to be outlives calls that end no context" {
+    same "$life" kept-property 20
+    grep -q 'graphs lack: 0$' with.out
+    cat summary
+    [ "$(figure 'ops on streams with properties that graphs lack, submitted at once')" -eq 1600 ]
+}
+
+@test "calls that would end a context fail: it is replayed as before" {
+    same "$life" failing-ends 100
+    cat summary
+    [ "$(ended)" -eq 0 ]
+    at_least "replayed per cent" "$(replayed_share)" 90
+}
+
+# waits CASE: nothing is built while something of a living context waits for the program, though another context ends.
+waits() {
+    same "$life" "$1" 100
+    cat with.out summary
+    grep -q '^built behind .*: 0$' with.out
+    [ "$(ended)" -eq 2 ]
+    at_least "replayed of the ops behind it" "$(figure replayed)" 1800
+}
+
+@test "a host function that waits outlives another context" { waits host-function-waits; }
+@test "a stream that waits for a word outlives another context" { waits stream-waits; }
+@test "a wait in a stream of which nothing is kept outlives another context" { waits loose-waits; }

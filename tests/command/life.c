@@ -1,0 +1,420 @@
+/*
+ * life.c - contexts and streams that come and go beside threads that launch; `life CASE N`.
+ *
+ * Each prints what must be the same with the library and without. Threads wait for each other's
+ * progress, so that launches lie between any two of the calls that end something, and the other way
+ * round.
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { STEP = 20 };
+
+/* A stream with a word that all of its launches work on. */
+struct work {
+    CUcontext ctx;
+    CUfunction hash;
+    CUstream stream;
+    CUdeviceptr x;
+    uint64_t want;
+};
+
+static _Atomic bool stop;
+static atomic_ulong launched; /* steps, of all launching threads */
+
+/* In the current context, with a stream of its own where it is not given. */
+static struct work make_work(CUstream stream)
+{
+    struct work w = {.stream = stream};
+    CHECK(cuCtxGetCurrent(&w.ctx));
+    w.hash = ag_prog_function(ag_prog_module(), "hash");
+    w.x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's, which orders nothing here */
+    if (!stream)
+        CHECK(cuStreamCreate(&w.stream, CU_STREAM_NON_BLOCKING));
+    return w;
+}
+
+/* Launches number `from` to `to` of a step; they look unlike each other. */
+static void launches(struct work *w, uint64_t from, uint64_t to)
+{
+    for (uint64_t k = from; k < to; k++) {
+        CHECK(cuLaunchKernel(w->hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, w->stream,
+                             (void *[]){&w->x, &k}, NULL));
+        w->want = w->want * 31 + k;
+    }
+}
+
+static void step(struct work *w)
+{
+    launches(w, 0, STEP);
+    CHECK(cuStreamSynchronize(w->stream));
+}
+
+static void steps(struct work *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        step(w);
+}
+
+static bool is_right(const struct work *w)
+{
+    CHECK(cuStreamSynchronize(w->stream));
+    return ag_prog_read64(w->x) == w->want;
+}
+
+static int print(const char *what, bool right)
+{
+    printf("%s: %s\n", what, right ? "right" : "WRONG");
+    return !right;
+}
+
+/* ---- threads that launch meanwhile ------------------------------------------------------- */
+
+static void *launching(void *argument)
+{
+    struct work *w = argument;
+    CHECK(cuCtxSetCurrent(w->ctx));
+    while (!atomic_load(&stop)) {
+        launches(w, 0, STEP);
+        atomic_fetch_add(&launched, 1);
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+    return NULL;
+}
+
+/* Until launching threads have got on. */
+static void let_launch(void)
+{
+    unsigned long before = atomic_load(&launched);
+    while (atomic_load(&launched) == before)
+        sched_yield();
+}
+
+enum { THREADS = 2 };
+
+/* `act`, n times, beside threads that launch into the primary context of device 0 all the while. */
+static int beside(void (*act)(void), int n, const char *what)
+{
+    struct work w[THREADS];
+    pthread_t thread[THREADS];
+    bool right = true;
+    ag_prog_start();
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = make_work(NULL);
+        steps(&w[i], 8); /* a known step */
+        REQUIRE(!pthread_create(&thread[i], NULL, launching, &w[i]));
+    }
+    for (int i = 0; i < n; i++) {
+        act();
+        let_launch();
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        right &= is_right(&w[i]);
+    }
+    return print(what, right);
+}
+
+/* ---- the primary context ------------------------------------------------------------------ */
+
+static void pair(void)
+{
+    CUcontext ctx;
+    CHECK(cuDevicePrimaryCtxRetain(&ctx, 0));
+    CHECK(cuDevicePrimaryCtxRelease_v2(0));
+}
+
+/* In the middle of each step. */
+static int pairs(int n)
+{
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    for (int i = 0; i < n; i++) {
+        launches(&w, 0, STEP / 2);
+        pair();
+        launches(&w, STEP / 2, STEP);
+        CHECK(cuStreamSynchronize(w.stream));
+    }
+    return print("pairs", is_right(&w));
+}
+
+static void *pairing(void *argument)
+{
+    (void)argument;
+    while (!atomic_load(&stop))
+        pair();
+    return NULL;
+}
+
+static void nothing(void)
+{
+}
+
+/* Of several threads, and none of them is the last. */
+static int pairs_of_threads(int n)
+{
+    pthread_t thread[THREADS];
+    CHECK(cuInit(0));
+    CUcontext ctx;
+    CHECK(cuDevicePrimaryCtxRetain(&ctx, 0));
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(!pthread_create(&thread[i], NULL, pairing, NULL));
+    int result = beside(nothing, n, "pairs of threads");
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    return result;
+}
+
+/* Retained twice, released twice: the second ends it, with all that is in it. */
+static int last_release(int n)
+{
+    bool right = true;
+    for (int i = 0; i < 3; i++) {
+        CUcontext ctx = ag_prog_start(), again;
+        CHECK(cuDevicePrimaryCtxRetain(&again, 0));
+        REQUIRE(again == ctx);
+        struct work w = make_work(NULL);
+        steps(&w, n);
+        CHECK(cuDevicePrimaryCtxRelease_v2(0));
+        steps(&w, n);
+        right &= is_right(&w);
+        launches(&w, 0, STEP / 2); /* in flight, or held back */
+        CHECK(cuDevicePrimaryCtxRelease_v2(0));
+        EXPECT(cuDevicePrimaryCtxRelease_v2(0), CUDA_ERROR_INVALID_CONTEXT);
+        printf("streams alive: %d\n", (int)cuSimAlive("stream"));
+    }
+    return print("last release", right);
+}
+
+/* A context of device 1, in this thread. */
+static void begin_of_device_1(CUcontext *before)
+{
+    CUcontext ctx;
+    CHECK(cuCtxGetCurrent(before));
+    CHECK(cuDevicePrimaryCtxRetain(&ctx, 1));
+    CHECK(cuCtxSetCurrent(ctx));
+}
+
+static void reset_device_1(void)
+{
+    CUcontext before;
+    begin_of_device_1(&before);
+    struct work w = make_work(NULL);
+    steps(&w, 3);
+    REQUIRE(is_right(&w));
+    launches(&w, 0, STEP / 2);
+    CHECK(cuDevicePrimaryCtxReset_v2(1));
+    CHECK(cuCtxSetCurrent(before));
+}
+
+static int resets(int n)
+{
+    return beside(reset_device_1, n, "reset of another device");
+}
+
+/* ---- other contexts ------------------------------------------------------------------------ */
+
+static void other_context(void)
+{
+    CUcontext before, ctx;
+    CHECK(cuCtxGetCurrent(&before));
+    CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+    struct work w = make_work(NULL);
+    steps(&w, 3);
+    REQUIRE(is_right(&w));
+    launches(&w, 0, STEP / 2);
+    CHECK(cuCtxDestroy_v2(ctx));
+    CHECK(cuCtxSetCurrent(before));
+}
+
+static int contexts(int n)
+{
+    return beside(other_context, n, "another context's end");
+}
+
+static CUgreenCtx new_green(void)
+{
+    CUdevResource all, part[2];
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    unsigned int groups = 2;
+    CHECK(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    CHECK(cuDevSmResourceSplitByCount(part, &groups, &all, NULL, 0, 20));
+    CHECK(cuDevResourceGenerateDesc(&desc, part, 1));
+    CHECK(cuGreenCtxCreate(&green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    return green;
+}
+
+static void green_context(void)
+{
+    CUgreenCtx green = new_green();
+    CUstream stream;
+    CHECK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+    struct work w = make_work(stream);
+    steps(&w, 3);
+    REQUIRE(is_right(&w));
+    CHECK(cuGreenCtxDestroy(green));
+    CHECK(cuMemFree_v2(w.x));
+}
+
+static int green_contexts(int n)
+{
+    return beside(green_context, n, "a green context's end");
+}
+
+/* ---- what outlives a context that does not end ----------------------------------------------- */
+
+static int kept_property(int n)
+{
+    uint64_t before = cuSimCallCount("cuGraphLaunch");
+    CUcontext ctx = ag_prog_start();
+    struct work w = make_work(NULL);
+    CUstreamAttrValue value;
+    memset(&value, 0, sizeof value);
+    value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+    step(&w);
+    CHECK(cuStreamSetAttribute(w.stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+    steps(&w, n);
+    pair();
+    steps(&w, n);
+    cuSimFail("cuDevicePrimaryCtxReset_v2", 1, CUDA_ERROR_INVALID_DEVICE);
+    EXPECT(cuDevicePrimaryCtxReset_v2(0), CUDA_ERROR_INVALID_DEVICE);
+    steps(&w, n);
+    EXPECT(cuCtxDestroy_v2(ctx), CUDA_ERROR_INVALID_CONTEXT); /* a primary one */
+    steps(&w, n);
+    CHECK(cuCtxSetCurrent(ctx));
+    printf("graph launches of a stream with a property that graphs lack: %d\n",
+           (int)(cuSimCallCount("cuGraphLaunch") - before));
+    return print("property", is_right(&w));
+}
+
+/* Calls that would end the context fail: all goes on as before. */
+static int failing_ends(int n)
+{
+    CUcontext ctx = ag_prog_start();
+    struct work w = make_work(NULL);
+    for (int i = 0; i < 3; i++) {
+        steps(&w, n);
+        launches(&w, 0, STEP / 2);
+        EXPECT(cuCtxDestroy_v2(ctx), CUDA_ERROR_INVALID_CONTEXT);
+        CHECK(cuCtxSetCurrent(ctx));
+        launches(&w, STEP / 2, STEP);
+        cuSimFail("cuDevicePrimaryCtxReset_v2", 1, CUDA_ERROR_INVALID_DEVICE);
+        EXPECT(cuDevicePrimaryCtxReset_v2(0), CUDA_ERROR_INVALID_DEVICE);
+    }
+    return print("failing ends", is_right(&w));
+}
+
+/* ---- waits of one context, while another ends --------------------------------------------------
+ */
+
+static _Atomic bool let_go, waiting;
+
+static void CUDA_CB wait_for_program(void *unused)
+{
+    (void)unused;
+    atomic_store(&waiting, true);
+    while (!atomic_load(&let_go))
+        sched_yield();
+}
+
+static void end_another_context(CUcontext home)
+{
+    CUcontext ctx;
+    CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+    struct work w = make_work(NULL);
+    step(&w);
+    CHECK(cuCtxDestroy_v2(ctx));
+    CHECK(cuCtxSetCurrent(home));
+    reset_device_1();
+    pair();
+}
+
+/* Nothing may be built while something waits for the program; the counts are 0 without the
+ * library. */
+static int builds_while_waiting(struct work *w, CUcontext home)
+{
+    uint64_t before = cuSimCallCount("cuGraphInstantiateWithFlags");
+    steps(w, 20);
+    end_another_context(home);
+    steps(w, 20);
+    return (int)(cuSimCallCount("cuGraphInstantiateWithFlags") - before);
+}
+
+static int host_function_waits(int n)
+{
+    CUcontext home = ag_prog_start();
+    CUstream waits;
+    struct work w = make_work(NULL);
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuLaunchHostFunc(waits, wait_for_program, NULL));
+    while (!atomic_load(&waiting))
+        sched_yield();
+    printf("built behind a host function: %d\n", builds_while_waiting(&w, home));
+    atomic_store(&let_go, true);
+    CHECK(cuStreamSynchronize(waits));
+    steps(&w, n);
+    return print("host function", is_right(&w));
+}
+
+/* `stream` as a program names it; 0: one that it launches to as well. */
+static int word_waits(int n, CUstream stream)
+{
+    CUcontext home = ag_prog_start();
+    struct work w = make_work(NULL);
+    uint32_t *word;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    struct work behind = make_work(stream);
+    if (!stream)
+        step(&behind);
+    CHECK(cuStreamWaitValue32(behind.stream, (CUdeviceptr)(uintptr_t)word, 1,
+                              CU_STREAM_WAIT_VALUE_EQ));
+    printf("built behind a wait: %d\n", builds_while_waiting(&w, home));
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    CHECK(cuStreamSynchronize(behind.stream));
+    steps(&w, n);
+    return print("wait", is_right(&w) && is_right(&behind));
+}
+
+static int stream_waits(int n)
+{
+    return word_waits(n, NULL);
+}
+
+/* In a stream of which nothing is kept. */
+static int loose_waits(int n)
+{
+    return word_waits(n, CU_STREAM_PER_THREAD);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } cases[] = {
+        {"pairs", pairs},
+        {"pairs-of-threads", pairs_of_threads},
+        {"last-release", last_release},
+        {"resets", resets},
+        {"contexts", contexts},
+        {"green-contexts", green_contexts},
+        {"kept-property", kept_property},
+        {"failing-ends", failing_ends},
+        {"host-function-waits", host_function_waits},
+        {"stream-waits", stream_waits},
+        {"loose-waits", loose_waits},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (argc == 3 && !strcmp(argv[1], cases[i].name))
+            return cases[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: life CASE N\n");
+    return 2;
+}

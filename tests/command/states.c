@@ -1,0 +1,792 @@
+/*
+ * states.c - programs in which launches are refused, wait, or must not be held back; `states CASE
+ * [N]`.
+ *
+ * Each prints what must be the same with the library and without, but for `sticky`, `threads` and
+ * `starving`, which tell what the library does.
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { STEP = 20 };
+
+static CUcontext home;
+static CUmodule module;
+static CUfunction hash;
+static CUstream stream;
+static CUdeviceptr data;
+static uint64_t want;
+
+static void start(void)
+{
+    home = ag_prog_start();
+    module = ag_prog_module();
+    hash = ag_prog_function(module, "hash");
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    data = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's, which orders nothing here */
+}
+
+static CUresult launch(CUstream s, CUdeviceptr x, uint64_t k)
+{
+    return cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k}, NULL);
+}
+
+/* Launches number `from` to `to` of a step; they look unlike each other. */
+static void launches(uint64_t from, uint64_t to)
+{
+    for (uint64_t k = from; k < to; k++) {
+        CHECK(launch(stream, data, k));
+        want = want * 31 + k;
+    }
+}
+
+static void step(void)
+{
+    launches(0, STEP);
+    CHECK(cuStreamSynchronize(stream));
+}
+
+static void steps(int n)
+{
+    for (int i = 0; i < n; i++)
+        step();
+}
+
+static int print_value(void)
+{
+    CHECK(cuStreamSynchronize(stream));
+    bool right = ag_prog_read64(data) == want;
+    printf("value %s\n", right ? "right" : "WRONG");
+    return !right;
+}
+
+static uint64_t submissions(void)
+{
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+}
+
+/* ---- refused launches --------------------------------------------------------------------- */
+
+static int told;
+static uint64_t submitted;
+
+static void ask(CUresult r)
+{
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        told++;
+    else
+        CHECK(r);
+}
+
+/* A launch of a known step is refused, and the next call is one that may submit it, but not tell.
+ */
+static int untold(void (*quiet)(void))
+{
+    start();
+    steps(30);
+    submitted = submissions();
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    ask(launch(stream, data, 0));
+    quiet();
+    ask(cuStreamSynchronize(stream));
+    ask(cuStreamQuery(stream));
+    ask(cuCtxSynchronize());
+    printf("told %d time(s)\n", told);
+    return print_value();
+}
+
+static void allocate(void)
+{
+    CUdeviceptr p;
+    ask(cuMemAlloc_v2(&p, 8));
+}
+
+static void allocate_in_order(void)
+{
+    CUdeviceptr p;
+    ask(cuMemAllocAsync(&p, 8, stream));
+}
+
+static void copy_2d(void)
+{
+    static uint64_t to;
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = data,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = &to,
+                          .WidthInBytes = 8,
+                          .Height = 1};
+    ask(cuMemcpy2D_v2(&copy));
+}
+
+static void query_event(void)
+{
+    CUevent event;
+    ask(cuEventCreate(&event, 0));
+    ask(cuEventQuery(event));
+}
+
+/* Until somebody submits what has been held back for too long. */
+static void wait_for_submission(void)
+{
+    while (submissions() == submitted)
+        sched_yield();
+}
+
+static int untold_alloc(int n)
+{
+    (void)n;
+    return untold(allocate);
+}
+
+static int untold_alloc_async(int n)
+{
+    (void)n;
+    return untold(allocate_in_order);
+}
+
+static int untold_copy(int n)
+{
+    (void)n;
+    return untold(copy_2d);
+}
+
+static int untold_event(int n)
+{
+    (void)n;
+    return untold(query_event);
+}
+
+static int untold_watchdog(int n)
+{
+    (void)n;
+    return untold(wait_for_submission);
+}
+
+/* Lack of memory passes: a launch that was refused once, before it was known and afterwards, goes
+ * through. */
+static int transient(int n)
+{
+    start();
+    for (int i = 0; i < 3; i++) {
+        cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        ask(launch(stream, data, 0));
+        ask(cuStreamSynchronize(stream));
+        steps(n);
+    }
+    printf("told %d time(s)\n", told);
+    return print_value();
+}
+
+/* ---- errors that end a context ------------------------------------------------------------- */
+
+/* Steps that are known, and whether they went as graphs. */
+static const char *replays(void)
+{
+    uint64_t before = cuSimCallCount("cuGraphLaunch");
+    steps(10);
+    return cuSimCallCount("cuGraphLaunch") - before > 5   ? "replayed"
+           : cuSimCallCount("cuGraphLaunch") - before > 0 ? "hardly replayed"
+                                                          : "eager";
+}
+
+/* A launch in another context ends in each of these errors (in this program the context itself
+ * stays whole). */
+static int sticky(int n)
+{
+    static const int codes[] = {1,   2,   214, 220, 226, 700, 702, 710, 714, 715, 716, 717,
+                                718, 719, 721, 805, 806, 807, 808, 809, 810, 911, 999};
+    (void)n;
+    start();
+    steps(20);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        CUcontext broken, other;
+        CHECK(cuCtxCreate_v2(&broken, 0, 0));
+        CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+        CUdeviceptr x = ag_prog_alloc(8);
+        cuSimFail("cuLaunchKernel", 1, codes[i]);
+        EXPECT(ag_prog_hash(f, NULL, x, 1), codes[i]);
+        CHECK(cuCtxSetCurrent(home));
+        printf("%d: %s", codes[i], replays());
+        CHECK(cuCtxCreate_v2(&other, 0, 0));
+        f = ag_prog_function(ag_prog_module(), "hash");
+        CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
+        CHECK(cuCtxDestroy_v2(other));
+        CHECK(cuCtxSetCurrent(home));
+        printf(", %s", replays());
+        CHECK(cuCtxDestroy_v2(broken));
+        CHECK(cuCtxSetCurrent(home));
+        printf(", %s\n", replays());
+    }
+    return print_value();
+}
+
+/* ---- full queues (SIMCUDA_QUEUE) --------------------------------------------------------------
+ */
+
+enum { QUEUE = 64 };
+
+static CUstream ahead; /* runs ahead, until its queue is full */
+static CUdeviceptr ahead_data;
+static unsigned int *flag;
+static CUfunction poll_word, publish;
+static _Atomic bool polls;
+static _Atomic uint64_t calls_before;
+
+static void *run_ahead(void *unused)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    for (int i = 0; i < 30; i++) {
+        for (uint64_t k = 0; k < STEP; k++)
+            CHECK(launch(ahead, ahead_data, k));
+        CHECK(cuStreamSynchronize(ahead));
+    }
+    atomic_store(&calls_before, submissions());
+    CHECK(ag_prog_launch(poll_word, ahead, (void *[]){&flag, &value, &none}));
+    EXPECT(cuStreamQuery(ahead), CUDA_ERROR_NOT_READY);
+    atomic_store(&polls, true);
+    for (int i = 0; i < 2 * QUEUE; i++) {
+        for (uint64_t k = 0; k < STEP; k++)
+            CHECK(launch(ahead, ahead_data, k));
+        cuStreamQuery(ahead);
+    }
+    CHECK(cuStreamSynchronize(ahead));
+    return NULL;
+}
+
+static void publish_word(unsigned int value)
+{
+    CHECK(ag_prog_launch(publish, stream, (void *[]){&flag, &value}));
+}
+
+/* Lets the other thread go in the middle of the step. */
+static void releasing_step(unsigned int value, uint64_t to)
+{
+    launches(0, STEP / 2);
+    publish_word(value);
+    launches(STEP / 2, to);
+}
+
+/* Until the other thread is in a call that waits for room: it has made one more than there is room
+ * for, behind work that does not end. Returns with that thread still there. */
+static pthread_t fill_queue(bool ahead_first)
+{
+    pthread_t thread;
+    start();
+    CHECK(cuStreamDestroy_v2(stream));
+    poll_word = ag_prog_function(module, "poll");
+    publish = ag_prog_function(module, "publish");
+    ahead_data = ag_prog_alloc(8);
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(cuCtxSynchronize());
+    if (ahead_first)
+        CHECK(cuStreamCreate(&ahead, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    if (!ahead_first)
+        CHECK(cuStreamCreate(&ahead, CU_STREAM_NON_BLOCKING));
+    for (unsigned int i = 0; i < 30; i++) {
+        releasing_step(0, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    REQUIRE(!pthread_create(&thread, NULL, run_ahead, NULL));
+    while (!atomic_load(&polls) || submissions() - atomic_load(&calls_before) <= QUEUE)
+        sched_yield();
+    return thread;
+}
+
+static void do_nothing(void)
+{
+}
+
+static void look_at_event(void)
+{
+    CUevent event;
+    CHECK(cuEventCreate(&event, 0));
+    CHECK(cuEventQuery(event));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuEventDestroy_v2(event));
+}
+
+static void read_back(void)
+{
+    uint64_t got;
+    CHECK(cuMemcpyDtoHAsync_v2(&got, data, sizeof got, stream));
+    CHECK(cuStreamSynchronize(stream));
+    printf("read %s\n", got == want ? "right" : "WRONG");
+}
+
+static void query_other(void)
+{
+    printf("the other's stream: %d\n", (int)cuStreamQuery(ahead));
+}
+
+static void leave(void)
+{
+    puts("main leaves");
+    exit(0);
+}
+
+static void another_stream(void)
+{
+    CUstream s;
+    CUdeviceptr x;
+    CHECK(cuMemAlloc_v2(&x, 8));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(launch(s, x, 1));
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuStreamDestroy_v2(s));
+}
+
+/* They are ordered with blocking streams alone. */
+static void fill_and_copy(void)
+{
+    uint64_t got = 1;
+    CUdeviceptr x;
+    CHECK(cuMemAlloc_v2(&x, 8));
+    CHECK(cuMemsetD8_v2(x, 0, 8));
+    CHECK(cuMemcpyDtoH_v2(&got, x, 8));
+    CHECK(cuMemcpyHtoD_v2(x, &got, 8));
+    CUevent event;
+    CHECK(cuEventCreate(&event, 0));
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    printf("filled with %d\n", (int)got);
+}
+
+/* `how`: the call that is made while the other thread waits; its lowest bit, which of the two
+ * streams came first. */
+static int full(int how)
+{
+    static void (*const calls[])(void) = {do_nothing,  allocate,       look_at_event, read_back,
+                                          query_other, another_stream, fill_and_copy, leave};
+    pthread_t thread = fill_queue(how & 1);
+    calls[how / 2 % (int)(sizeof calls / sizeof *calls)]();
+    releasing_step(1, how & 1 ? STEP : STEP - 5);
+    /* what follows waits for the other thread by other means than CUDA */
+    pthread_join(thread, NULL);
+    uint64_t x = 0;
+    for (int i = 0; i < 30 + 2 * QUEUE; i++)
+        for (uint64_t k = 0; k < STEP; k++)
+            x = x * 31 + k;
+    printf("ahead %s\n", ag_prog_read64(ahead_data) == x ? "right" : "WRONG");
+    return print_value();
+}
+
+/* ---- CUDA_LAUNCH_BLOCKING=1 --------------------------------------------------------------------
+ */
+
+static int blocking(int n)
+{
+    int late = 0;
+    start();
+    CHECK(cuMemAllocManaged(&data, 8, CU_MEM_ATTACH_GLOBAL));
+    volatile uint64_t *word = (uint64_t *)(uintptr_t)data;
+    *word = 0;
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < 4; k++) {
+            launches(k, k + 1);
+            late += __atomic_load_n(word, __ATOMIC_ACQUIRE) != want;
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("reads of the host that saw old data: %d\n", late);
+    for (uint64_t k = 0; k < 4; k++)
+        printf("launch %d: %d\n", (int)k, (int)launch(stream, k == 1 ? 16 : data, k));
+    printf("sync: %d\n", (int)cuStreamSynchronize(stream));
+    return 0;
+}
+
+/* ---- ends ---------------------------------------------------------------------------------------
+ */
+
+enum { MANY = 256 };
+
+static CUstream many[MANY];
+static CUdeviceptr many_data[MANY];
+static _Atomic bool stop, wrong;
+static atomic_int rounds;
+static pthread_t worker;
+
+/* Each round is a step whose result is looked at. */
+static void *work(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    while (!atomic_load(&stop)) {
+        uint64_t got;
+        step();
+        CHECK(cuMemcpyDtoHAsync_v2(&got, data, sizeof got, stream));
+        CHECK(cuStreamSynchronize(stream));
+        if (got != want)
+            atomic_store(&wrong, true);
+        atomic_fetch_add(&rounds, 1);
+    }
+    return NULL;
+}
+
+static void await_rounds(int n)
+{
+    int before = atomic_load(&rounds);
+    while (atomic_load(&rounds) < before + n && !atomic_load(&wrong))
+        sched_yield();
+}
+
+/* Many streams, each with the beginning of a known step held back, and a thread that works on one
+ * more, which is older than they. */
+static void many_streams(void)
+{
+    for (int i = 0; i < MANY; i++) {
+        CHECK(cuStreamCreate(&many[i], CU_STREAM_NON_BLOCKING));
+        many_data[i] = ag_prog_alloc(8);
+    }
+    CHECK(cuCtxSynchronize());
+    for (int round = 0; round < 6; round++)
+        for (int i = 0; i < MANY; i++) {
+            for (uint64_t k = 0; k < STEP; k++)
+                CHECK(launch(many[i], many_data[i], k));
+            CHECK(cuStreamSynchronize(many[i]));
+        }
+    REQUIRE(!pthread_create(&worker, NULL, work, NULL));
+    await_rounds(10);
+    for (int i = 0; i < MANY; i++)
+        for (uint64_t k = 0; k < STEP - 1; k++)
+            CHECK(launch(many[i], many_data[i], k));
+}
+
+/* As a static thread pool does, whose handler was registered before CUDA came. */
+static void join_worker(void)
+{
+    await_rounds(3);
+    atomic_store(&stop, true);
+    pthread_join(worker, NULL);
+    printf("worker: %s\n", wrong ? "WRONG" : "right");
+    fflush(stdout);
+    _exit(wrong);
+}
+
+static int exit_beside_worker(int n)
+{
+    (void)n;
+    atexit(join_worker);
+    start();
+    hash = ag_prog_function(module, "hash");
+    many_streams();
+    exit(0);
+}
+
+/* The context of another device is lost with work held back everywhere. */
+static int dead_beside_worker(int n)
+{
+    CUcontext lost;
+    CUdeviceptr x;
+    CUstream s;
+    (void)n;
+    start();
+    CHECK(cuDevicePrimaryCtxRetain(&lost, 1));
+    CHECK(cuCtxSetCurrent(lost));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    x = ag_prog_alloc(64);
+    CHECK(cuMemsetD8Async(x, 1, 8, s));
+    CHECK(cuCtxSetCurrent(home));
+    many_streams();
+    CHECK(cuCtxSetCurrent(lost));
+    cuSimFail("cuMemsetD8Async", 1, CUDA_ERROR_LAUNCH_FAILED);
+    EXPECT(cuMemsetD8Async(x, 2, 64, s), CUDA_ERROR_LAUNCH_FAILED);
+    join_worker();
+    return 0;
+}
+
+static void end_process(int signal)
+{
+    (void)signal;
+    puts("the handler ends the process");
+    exit(0);
+}
+
+static atomic_int until_signal = -1;
+
+/* A kernel of this program, which runs in the call that submits it (SIMCUDA_MODE=inline). */
+static void signals(const struct cuSimLaunch *l)
+{
+    (void)l;
+    if (atomic_fetch_sub(&until_signal, 1) == 0)
+        raise(SIGTERM);
+}
+
+/* The process ends in a handler that has interrupted a call that submits work, N kernels on. */
+static int exit_in_handler(int n)
+{
+    size_t size = 8;
+    REQUIRE(!cuSimRegisterKernel("signals", signals, 1, NULL, &size, 0));
+    signal(SIGTERM, end_process);
+    start();
+    CUfunction f = ag_prog_function(module, "signals");
+    atomic_store(&until_signal, n);
+    for (int i = 0; i <= n; i++) {
+        launches(0, STEP / 2);
+        CHECK(ag_prog_launch(f, stream, (void *[]){&data}));
+        launches(STEP / 2, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    puts("no signal came");
+    return 1;
+}
+
+/* In one that has interrupted the program itself, with work held back. */
+static int exit_in_handler_between(int n)
+{
+    signal(SIGTERM, end_process);
+    start();
+    steps(n);
+    launches(0, STEP / 2);
+    raise(SIGTERM);
+    return 1;
+}
+
+/* ---- cancellation ------------------------------------------------------------------------------
+ */
+
+/* Ends at the calls of the driver that look for that, if the library let them, or behind a step. */
+static void *cancelled(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    for (;;) {
+        launches(0, STEP);
+        atomic_fetch_add(&rounds, 1);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+/* Threads are cancelled in the middle of launches (SIMCUDA_SLOW_US: in those of graphs). */
+static int cancel(int n)
+{
+    start();
+    steps(10);
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        REQUIRE(!pthread_create(&thread, NULL, cancelled, NULL));
+        await_rounds(3);
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+        step();
+    }
+    return print_value();
+}
+
+/* ---- threads of the library
+ * ----------------------------------------------------------------------
+ */
+
+static int denied_from = -1, made;
+static int claimed_policy = -1;
+
+static void describe(const char *name, const pthread_attr_t *a)
+{
+    int inherits = -1, policy = -1;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (a) {
+        pthread_attr_getinheritsched(a, &inherits);
+        pthread_attr_getschedpolicy(a, &policy);
+        pthread_attr_getaffinity_np(a, sizeof set, &set);
+    }
+    printf("%s: %s, %s, %d processors\n", name,
+           inherits == PTHREAD_EXPLICIT_SCHED ? "class of its own" : "inherits",
+           policy == SCHED_OTHER ? "ordinary" : "other", CPU_COUNT(&set));
+}
+
+/* Hears of the library's threads: their functions lie in it. */
+__attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
+                                                          const pthread_attr_t *attributes,
+                                                          void *(*run)(void *), void *data_of_it)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    Dl_info from;
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    if (denied_from >= 0 && dladdr(*(void **)&run, &from) && from.dli_fname &&
+        strstr(from.dli_fname, "libautograph")) {
+        if (made++ >= denied_from)
+            return EAGAIN;
+        describe("a thread", attributes);
+    }
+    return real(thread, attributes, run, data_of_it);
+}
+
+__attribute__((visibility("default"))) int sched_getscheduler(pid_t pid)
+{
+    static int (*real)(pid_t);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "sched_getscheduler");
+    return claimed_policy >= 0 ? claimed_policy : real(pid);
+}
+
+/* A program that looks at mapped memory, behind launches of a known step, without any call. */
+static int look_without_calls(void)
+{
+    start();
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    for (unsigned int i = 1; i < 50; i++) {
+        releasing_step(i, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    releasing_step(100, STEP - 5);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 100)
+        sched_yield();
+    puts("seen");
+    return print_value();
+}
+
+/* No thread can be started once the library has n of its own. */
+static int no_threads(int n)
+{
+    denied_from = n;
+    return look_without_calls();
+}
+
+/* What the library asks for its threads, where this one gives itself one processor. */
+static int own_threads(int n)
+{
+    cpu_set_t one;
+    denied_from = 100;
+    start();
+    REQUIRE(!sched_getaffinity(0, sizeof one, &one));
+    printf("processors: %d\n", CPU_COUNT(&one));
+    for (int i = 0, kept = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &one) && kept++)
+            CPU_CLR(i, &one);
+    REQUIRE(!sched_setaffinity(0, sizeof one, &one));
+    steps(n);
+    return print_value();
+}
+
+/* A thread that says it is a real-time one, with one processor for all (taskset). */
+static int starving(int n)
+{
+    claimed_policy = SCHED_FIFO;
+    (void)n;
+    return look_without_calls();
+}
+
+/* ---- observing, asked for during a capture
+ * -------------------------------------------------------
+ */
+
+static int table_in_capture(int n)
+{
+    static const CUuuid unknown = {
+        .bytes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+    const void *answer = NULL;
+    CUstream captures;
+    CUgraph graph;
+    start();
+    CHECK(cuStreamCreate(&captures, CU_STREAM_NON_BLOCKING));
+    steps(n);
+    CHECK(cuStreamBeginCapture_v2(captures, CU_STREAM_CAPTURE_MODE_RELAXED));
+    printf("table: %d\n", (int)cuGetExportTable(&answer, &unknown));
+    CHECK(cuStreamEndCapture(captures, &graph));
+    uint64_t before = cuSimCallCount("cuGraphLaunch");
+    steps(n);
+    printf("graphs launched behind it: %d\n", (int)(cuSimCallCount("cuGraphLaunch") - before));
+    return print_value();
+}
+
+/* ---- launch attributes on the stack
+ * --------------------------------------------------------------- */
+
+static uint64_t seed = 88172645463325252u;
+
+/* What happened to be on the stack. */
+static void litter(void *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        ((unsigned char *)p)[i] = (unsigned char)seed;
+    }
+}
+
+static void attributed_launch(uint64_t k)
+{
+    CUlaunchAttribute a[3];
+    litter(a, sizeof a);
+    a[0].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    a[0].value.programmaticStreamSerializationAllowed = 0;
+    a[1].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    a[1].value.clusterDim.x = a[1].value.clusterDim.y = a[1].value.clusterDim.z = 1;
+    a[2].id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+    a[2].value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+    CUlaunchConfig config = {.gridDimX = 1 + (unsigned int)k,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = stream,
+                             .attrs = a,
+                             .numAttrs = 1 + (unsigned int)k % 3};
+    CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&data, &k}, NULL));
+    want = want * 31 + k;
+}
+
+static int attributes(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++)
+            attributed_launch(k);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } cases[] = {
+        {"untold-alloc", untold_alloc},
+        {"untold-alloc-async", untold_alloc_async},
+        {"untold-copy", untold_copy},
+        {"untold-event", untold_event},
+        {"untold-watchdog", untold_watchdog},
+        {"transient", transient},
+        {"sticky", sticky},
+        {"full", full},
+        {"blocking", blocking},
+        {"exit", exit_beside_worker},
+        {"dead", dead_beside_worker},
+        {"exit-in-handler", exit_in_handler},
+        {"exit-in-handler-between", exit_in_handler_between},
+        {"cancel", cancel},
+        {"no-threads", no_threads},
+        {"own-threads", own_threads},
+        {"starving", starving},
+        {"table-in-capture", table_in_capture},
+        {"attributes", attributes},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (argc == 3 && !strcmp(argv[1], cases[i].name))
+            return cases[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: states CASE N\n");
+    return 2;
+}
