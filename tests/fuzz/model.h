@@ -71,7 +71,8 @@ struct fz_model {
     bool trapped; /* the context is lost */
     struct {
         bool made;
-    } away;
+        uint8_t toucher;
+    } away; /* the second device */
 };
 
 /* What the programs of a run have to do without; set before the first one. */
