@@ -544,8 +544,13 @@ static enum fz_legal do_gate(const struct step *s)
     if (s->m->capturing[s->thread] || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
         !in_range(a[3], 33))
         return FZ_ILLEGAL;
-    /* Another thread could sit in a call that waits with a lock of the driver held. */
-    if (fz_limits.real && !take_phase(s))
+    if (!stream_usable(s, a[0]))
+        return FZ_ILLEGAL;
+    /* Another thread could sit in a call that waits with a lock of the driver held. Or its queue is
+     * full of work behind this gate, and what it holds back goes before the launches here, which
+     * then wait for room: eagerly, only that thread would (docs/limits.md). */
+    unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    if ((fz_limits.real || (fz_limits.queues && (c == 0 || s->m->blocking[c]))) && !take_phase(s))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
 }
