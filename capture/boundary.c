@@ -14,10 +14,10 @@
 #include "preload/table.h"
 
 /*
- * Which streams a call waits for in which another thread is in the driver, where that may wait for
- * room in a full queue. Eagerly, all that was launched before would be there: who knows of those
- * launches would have waited for them. But where nothing of a stream can show in a call, that call
- * does not wait for it.
+ * Which streams a call waits for. Whoever submits, or waits for another thread that does, may wait
+ * in the driver for room in a full queue. Eagerly, all that was launched before would be there: who
+ * knows of those launches would have waited for them. But where nothing of a stream can show in a
+ * call, that call does not wait for it, and leaves what another thread holds back to the watchdog.
  */
 enum reach { NO_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
 
@@ -35,15 +35,18 @@ static bool waits_for(enum reach reach, const struct ag_stream *s)
 }
 
 /* `report`: the call may return the stream's untold error. */
+static CUresult end_locked_segment(struct ag_stream *s, bool report)
+{
+    if (s->life != AG_STREAM_LIVE)
+        return CUDA_SUCCESS;
+    ag_stream_end_segment(s);
+    return report ? ag_stream_tell(s) : CUDA_SUCCESS;
+}
+
 static CUresult end_segment(struct ag_stream *s, bool report)
 {
-    CUresult r = CUDA_SUCCESS;
     ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE) {
-        ag_stream_end_segment(s);
-        if (report)
-            r = ag_stream_tell(s);
-    }
+    CUresult r = end_locked_segment(s, report);
     ag_unlock(&s->lock);
     return r;
 }
@@ -51,11 +54,10 @@ static CUresult end_segment(struct ag_stream *s, bool report)
 /* A stream of another thread submits what it has deferred and goes on. */
 static void submit_of_other(struct ag_stream *s, enum reach reach)
 {
+    if (!waits_for(reach, s))
+        return;
     ag_count(AG_COUNT_OTHER_THREAD);
-    if (waits_for(reach, s))
-        ag_stream_submit_deferred(s, false);
-    else
-        ag_stream_submit_if_prompt(s, false);
+    ag_stream_submit_deferred(s, false);
 }
 
 /* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
@@ -94,6 +96,38 @@ static CUresult tell(CUstream stream, bool ptsz)
     return r;
 }
 
+static bool holds_back_for_another(const struct ag_stream *s)
+{
+    return atomic_load(&s->deferring) && !ag_stream_is_own(s);
+}
+
+/* Whether another thread holds back work that a query of this stream asks for. */
+static bool others_hold_back(const struct ag_stream *s)
+{
+    size_t n;
+    bool any = false;
+    if (!s->legacy)
+        return holds_back_for_another(s);
+    struct ag_stream **streams = ag_streams_concerned(true, &n);
+    for (size_t i = 0; i < n; i++)
+        any |= streams[i]->context == s->context && (streams[i] == s || streams[i]->blocking) &&
+               holds_back_for_another(streams[i]);
+    ag_streams_release(streams, n);
+    return any;
+}
+
+/* cuStreamQuery: what another thread holds back, or is submitting, has not ended. */
+static CUresult query(struct ag_stream *s, bool report)
+{
+    if (s->legacy)
+        every_stream(s->context, s, false, false, NO_STREAM);
+    if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
+        return CUDA_ERROR_NOT_READY;
+    CUresult r = holds_back_for_another(s) ? CUDA_ERROR_NOT_READY : end_locked_segment(s, report);
+    ag_unlock(&s->lock);
+    return r;
+}
+
 static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks,
                                 bool report)
 {
@@ -109,22 +143,18 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
     if (!s) {
         /* the per-thread default stream, one that was never launched to, or no stream at all: all
          * that can depend on it is the legacy stream's order */
-        if (ag_stream_is_per_thread(stream, ptsz))
-            ag_flush_for_order(NULL);
-        else
+        if (!ag_stream_is_per_thread(stream, ptsz))
             every_stream(NULL, NULL, false, false,
                          reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
+        else if (reach_of(sym) != NO_STREAM)
+            ag_flush_for_order(NULL);
         return CUDA_SUCCESS;
     }
+    if (reach_of(sym) == NO_STREAM)
+        return query(s, report);
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
         every_stream(s->context, s, false, false, BLOCKING_STREAMS);
-    if (reach_of(sym) == NO_STREAM) {
-        /* cuStreamQuery: what another thread is submitting has not ended */
-        if (!ag_stream_lock_if_prompt(s))
-            return CUDA_ERROR_NOT_READY;
-        ag_unlock(&s->lock);
-    }
     CUresult r = end_segment(s, report);
     if (measures)
         ag_measure_begins(s);

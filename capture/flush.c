@@ -3,17 +3,31 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
+#include "capture/expect.h"
 #include "capture/op.h"
 #include "capture/log.h"
+#include "capture/measure.h"
+#include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
 #include "capture/watchdog.h"
 #include <alloca.h>
 #include <pthread.h>
 
+/* Hooks that pass by the locks would overtake what is deferred now. At the end of the process, and
+ * in the child of a fork, they do. */
+static bool may_defer(const struct ag_stream *s)
+{
+    return s->life == AG_STREAM_LIVE &&
+           !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
+             (uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_DEAD));
+}
+
 void ag_deferring_begins(struct ag_stream *s)
 {
     if (atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        return;
+    if (!AG_EXPECT(may_defer(s), s))
         return;
     atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
     if (s->blocking)
@@ -27,9 +41,10 @@ void ag_deferring_ends(struct ag_stream *s)
 {
     if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
         return;
-    if (s->blocking)
-        atomic_fetch_sub(&s->context->blocking_deferring, 1);
+    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
     atomic_store_explicit(&s->deferring, 0, memory_order_release);
+    if (!AG_EXPECT(others > 0, s))
+        atomic_store(&s->context->blocking_deferring, 0);
 }
 
 void ag_stream_open(struct ag_stream *s)
@@ -99,6 +114,8 @@ static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
 
 void ag_flush(struct ag_stream *s, uint32_t n)
 {
+    if (!AG_EXPECT(n == s->num_deferred && n <= s->num_staged, s))
+        return;
     uint64_t began = ag_trace_clock(), covered_before = s->covered_ops;
     struct ag_visit visit = ag_driver_enter(s);
     for (uint32_t i = 0; i < n;) {
@@ -122,6 +139,7 @@ void ag_flush(struct ag_stream *s, uint32_t n)
 
 static void unstage(struct ag_stream *s)
 {
+    AG_EXPECT(s->num_deferred == 0 && !atomic_load(&s->deferring), s);
     s->num_staged = 0;
     s->num_bytes = 0;
 }
@@ -133,7 +151,7 @@ void ag_stream_end_segment(struct ag_stream *s)
             return; /* the policy is not looking, and nothing was recorded since it stopped */
         ag_stream_wakes(s);
     }
-    s->policy.measured = 0;
+    s->policy.measured = ag_measured_ops();
     uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
     if (n)
         ag_flush(s, n);

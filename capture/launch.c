@@ -13,6 +13,7 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
+#include "capture/expect.h"
 #include "capture/flush.h"
 #include "capture/live.h"
 #include "capture/log.h"
@@ -81,6 +82,8 @@ static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
     struct ag_graphs *g = chunk->user;
+    if (!AG_EXPECT(s->num_deferred == chunk->count && s->num_staged == chunk->count, s))
+        return;
     s->update_ns = 0;
     struct ag_visit visit = ag_driver_enter(s);
     bool launched = ag_graphs_launch(s, g, s->bytes);

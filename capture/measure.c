@@ -31,6 +31,11 @@ bool ag_measures(void)
     return __builtin_expect(asked != 0, 0) && ag_clock_ns() < asked + ASKED_NS;
 }
 
+uint32_t ag_measured_ops(void)
+{
+    return ag_measures() ? OPS : 0;
+}
+
 void ag_measure_begins(struct ag_stream *s)
 {
     ag_lock(&s->lock);

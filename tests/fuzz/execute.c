@@ -181,7 +181,7 @@ static void print_order(const struct fz_handles *h, FILE *out)
                 *next++ = '\0';
             char *details = strchr(line + 5, ' ');
             if (s->thread >= 0)
-                fprintf(out, "order per-thread:%d%s\n", s->thread, details);
+                fprintf(out, "order %d of thread %d%s\n", s->slot, s->thread, details);
             else
                 fprintf(out, "order %d%s\n", s->slot, details);
         }

@@ -2,6 +2,7 @@
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/kernels.h"
 #include "tests/fuzz/model.h"
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,13 @@ static void observe(const struct run *r, const void *bytes, size_t n)
     r->result->value = hash;
 }
 
+/* Bytes that an API does not define: other ones each time, as the stack has them. */
+static void poison(void *bytes, size_t n)
+{
+    static __thread uint8_t next;
+    memset(bytes, ++next | 1, n);
+}
+
 static CUdeviceptr address(const struct run *r, int buf, int off)
 {
     return r->h->buf[buf].device + (CUdeviceptr)off * 8;
@@ -156,7 +164,10 @@ static void make_arguments(struct arguments *g, int kernel)
         g->params[0] = &g->x;
         g->params[1] = &g->n;
         g->params[2] = &g->k;
-        pack(g, (uint64_t[]){g->x, g->n, g->k}, 24);
+        g->packed.words[0] = g->x;
+        memcpy(&g->packed.words[1], &g->n, sizeof g->n); /* and a gap of four bytes */
+        g->packed.words[2] = g->k;
+        g->packed_bytes = 24;
         break;
     case FZ_BIG:
         for (unsigned int i = 0; i < 512; i++)
@@ -168,7 +179,8 @@ static void make_arguments(struct arguments *g, int kernel)
         g->packed_bytes = sizeof g->packed.big;
         break;
     case FZ_ODD:
-        memset(&g->odd, (int)(g->k & 0x7f), sizeof g->odd);
+        poison(&g->odd, sizeof g->odd);
+        memset(g->odd.e, (int)(g->k & 0x7f), sizeof g->odd.e);
         g->odd.a = (uint8_t)g->k;
         g->odd.b = (uint16_t)(g->k * 3);
         g->odd.x = g->x;
@@ -195,7 +207,7 @@ static void make_arguments(struct arguments *g, int kernel)
 
 static unsigned int make_attributes(int how, CUlaunchAttribute *list)
 {
-    memset(list, 0, 2 * sizeof *list);
+    poison(list, 2 * sizeof *list);
     switch (how) {
     case FZ_EX_PRIORITY:
         list[0].id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
@@ -214,6 +226,17 @@ static unsigned int make_attributes(int how, CUlaunchAttribute *list)
         list[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
         list[0].value.clusterDim.x = list[0].value.clusterDim.y = list[0].value.clusterDim.z = 1;
         return 1;
+    case FZ_EX_DOMAIN:
+        list[0].id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP;
+        list[0].value.memSyncDomainMap.default_ = 0;
+        list[0].value.memSyncDomainMap.remote = 1;
+        list[1].id = CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW;
+        list[1].value.accessPolicyWindow.base_ptr = NULL;
+        list[1].value.accessPolicyWindow.num_bytes = 0;
+        list[1].value.accessPolicyWindow.hitRatio = 0;
+        list[1].value.accessPolicyWindow.hitProp = CU_ACCESS_PROPERTY_NORMAL;
+        list[1].value.accessPolicyWindow.missProp = CU_ACCESS_PROPERTY_NORMAL;
+        return 2;
     default:
         return 0;
     }
@@ -259,7 +282,7 @@ static void run_launch(const struct run *r)
 {
     const int32_t *a = r->op->a; /* stream kernel module how shape buf off buf2 off2 k */
     struct arguments g;
-    memset(&g, 0, sizeof g);
+    poison(&g, sizeof g);
     g.k = (uint64_t)a[9];
     if (a[1] != FZ_NONE)
         g.x = address(r, a[5], a[6]);
@@ -365,7 +388,13 @@ static void run_copy(const struct run *r)
     CUdeviceptr dst = address(r, a[1], a[2]), src = address(r, a[3], a[4]);
     size_t n = (size_t)a[5] * 8;
     CUstream s = handle(r, a[0]);
-    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+    void *any; /* what the memory types leave open */
+    poison(&any, sizeof any);
+    CUDA_MEMCPY2D flat = {.srcHost = any,
+                          .srcArray = any,
+                          .dstHost = any,
+                          .dstArray = any,
+                          .srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = src,
                           .srcPitch = n,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -373,7 +402,11 @@ static void run_copy(const struct run *r)
                           .dstPitch = n,
                           .WidthInBytes = n,
                           .Height = 1};
-    CUDA_MEMCPY3D deep = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+    CUDA_MEMCPY3D deep = {.srcHost = any,
+                          .srcArray = any,
+                          .dstHost = any,
+                          .dstArray = any,
+                          .srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = src,
                           .srcPitch = n,
                           .srcHeight = 1,
@@ -630,6 +663,58 @@ static void run_gate(const struct run *r)
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
+/* As a gate, but that another thread ends, and only when calls that wait for nobody have returned:
+ * whether or not the launches have filled the queue by then. */
+struct jam {
+    CUcontext ctx;
+    CUstream stream;
+    uint32_t *flag, value;
+    _Atomic int left; /* launches until the other thread begins */
+};
+
+static void *end_jam(void *data)
+{
+    struct jam *jam = data;
+    CUevent event;
+    size_t free_bytes, total;
+    bool ready = cuCtxSetCurrent(jam->ctx) == CUDA_SUCCESS &&
+                 cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+    while (jam->left > 0)
+        sched_yield();
+    for (int i = 0; ready && i < 40; i++) {
+        cuEventQuery(event);
+        cuMemGetInfo_v2(&free_bytes, &total);
+        cuStreamQuery(jam->stream);
+    }
+    if (ready)
+        cuEventDestroy_v2(event);
+    __atomic_store_n(jam->flag, jam->value, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void run_jam(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* stream buf module n k */
+    uint32_t *flag = r->h->flags + FZ_THREADS + r->op->thread;
+    enum { BEFORE = 12 }; /* less than any queue holds */
+    struct jam jam = {r->h->ctx, a[0] < FZ_FIRST_STREAM ? NULL : handle(r, a[0]), flag,
+                      __atomic_load_n(flag, __ATOMIC_ACQUIRE) + 1, a[3] < BEFORE ? a[3] : BEFORE};
+    pthread_t other;
+    if (pthread_create(&other, NULL, end_jam, &jam))
+        abort();
+    check(r, ON(a[0], cuStreamWaitValue32_v2, handle(r, a[0]), (CUdeviceptr)(uintptr_t)flag,
+                jam.value, CU_STREAM_WAIT_VALUE_GEQ));
+    for (int i = 0; i < a[3]; i++) {
+        struct arguments g;
+        g.x = address(r, a[1], 0);
+        g.k = (uint64_t)(a[4] + i);
+        make_arguments(&g, FZ_MIX);
+        launch(r, a[0], r->h->module[a[2]].function[FZ_MIX], FZ_PARAMS, 0, &g);
+        jam.left--;
+    }
+    pthread_join(other, NULL);
+}
+
 /* ---- captures and graphs ---------------------------------------------------------------- */
 
 static void node_params(const struct run *r, int module, int graph, uint64_t *x, uint64_t *k,
@@ -854,22 +939,84 @@ static void run_awayread(const struct run *r)
     observe(r, &value, 8);
 }
 
+static void run_awayend(const struct run *r)
+{
+    if (r->op->a[0])
+        check(r, cuDevicePrimaryCtxReset_v2(1));
+    check(r, cuDevicePrimaryCtxRelease_v2(1));
+    memset(&r->h->away, 0, sizeof r->h->away);
+}
+
+static void run_retain(const struct run *r)
+{
+    const int32_t *a = r->op->a; /* device n */
+    CUcontext ctx;
+    for (int i = 0; i < a[1]; i++) {
+        check(r, cuDevicePrimaryCtxRetain(&ctx, a[0]));
+        check(r, cuDevicePrimaryCtxRelease_v2(a[0]));
+    }
+}
+
+static void begin_green(const struct run *r, CUgreenCtx *green, CUstream *s)
+{
+    CUdevResource all, part;
+    CUdevResourceDesc desc;
+    unsigned int groups = 1;
+    check(r, cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
+    check(r, cuDevSmResourceSplitByCount(&part, &groups, &all, NULL, 0, 8));
+    check(r, cuDevResourceGenerateDesc(&desc, &part, 1));
+    check(r, cuGreenCtxCreate(green, desc, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    check(r, cuGreenCtxStreamCreate(s, *green, CU_STREAM_NON_BLOCKING, 0));
+}
+
+/* It is current, but for a green one. */
+static void begin_context(const struct run *r, int how, CUcontext *ctx, CUgreenCtx *green,
+                          CUstream *s)
+{
+    if (how == 3) {
+        begin_green(r, green, s);
+        return;
+    }
+    if (how) {
+        check(r, cuDevicePrimaryCtxRetain(ctx, 1));
+        check(r, cuCtxPushCurrent_v2(*ctx));
+    } else {
+        check(r, cuCtxCreate_v4(ctx, NULL, 0, 0));
+    }
+    check(r, cuStreamCreate(s, CU_STREAM_NON_BLOCKING));
+}
+
+static void end_context(const struct run *r, int how, CUcontext ctx, CUgreenCtx green)
+{
+    if (how == 0)
+        check(r, cuCtxDestroy_v2(ctx));
+    if (how == 2)
+        check(r, cuDevicePrimaryCtxReset_v2(1));
+    if (how == 1 || how == 2) {
+        check(r, cuDevicePrimaryCtxRelease_v2(1));
+        check(r, cuCtxPopCurrent_v2(&ctx));
+    }
+    if (how == 3)
+        check(r, cuGreenCtxDestroy(green));
+    check(r, cuCtxSetCurrent(r->h->ctx));
+}
+
 static void run_context(const struct run *r)
 {
-    const int32_t *a = r->op->a; /* buf rounds n k */
-    CUcontext ctx;
+    const int32_t *a = r->op->a; /* buf rounds n k how */
+    CUcontext ctx = NULL;
+    CUgreenCtx green = NULL;
     CUmodule module;
     CUfunction mix;
     CUstream s;
     unsigned long long id;
     /* whether the work that a context leaves behind is still done, no real driver promises */
     uint64_t x = address(r, a[0], 0), last = fz_limits.real ? (uintptr_t)r->h->scratch : x;
-    check(r, cuCtxCreate_v4(&ctx, NULL, 0, 0));
+    begin_context(r, a[4], &ctx, &green, &s);
     check(r, cuModuleLoadData(&module, fz_image()));
     check(r, cuModuleGetFunction(&mix, module, "fz_mix"));
-    check(r, cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     check(r, cuStreamGetId(s, &id));
-    fz_note_stream(r->h, id, -3, -1);
+    fz_note_stream(r->h, id, -3, r->op->thread);
     for (int round = 0; round <= a[1]; round++) {
         for (int i = 0; i < (round == a[1] ? a[2] / 2 : a[2]); i++) {
             uint64_t k = (uint64_t)(a[3] + i);
@@ -879,8 +1026,9 @@ static void run_context(const struct run *r)
         if (round < a[1])
             check(r, cuStreamSynchronize(s));
     }
-    check(r, cuCtxDestroy_v2(ctx));
-    check(r, cuCtxSetCurrent(r->h->ctx));
+    end_context(r, a[4], ctx, green);
+    if (a[4] == 3) /* the first device has it */
+        check(r, cuModuleUnload(module));
 }
 
 /* A sequence that is known by then, in the middle of which a kernel writes where there is nothing.
@@ -1052,8 +1200,17 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
     case FZ_awayread:
         run_awayread(r);
         break;
+    case FZ_awayend:
+        run_awayend(r);
+        break;
     case FZ_context:
         run_context(r);
+        break;
+    case FZ_retain:
+        run_retain(r);
+        break;
+    case FZ_jam:
+        run_jam(r);
         break;
     case FZ_trap:
         run_trap(r);

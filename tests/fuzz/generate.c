@@ -79,6 +79,7 @@ static int stream_of(const struct fz_op *op)
     case FZ_wait:
     case FZ_flag:
     case FZ_gate:
+    case FZ_jam:
     case FZ_trap:
         return op->a[0];
     case FZ_record:
@@ -212,10 +213,57 @@ static void make_copy(struct gen *g, struct fz_op *op, int stream)
            7 * sizeof op->a[0]);
 }
 
+static void make_jam(struct gen *g, struct fz_op *op, int stream)
+{
+    op->kind = FZ_jam;
+    memcpy(op->a, (int32_t[]){stream, pick_buf(g), pick_module(g), between(g, 4, 32), below(g, 9)},
+           5 * sizeof op->a[0]);
+}
+
+static void make_context(struct gen *g, struct fz_op *op)
+{
+    op->kind = FZ_context;
+    memcpy(op->a,
+           (int32_t[]){pick_buf(g), between(g, 0, 6), between(g, 2, 12), below(g, 9),
+                       below(g, FZ_CONTEXTS)},
+           5 * sizeof op->a[0]);
+}
+
+/* Contexts begin, go on and end beside everything else, and a queue fills. */
+static void make_rare(struct gen *g, struct fz_op *op, int stream)
+{
+    switch (below(g, 10)) {
+    case 0:
+    case 1:
+        make_context(g, op);
+        break;
+    case 2:
+        make_jam(g, op, stream);
+        break;
+    case 3:
+        op->kind = FZ_away;
+        memcpy(op->a, (int32_t[]){below(g, 3), between(g, 1, 8), below(g, 9)}, 3 * sizeof op->a[0]);
+        break;
+    case 4:
+        op->kind = FZ_awayend;
+        op->a[0] = below(g, 2);
+        break;
+    default:
+        op->kind = FZ_retain;
+        op->a[0] = chance(g, 30);
+        op->a[1] = between(g, 1, 3);
+        break;
+    }
+}
+
 /* Work of a stream and what goes between. */
 static void make_common(struct gen *g, struct fz_op *op, int stream)
 {
     int buf = pick_buf(g);
+    if (!fz_limits.real && chance(g, 6)) {
+        make_rare(g, op, stream);
+        return;
+    }
     switch (below(g, 16)) {
     case 0:
     case 1:
@@ -630,11 +678,21 @@ static void upheaval(struct gen *g)
 {
     int slot;
     struct fz_op op;
-    switch (below(g, 11)) {
+    switch (below(g, 13)) {
+    case 12: /* known by then, so that it is held back when the queue is full */
+        op = (struct fz_op){.thread = (uint8_t)g->thread};
+        make_jam(g, &op, pick_stream(g));
+        for (int i = between(g, 4, 8); i > 0; i--)
+            emit(g, &op);
+        break;
+    case 11:
+        simple(g, FZ_awayend, below(g, 2), 0, 0);
+        break;
     case 10:
         op = (struct fz_op){.kind = FZ_context,
                             .thread = (uint8_t)g->thread,
-                            .a = {pick_buf(g), between(g, 3, 8), between(g, 2, 12), below(g, 9)}};
+                            .a = {pick_buf(g), between(g, 3, 8), between(g, 2, 12), below(g, 9),
+                                  fz_limits.real ? 0 : below(g, FZ_CONTEXTS)}};
         for (int i = between(g, 1, 3); i > 0; i--)
             emit(g, &op);
         break;

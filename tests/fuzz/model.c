@@ -544,8 +544,13 @@ static enum fz_legal do_gate(const struct step *s)
     if (s->m->capturing[s->thread] || !buf_usable(s, a[1], 0, 1) || !module_usable(s, a[2]) ||
         !in_range(a[3], 33))
         return FZ_ILLEGAL;
-    /* Another thread could sit in a call that waits with a lock of the driver held. */
-    if (fz_limits.real && !take_phase(s))
+    if (!stream_usable(s, a[0]))
+        return FZ_ILLEGAL;
+    /* Another thread could sit in a call that waits with a lock of the driver held. Or its queue is
+     * full of work behind this gate, and what it holds back goes before the launches here, which
+     * then wait for room: eagerly, only that thread would (docs/limits.md). */
+    unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    if ((fz_limits.real || (fz_limits.queues && (c == 0 || s->m->blocking[c]))) && !take_phase(s))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
 }
@@ -714,9 +719,19 @@ static enum fz_legal do_ungraph(const struct step *s)
     return FZ_OK;
 }
 
+/* The second device belongs to one thread in a phase. */
+static bool takes_away(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    if (fz_limits.real || m->capturing[s->thread] || !may_touch(s, m->away.toucher))
+        return false;
+    m->away.toucher = (uint8_t)(s->thread + 1);
+    return true;
+}
+
 static enum fz_legal do_away(const struct step *s, bool read)
 {
-    if (fz_limits.real || s->m->capturing[s->thread] || !in_range(s->op->a[0], 3) || !take_phase(s))
+    if (!takes_away(s) || !in_range(s->op->a[0], 3))
         return FZ_ILLEGAL;
     if (read)
         return s->m->away.made ? FZ_OK : FZ_ILLEGAL;
@@ -726,15 +741,34 @@ static enum fz_legal do_away(const struct step *s, bool read)
     return FZ_OK;
 }
 
+static enum fz_legal do_awayend(const struct step *s)
+{
+    if (!s->m->away.made || !in_range(s->op->a[0], 2) || !takes_away(s))
+        return FZ_ILLEGAL;
+    s->m->away.made = false;
+    return FZ_OK;
+}
+
+/* The program holds the first device's context. That of the second may end with the release. */
+static enum fz_legal do_retain(const struct step *s)
+{
+    if (fz_limits.real || s->m->capturing[s->thread] || !in_range(s->op->a[0], 2) ||
+        !in_range(s->op->a[1], 9) || (s->op->a[0] && !takes_away(s)))
+        return FZ_ILLEGAL;
+    return FZ_OK;
+}
+
 /* The kernels of the other context write a buffer of this one; both calls that end it wait. */
 static enum fz_legal do_context(const struct step *s)
 {
-    const int32_t *a = s->op->a; /* buf rounds n k */
+    const int32_t *a = s->op->a; /* buf rounds n k how */
     if (s->m->capturing[s->thread] || s->m->trapped || !buf_usable(s, a[0], 0, 1) ||
-        !in_range(a[1], 9) || !in_range(a[2], 33) || !take_phase(s))
+        !in_range(a[1], 9) || !in_range(a[2], 33) || !in_range(a[4], FZ_CONTEXTS))
         return FZ_ILLEGAL;
-    if (fz_limits.real && s->m->buf[a[0]].kind != FZ_PINNED)
+    if (fz_limits.real && (a[4] || s->m->buf[a[0]].kind != FZ_PINNED || !take_phase(s)))
         return FZ_ILLEGAL; /* device memory belongs to its context */
+    if ((a[4] == 1 || a[4] == 2) && (s->m->away.made || !takes_away(s)))
+        return FZ_ILLEGAL;
     return do_host_access(s, true);
 }
 
@@ -764,6 +798,7 @@ static enum fz_legal do_barrier(struct fz_model *m)
     m->phase++;
     m->actors = m->capturers = m->waiters = 0;
     m->solo = false;
+    m->away.toucher = 0;
     memset(m->toucher, 0, sizeof m->toucher);
     for (int i = 0; i < FZ_EVENTS; i++)
         m->event[i].toucher = 0;
@@ -854,8 +889,14 @@ static enum fz_legal judge(const struct step *s)
         return do_away(s, false);
     case FZ_awayread:
         return do_away(s, true);
+    case FZ_awayend:
+        return do_awayend(s);
     case FZ_context:
         return do_context(s);
+    case FZ_retain:
+        return do_retain(s);
+    case FZ_jam:
+        return fz_limits.real ? FZ_ILLEGAL : do_gate(s);
     case FZ_trap:
         return do_trap(s);
     case FZ_barrier:

@@ -71,12 +71,14 @@ struct fz_model {
     bool trapped; /* the context is lost */
     struct {
         bool made;
-    } away;
+        uint8_t toucher;
+    } away; /* the second device */
 };
 
 /* What the programs of a run have to do without; set before the first one. */
 struct fz_limits {
     bool real;        /* only what a real GPU decides as well: see tests/gpu/fuzz/README.md */
+    bool queues;      /* queues fill */
     uint64_t without; /* kinds of ops, a bit each */
 };
 extern struct fz_limits fz_limits;

@@ -39,11 +39,12 @@ enum {
     FZ_THREADS = 4,
     FZ_KERNELS = 6, /* those that `launch` chooses from */
     FZ_SHAPES = 6,
-    FZ_HOWS = 8,
+    FZ_HOWS = 9,
     FZ_BADS = 8,
     FZ_MISCS = 12,
     FZ_COPIES = 8,
     FZ_TRAPS = 5,
+    FZ_CONTEXTS = 4,
 };
 enum { FZ_DEVICE, FZ_PINNED, FZ_MANAGED };
 enum { FZ_MIX, FZ_JOIN, FZ_SPAN, FZ_NONE, FZ_BIG, FZ_ODD, FZ_PUBLISH, FZ_ALL_KERNELS };
@@ -56,7 +57,8 @@ enum {
     FZ_EX_OVERLAP,
     FZ_EX_COOP,
     FZ_EX_CLUSTER,
-    FZ_COOP
+    FZ_COOP,
+    FZ_EX_DOMAIN
 };
 /* how a copy is made */
 enum { FZ_DTOD, FZ_ANY, FZ_2D, FZ_HTOD, FZ_DTOH, FZ_DTOD_SYNC, FZ_3D, FZ_PEER };
