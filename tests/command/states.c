@@ -87,6 +87,13 @@ static void ask(CUresult r)
         CHECK(r);
 }
 
+/* The next launch is refused, whether it goes by itself or as a graph. */
+static void refuse_next(void)
+{
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 /* A launch of a known step is refused, and the next call is one that may submit it, but not tell.
  */
 static int untold(void (*quiet)(void))
@@ -94,7 +101,7 @@ static int untold(void (*quiet)(void))
     start();
     steps(30);
     submitted = submissions();
-    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    refuse_next();
     ask(launch(stream, data, 0));
     quiet();
     ask(cuStreamSynchronize(stream));
@@ -178,9 +185,10 @@ static int transient(int n)
 {
     start();
     for (int i = 0; i < 3; i++) {
-        cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        refuse_next();
         ask(launch(stream, data, 0));
         ask(cuStreamSynchronize(stream));
+        cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
         steps(n);
     }
     printf("told %d time(s)\n", told);
