@@ -218,16 +218,16 @@ static int sticky(int n)
     steps(20);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         CUcontext broken, other;
-        CHECK(cuCtxCreate_v2(&broken, 0, 0));
+        CHECK(cuCtxCreate_v2(&other, 0, 0));
         CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+        CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
+        CHECK(cuCtxCreate_v2(&broken, 0, 0));
+        f = ag_prog_function(ag_prog_module(), "hash");
         CUdeviceptr x = ag_prog_alloc(8);
         cuSimFail("cuLaunchKernel", 1, codes[i]);
         EXPECT(ag_prog_hash(f, NULL, x, 1), codes[i]);
         CHECK(cuCtxSetCurrent(home));
         printf("%d: %s", codes[i], replays());
-        CHECK(cuCtxCreate_v2(&other, 0, 0));
-        f = ag_prog_function(ag_prog_module(), "hash");
-        CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
         CHECK(cuCtxDestroy_v2(other));
         CHECK(cuCtxSetCurrent(home));
         printf(", %s", replays());
