@@ -221,18 +221,17 @@ static int sticky(int n)
         CHECK(cuCtxCreate_v2(&other, 0, 0));
         CUfunction f = ag_prog_function(ag_prog_module(), "hash");
         CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
+        CHECK(cuCtxPopCurrent_v2(NULL));
         CHECK(cuCtxCreate_v2(&broken, 0, 0));
         f = ag_prog_function(ag_prog_module(), "hash");
         CUdeviceptr x = ag_prog_alloc(8);
         cuSimFail("cuLaunchKernel", 1, codes[i]);
         EXPECT(ag_prog_hash(f, NULL, x, 1), codes[i]);
-        CHECK(cuCtxSetCurrent(home));
+        CHECK(cuCtxPopCurrent_v2(NULL));
         printf("%d: %s", codes[i], replays());
         CHECK(cuCtxDestroy_v2(other));
-        CHECK(cuCtxSetCurrent(home));
         printf(", %s", replays());
         CHECK(cuCtxDestroy_v2(broken));
-        CHECK(cuCtxSetCurrent(home));
         printf(", %s\n", replays());
     }
     return print_value();
