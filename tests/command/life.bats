@@ -39,21 +39,19 @@ ended() {
     same "$life" resets 300
     cat summary
     [ "$(ended)" -eq 300 ]
-    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
 }
 
 @test "another context is destroyed beside threads that launch" {
     same "$life" contexts 300
     cat summary
     [ "$(ended)" -eq 300 ]
-    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
 }
 
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary
     [ "$(ended)" -eq 0 ]
-    at_least "replayed ops of the other threads" "$(figure replayed)" 3000
+    [ "$(figure sequences)" -le 50 ] # the other streams learn theirs once
 }
 
 @test "what a stream was found to be outlives calls that end no context" {
@@ -67,6 +65,7 @@ ended() {
     same "$life" failing-ends 100
     cat summary
     [ "$(ended)" -eq 0 ]
+    at_least "replayed ops" "$(figure replayed)" 5000 # those of a closed context count nowhere
     at_least "replayed per cent" "$(replayed_share)" 90
 }
 

@@ -103,6 +103,7 @@ static int beside(void (*act)(void), int n, const char *what)
     struct work w[THREADS];
     pthread_t thread[THREADS];
     bool right = true;
+    uint64_t graphs = 0; /* of the threads, while this one launches nothing */
     ag_prog_start();
     for (int i = 0; i < THREADS; i++) {
         w[i] = make_work(NULL);
@@ -111,13 +112,17 @@ static int beside(void (*act)(void), int n, const char *what)
     }
     for (int i = 0; i < n; i++) {
         act();
+        uint64_t before = cuSimCallCount("cuGraphLaunch");
         let_launch();
+        graphs += cuSimCallCount("cuGraphLaunch") - before;
     }
     atomic_store(&stop, true);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
         right &= is_right(&w[i]);
     }
+    if (cuSimCallCount("cuGraphLaunch")) /* with the library */
+        REQUIRE(graphs > (uint64_t)n / 4);
     return print(what, right);
 }
 

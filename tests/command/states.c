@@ -87,6 +87,13 @@ static void ask(CUresult r)
         CHECK(r);
 }
 
+/* The next launch is refused, whether it goes by itself or as a graph. */
+static void refuse_next(void)
+{
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 /* A launch of a known step is refused, and the next call is one that may submit it, but not tell.
  */
 static int untold(void (*quiet)(void))
@@ -94,7 +101,7 @@ static int untold(void (*quiet)(void))
     start();
     steps(30);
     submitted = submissions();
-    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    refuse_next();
     ask(launch(stream, data, 0));
     quiet();
     ask(cuStreamSynchronize(stream));
@@ -178,9 +185,10 @@ static int transient(int n)
 {
     start();
     for (int i = 0; i < 3; i++) {
-        cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        refuse_next();
         ask(launch(stream, data, 0));
         ask(cuStreamSynchronize(stream));
+        cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
         steps(n);
     }
     printf("told %d time(s)\n", told);
@@ -210,21 +218,20 @@ static int sticky(int n)
     steps(20);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         CUcontext broken, other;
-        CHECK(cuCtxCreate_v2(&broken, 0, 0));
+        CHECK(cuCtxCreate_v2(&other, 0, 0));
         CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+        CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
+        CHECK(cuCtxPopCurrent_v2(NULL));
+        CHECK(cuCtxCreate_v2(&broken, 0, 0));
+        f = ag_prog_function(ag_prog_module(), "hash");
         CUdeviceptr x = ag_prog_alloc(8);
         cuSimFail("cuLaunchKernel", 1, codes[i]);
         EXPECT(ag_prog_hash(f, NULL, x, 1), codes[i]);
-        CHECK(cuCtxSetCurrent(home));
+        CHECK(cuCtxPopCurrent_v2(NULL));
         printf("%d: %s", codes[i], replays());
-        CHECK(cuCtxCreate_v2(&other, 0, 0));
-        f = ag_prog_function(ag_prog_module(), "hash");
-        CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
         CHECK(cuCtxDestroy_v2(other));
-        CHECK(cuCtxSetCurrent(home));
         printf(", %s", replays());
         CHECK(cuCtxDestroy_v2(broken));
-        CHECK(cuCtxSetCurrent(home));
         printf(", %s\n", replays());
     }
     return print_value();
