@@ -111,7 +111,7 @@ choices() {
     AUTOGRAPH_STATS=1 says 4 "$cases" repeat 60
     grep -q 'why not more: mostly because the driver is older' err
     unset SIMCUDA_VERSION
-    says 0 "$cases" repeat 60
+    AUTOGRAPH_BUILD=inline says 0 "$cases" repeat 60 # a builder's thread may get no processor in time
 }
 
 @test "the reason that is told is the largest: a tool, a table, the per-thread stream, a kind of op, no repetition" {

@@ -211,7 +211,7 @@ static const char *replays(void)
  * stays whole). */
 static int sticky(int n)
 {
-    static const int codes[] = {1,   2,   214, 220, 226, 700, 702, 710, 714, 715, 716, 717,
+    static const int codes[] = {1,   214, 220, 226, 700, 702, 710, 714, 715, 716, 717,
                                 718, 719, 721, 805, 806, 807, 808, 809, 810, 911, 999};
     (void)n;
     start();
