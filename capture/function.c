@@ -101,7 +101,18 @@ static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func
     return k;
 }
 
-struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, bool create)
+/* The stream's, which is not current where a thread launches into a stream of another context. */
+static CUcontext context_of(CUstream stream)
+{
+    CUcontext ctx = NULL;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+        AG_REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS)
+        AG_REAL(cuCtxGetCurrent)(&ctx);
+    return ctx;
+}
+
+struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, CUstream stream,
+                                    bool create)
 {
     struct ag_function_entry *entry = NULL;
     HASH_FIND(handle, t->functions, &func, sizeof(func), entry);
@@ -111,7 +122,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     if (!entry)
         return NULL;
     entry->function.func = func;
-    AG_REAL(cuCtxGetCurrent)(&entry->function.ctx);
+    entry->function.ctx = context_of(stream);
     read_layout(&entry->function);
     entry->function.immediate = waits_for_peers(func);
     entry->function.kernel = kernel_get(t, func, true);
@@ -133,7 +144,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
 
 struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
 {
-    struct ag_function *f = ag_function_get(t, func, false);
+    struct ag_function *f = ag_function_get(t, func, NULL, false);
     return f ? f->kernel : kernel_get(t, func, false);
 }
 

@@ -136,7 +136,7 @@ static bool same_launch(const struct ag_shape *s, const void *what)
 static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
 {
     struct ag_function *f =
-        have_tables() ? ag_function_get(&tables->functions, l->func, true) : NULL;
+        have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
     if (!f || !f->usable) {
         *why = "kernel of unknown parameters";
         return NULL;
