@@ -102,7 +102,18 @@ static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func
     return k;
 }
 
-struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, bool create)
+/* The stream's, which is not current where a thread launches into a stream of another context. */
+static CUcontext context_of(CUstream stream)
+{
+    CUcontext ctx = NULL;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+        AG_REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS)
+        AG_REAL(cuCtxGetCurrent)(&ctx);
+    return ctx;
+}
+
+struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, CUstream stream,
+                                    bool create)
 {
     struct ag_function_entry *entry = NULL;
     HASH_FIND(handle, t->functions, &func, sizeof(func), entry);
@@ -113,7 +124,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
         return NULL;
     entry->function.func = func;
     ag_probe_begins();
-    AG_REAL(cuCtxGetCurrent)(&entry->function.ctx);
+    entry->function.ctx = context_of(stream);
     read_layout(&entry->function);
     ag_probe_ends();
     entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
@@ -136,7 +147,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
 
 struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
 {
-    struct ag_function *f = ag_function_get(t, func, false);
+    struct ag_function *f = ag_function_get(t, func, NULL, false);
     return f ? f->kernel : kernel_get(t, func, false);
 }
 

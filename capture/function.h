@@ -20,7 +20,7 @@ struct ag_param {
 
 struct ag_function {
     CUfunction func;
-    CUcontext ctx;  /* in which it was launched first; that of a CUkernel says nothing */
+    CUcontext ctx;  /* of the stream that it was launched in first; a CUkernel has none */
     bool is_kernel; /* the handle is a CUkernel */
     bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
     bool usable;    /* its layout is known */
@@ -67,8 +67,10 @@ struct ag_function_table {
     struct ag_kernel *kernels; /* those that were launched */
 };
 
-/* NULL where it is not known and `create` is false, and where there is no memory. */
-struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction func, bool create);
+/* NULL where it is not known and `create` is false, and where there is no memory.
+ * `stream`: that of the launch which makes it. */
+struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction func,
+                                    CUstream stream, bool create);
 
 /* The kernel that this is a handle of; NULL where none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);

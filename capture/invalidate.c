@@ -249,6 +249,8 @@ static void context_may_end(struct ag_context *context)
         if (streams[i]->context == context)
             stream_goes(streams[i], AG_STREAM_CLOSING);
     ag_streams_release(streams, n);
+    /* before they go: another thread that unloads a module asks the driver about every function */
+    ag_shapes_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
     ag_fill_kernel_forget(context->handle, true);
 }

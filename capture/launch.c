@@ -408,7 +408,7 @@ static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
 static inline bool is_of_peers(const struct ag_launch *l)
 {
     return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
-           ag_function_waits(l->func);
+           ag_function_waits(l->func, l->stream);
 }
 
 /* An op of a stream that is not understood. Another thread's op may have been deferred while the

@@ -102,7 +102,7 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     struct ag_kernel *k = ag_kernel_find(t, func);
     if (!k)
         return AG_CHANGES_NOTHING;
-    struct ag_function *f = ag_function_get(t, func, false);
+    struct ag_function *f = ag_function_get(t, func, NULL, false);
     if (sets_limit(attribute) && stands_alone(k, f, device))
         return f ? limit_begins(f, value) : AG_CHANGES_NOTHING;
     struct ag_setting *s = find(k->settings, attribute, device);
@@ -117,7 +117,7 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
 void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute, int value,
                      int device, bool done)
 {
-    struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, false) : NULL;
+    struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))
         return;
     if (!done || put(&f->limits, attribute, device, value))

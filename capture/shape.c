@@ -137,7 +137,7 @@ static bool same_launch(const struct ag_shape *s, const void *what)
 static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
 {
     struct ag_function *f =
-        have_tables() ? ag_function_get(&tables->functions, l->func, true) : NULL;
+        have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
     if (!f || !f->usable) {
         *why = "kernel of unknown parameters";
         return NULL;
@@ -338,11 +338,11 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
     ag_unlock(&lock);
 }
 
-bool ag_function_waits(CUfunction func)
+bool ag_function_waits(CUfunction func, CUstream stream)
 {
     ag_lock(&lock);
     const struct ag_function *f =
-        have_tables() ? ag_function_get(&tables->functions, func, true) : NULL;
+        have_tables() ? ag_function_get(&tables->functions, func, stream, true) : NULL;
     bool waits = !f || f->immediate;
     ag_unlock(&lock);
     return waits;

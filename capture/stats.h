@@ -31,12 +31,6 @@ static inline void ag_count_boundary(enum ag_sym sym)
 }
 
 /* Adds what a stream has seen to the totals: before it is freed, and for the report. */
-struct ag_totals {
-    uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
-    uint64_t mismatches, switches, resyncs, periods, blocks, evicted;
-    uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops: why they were */
-    int64_t gained_ns;
-};
 void ag_stats_add_stream(struct ag_totals *totals, const struct ag_stream *s);
 /* Of all streams, those that are gone included. */
 void ag_stats_collect(struct ag_totals *totals);

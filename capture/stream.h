@@ -50,6 +50,14 @@ struct ag_range {
     size_t size;
 };
 
+/* What streams have seen, added up. */
+struct ag_totals {
+    uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
+    uint64_t mismatches, switches, resyncs, periods, blocks, evicted;
+    uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops: why they were */
+    int64_t gained_ns;
+};
+
 struct ag_staged {
     const struct ag_shape *shape;
     uint32_t offset; /* of its arguments in the staged bytes */
@@ -97,6 +105,8 @@ struct ag_stream {
     uint64_t told;              /* ops that compare.c knows of */
     uint32_t whys[AG_NUM_WHYS]; /* of those eager ops that were looked at: why they were */
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
+
+    struct ag_totals counted; /* as stats.c saw it last, under its lock */
 
     struct ag_stream *next, *prev;
     struct ag_stream *chained; /* of the same bucket */
