@@ -27,16 +27,49 @@ void ag_lock_contended(struct ag_lock *lock)
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }
 
-void ag_lock_wait(struct ag_lock *lock)
+/* Waits until the lock may be free, 50 us at most. Whether it slept. */
+static bool wait(struct ag_lock *lock)
 {
     const struct timespec most = {.tv_nsec = 50000};
     uint32_t held = 1;
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0)
-            return;
+            return false;
         relax();
     }
     /* whoever unlocks it wakes one that waits, so the word has to say that there is one */
-    if (atomic_compare_exchange_strong(&lock->state, &held, 2) || held == 2)
-        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, &most, NULL, 0);
+    if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held != 2)
+        return false;
+    syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, &most, NULL, 0);
+    return true;
+}
+
+/* One that may have been woken in place of another goes without the lock: the other is to be woken
+ * by whoever holds it, or now. */
+static void hand_on(struct ag_lock *lock)
+{
+    uint32_t held = 1;
+    if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held == 0)
+        syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+bool ag_lock_unless(struct ag_lock *lock, const _Atomic bool *gives_up)
+{
+    bool slept = false;
+    for (;;) {
+        /* behind a sleep others may still be asleep, and are woken only if the word says so */
+        uint32_t expected = 0;
+        if (slept ? atomic_compare_exchange_strong_explicit(
+                        &lock->state, &expected, 2, memory_order_acquire, memory_order_relaxed)
+                  : ag_take_lock(lock)) {
+            ag_locks_held++;
+            return true;
+        }
+        if (atomic_load_explicit(gives_up, memory_order_acquire))
+            break;
+        slept |= wait(lock);
+    }
+    if (slept)
+        hand_on(lock);
+    return false;
 }

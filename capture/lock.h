@@ -23,21 +23,14 @@ struct ag_lock {
 extern __thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
 
 void ag_lock_contended(struct ag_lock *lock);
-/* Waits until the lock may be free, 50 us at most. */
-void ag_lock_wait(struct ag_lock *lock);
+/* Takes the lock, unless its holder sets `gives_up`: false then. */
+bool ag_lock_unless(struct ag_lock *lock, const _Atomic bool *gives_up);
 
 static inline bool ag_take_lock(struct ag_lock *lock)
 {
     uint32_t expected = 0;
     return atomic_compare_exchange_strong_explicit(&lock->state, &expected, 1, memory_order_acquire,
                                                    memory_order_relaxed);
-}
-
-static inline bool ag_try_lock(struct ag_lock *lock)
-{
-    bool taken = ag_take_lock(lock);
-    ag_locks_held += taken;
-    return taken;
 }
 
 static inline void ag_lock(struct ag_lock *lock)

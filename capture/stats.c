@@ -6,6 +6,7 @@
 #include "capture/log.h"
 #include "capture/shortfall.h"
 #include <stdlib.h>
+#include <time.h>
 
 _Atomic uint64_t ag_counts[AG_NUM_COUNTS];
 _Atomic uint64_t ag_boundary_counts[AG_SYM_COUNT + 1];
@@ -84,11 +85,12 @@ static void print_boundaries(const char *process)
  * driver, they are those of the last time. */
 static void add_figures(struct ag_totals *t, struct ag_stream *s)
 {
-    enum { TRIES = 20 }; /* of 50 us at most */
+    enum { TRIES = 20 };
+    const struct timespec rest = {.tv_nsec = 50000};
     struct ag_totals now = {0};
     bool locked = ag_stream_lock_if_prompt(s);
     for (int i = 0; i < TRIES && !locked; i++) {
-        ag_lock_wait(&s->lock);
+        nanosleep(&rest, NULL);
         locked = ag_stream_lock_if_prompt(s);
     }
     if (locked) {

@@ -315,12 +315,7 @@ void ag_stream_forget(struct ag_stream *s)
 
 bool ag_stream_lock_if_prompt(struct ag_stream *s)
 {
-    while (!ag_try_lock(&s->lock)) {
-        if (atomic_load_explicit(&s->in_driver, memory_order_acquire))
-            return false;
-        ag_lock_wait(&s->lock);
-    }
-    return true;
+    return ag_lock_unless(&s->lock, &s->in_driver);
 }
 
 /* ---- naps ------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { THREADS = 4, ROUNDS = 50000 };
+enum { THREADS = 4, ROUNDS = 50000, MEETINGS = 5000 };
 
 static struct ag_lock lock;
 static volatile uint64_t count; /* plain on purpose: only the lock keeps it right */
@@ -67,12 +67,66 @@ static void test_a_sleeper_wakes(void **state)
     pthread_join(thread, NULL);
 }
 
+/* In each meeting one that may give up comes first, and one that sleeps whatever comes behind it:
+ * whoever is woken, the other is too. */
+static _Atomic bool gives_up;
+static _Atomic int meeting, come;
+
+static void spin(int n)
+{
+    for (volatile int i = 0; i < n; i++)
+        ;
+}
+
+static void *meet(void *stubborn)
+{
+    for (int i = 1; i <= MEETINGS; i++) {
+        while (atomic_load(&meeting) < i)
+            sched_yield();
+        if (stubborn) {
+            spin(i % 16 * 300);
+            ag_lock(&lock);
+            ag_unlock(&lock);
+        } else if (ag_lock_unless(&lock, &gives_up)) {
+            ag_unlock(&lock);
+        }
+        atomic_fetch_add(&come, 1);
+    }
+    return NULL;
+}
+
+static void test_who_gives_up_wakes_the_next(void **state)
+{
+    pthread_t threads[2];
+    (void)state;
+    for (uintptr_t k = 0; k < 2; k++)
+        assert_int_equal(pthread_create(&threads[k], NULL, meet, (void *)k), 0);
+    for (int i = 1; i <= MEETINGS; i++) {
+        ag_lock(&lock);
+        atomic_store(&gives_up, false);
+        atomic_store(&come, 0);
+        atomic_store(&meeting, i);
+        while (atomic_load(&lock.state) != 2)
+            sched_yield();
+        spin(i % 50 * 400);
+        atomic_store(&gives_up, i & 1);
+        ag_unlock(&lock);
+        while (atomic_load(&come) != 2)
+            sched_yield();
+    }
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    assert_int_equal(atomic_load(&lock.state), 0);
+    assert_int_equal(ag_locks_held, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_one_at_a_time),
         cmocka_unit_test(test_a_sleeper_wakes),
+        cmocka_unit_test(test_who_gives_up_wakes_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
