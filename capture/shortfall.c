@@ -128,7 +128,7 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         [AG_WHY_RESTS] = {"its sequences were left half way too often",
                           "look with `autograph report` at what comes in between"},
         [AG_WHY_MEASURED] = {"it measures its launches with events",
-                             "what it goes on measuring for half a second is replayed"},
+                             "what it goes on measuring for 200 ms is replayed"},
         [AG_WHY_REST_OF_CHUNK] = {"its sequences were left half way",
                                   "look with `autograph report` at what comes in between"},
     };

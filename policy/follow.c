@@ -25,7 +25,7 @@ enum {
 /* As long as an autotuner may go on measuring one candidate. Triton's do_bench and inductor's take
  * 25 ms to warm up and 100 ms to measure; XLA, cuDNN and cuBLASLt's callers some launches. A step
  * that a program measures for longer than that is its real work. */
-enum { MEASURED_NS = 500000000 };
+enum { MEASURED_NS = 200000000 };
 
 uint32_t ag_policy_deferred(const struct ag_policy *p)
 {

@@ -224,7 +224,7 @@ static int run_and_wait(char **program, void (*ask)(void))
         signal(passed[i], pass_on);
     int end = child > 0 && ask ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
     struct pollfd wait = {end, POLLIN, 0};
-    while (end >= 0 && poll(&wait, 1, ms) <= 0) {
+    while (ask && end >= 0 && poll(&wait, 1, ms) <= 0) {
         ask();
         ms = ms * 2 < LONGEST_MS ? ms * 2 : LONGEST_MS;
     }

@@ -99,8 +99,9 @@ given_back='times that all graphs were given back, the program being short of de
         grep -q ' of 8$' summary # five times halved
         export AUTOGRAPH_MEMORY_MB=2
         short last-mib 20
-        [ "$(figure "$given_back")" -eq 5 ]
-        grep -q ' of 1$' summary
+        # so few steps may be over before the builder's thread has had a processor
+        [ $AUTOGRAPH_BUILD = thread ] || [ "$(figure "$given_back")" -eq 5 ]
+        [ $AUTOGRAPH_BUILD = thread ] || grep -q ' of 1$' summary
         unset AUTOGRAPH_MEMORY_MB
     done
 }

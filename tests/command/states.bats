@@ -57,7 +57,7 @@ full() {
     same "$states" full $((2 * $1))
     cat with.out
     same "$states" full $((2 * $1 + 1))
-    at_least "replayed ops" "$(figure replayed)" 1000
+    at_least "replayed ops" "$(figure replayed)" "${2-1000}"
 }
 
 @test "full queue: a step of another thread goes on" { full 0; }
@@ -70,7 +70,8 @@ full() {
 }
 @test "full queue: another thread makes, uses and destroys a stream" { full 5; }
 @test "full queue: another thread fills and copies, which the stream is not ordered with" { full 6; }
-@test "full queue: the process ends" { full 7; }
+# The figures of the stream whose thread stays in the driver are older.
+@test "full queue: the process ends" { full 7 100; }
 
 # ---- nothing is to be deferred
 
