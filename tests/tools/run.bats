@@ -112,10 +112,12 @@ PY
     autograph --trace=b.agdump sh -c '"$0" --steps=5 --reps=1; "$0" --steps=9 --reps=1; "$0" --steps=12 --reps=1 & wait' "$loop" >out 2>&1
     ls
     [ "$(ls b.agdump b.[0-9]*.agdump | wc -l)" -eq 3 ]
+    local ranks=() # waited for by number: bats has a job of its own
     for rank in 0 1 2; do
         RANK=$rank LD_PRELOAD=$PRELOAD AUTOGRAPH_TRACE=c.agdump "$loop" --steps=5 --reps=1 >/dev/null &
+        ranks+=($!)
     done
-    wait
+    wait "${ranks[@]}"
     [ "$(ls c.*)" = "c.rank0.agdump
 c.rank1.agdump
 c.rank2.agdump" ]
