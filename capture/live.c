@@ -108,12 +108,12 @@ bool ag_live_is_of_command(void)
 
 bool ag_live_claim_dump(const char *path)
 {
-    uint32_t taken =
-        ag_live_is_of_command() ? __atomic_load_n(&command->taken, __ATOMIC_SEQ_CST) : 0;
     if (!ag_live)
         return true;
     snprintf(ag_live->dump, sizeof(ag_live->dump), "%s", path);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    /* an exchange, so that of two processes one sees what the other has written */
+    uint32_t taken =
+        ag_live_is_of_command() ? __atomic_fetch_add(&command->taken, 0, __ATOMIC_SEQ_CST) : 0;
     for (uint32_t i = 0; i < taken && i < AG_LIVES_MOST; i++)
         if (page_of_command(i) != ag_live &&
             !strncmp(page_of_command(i)->dump, path, sizeof(ag_live->dump)))
