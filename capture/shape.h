@@ -82,10 +82,11 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
 /* Copies the arguments of a launch to `staged` (shape->staged_bytes of room). */
 void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch);
 
-/* A function attribute is about to be set, and has been (`done`) or was refused: see setting.h. A
- * kernel that has to be told from others is returned; it is compared, not looked into. */
 /* Whether a function waits for peers when it is launched, or nothing can be known of it. */
 bool ag_function_waits(CUfunction func, CUstream stream);
+
+/* A function attribute is about to be set, and has been (`done`) or was refused: see setting.h. A
+ * kernel that has to be told from others is returned; it is compared, not looked into. */
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
                                           const struct ag_kernel **kernel);
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done);
