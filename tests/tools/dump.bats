@@ -276,6 +276,9 @@ import os, resource, subprocess, sys
 command, dump = sys.argv[1:3]
 sanitized = bool(os.environ.get("AG_RUNTIME"))
 for verb in (["report"], ["html"], ["timeline"], ["replay"], ["graphs"], ["diff", dump + ".8"]):
+    if sanitized: # such a build says nothing about cost: it looks for faults alone
+        subprocess.run([command, *verb, dump + ".8", "-o", "/dev/null"], check=True)
+        continue
     seconds, peak = {}, {}
     for _ in range(4): # the least of each: others who share the caches make it slower
         for mib in (8, 64):
@@ -290,7 +293,7 @@ for verb in (["report"], ["html"], ["timeline"], ["replay"], ["graphs"], ["diff"
             break
     print(verb[0], {k: round(v, 2) for k, v in seconds.items()}, {k: round(v) for k, v in peak.items()})
     assert seconds[64] < 12 * seconds[8] + 0.5, (verb, seconds)
-    assert sanitized or peak[64] < 4 * 64 + 32, (verb, peak)
+    assert peak[64] < 4 * 64 + 32, (verb, peak)
 PY
     python3 measure.py "$AG_COMMAND" "$dump"
     autograph report "$dump.8" -f json | holds "d['launches'][1]['Share (%)'] == 100 and len(d['streams']) == 64"
