@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Generates preload/generated/ from the table of entry points, cuda.h and the toolkit's stub library.
+"""Generates preload/generated/ from the table of entry points, cuda.h and the toolkit's stub library,
+and from newer.h, which has what drivers newer than that toolkit export.
 
   gen_entries.py [--cuda DIR] [--out DIR]
 
@@ -47,6 +48,12 @@ def exported_symbols(cuda):
     return sorted(line.split()[2] for line in listing.stdout.splitlines())
 
 
+def declared(text):
+    """Function -> its parameters as written."""
+    found = re.findall(r"\bCUresult\s+(cu\w+)\s*\(([^;]*)\)\s*;", text)
+    return {name: [" ".join(p.split()) for p in params.split(",")] for name, params in found}
+
+
 def prototypes(cuda):
     """Exported symbol -> its parameters as written in the headers."""
     with tempfile.NamedTemporaryFile("w", suffix=".c") as source:
@@ -55,8 +62,12 @@ def prototypes(cuda):
         text = subprocess.run(
             ["gcc", "-E", "-P", "-D__CUDA_API_VERSION_INTERNAL", "-I", os.path.join(cuda, "include"), source.name],
             check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"\bCUresult\s+(cu\w+)\s*\(([^;]*)\)\s*;", text)
-    return {name: [" ".join(p.split()) for p in params.split(",")] for name, params in found}
+    return declared(text)
+
+
+def newer_prototypes():
+    with open(os.path.join(HERE, "newer.h")) as text:
+        return declared(text.read())
 
 
 def typed_symbols(symbols):
@@ -232,8 +243,9 @@ def main():
     parser.add_argument("--cuda", default=os.environ.get("CUDA_HOME", "/usr/local/cuda"))
     parser.add_argument("--out", default=os.path.join(HERE, "generated"))
     options = parser.parse_args()
-    symbols = exported_symbols(options.cuda)
-    protos = prototypes(options.cuda)
+    newer = newer_prototypes()
+    symbols = sorted(set(exported_symbols(options.cuda)) | set(newer))
+    protos = {**newer, **prototypes(options.cuda)}
     table, errors = read_table(symbols)
     entries, more = join(symbols, protos, table)
     if errors or more:

@@ -14,6 +14,10 @@
 
 #define AG_HOOK CUresult CUDAAPI
 
+/* Declares the hook of an entry point of newer.h: newer headers may declare it with types of their
+ * own, so its name in C is another. */
+#define AG_NEWER(name, params) AG_HOOK ag_newer_##name params __asm__(#name)
+
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* Whether the hook has work to do; the first of all starts. */

@@ -1,8 +1,8 @@
 /* hooks_capture.c - the captures of the program, and nodes of its graphs that wait. */
 #include "preload/hook.h"
 
-#define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
-    AG_HOOK name params                                                                            \
+#define AG_BEGIN_HOOK_AS(function, name, is_ptsz, params, args)                                    \
+    AG_HOOK function params                                                                        \
     {                                                                                              \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
@@ -12,6 +12,11 @@
             ag_capture_program_capture_began(result == CUDA_SUCCESS);                              \
         return result;                                                                             \
     }
+#define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
+    AG_BEGIN_HOOK_AS(name, name, is_ptsz, params, args)
+#define AG_BEGIN_NEWER_HOOK(name, is_ptsz, params, args)                                           \
+    AG_NEWER(name, params);                                                                        \
+    AG_BEGIN_HOOK_AS(ag_newer_##name, name, is_ptsz, params, args)
 
 AG_BEGIN_HOOK(cuStreamBeginCapture, false, (CUstream hStream), (hStream))
 AG_BEGIN_HOOK(cuStreamBeginCapture_ptsz, true, (CUstream hStream), (hStream))
@@ -27,13 +32,24 @@ AG_BEGIN_HOOK(cuStreamBeginCapture_v2_ptsz, true, (CUstream hStream, CUstreamCap
 AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph, false, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
 AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
 
+#define AG_RECAPTURE                                                                               \
+    (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, void *callbackFunc, void *userData)
+#define AG_RECAPTURE_ARGS (hStream, mode, hGraph, callbackFunc, userData)
+AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph, false, AG_RECAPTURE, AG_RECAPTURE_ARGS)
+AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph_ptsz, true, AG_RECAPTURE, AG_RECAPTURE_ARGS)
+
+#define AG_TO_CIG (CUstream hStream, void *streamCigCaptureParams)
+AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig, false, AG_TO_CIG, (hStream, streamCigCaptureParams))
+AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
+                    (hStream, streamCigCaptureParams))
+
 /*
  * Several errors of an end of capture leave the capture as it was (another thread's, a stream that
  * never captured), others end it. The stream itself tells, before and after. Where the library has
  * missed the capture's beginning, what it holds back belongs in the graph: it goes first.
  */
-#define AG_END_HOOK(name, is_ptsz, status_of)                                                      \
-    AG_HOOK name(CUstream hStream, CUgraph *phGraph)                                               \
+#define AG_END_HOOK(function, name, is_ptsz, status_of, params, args)                              \
+    AG_HOOK function params                                                                        \
     {                                                                                              \
         CUstreamCaptureStatus before = CU_STREAM_CAPTURE_STATUS_NONE;                              \
         CUstreamCaptureStatus after = CU_STREAM_CAPTURE_STATUS_NONE;                               \
@@ -42,7 +58,7 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
             ag_capture_stream_boundary_quiet(hStream, is_ptsz, AG_SYM_##name, false);              \
         if (hooked && AG_CALL(status_of, hStream, &before) != CUDA_SUCCESS)                        \
             before = CU_STREAM_CAPTURE_STATUS_NONE;                                                \
-        CUresult result = AG_CALL(name, hStream, phGraph);                                         \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
             (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \
              after == CU_STREAM_CAPTURE_STATUS_NONE))                                              \
@@ -50,8 +66,17 @@ AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_A
         return result;                                                                             \
     }
 
-AG_END_HOOK(cuStreamEndCapture, false, cuStreamIsCapturing)
-AG_END_HOOK(cuStreamEndCapture_ptsz, true, cuStreamIsCapturing_ptsz)
+#define AG_END (CUstream hStream, CUgraph * phGraph)
+AG_END_HOOK(cuStreamEndCapture, cuStreamEndCapture, false, cuStreamIsCapturing, AG_END,
+            (hStream, phGraph))
+AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamEndCapture_ptsz, true, cuStreamIsCapturing_ptsz,
+            AG_END, (hStream, phGraph))
+AG_NEWER(cuStreamEndCaptureToCig, (CUstream hStream));
+AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, false, cuStreamIsCapturing,
+            (CUstream hStream), (hStream))
+AG_NEWER(cuStreamEndCaptureToCig_ptsz, (CUstream hStream));
+AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz, true,
+            cuStreamIsCapturing_ptsz, (CUstream hStream), (hStream))
 
 /* Nodes that wait for a word, or may: launches of the program's graphs may wait from then on. */
 #define AG_WAITING_NODE_HOOK(name, type)                                                           \

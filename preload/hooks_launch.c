@@ -152,8 +152,8 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 /* Host functions run in stream order on a thread of the driver, and may wait for the program. NULL
  * is left for the driver to refuse. `runs` is what is launched instead of `what`, and `rest` the
  * arguments behind userData. */
-#define AG_HOST_HOOK(name, is_ptsz, params, as_function, as_callback, runs, rest)                  \
-    AG_HOOK name params                                                                            \
+#define AG_HOST_HOOK(function, name, is_ptsz, params, as_function, as_callback, runs, rest)        \
+    AG_HOOK function params                                                                        \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         struct ag_host_call *call = NULL;                                                          \
@@ -170,15 +170,22 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
         return ag_first_error(result, pending);                                                    \
     }
 #define AG_FUNCTION_HOOK(name, is_ptsz)                                                            \
-    AG_HOST_HOOK(name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what, NULL,     \
-                 ag_capture_host_function, ())
+    AG_HOST_HOOK(name, name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what,     \
+                 NULL, ag_capture_host_function, ())
+#define AG_FUNCTION_V2 (CUstream hStream, CUhostFn what, void *userData, unsigned int syncMode)
+#define AG_FUNCTION_V2_HOOK(name, is_ptsz)                                                         \
+    AG_NEWER(name, AG_FUNCTION_V2);                                                                \
+    AG_HOST_HOOK(ag_newer_##name, name, is_ptsz, AG_FUNCTION_V2, what, NULL,                       \
+                 ag_capture_host_function, (, syncMode))
 #define AG_CALLBACK_HOOK(name, is_ptsz)                                                            \
-    AG_HOST_HOOK(name, is_ptsz,                                                                    \
+    AG_HOST_HOOK(name, name, is_ptsz,                                                              \
                  (CUstream hStream, CUstreamCallback what, void *userData, unsigned int flags),    \
                  NULL, what, ag_capture_host_callback, (, flags))
 
 AG_FUNCTION_HOOK(cuLaunchHostFunc, false)
 AG_FUNCTION_HOOK(cuLaunchHostFunc_ptsz, true)
+AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2, false)
+AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2_ptsz, true)
 AG_CALLBACK_HOOK(cuStreamAddCallback, false)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
 

@@ -99,8 +99,7 @@ static void say_unknown(const char *name)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pool */
 static enum ag_unknown kinds[AG_POOL_SIZE];
 
-/* CUDA 13.3 has cuStreamBeginRecaptureToGraph, cuStreamBeginCaptureToCig, cuStreamEndCaptureToCig.
- */
+/* By its name alone, as cuStreamBeginRecaptureToGraph once was one. */
 static enum ag_unknown kind_of(const char *name)
 {
     if (!strstr(name, "Capture") && !strstr(name, "capture"))

@@ -93,6 +93,8 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLaunchCooperativeKernel)(CUfunction f, unsign
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchCooperativeKernel_ptsz)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchHostFunc)(CUstream hStream, CUhostFn fn, void *userData);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchHostFunc_ptsz)(CUstream hStream, CUhostFn fn, void *userData);
+typedef CUresult(CUDAAPI *AG_PFN_cuLaunchHostFunc_v2)(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode);
+typedef CUresult(CUDAAPI *AG_PFN_cuLaunchHostFunc_v2_ptsz)(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx_ptsz)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
@@ -159,11 +161,15 @@ typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_ptsz)(CUstream stream, unsig
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_v2)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBatchMemOp_v2_ptsz)(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture)(CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToCig)(CUstream hStream, void *streamCigCaptureParams);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToCig_ptsz)(CUstream hStream, void *streamCigCaptureParams);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToGraph)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCaptureToGraph_ptsz)(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture_ptsz)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture_v2)(CUstream hStream, CUstreamCaptureMode mode);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginCapture_v2_ptsz)(CUstream hStream, CUstreamCaptureMode mode);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginRecaptureToGraph)(CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, void *callbackFunc, void *userData);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamBeginRecaptureToGraph_ptsz)(CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, void *callbackFunc, void *userData);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCopyAttributes)(CUstream dstStream, CUstream srcStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCopyAttributes_ptsz)(CUstream dst, CUstream src);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamCreate)(CUstream *phStream, unsigned int Flags);
@@ -171,6 +177,8 @@ typedef CUresult(CUDAAPI *AG_PFN_cuStreamCreateWithPriority)(CUstream *phStream,
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamDestroy)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamDestroy_v2)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamEndCapture)(CUstream hStream, CUgraph *phGraph);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamEndCaptureToCig)(CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuStreamEndCaptureToCig_ptsz)(CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamEndCapture_ptsz)(CUstream hStream, CUgraph *phGraph);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamGetCaptureInfo_v2)(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);
 typedef CUresult(CUDAAPI *AG_PFN_cuStreamGetCaptureInfo_v2_ptsz)(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out);

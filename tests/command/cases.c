@@ -865,17 +865,22 @@ static int encode(int n)
     return print_value();
 }
 
-/* A capture that begins by an entry point of a newer driver, behind N steps of what it captures. */
+/* Captures that begin by an entry point of a newer driver, behind N steps of what they capture: by
+ * one that the library knows, and by one that nobody knows. */
 static int newer_capture(int n)
 {
     CUresult (*begin)(CUstream, CUstreamCaptureMode, CUgraph, void *, void *);
+    CUresult (*unknown)(CUstream);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
     CUgraph graph;
     size_t nodes;
     start();
-    *(void **)&begin = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamBeginRecaptureToGraph");
+    *(void **)&begin = dlsym(driver, "cuStreamBeginRecaptureToGraph");
+    *(void **)&unknown = dlsym(driver, "cuFutureBeginCapture");
     steps(n);
-    for (int i = 0; i < 3; i++) {
-        CHECK(begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, NULL, NULL, NULL));
+    for (int i = 0; i < 6; i++) {
+        CHECK(i % 2 ? unknown(stream)
+                    : begin(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, NULL, NULL, NULL));
         step(0);
         usleep(2000); /* for who would submit them too late */
         CHECK(cuStreamEndCapture(stream, &graph));

@@ -13,7 +13,8 @@ setup() {
         export AUTOGRAPH_BUILD=$build
         same "$tables" quiet 400
         cat summary
-        at_least "replayed per cent" "$(replayed_share)" 90
+        # A thread builds when it gets a processor, which may be after the program's end.
+        [ $build = thread ] || at_least "replayed per cent" "$(replayed_share)" 90
         [ "$(figure 'calls through export tables that nobody knows')" -eq 400 ]
         [ "$(figure 'times that all sequences were forgotten.*)')" -eq 1 ] # at its first call
         grep -Eq 'boundary cuGetExportTable +400' summary

@@ -354,6 +354,12 @@ static void captures_are_followed(void **state)
     call("cuStreamBeginCaptureToGraph_ptsz", 0x50);
     assert_told(
         "capture_begins cuStreamBeginCaptureToGraph_ptsz ptsz=1 stream=0x50\ncapture_began 0\n");
+    call("cuStreamBeginRecaptureToGraph", 0x50);
+    assert_told(
+        "capture_begins cuStreamBeginRecaptureToGraph ptsz=0 stream=0x50\ncapture_began 1\n");
+    call("cuStreamBeginCaptureToCig_ptsz", 0x50);
+    assert_told(
+        "capture_begins cuStreamBeginCaptureToCig_ptsz ptsz=1 stream=0x50\ncapture_began 1\n");
     capturing(1, 0);
     call("cuStreamEndCapture", 0x50);
     assert_told(END "capture_ended\n");
@@ -413,10 +419,12 @@ static void host_functions_are_told(void **state)
 {
     (void)state;
     for (int ptsz = 0; ptsz <= 1; ptsz++)
-        for (int callback = 0; callback <= 1; callback++) {
+        for (int kind = 0; kind < 3; kind++) {
+            static const char *const kinds[] = {"cuLaunchHostFunc", "cuLaunchHostFunc_v2",
+                                                "cuStreamAddCallback"};
+            bool callback = kind == 2;
             char name[64], begins[256];
-            snprintf(name, sizeof(name), "%s%s",
-                     callback ? "cuStreamAddCallback" : "cuLaunchHostFunc", ptsz ? "_ptsz" : "");
+            snprintf(name, sizeof(name), "%s%s", kinds[kind], ptsz ? "_ptsz" : "");
             snprintf(begins, sizeof(begins),
                      "boundary %s ptsz=%d blocks=0 stream=0x700\n"
                      "host_begins ptsz=%d stream=0x700 function=%s callback=%s data=0x702\n",
@@ -530,19 +538,19 @@ static void unknown_captures_are_followed(void **state)
     (void)state;
     static const char begins[] =
         "capture_begins an entry point of a newer driver ptsz=0 stream=(nil)\ncapture_began ";
-    dlsym(libcuda, "cuStreamBeginRecaptureToGraph");
+    dlsym(libcuda, "cuNewerBeginCapture");
     told();
-    call("cuStreamBeginRecaptureToGraph", 0x100);
-    assert_reached("cuStreamBeginRecaptureToGraph", 0x100);
+    call("cuNewerBeginCapture", 0x100);
+    assert_reached("cuNewerBeginCapture", 0x100);
     assert_told("%s1\n", begins);
     next_result(CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(call("cuStreamBeginRecaptureToGraph", 0x100), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(call("cuNewerBeginCapture", 0x100), CUDA_ERROR_INVALID_VALUE);
     assert_told("%s0\n", begins);
-    call("cuStreamEndCaptureToCig", 0x100);
-    assert_reached("cuStreamEndCaptureToCig", 0x100);
+    call("cuNewerEndCapture", 0x100);
+    assert_reached("cuNewerEndCapture", 0x100);
     assert_told("barrier an entry point of a newer driver\ncapture_ended\n");
     next_result(CUDA_ERROR_INVALID_VALUE);
-    call("cuStreamEndCaptureToCig", 0x100);
+    call("cuNewerEndCapture", 0x100);
     assert_told("barrier an entry point of a newer driver\n");
     call("cuNewerCaptureCall", 0x100);
     assert_reached("cuNewerCaptureCall", 0x100);

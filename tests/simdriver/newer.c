@@ -31,6 +31,11 @@ SIM_API(cuStreamEndCaptureToCig, (CUstream stream), (stream))
     return CUDA_SUCCESS;
 }
 
+SIM_API(cuFutureBeginCapture, (CUstream stream), (stream))
+{
+    return sim_capture_again(stream, false, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, NULL);
+}
+
 SIM_API(cuFutureLaunch, (CUfunction function, CUstream stream, void **params),
         (function, stream, params))
 {

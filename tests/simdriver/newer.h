@@ -27,7 +27,9 @@ CUresult CUDAAPI cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCap
 CUresult CUDAAPI cuStreamBeginCaptureToCig(CUstream stream, void *params);
 CUresult CUDAAPI cuStreamEndCaptureToCig(CUstream stream);
 
-/* No driver has these two: one launches a kernel of one thread, the other does nothing. */
+/* No driver has these: one is cuStreamBeginCapture, one launches a kernel of one thread, one does
+ * nothing. */
+CUresult CUDAAPI cuFutureBeginCapture(CUstream stream);
 CUresult CUDAAPI cuFutureLaunch(CUfunction function, CUstream stream, void **params);
 CUresult CUDAAPI cuFutureNothing(void);
 

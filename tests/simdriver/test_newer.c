@@ -11,6 +11,7 @@ static const char *const names[] = {
     "cuStreamBeginRecaptureToGraph",
     "cuStreamBeginCaptureToCig",
     "cuStreamEndCaptureToCig",
+    "cuFutureBeginCapture",
     "cuFutureLaunch",
     "cuFutureNothing",
 };
