@@ -4,7 +4,8 @@
  * Bounded deferral (DESIGN: contract 4): the thread looks every AUTOGRAPH_MAX_DEFER_US / 2 and
  * submits what a stream already held back at the look before. So nothing waits longer than that
  * time plus the scheduling of one thread, and the launch path keeps no timestamps. When no stream
- * has deferred anything for a while the thread sleeps until one does.
+ * has deferred anything for a while the thread sleeps until one does. While it waits in the driver
+ * for room in a stream's queue, another thread takes its place.
  */
 #ifndef AG_WATCHDOG_H
 #define AG_WATCHDOG_H
@@ -13,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE };
+/* BUSY: the thread on watch is in the driver. */
+enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE, AG_WATCHDOG_BUSY };
 extern _Atomic uint32_t ag_watchdog_state;
 
 void ag_watchdog_wake(void);

@@ -73,6 +73,15 @@ full() {
 # The figures of the stream whose thread stays in the driver are older.
 @test "full queue: the process ends" { full 7 100; }
 
+@test "full queue: the watchdog waits for room, and what another stream holds back is submitted all the same" {
+    export SIMCUDA_QUEUE=64
+    for first in 0 1; do
+        same "$states" full-of-rest $first
+        cat with.out
+        at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 2
+    done
+}
+
 # ---- nothing is to be deferred
 
 @test "CUDA_LAUNCH_BLOCKING=1: each launch reports its own error, and the host sees results behind it" {

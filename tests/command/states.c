@@ -240,13 +240,14 @@ static int sticky(int n)
 /* ---- full queues (SIMCUDA_QUEUE) --------------------------------------------------------------
  */
 
-enum { QUEUE = 64 };
+enum { QUEUE = 64, REST = 2 };
 
 static CUstream ahead; /* runs ahead, until its queue is full */
 static CUdeviceptr ahead_data;
 static unsigned int *flag;
 static CUfunction poll_word, publish;
 static _Atomic bool polls;
+static bool leaves_rest; /* the last launches begin a step, with no call behind them */
 static _Atomic uint64_t calls_before;
 
 static void *run_ahead(void *unused)
@@ -264,6 +265,14 @@ static void *run_ahead(void *unused)
     CHECK(ag_prog_launch(poll_word, ahead, (void *[]){&flag, &value, &none}));
     EXPECT(cuStreamQuery(ahead), CUDA_ERROR_NOT_READY);
     atomic_store(&polls, true);
+    if (leaves_rest) { /* eagerly in this thread, with the library by the watchdog's */
+        while (submissions() - atomic_load(&calls_before) < QUEUE)
+            CHECK(ag_prog_launch(poll_word, ahead, (void *[]){&flag, &value, &none}));
+        EXPECT(cuStreamQuery(ahead), CUDA_ERROR_NOT_READY); /* a step begins */
+        for (uint64_t k = 0; k < REST; k++)
+            CHECK(launch(ahead, ahead_data, k));
+        return NULL;
+    }
     for (int i = 0; i < 2 * QUEUE; i++) {
         for (uint64_t k = 0; k < STEP; k++)
             CHECK(launch(ahead, ahead_data, k));
@@ -388,6 +397,25 @@ static int full(int how)
     for (int i = 0; i < 30 + 2 * QUEUE; i++)
         for (uint64_t k = 0; k < STEP; k++)
             x = x * 31 + k;
+    printf("ahead %s\n", ag_prog_read64(ahead_data) == x ? "right" : "WRONG");
+    return print_value();
+}
+
+/* The beginning of a step is held back where there is no room for it, by a thread that goes on.
+ * What another stream holds back behind it makes room. */
+static int full_of_rest(int how)
+{
+    leaves_rest = true;
+    pthread_t thread = fill_queue(how & 1);
+    releasing_step(1, STEP - 5);
+    pthread_join(thread, NULL);
+    uint64_t x = 0;
+    for (int i = 0; i < 30; i++)
+        for (uint64_t k = 0; k < STEP; k++)
+            x = x * 31 + k;
+    for (uint64_t k = 0; k < REST; k++)
+        x = x * 31 + k;
+    CHECK(cuStreamSynchronize(ahead));
     printf("ahead %s\n", ag_prog_read64(ahead_data) == x ? "right" : "WRONG");
     return print_value();
 }
@@ -779,6 +807,7 @@ int main(int argc, char **argv)
         {"transient", transient},
         {"sticky", sticky},
         {"full", full},
+        {"full-of-rest", full_of_rest},
         {"blocking", blocking},
         {"exit", exit_beside_worker},
         {"dead", dead_beside_worker},
