@@ -102,7 +102,9 @@ static void start(void)
     if (starting) /* what is called here makes CUDA calls */
         return;
     starting = true;
+    ag_capture_probe_begins(); /* an older driver does not have all that is asked for */
     const char *why = reason_to_observe();
+    ag_capture_probe_ends();
     pthread_mutex_lock(&start_lock);
     if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
         first = true;
