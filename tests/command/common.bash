@@ -11,7 +11,7 @@ common_setup() {
     life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
-    eager=(timeout "${AG_TIMEOUT:=120}")
+    eager=(timeout -k 5 "${AG_TIMEOUT:=120}") # -k: a handler of the program's may hang as well
     [ -z "${AG_RUNTIME-}" ] || eager+=(env "LD_PRELOAD=$AG_RUNTIME")
     cd "$BATS_TEST_TMPDIR" || return 1
     local variable
@@ -20,7 +20,7 @@ common_setup() {
 
 # under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.
 under() {
-    timeout "${AG_TIMEOUT:-120}" env LD_PRELOAD="$preload" "$@"
+    timeout -k 5 "${AG_TIMEOUT:-120}" env LD_PRELOAD="$preload" "$@"
 }
 
 # What differs from run to run: times.

@@ -47,6 +47,16 @@ ended() {
     [ "$(ended)" -eq 300 ]
 }
 
+@test "a stream of a context that ends is launched to for the first time" {
+    export AUTOGRAPH_MAX_DEFER_US=1000000
+    for build in inline thread; do
+        AUTOGRAPH_BUILD=$build same "$life" new-in-ending 50
+        cat summary
+        [ "$(ended)" -eq 50 ]
+        at_least "replayed per cent" "$(replayed_share)" 25 # of the context that stays nearly all
+    done
+}
+
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary

@@ -243,6 +243,65 @@ static int contexts(int n)
     return beside(other_context, n, "another context's end");
 }
 
+/* ---- a stream that is new while its context ends ------------------------------------------- */
+
+struct newcomer {
+    struct work work;
+    uint32_t *word; /* what the end of the context waits for */
+    uint64_t ends;  /* calls that end a context, before */
+    int held_back;  /* launches that did not reach the driver at once */
+};
+
+static void *come_late(void *argument)
+{
+    struct newcomer *n = argument;
+    CHECK(cuCtxSetCurrent(n->work.ctx));
+    while (cuSimCallCount("cuCtxDestroy_v2") == n->ends)
+        sched_yield();
+    steps(&n->work, 20);
+    REQUIRE(is_right(&n->work));
+    uint64_t before = cuSimCallCount("cuLaunchKernel");
+    launches(&n->work, 0, STEP / 2);
+    n->held_back = STEP / 2 - (int)(cuSimCallCount("cuLaunchKernel") - before);
+    CHECK(cuStreamSynchronize(n->work.stream));
+    __atomic_store_n(n->word, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* The driver waits, in the call that destroys the context, for a stream that waits for a word.
+ * Until then another thread launches into a stream of that context for the first time. */
+static int new_in_ending(int n)
+{
+    uint32_t *word;
+    int held_back = 0;
+    CUcontext home = ag_prog_start(), ctx;
+    struct work w = make_work(NULL);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word,
+                         CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+    steps(&w, n);
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        CUstream waits;
+        CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+        struct work known = make_work(NULL);
+        steps(&known, 5);
+        struct newcomer new = {make_work(NULL), word, cuSimCallCount("cuCtxDestroy_v2"), 0};
+        *word = 0;
+        CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+        CHECK(cuStreamWaitValue32(waits, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+        REQUIRE(!pthread_create(&thread, NULL, come_late, &new));
+        CHECK(cuCtxDestroy_v2(ctx));
+        pthread_join(thread, NULL);
+        held_back += new.held_back;
+        CHECK(cuCtxSetCurrent(home));
+        steps(&w, 10);
+    }
+    printf("held back in a context that ends: %d\n", held_back);
+    return print("beside contexts with new streams", is_right(&w));
+}
+
+/* ---- green contexts ----------------------------------------------------------------------- */
+
 static CUgreenCtx new_green(void)
 {
     CUdevResource all, part[2];
@@ -410,6 +469,7 @@ int main(int argc, char **argv)
         {"last-release", last_release},
         {"resets", resets},
         {"contexts", contexts},
+        {"new-in-ending", new_in_ending},
         {"green-contexts", green_contexts},
         {"kept-property", kept_property},
         {"failing-ends", failing_ends},

@@ -82,6 +82,13 @@ full() {
     done
 }
 
+@test "a stream is at rest only behind what another thread holds back" {
+    export AUTOGRAPH_MAX_DEFER_US=20000
+    same "$states" query-of-other 20
+    cat with.out summary
+    at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
+}
+
 # ---- nothing is to be deferred
 
 @test "CUDA_LAUNCH_BLOCKING=1: each launch reports its own error, and the host sees results behind it" {
@@ -101,7 +108,15 @@ full() {
     same "$states" table-in-capture 100
     cat with.out summary
     grep -q '^graphs launched behind it: 0$' with.out
+    at_least "launches that nobody looked at" "$(figure "not looked at")" 2000
     at_least "replayed before it" "$(figure replayed)" 1500
+}
+
+@test "what is held back in one stream is submitted before a capture begins in another" {
+    hold_long
+    same "$states" held-at-capture 90
+    cat summary
+    at_least "replayed ops" "$(figure replayed)" 1000
 }
 
 @test "no thread can be started that bounds deferral: nothing is deferred" {
@@ -159,6 +174,8 @@ beside() {
         same "$states" exit-in-handler $kernels
         grep -qx 'the handler ends the process' with.out
     done
+    same "$states" exit-in-handler-locked 50 # the summary is left out then
+    grep -qx 'the handler ends the process' with.out
     same "$states" exit-in-handler-between 50
     at_least "replayed ops" "$(figure replayed)" 500
 }

@@ -9,6 +9,7 @@
 #include "tests/simdriver/simprog.h"
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,6 +23,7 @@ static CUcontext home;
 static CUmodule module;
 static CUfunction hash;
 static CUstream stream;
+static atomic_int rounds; /* of another thread */
 static CUdeviceptr data;
 static uint64_t want;
 
@@ -420,6 +422,64 @@ static int full_of_rest(int how)
     return print_value();
 }
 
+/* ---- what another thread holds back -----------------------------------------------------------
+ */
+
+static _Atomic unsigned int launched_value;
+
+/* Asks for the stream of the thread that launches, and looks at memory once there is nothing left
+ * to do. */
+static void *ask_for_stream(void *early)
+{
+    unsigned int seen = 0;
+    CHECK(cuCtxSetCurrent(home));
+    while (seen != UINT_MAX) {
+        unsigned int value = atomic_load(&launched_value);
+        if (value == seen) {
+            sched_yield();
+            continue;
+        }
+        seen = value;
+        if (value == UINT_MAX)
+            break;
+        CUresult r;
+        while ((r = cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY)
+            sched_yield();
+        CHECK(r);
+        *(int *)early += __atomic_load_n(flag, __ATOMIC_ACQUIRE) != value;
+        atomic_fetch_add(&rounds, 1);
+    }
+    return NULL;
+}
+
+static int query_of_other(int n)
+{
+    pthread_t thread;
+    int early = 0;
+    start();
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    for (int i = 0; i < 30; i++) {
+        publish_word(0);
+        step();
+    }
+    REQUIRE(!pthread_create(&thread, NULL, ask_for_stream, &early));
+    for (int i = 1; i <= n; i++) {
+        publish_word((unsigned int)i);
+        launches(0, 1);
+        atomic_store(&launched_value, (unsigned int)i);
+        while (atomic_load(&rounds) < i)
+            sched_yield();
+        launches(1, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    atomic_store(&launched_value, UINT_MAX);
+    pthread_join(thread, NULL);
+    printf("queries that came too early: %d\n", early);
+    return print_value();
+}
+
 /* ---- CUDA_LAUNCH_BLOCKING=1 --------------------------------------------------------------------
  */
 
@@ -452,7 +512,6 @@ enum { MANY = 256 };
 static CUstream many[MANY];
 static CUdeviceptr many_data[MANY];
 static _Atomic bool stop, wrong;
-static atomic_int rounds;
 static pthread_t worker;
 
 /* Each round is a step whose result is looked at. */
@@ -588,6 +647,32 @@ static int exit_in_handler_between(int n)
     steps(n);
     launches(0, STEP / 2);
     raise(SIGTERM);
+    return 1;
+}
+
+static _Atomic bool signals_before_driver;
+
+/* The library calls this with a stream's lock taken, and outside the driver. */
+__attribute__((visibility("default"))) int pthread_setcancelstate(int state, int *before)
+{
+    static int (*real)(int, int *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_setcancelstate");
+    if (atomic_exchange(&signals_before_driver, false))
+        raise(SIGTERM);
+    return real(state, before);
+}
+
+/* In one that has interrupted the library on its way to the driver. */
+static int exit_in_handler_locked(int n)
+{
+    signal(SIGTERM, end_process);
+    start();
+    steps(n);
+    launches(0, STEP / 2);
+    atomic_store(&signals_before_driver, true);
+    CHECK(cuStreamSynchronize(stream));
+    raise(SIGTERM); /* without the library */
     return 1;
 }
 
@@ -743,6 +828,36 @@ static int table_in_capture(int n)
     return print_value();
 }
 
+/* Launches are held back in one stream when a capture begins in another; then the calls that wait
+ * for them. */
+static int held_at_capture(int n)
+{
+    CUstream captures;
+    CUgraph graph;
+    int late = 0;
+    start();
+    CHECK(cuStreamCreate(&captures, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    publish = ag_prog_function(module, "publish");
+    *flag = 0;
+    for (int i = 1; i <= 30 + n; i++) {
+        uint64_t cut = (uint64_t)i / 3 % STEP; /* behind each launch in turn */
+        publish_word((unsigned int)i);
+        launches(0, cut);
+        if (i > 30 && i % 3 == 0) {
+            CHECK(cuStreamBeginCapture_v2(captures, CU_STREAM_CAPTURE_MODE_RELAXED));
+            CHECK(cuStreamSynchronize(stream));
+            late += *(volatile unsigned int *)flag != (unsigned int)i;
+            CHECK(cuStreamEndCapture(captures, &graph));
+            CHECK(cuGraphDestroy(graph));
+        }
+        launches(cut, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("late: %d\n", late);
+    return print_value();
+}
+
 /* ---- launch attributes on the stack
  * --------------------------------------------------------------- */
 
@@ -808,16 +923,19 @@ int main(int argc, char **argv)
         {"sticky", sticky},
         {"full", full},
         {"full-of-rest", full_of_rest},
+        {"query-of-other", query_of_other},
         {"blocking", blocking},
         {"exit", exit_beside_worker},
         {"dead", dead_beside_worker},
         {"exit-in-handler", exit_in_handler},
         {"exit-in-handler-between", exit_in_handler_between},
+        {"exit-in-handler-locked", exit_in_handler_locked},
         {"cancel", cancel},
         {"no-threads", no_threads},
         {"own-threads", own_threads},
         {"starving", starving},
         {"table-in-capture", table_in_capture},
+        {"held-at-capture", held_at_capture},
         {"attributes", attributes},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -80,12 +80,41 @@ static bool parse(const char *line, struct fz_op *op)
     return true;
 }
 
+enum { MOST_NESTED = 8 };
+
+/* Loops that have begun: where, and how often they are to run. */
+struct loops {
+    size_t from[MOST_NESTED];
+    unsigned int times[MOST_NESTED], depth;
+};
+
+/* "repeat N" and "again". Whether it was one of them, in its place. */
+static bool loop(const char *line, struct fz_program *p, struct loops *l)
+{
+    unsigned int times;
+    if (sscanf(line, "repeat %u", &times) == 1 && l->depth < MOST_NESTED) {
+        l->from[l->depth] = p->count;
+        l->times[l->depth++] = times;
+        return true;
+    }
+    if (strcmp(line, "again\n") != 0 || !l->depth)
+        return false;
+    size_t from = l->from[--l->depth], to = p->count;
+    for (unsigned int n = 1; n < l->times[l->depth]; n++)
+        for (size_t i = from; i < to; i++) {
+            struct fz_op op = p->ops[i];
+            fz_program_add(p, &op);
+        }
+    return true;
+}
+
 bool fz_program_read(FILE *in, const char *name, struct fz_program *p)
 {
     char line[256];
+    struct loops loops = {.depth = 0};
     for (unsigned int number = 1; fgets(line, sizeof line, in); number++) {
         struct fz_op op = {0};
-        if (line[0] == '#' || line[0] == '\n')
+        if (line[0] == '#' || line[0] == '\n' || loop(line, p, &loops))
             continue;
         if (!parse(line, &op)) {
             fprintf(stderr, "%s:%u: not an op: %s", name, number, line);
@@ -93,5 +122,7 @@ bool fz_program_read(FILE *in, const char *name, struct fz_program *p)
         }
         fz_program_add(p, &op);
     }
-    return true;
+    if (loops.depth)
+        fprintf(stderr, "%s: a repeat without its again\n", name);
+    return !loops.depth;
 }

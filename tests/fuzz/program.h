@@ -72,7 +72,8 @@ struct fz_program {
 
 void fz_program_add(struct fz_program *p, const struct fz_op *op);
 void fz_program_free(struct fz_program *p);
-/* The text form: one line an op, "THREAD NAME ARGS...", '#' begins a comment. */
+/* The text form: one line an op, "THREAD NAME ARGS...", '#' begins a comment. What stands between
+ * "repeat N" and "again" is read N times. */
 void fz_op_print(FILE *out, const struct fz_op *op);
 void fz_program_print(FILE *out, const struct fz_program *p);
 /* False with a message on stderr where the text is not a program. */

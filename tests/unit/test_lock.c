@@ -120,6 +120,98 @@ static void test_who_gives_up_wakes_the_next(void **state)
     assert_int_equal(ag_locks_held, 0);
 }
 
+/* ---- by hand: what the others do while this thread sleeps -------------------------------- */
+
+static __thread void (*instead_of_sleep)(void);
+static __thread int woken;
+static struct ag_lock scene;
+static _Atomic bool toggles, at_it, ends;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, void *a, long b, long c, void *d, void *e, long f);
+long __wrap_syscall(long number, void *a, long b, long c, void *d, void *e, long f)
+{
+    if (instead_of_sleep && number == SYS_futex && a == &scene) {
+        if (b == FUTEX_WAIT_PRIVATE)
+            instead_of_sleep();
+        else
+            woken++;
+        return 0;
+    }
+    return __real_syscall(number, a, b, c, d, e, f);
+}
+
+/* The holder has woken this thread, though another sleeps as well, and a third one has the lock,
+ * which knows of nobody who sleeps. */
+static void third_has_it(void)
+{
+    assert_int_equal(atomic_load(&scene.state), 2);
+    atomic_store(&gives_up, true);
+    atomic_store(&scene.state, 1);
+}
+
+static void test_who_gives_up_tells_the_holder(void **state)
+{
+    (void)state;
+    atomic_store(&gives_up, false);
+    atomic_store(&scene.state, 1);
+    instead_of_sleep = third_has_it;
+    assert_false(ag_lock_unless(&scene, &gives_up));
+    instead_of_sleep = NULL;
+    assert_int_equal(atomic_load(&scene.state), 2);
+    assert_int_equal(woken, 0);
+    assert_int_equal(ag_locks_held, 0);
+}
+
+/* The same, and the third one unlocks and locks it all the time. */
+static void third_toggles_it(void)
+{
+    third_has_it();
+    atomic_store(&toggles, true);
+}
+
+static void *toggle(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&ends))
+        for (uint32_t from = 0; from < 2; from++) {
+            uint32_t expected = from;
+            atomic_store(&at_it, true);
+            if (atomic_load(&toggles))
+                atomic_compare_exchange_strong(&scene.state, &expected, !from);
+            atomic_store(&at_it, false);
+        }
+    return NULL;
+}
+
+static void test_who_gives_up_tells_the_holder_or_wakes(void **state)
+{
+    pthread_t thread;
+    bool unlocked = false; /* at the last moment, which takes luck */
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, toggle, NULL), 0);
+    instead_of_sleep = third_toggles_it;
+    for (int i = 0; i < MEETINGS || (!unlocked && i < 40 * MEETINGS); i++) {
+        woken = 0;
+        atomic_store(&gives_up, false);
+        atomic_store(&scene.state, 1);
+        if (ag_lock_unless(&scene, &gives_up)) {
+            assert_int_equal(atomic_load(&scene.state), 2);
+            ag_unlock(&scene);
+            assert_int_equal(woken, 1);
+        } else {
+            assert_true(atomic_load(&scene.state) == 2 || woken == 1);
+            unlocked |= woken;
+        }
+        atomic_store(&toggles, false);
+        while (atomic_load(&at_it))
+            sched_yield();
+    }
+    instead_of_sleep = NULL;
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +219,8 @@ int main(void)
         cmocka_unit_test(test_one_at_a_time),
         cmocka_unit_test(test_a_sleeper_wakes),
         cmocka_unit_test(test_who_gives_up_wakes_the_next),
+        cmocka_unit_test(test_who_gives_up_tells_the_holder),
+        cmocka_unit_test(test_who_gives_up_tells_the_holder_or_wakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
