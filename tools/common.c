@@ -100,8 +100,8 @@ FILE *open_compressed(const char *path)
 const char *find_library(const char *wanted)
 {
     static char found[PATH_MAX];
-    static const char *const places[] = {
-        "../lib/libautograph.so", "../" AG_LIBDIR "/libautograph.so", "../preload/libautograph.so"};
+    /* Where both are installed, and in the folder of a build. */
+    static const char *const places[] = {AG_TO_LIBRARY, "../preload/libautograph.so"};
     char self[PATH_MAX - 64], candidate[PATH_MAX];
     if (wanted)
         return realpath(wanted, found);

@@ -18,6 +18,11 @@ common_setup() {
     for variable in "${!AUTOGRAPH@}"; do unset "$variable"; done
 }
 
+# Skips what follows where the library was built without nvcc.
+needs_fill_kernel() {
+    grep -q '^AG_NVCC:FILEPATH=/' "$AG_BUILD/CMakeCache.txt" || skip "built without nvcc: the library has no fill kernel"
+}
+
 # under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.
 under() {
     timeout -k 5 "${AG_TIMEOUT:-120}" env LD_PRELOAD="$preload" "$@"

@@ -190,6 +190,7 @@ compared() {
             [ $AUTOGRAPH_BUILD = thread ] || at_least "replayed per cent" "$(replayed_share)" 80
         done
     done
+    needs_fill_kernel
     # the fill kernel could not be loaded at the first launch, and was later
     SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word-first 80
     [ "$(grep -c ' call .* cuModuleLoadData ' log)" -eq 2 ]
@@ -298,6 +299,7 @@ compared() {
 }
 
 @test "memsets become launches of the fill kernel" {
+    needs_fill_kernel
     export SIMCUDA_FATBINS=1 SIMCUDA_LEAKS=1
     same "$loop" --memsets --steps=400 --reps=2
     cat summary

@@ -7,9 +7,11 @@ setup() {
   copy="$BATS_TEST_TMPDIR/preload"
 }
 
-# What is generated comes from CUDA 13.0: another toolkit has other symbols.
+# What is generated comes from CUDA 13.0 with its stub library: another toolkit has other symbols.
 needs_13_0() {
   grep -q '^#define CUDA_VERSION 13000' "$AG_CUDA_INCLUDE_DIR/cuda.h" || skip "the toolkit is not CUDA 13.0"
+  compgen -G "$cuda/*/stubs/libcuda.so" || compgen -G "$cuda/targets/*/lib/stubs/libcuda.so" ||
+    skip "the toolkit has no stub library of the driver"
 }
 
 copy_table() {
