@@ -375,6 +375,7 @@ static void define_process(void)
     gethostname(host, sizeof(host) - 1);
     add_line(&l, "pid", "%d", (int)getpid());
     add_line(&l, "host", "%s", host);
+    add_line(&l, "rank", "%s", ag_rank() ? ag_rank() : "");
     add_line(&l, "program", "%s", program_invocation_name);
     FILE *f = fopen("/proc/self/cmdline", "re");
     size_t n = f ? fread(line, 1, sizeof(line) - 1, f) : 0;

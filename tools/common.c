@@ -30,7 +30,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (c->num_dumps == c->max_dumps)
-            argp_error(state, "%s: one dump too many", arg);
+            argp_error(state, c->max_dumps ? "%s: one dump too many" : "%s: nothing is asked of it",
+                       arg);
         c->dumps[c->num_dumps++] = arg;
         return 0;
     case ARGP_KEY_END:

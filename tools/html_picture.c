@@ -130,6 +130,9 @@ static void picture(const struct model *m, const struct model_sequence *s, FILE 
                 s->length);
     if (shown < rows)
         fprintf(out, " <span class=\"soft\">(%u of %u graphs)</span>", shown, rows);
+    if (s->processes > 1)
+        fprintf(out, " <span class=\"soft\">(the graphs of one of %u processes)</span>",
+                s->processes);
     fputs("</figcaption>\n<div class=\"cut\">\n", out);
     for (uint32_t i = 0; i < shown; i++) {
         row(m, ids[i], length ? length : 1, out);

@@ -5,7 +5,7 @@
 #ifndef AG_TOOLS_TOOLS_H
 #define AG_TOOLS_TOOLS_H
 
-#include "tools/dump.h"
+#include "tools/dump_merge.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include <argp.h>
@@ -30,7 +30,7 @@ struct common {
     bool format_given;
     const char *output; /* NULL: standard output */
     int min_dumps, max_dumps;
-    const char *dumps[2];
+    const char *dumps[DUMP_MOST_PROCESSES];
     int num_dumps;
 };
 extern const struct argp common_argp; /* a child whose input is a struct common */

@@ -34,7 +34,7 @@ _autograph() {
     run) options="--observe --compare --trace --quiet --set --format --output --library" ;;
     report) options="--top --format --output" ;;
     graphs) options="--graph --top --format --output" ;;
-    diff) options="--top --fail --format --output" ;;
+    diff) options="--top --after --fail --format --output" ;;
     replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --output" ;;
     top) options="--interval --count --format" ;;
     doctor) options="--library --format --output" ;;

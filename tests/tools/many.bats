@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# Several processes of one program: their dumps together, and their live figures.
+
+bats_require_minimum_version 1.5.0
+load common.bash
+
+ranked() { # NAME RANK PROGRAM ARGS...: a rank's dump, NAME.rankRANK. In whole graphs: how they are cut hangs on the host's pace.
+    local name=$1 rank=$2
+    shift 2
+    AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 RANK=$rank traced "$PWD/$name.rank%r" "$@"
+}
+
+setup_file() {
+    load common.bash
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for rank in 0 1 10; do
+        ranked heat $rank heat_driver --reps=1 --most-steps=400
+    done
+    ranked never 0 loop_driver --never-repeat --steps=50 --reps=1
+    ranked loop 1 loop_driver --steps=100 --reps=1
+    AUTOGRAPH_BUILD=inline traced "$PWD/alone" loop_driver --steps=100 --reps=1
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+}
+
+@test "report of several dumps: a row for each rank, in order, and all of them together" {
+    autograph report heat.rank10 heat.rank1 heat.rank0 -n 0 -f json > all.json
+    for rank in 0 1 10; do autograph report heat.rank$rank -n 0 -f json > one.$rank.json; done
+    python3 - <<'PY'
+import json
+all, ones = json.load(open("all.json")), [json.load(open(f"one.{r}.json")) for r in (0, 1, 10)]
+assert list(all)[0] == "processes" and "processes" not in ones[0]
+rows = all["processes"]
+assert [r["Rank"] for r in rows] == ["0", "1", "10"], rows
+assert [r["Launches"] for r in rows] == [o["launches"][0]["Count"] for o in ones], rows
+for i, row in enumerate(all["launches"]):
+    assert row["Count"] == sum(o["launches"][i]["Count"] for o in ones), row
+for name, key in (("flushes", "Reason"), ("eager", "Reason")):
+    for row in all[name]:
+        assert row["Launches"] == sum(r["Launches"] for o in ones for r in o[name] if r[key] == row[key]), row
+# another's call ends nobody's sequences
+calls = {}
+for o in ones:
+    for r in o["boundaries"]:
+        t = calls.setdefault(r["Call"], {})
+        t[id(o)] = (r["Times"], r["Launches between"])
+for r in all["boundaries"]:
+    each = calls[r["Call"]].values()
+    times = sum(t for t, _ in each)
+    assert r["Times"] == times
+    assert abs(r["Launches between"] - sum(t * n for t, n in each) / times) < 0.2, (r, each)
+# what all ranks repeat is one sequence
+most = max(all["sequences"], key=lambda r: r["Launches carried"])
+assert most["Processes"] == 3 and "heat_inner" in most["Kernels"], most
+assert sum(r["Launches carried"] for r in all["sequences"]) == sum(r["Launches carried"] for o in ones for r in o["sequences"])
+assert len(all["streams"]) == sum(len(o["streams"]) for o in ones)
+told = {r["Name"]: r["Value"] for r in all["process"]}
+assert told["rank"] == "0, 1, 10" and told["pid"].count(", ") == 2 and told["program"].count("heat") == 1, told
+PY
+    run autograph report heat.rank0 heat.rank7
+    [ "$status" -eq 1 ]
+    [ "$output" = "autograph: cannot read heat.rank7: No such file or directory" ]
+}
+
+@test "report of several dumps: programs that differ, at the same time, keep what is theirs" {
+    for name in heat.rank0 loop.rank1; do # both begin at once, and their boundaries are those of all their streams
+        python3 - $name together.$name <<'PY'
+import struct, sys, zlib
+b = bytearray(open(sys.argv[1], "rb").read())
+chunks, at = [], 48
+while at + 16 <= len(b):
+    mark, typ, n, _ = struct.unpack("<4s4sII", b[at:at + 16])
+    chunks.append((mark, typ, b[at + 16:at + 16 + n]))
+    at += 16 + (n + 7 & ~7)
+events = [(p, i) for _, typ, p in chunks if typ == b"EVTS" for i in range(8, len(p), 32)]
+first = min(struct.unpack_from("<Q", p, i)[0] for p, i in events)
+for p, i in events:
+    if p[i + 8] == 7:
+        struct.pack_into("<I", p, i + 12, 0)
+struct.pack_into("<QQ", b, 16, 10**18, first)
+out = b[:48]
+for mark, typ, p in chunks:
+    head = typ + struct.pack("<I", len(p))
+    out += mark + head + struct.pack("<I", zlib.crc32(head + p)) + p + b"\0" * (-len(p) % 8)
+open(sys.argv[2], "wb").write(out)
+PY
+        autograph report together.$name -n 0 -f json > $name.json
+    done
+    autograph report together.* -n 0 -f json > both.json
+    python3 - <<'PY'
+import json
+both, ones = json.load(open("both.json")), [json.load(open(n + ".json")) for n in ("heat.rank0", "loop.rank1")]
+# what ends a process is counted for both
+rows = lambda documents, table, *keys: sorted(tuple(r[k] for k in keys) for d in documents for r in d[table] if r.get("Launches between") != 0)
+for table, keys in (("streams", ("Kind", "Launches", "Graph launches")), ("boundaries", ("Call", "Times", "Launches between", "Made by")),
+                    ("sequences", ("Kernels", "Length", "Launches carried", "Updates a graph launch"))):
+    assert rows([both], table, *keys) == rows(ones, table, *keys), (rows([both], table, *keys), rows(ones, table, *keys))
+seconds = lambda d: [r["Value"] for r in d["process"] if r["Name"] == "seconds"][0]
+assert abs(seconds(both) - max(map(seconds, ones))) < 0.002, "both began at once"
+PY
+}
+
+@test "report of several dumps: one that is damaged makes it 1, and is named" {
+    cp heat.rank1 damaged
+    printf '\xff\xff\xff' | dd of=damaged bs=1 seek=1000 conv=notrunc status=none
+    run --separate-stderr autograph report heat.rank0 damaged
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"autograph: damaged: damaged: "* ]]
+    [[ "$stderr" != *"heat.rank0"* ]]
+}
+
+@test "html of several dumps: a row for each rank" {
+    autograph html heat.rank0 heat.rank1 -o page.html
+    grep -q '<h2 id="processes">' page.html
+    [ "$(sed -n '/id="processes"/,/<\/table>/p' page.html | grep -c '>heat_driver</td>')" -eq 2 ]
+    grep -q 'graphs of one of 2 processes' page.html
+    autograph html heat.rank0 | no grep -q 'id="processes"'
+}
+
+@test "diff of two sets: ranks with ranks" {
+    autograph diff never.rank0 heat.rank1 --after loop.rank1 heat.rank0 -f json > diff.json
+    python3 - <<'PY'
+import json
+d = json.load(open("diff.json"))
+rows = {r["Process"]: r for r in d["ranks"]}
+assert list(rows) == ["rank 0", "rank 1"], rows
+assert rows["rank 0"]["By graphs before (%)"] < 20 < 80 < rows["rank 0"]["By graphs after (%)"], rows
+assert rows["rank 1"]["Launches before"] < 3000 < rows["rank 1"]["Launches after"], rows
+total = [r for r in d["totals"] if r["What"] == "launches"][0]
+assert total["Before"] == sum(r["Launches before"] for r in rows.values()), total
+assert total["After"] == sum(r["Launches after"] for r in rows.values()), total
+PY
+    # a rank that only one of them has; order where ranks are not known
+    autograph diff heat.rank0 heat.rank1 --after heat.rank0 -f json |
+        holds "[(r['Process'], r['Launches after']) for r in d['ranks']][1] == ('rank 1', '')"
+    autograph diff alone alone --after alone alone -f json | holds "[r['Change (%)'] for r in d['ranks']] == ['+0.0'] * 2"
+    autograph diff heat.rank0 heat.rank1 -f json | holds "'ranks' not in d"
+    run autograph diff heat.rank0 heat.rank1 heat.rank10
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"which dumps are before, and which after?"* ]]
+    for wrong in "--after heat.rank0" "heat.rank0 --after" "heat.rank0 heat.rank1 --after" "heat.rank0 --after heat.rank1 --after heat.rank10"; do
+        run autograph diff $wrong
+        [ "$status" -eq 2 ]
+    done
+}
