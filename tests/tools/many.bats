@@ -145,3 +145,62 @@ PY
         [ "$status" -eq 2 ]
     done
 }
+
+@test "top: what a process started, a row for each" {
+    cat > launcher.sh <<'SH'
+RANK=0 "$0" --steps=100000000 --reps=1 &
+RANK=3 "$0" --steps=100000000 --reps=1 &
+sleep 1000 & # one that has nothing to do with CUDA
+trap 'kill $(jobs -p)' EXIT
+wait
+SH
+    LD_PRELOAD="$PRELOAD" bash -c 'exec bash -c "$(cat launcher.sh)" "$0"' "$AG_BUILD/examples/loop_driver" >/dev/null 3>&- &
+    launcher=$!
+    run python3 - "$AG_COMMAND" $launcher <<'PY'
+import json, subprocess, sys, time
+end = time.monotonic() + 60 # to start, and to get a share of the processor
+while True:
+    told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-f", "json"], capture_output=True, text=True)
+    rows = json.loads(told.stdout)["processes"] if told.returncode == 0 else []
+    ranks = {r["Rank"]: r for r in rows if r["Launches"]}
+    if set(ranks) == {"0", "3"} and all(r["By graphs (%)"] > 50 and r["Each second"] > 1000 for r in ranks.values()):
+        break
+    assert time.monotonic() < end, told
+assert rows[0]["Pid"] == int(sys.argv[2]) and rows[0]["Launches"] == "" and len(rows) == 3, rows
+assert [r["Program"] for r in rows] == ["bash", "  loop_driver", "  loop_driver"], rows
+sums = {r["What"]: r["Total"] for r in json.loads(told.stdout)["live"]}
+assert sums["launches"] == sum(r["Launches"] for r in ranks.values()), (sums, rows)
+text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1"], capture_output=True, text=True).stdout
+assert text.startswith(" 2 processes: "), text
+PY
+    kill $launcher
+    wait $launcher || true
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "top: a child of fork without CUDA has no row for its parent's figures" {
+    cat > fork.py <<'PY'
+import ctypes, os, sys
+from ctypes import byref, c_int, c_void_p
+cuda = ctypes.CDLL("libcuda.so.1")
+context, memory = c_void_p(), ctypes.c_uint64()
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(byref(context), 0) and not cuda.cuCtxSetCurrent(context)
+assert not cuda.cuMemAlloc_v2(byref(memory), ctypes.c_size_t(4096))
+assert not cuda.cuMemsetD8_v2(memory, 0, ctypes.c_size_t(16))
+if os.fork() == 0:
+    os.read(0, 1)
+    os._exit(0)
+print("ready", flush=True)
+os.read(0, 1)
+PY
+    mkfifo pace
+    LD_PRELOAD="$PRELOAD" python3 fork.py <pace >forked 3>&- &
+    exec 8>pace
+    wait_until grep -q ready forked
+    run autograph top $! -n 1 -d 0.1 -f json
+    exec 8>&-
+    wait $!
+    [ "$status" -eq 0 ]
+    holds "len(d['processes']) == 1" <<<"$output"
+}

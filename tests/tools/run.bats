@@ -166,6 +166,7 @@ while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "3", "-d", "0.1", "-f", "jsonl"],
                           capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
+    rows = [r for r in rows if r["table"] == "live"]
     launches = [r for r in rows if r["What"] == "launches"]
     totals = [r["Total"] for r in launches]
     carried = [r["Total"] for r in rows if r["What"] == "replayed by graphs"]
