@@ -389,10 +389,8 @@ static void define_process(void)
     CUresult (*driver_version)(int *) = (CUresult(*)(int *))ag_real[AG_SYM_cuDriverGetVersion];
     if (driver_version && driver_version(&version) == CUDA_SUCCESS)
         add_line(&l, "driver", "%d", version);
-    for (size_t i = 0; !ag_options_row(i, &row); i++) {
-        const char *value = getenv(row.variable);
-        add_line(&l, row.variable, "%s", value && *value ? value : row.preset);
-    }
+    for (size_t i = 0; !ag_options_row(i, &row); i++)
+        add_line(&l, row.variable, "%s", row.value);
     ag_trace_define(AG_DUMP_PROCESS, l.text, l.used, NULL, 0);
 }
 

@@ -1,5 +1,6 @@
 /* common.c - arguments that several verbs share. */
 #include "tools/tools.h"
+#include "capture/options_file.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -96,6 +97,12 @@ FILE *open_compressed(const char *path)
     if (f)
         setvbuf(f, NULL, _IOFBF, 1 << 16);
     return f;
+}
+
+void settings_of(const char *program)
+{
+    const char *slash = program ? strrchr(program, '/') : NULL;
+    ag_settings_for(slash ? slash + 1 : program ? program : "");
 }
 
 const char *find_library(const char *wanted)

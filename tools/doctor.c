@@ -227,6 +227,7 @@ int verb_doctor(int argc, char **argv)
 {
     struct settings s = {.common = {.max_dumps = 0}};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
+    settings_of(s.program);
     FILE *out = common_open(&s.common);
     if (!out)
         return 1;

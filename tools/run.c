@@ -264,6 +264,16 @@ static int replay_and_tell(char **program)
     return end_like(status);
 }
 
+/* By the environment, or by the settings file for what is run. */
+static bool is_given(const char *variable)
+{
+    struct ag_option_row row;
+    for (size_t i = 0; !ag_options_row(i, &row); i++)
+        if (!strcmp(row.variable, variable))
+            return strcmp(row.origin, "default") != 0;
+    return false;
+}
+
 int verb_run(int argc, char **argv)
 {
     struct settings s = {0};
@@ -280,8 +290,9 @@ int verb_run(int argc, char **argv)
         return 1;
     }
     preload(library);
-    if (!s.quiet)
-        setenv("AUTOGRAPH_STATS", "1", 0);
+    settings_of(s.program[0]);
+    if (!s.quiet && !is_given("AUTOGRAPH_STATS"))
+        setenv("AUTOGRAPH_STATS", "1", 1);
     if (s.trace)
         setenv("AUTOGRAPH_TRACE", s.trace, 1);
     if (!s.observe)

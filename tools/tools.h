@@ -45,6 +45,8 @@ FILE *open_compressed(const char *path);
 /* Whether everything written there has arrived. */
 bool common_close(const struct common *c, FILE *f);
 
+/* The settings are those of this program, NULL: of one that the settings file does not name. */
+void settings_of(const char *program);
 /* The library that belongs to this command: an absolute path in static memory, or NULL. */
 const char *find_library(const char *wanted);
 

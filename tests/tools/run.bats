@@ -343,3 +343,40 @@ C
     no grep -q dlmopen told
     grep -q 'linked with cudart (static)' told
 }
+
+@test "a settings file: for the program that it names, behind the environment; env says where values come from" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir config
+    printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
+    export XDG_CONFIG_HOME=$PWD/config
+    LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    grep -q ': replayed [1-9]' told
+    grep -q 'boundar' told # all counters, as 2 says
+    rm told
+    LD_PRELOAD=$PRELOAD AUTOGRAPH_STATS=0 "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    [ ! -e told ]
+    cp "$AG_BUILD/examples/loop_driver" other
+    LD_PRELOAD=$PRELOAD run ./other --steps=50 --reps=1
+    [[ "$output" != *autograph* ]] # off
+    autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    grep -q 'boundar' told # the command asks for the short summary only where nothing else is asked for
+    where() { # VARIABLE VALUE ORIGIN [PROGRAM]
+        autograph env -f json "${@:4}" | holds "[(r['Value'], r['From']) for r in d['variables'] if r['Variable'] == '$1'] == [('$2', '$3')]"
+    }
+    where AUTOGRAPH_CHUNK 0 default
+    where AUTOGRAPH_STATS 2 "$PWD/config/autograph.conf:1"
+    where AUTOGRAPH_CHUNK 4 "$PWD/config/autograph.conf:4" /some/where/loop_driver
+    AUTOGRAPH_CHUNK=8 where AUTOGRAPH_CHUNK 8 environment loop_driver
+    where AUTOGRAPH 0 "$PWD/config/autograph.conf:6" other
+    autograph doctor ./other -f json | holds "any(r['What'] == 'AUTOGRAPH' and r['State'] == 'BAD' for r in d['findings'])"
+    # a program without CUDA does not read it, one with CUDA says what is wrong
+    echo nonsense > config/autograph.conf
+    LD_PRELOAD=$PRELOAD run sh -c true
+    [ -z "$output" ]
+    LD_PRELOAD=$PRELOAD run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    [ "$(grep -c "^autograph: $PWD/config/autograph.conf:1: nonsense is no setting: NAME = VALUE$" <<<"$output")" -eq 1 ]
+    # what a dump tells of the settings
+    printf '[loop_driver]\ntrace = dump\nchunk = 4\n' > config/autograph.conf
+    LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    grep -aq 'AUTOGRAPH_CHUNK=4' dump
+}
