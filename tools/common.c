@@ -11,6 +11,7 @@
 
 static const struct argp_option options[] = {
     {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"table", 't', "NAME", 0, "only this table; csv has one only", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {0}};
 
@@ -23,7 +24,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         format = table_format(arg);
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
-        c->format = (enum table_format)format;
+        c->wish.format = (enum table_format)format;
+        c->format_given = true;
+        return 0;
+    case 't':
+        c->wish.table = arg;
         c->format_given = true;
         return 0;
     case 'o':
@@ -45,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
-const struct argp page_argp = {options + 1, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp page_argp = {options + 2, parse, NULL, NULL, NULL, NULL, NULL};
 
 FILE *common_open(const struct common *c)
 {

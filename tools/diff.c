@@ -299,8 +299,9 @@ static void compare(const struct ranks *before, const struct ranks *after, struc
 
 int verb_diff(int argc, char **argv)
 {
-    static struct settings s = {.common = {.min_dumps = 2, .max_dumps = DUMP_MOST_PROCESSES},
-                                .top = 20};
+    static struct settings s = {
+        .common = {.wish.main = "totals", .min_dumps = 2, .max_dumps = DUMP_MOST_PROCESSES},
+        .top = 20};
     int status = 1;
     argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &s);
     struct ranks *a = ranks_load(s.common.dumps, s.before);
@@ -308,12 +309,12 @@ int verb_diff(int argc, char **argv)
         a ? ranks_load(s.common.dumps + s.before, s.common.num_dumps - s.before) : NULL;
     FILE *out = b ? common_open(&s.common) : NULL;
     if (out) {
-        struct table_output *o = table_open(out, s.common.format);
+        struct table_output *o = table_open(out, &s.common.wish);
         compare(a, b, o, s.top ? s.top : UINT32_MAX);
-        table_close(o);
+        bool found = table_close(o);
         bool fell = model_coverage(b->m) < model_coverage(a->m) - 1;
         bool sound = a->sound && b->sound;
-        status = common_close(&s.common, out) && sound && !(s.fail && fell) ? 0 : 1;
+        status = common_close(&s.common, out) && found && sound && !(s.fail && fell) ? 0 : 1;
     }
     ranks_free(a);
     ranks_free(b);

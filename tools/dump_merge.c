@@ -243,7 +243,7 @@ static bool add_process(struct merge *g)
         const struct dump_pair *p = &g->from->process[i];
         const char *before = dump_process(d, p->name);
         char *value = NULL;
-        if (*before && (!strcmp(before, p->value) || is_in(before, p->value)))
+        if (!*p->value || !strcmp(before, p->value) || (*before && is_in(before, p->value)))
             continue;
         if (asprintf(&value, "%s%s%s", before, *before ? ", " : "", p->value) < 0 ||
             !set_value(&d->process, &d->num_process, p->name, value))

@@ -41,14 +41,14 @@ static const struct argp argp = {
 
 int verb_env(int argc, char **argv)
 {
-    static struct settings s = {.common = {.max_dumps = 0}};
+    static struct settings s = {.common = {.wish.main = "variables", .max_dumps = 0}};
     struct ag_option_row row;
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     settings_of(s.program);
     FILE *out = common_open(&s.common);
     if (!out)
         return 1;
-    struct table_output *o = table_open(out, s.common.format);
+    struct table_output *o = table_open(out, &s.common.wish);
     if (*ag_settings_path())
         table_say(o, " Settings file: %s\n\n", ag_settings_path());
     table_begin(o, "variables", "Variables", "<Variable|<Value|<From|<Default|<Range|<Meaning");
@@ -62,6 +62,6 @@ int verb_env(int argc, char **argv)
     }
     table_end(o);
     ag_options_read(); /* says which values are no good, and which names are not known */
-    table_close(o);
-    return common_close(&s.common, out) ? 0 : 1;
+    bool found = table_close(o);
+    return common_close(&s.common, out) && found ? 0 : 1;
 }

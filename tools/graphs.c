@@ -80,13 +80,15 @@ static void draw(const struct model *m, uint32_t id, FILE *out)
         const struct ag_dump_shape *s = dump_shape(m->d, g->shapes[i]);
         uint64_t updates = mine->op_updates ? mine->op_updates[i] : 0;
         names_of_shape(m->d, s, text, sizeof(text));
-        fprintf(out, "    n%u_%u [label=\"", id, i);
+        uint32_t place = names_place(m->d, s->name);
+        fprintf(out, "    n%u_%u [fillcolor=\"%.3f %.2f 1\", label=\"", id, i,
+                (210 + place * 137) % 360 / 360.0, place % 2 ? 0.35 : 0.18);
         quote(out, text);
         if (s->kind == AG_DUMP_KERNEL)
             fprintf(out, "\\n%u arguments, %u bytes%s", s->num_params, s->arg_bytes,
                     s->dims[6] ? ", shared memory" : "");
         if (updates)
-            fprintf(out, "\\nupdated %llu times\", fillcolor=\"#ffd27f\", class=\"updated",
+            fprintf(out, "\\nupdated %llu times\", color=\"#b3261e\", penwidth=3, class=\"updated",
                     (unsigned long long)updates);
         fputs("\"];\n", out);
         if (i)
@@ -128,7 +130,7 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
 {
     uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
-          "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#e8f0fe\", "
+          "  node [shape=box, style=\"rounded,filled\", "
           "fontname=\"sans-serif\"];\n",
           out);
     for (uint32_t i = 0; i < n; i++)
@@ -142,10 +144,10 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
 {
     char first[1024];
     uint32_t n = 0, *ids = choose(m, s, &n);
-    struct table_output *o = table_open(out, s->common.format);
+    struct table_output *o = table_open(out, &s->common.wish);
     table_begin(o, "graphs", "Graphs, by launches",
-                "Graph|Launched|Launches in it|From place|Of a sequence of|Stream|Variants|"
-                "Updates|Host time (us)|Each (us)|Built|Building (us)|<Its first launch");
+                "Graph|Launched|Launches in it|~From place|~Of a sequence of|~Stream|~Variants|"
+                "Updates|~Host time (us)|Each (us)|~Built|~Building (us)|<Its first launch");
     for (uint32_t i = 0; i < n; i++) {
         const struct dump_graph *g = dump_graph(m->d, ids[i]);
         const struct model_graph *mine = &m->graphs[ids[i]];
@@ -167,9 +169,9 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
         table_text(o, first);
     }
     table_end(o);
-    table_close(o);
+    bool found = table_close(o);
     free(ids);
-    return ids != NULL;
+    return ids && found;
 }
 
 /* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
@@ -227,7 +229,8 @@ static bool write_drawing(const struct model *m, const struct settings *s)
 
 int verb_graphs(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .top = 10};
+    struct settings s = {.common = {.wish.main = "graphs", .min_dumps = 1, .max_dumps = 1},
+                         .top = 10};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     struct dump *d = dump_load(s.common.dumps[0]);
     if (!d)

@@ -179,7 +179,7 @@ void ranks_table(const struct ranks *r, struct table_output *o)
     if (r->count == 1)
         return;
     table_begin(o, "processes", "Processes",
-                "<Rank|Pid|<Host|<Program|Launches|By graphs (%)|Graph launches|Saved (ms)|<Why "
+                "<Rank|Pid|~<Host|<Program|Launches|By graphs (%)|~Graph launches|Saved (ms)|<Why "
                 "not more");
     for (int i = 0; i < r->count; i++) {
         const struct ranks_row *row = &r->rows[i];

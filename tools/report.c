@@ -151,10 +151,10 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
     double all = 0; /* what was saved and what was lost do not make up for each other */
     for (uint32_t i = 0; i < m->num_sequences; i++)
         all += fabs(m->sequences[i].saved_ns);
-    table_begin(
-        o, "sequences", "Sequences, by the host time they saved",
-        "Saved (%)|Saved (us)|Launches carried|Of all (%)|Length|Graphs|Graph launches|Launches a "
-        "graph|Updates a graph launch|Builds|Stream|Processes|<Kernels");
+    table_begin(o, "sequences", "Sequences, by the host time they saved",
+                "Saved (%)|Saved (us)|Launches carried|~Of all (%)|Length|~Graphs|Graph "
+                "launches|~Launches a "
+                "graph|~Updates a graph launch|~Builds|~Stream|~Processes|<Kernels");
     for (uint32_t i = 0; i < m->num_sequences && i < top; i++) {
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
@@ -352,8 +352,9 @@ static void about(const struct model *m, struct table_output *o)
 
 int verb_report(int argc, char **argv)
 {
-    static struct settings s = {.common = {.min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES},
-                                .top = 20};
+    static struct settings s = {
+        .common = {.wish.main = "sequences", .min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES},
+        .top = 20};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     unsigned int top = s.top ? s.top : UINT32_MAX;
     struct ranks *r = ranks_load(s.common.dumps, s.common.num_dumps);
@@ -363,7 +364,7 @@ int verb_report(int argc, char **argv)
         return 1;
     }
     const struct model *m = r->m;
-    struct table_output *o = table_open(out, s.common.format);
+    struct table_output *o = table_open(out, &s.common.wish);
     table_say(o,
               " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
               "%s.\n",
@@ -375,14 +376,13 @@ int verb_report(int argc, char **argv)
     ranks_table(r, o);
     about(m, o);
     summary(m, o);
-    sequences(m, o, top, s.common.format == TABLE_TEXT);
+    sequences(m, o, top, s.common.wish.format == TABLE_TEXT);
     reasons(m, o, top);
     departures(m, o, top);
     boundaries(m, o, top);
     streams(m, o);
     advise(m, o);
-    table_close(o);
-    bool sound = r->sound;
+    bool sound = table_close(o) && r->sound;
     ranks_free(r);
     return common_close(&s.common, out) && sound ? 0 : 1;
 }

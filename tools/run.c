@@ -182,7 +182,8 @@ static bool tell(const struct settings *s, const char *folder)
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         struct dump *d = dump_load(path);
         if (d && out) {
-            struct table_output *o = table_open(out, s->format);
+            struct table_wish wish = {.format = s->format, .main = "replay"};
+            struct table_output *o = table_open(out, &wish);
             table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n",
                       dump_process(d, "program"), dump_process(d, "pid"));
             replay_dump(d, o);

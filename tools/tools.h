@@ -26,7 +26,7 @@ const char *nearest_verb(const char *name);
 
 /* What verbs that read dumps have in common: --format, --output, and names of dumps. */
 struct common {
-    enum table_format format;
+    struct table_wish wish;
     bool format_given;
     const char *output; /* NULL: standard output */
     int min_dumps, max_dumps;

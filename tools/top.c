@@ -9,6 +9,8 @@
 
 struct settings {
     enum table_format format;
+    const char *table;
+    bool headless;
     long pid;
     double seconds;
     unsigned long times;
@@ -18,6 +20,7 @@ static const struct argp_option options[] = {
     {"interval", 'd', "SECONDS", 0, "time between two looks (1)", 0},
     {"count", 'n', "N", 0, "end after N looks (0: when the process ends)", 0},
     {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"table", 't', "NAME", 0, "only this table: processes or live; csv has one only (live)", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -41,6 +44,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
         s->format = (enum table_format)format;
+        return 0;
+    case 't':
+        s->table = arg;
         return 0;
     case ARGP_KEY_ARG:
         s->pid = strtol(arg, &end, 10);
@@ -78,7 +84,7 @@ static void processes(struct table_output *o, const struct top_tree *t)
 {
     char name[200];
     table_begin(o, "processes", "Processes",
-                "Pid|<Program|<Rank|Launches|Each second|By graphs (%)|Graph launches|Memory "
+                "Pid|<Program|<Rank|Launches|Each second|By graphs (%)|~Graph launches|~Memory "
                 "(MiB)|<Why not more");
     for (size_t i = 0; i < t->count; i++) {
         const struct top_process *p = &t->list[i];
@@ -131,7 +137,8 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
         sum->now_ns = p->now_ns;
 }
 
-static void show(const struct settings *s, const struct top_tree *t, bool terminal)
+/* False: there is no table of the name that is wanted. */
+static bool show(const struct settings *s, const struct top_tree *t, bool terminal)
 {
     struct ag_live_page sums[2] = {{.ops = 0}, {.ops = 0}}, *before = &sums[0], *now = &sums[1];
     const struct top_process *one = NULL;
@@ -150,7 +157,9 @@ static void show(const struct settings *s, const struct top_tree *t, bool termin
         snprintf(who, sizeof(who), "%d processes", count);
     double seconds = (double)(now->now_ns - before->now_ns) / 1e9;
     uint64_t carried = now->replayed + now->covered;
-    struct table_output *o = table_open(stdout, s->format);
+    struct table_wish wish = {
+        .format = s->format, .table = s->table, .main = "live", .headless = s->headless};
+    struct table_output *o = table_open(stdout, &wish);
     if (terminal)
         fputs("\033[H\033[J", stdout);
     table_say(o, " %s%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n",
@@ -176,8 +185,9 @@ static void show(const struct settings *s, const struct top_tree *t, bool termin
     row(o, "graphs built", now->graphs_built, before->graphs_built, seconds);
     row(o, "streams", now->streams, before->streams, seconds);
     table_end(o);
-    table_close(o);
+    bool found = table_close(o);
     fflush(stdout);
+    return found;
 }
 
 static void pause_for(double seconds)
@@ -213,7 +223,11 @@ int verb_top(int argc, char **argv)
         top_tree_ask(&t);
         pause_for(s.seconds);
         top_tree_read(&t);
-        show(&s, &t, terminal);
+        if (!show(&s, &t, terminal)) {
+            top_tree_free(&t);
+            return 1;
+        }
+        s.headless = true;
     }
     top_tree_free(&t);
     return 0;

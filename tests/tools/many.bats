@@ -33,30 +33,30 @@ import json
 all, ones = json.load(open("all.json")), [json.load(open(f"one.{r}.json")) for r in (0, 1, 10)]
 assert list(all)[0] == "processes" and "processes" not in ones[0]
 rows = all["processes"]
-assert [r["Rank"] for r in rows] == ["0", "1", "10"], rows
-assert [r["Launches"] for r in rows] == [o["launches"][0]["Count"] for o in ones], rows
+assert [r["rank"] for r in rows] == ["0", "1", "10"], rows
+assert [r["launches"] for r in rows] == [o["launches"][0]["count"] for o in ones], rows
 for i, row in enumerate(all["launches"]):
-    assert row["Count"] == sum(o["launches"][i]["Count"] for o in ones), row
-for name, key in (("flushes", "Reason"), ("eager", "Reason")):
+    assert row["count"] == sum(o["launches"][i]["count"] for o in ones), row
+for name, key in (("flushes", "reason"), ("eager", "reason")):
     for row in all[name]:
-        assert row["Launches"] == sum(r["Launches"] for o in ones for r in o[name] if r[key] == row[key]), row
+        assert row["launches"] == sum(r["launches"] for o in ones for r in o[name] if r[key] == row[key]), row
 # another's call ends nobody's sequences
 calls = {}
 for o in ones:
     for r in o["boundaries"]:
-        t = calls.setdefault(r["Call"], {})
-        t[id(o)] = (r["Times"], r["Launches between"])
+        t = calls.setdefault(r["call"], {})
+        t[id(o)] = (r["times"], r["launches_between"])
 for r in all["boundaries"]:
-    each = calls[r["Call"]].values()
+    each = calls[r["call"]].values()
     times = sum(t for t, _ in each)
-    assert r["Times"] == times
-    assert abs(r["Launches between"] - sum(t * n for t, n in each) / times) < 0.2, (r, each)
+    assert r["times"] == times
+    assert abs(r["launches_between"] - sum(t * n for t, n in each) / times) < 0.2, (r, each)
 # what all ranks repeat is one sequence
-most = max(all["sequences"], key=lambda r: r["Launches carried"])
-assert most["Processes"] == 3 and "heat_inner" in most["Kernels"], most
-assert sum(r["Launches carried"] for r in all["sequences"]) == sum(r["Launches carried"] for o in ones for r in o["sequences"])
+most = max(all["sequences"], key=lambda r: r["launches_carried"])
+assert most["processes"] == 3 and "heat_inner" in most["kernels"], most
+assert sum(r["launches_carried"] for r in all["sequences"]) == sum(r["launches_carried"] for o in ones for r in o["sequences"])
 assert len(all["streams"]) == sum(len(o["streams"]) for o in ones)
-told = {r["Name"]: r["Value"] for r in all["process"]}
+told = {r["name"]: r["value"] for r in all["process"]}
 assert told["rank"] == "0, 1, 10" and told["pid"].count(", ") == 2 and told["program"].count("heat") == 1, told
 PY
     run autograph report heat.rank0 heat.rank7
@@ -93,11 +93,11 @@ PY
 import json
 both, ones = json.load(open("both.json")), [json.load(open(n + ".json")) for n in ("heat.rank0", "loop.rank1")]
 # what ends a process is counted for both
-rows = lambda documents, table, *keys: sorted(tuple(r[k] for k in keys) for d in documents for r in d[table] if r.get("Launches between") != 0)
-for table, keys in (("streams", ("Kind", "Launches", "Graph launches")), ("boundaries", ("Call", "Times", "Launches between", "Made by")),
-                    ("sequences", ("Kernels", "Length", "Launches carried", "Updates a graph launch"))):
+rows = lambda documents, table, *keys: sorted(tuple(r[k] for k in keys) for d in documents for r in d[table] if r.get("launches_between") != 0)
+for table, keys in (("streams", ("kind", "launches", "graph_launches")), ("boundaries", ("call", "times", "launches_between", "made_by")),
+                    ("sequences", ("kernels", "length", "launches_carried", "updates_a_graph_launch"))):
     assert rows([both], table, *keys) == rows(ones, table, *keys), (rows([both], table, *keys), rows(ones, table, *keys))
-seconds = lambda d: [r["Value"] for r in d["process"] if r["Name"] == "seconds"][0]
+seconds = lambda d: [r["value"] for r in d["process"] if r["name"] == "seconds"][0]
 assert abs(seconds(both) - max(map(seconds, ones))) < 0.002, "both began at once"
 PY
 }
@@ -124,18 +124,18 @@ PY
     python3 - <<'PY'
 import json
 d = json.load(open("diff.json"))
-rows = {r["Process"]: r for r in d["ranks"]}
+rows = {r["process"]: r for r in d["ranks"]}
 assert list(rows) == ["rank 0", "rank 1"], rows
-assert rows["rank 0"]["By graphs before (%)"] < 20 < 80 < rows["rank 0"]["By graphs after (%)"], rows
-assert rows["rank 1"]["Launches before"] < 3000 < rows["rank 1"]["Launches after"], rows
-total = [r for r in d["totals"] if r["What"] == "launches"][0]
-assert total["Before"] == sum(r["Launches before"] for r in rows.values()), total
-assert total["After"] == sum(r["Launches after"] for r in rows.values()), total
+assert rows["rank 0"]["by_graphs_before_percent"] < 20 < 80 < rows["rank 0"]["by_graphs_after_percent"], rows
+assert rows["rank 1"]["launches_before"] < 3000 < rows["rank 1"]["launches_after"], rows
+total = [r for r in d["totals"] if r["what"] == "launches"][0]
+assert total["before"] == sum(r["launches_before"] for r in rows.values()), total
+assert total["after"] == sum(r["launches_after"] for r in rows.values()), total
 PY
     # a rank that only one of them has; order where ranks are not known
     autograph diff heat.rank0 heat.rank1 --after heat.rank0 -f json |
-        holds "[(r['Process'], r['Launches after']) for r in d['ranks']][1] == ('rank 1', '')"
-    autograph diff alone alone --after alone alone -f json | holds "[r['Change (%)'] for r in d['ranks']] == ['+0.0'] * 2"
+        holds "[(r['process'], r['launches_after']) for r in d['ranks']][1] == ('rank 1', '')"
+    autograph diff alone alone --after alone alone -f json | holds "[r['change_percent'] for r in d['ranks']] == ['+0.0'] * 2"
     autograph diff heat.rank0 heat.rank1 -f json | holds "'ranks' not in d"
     run autograph diff heat.rank0 heat.rank1 heat.rank10
     [ "$status" -eq 2 ]
@@ -162,14 +162,14 @@ end = time.monotonic() + 60 # to start, and to get a share of the processor
 while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-f", "json"], capture_output=True, text=True)
     rows = json.loads(told.stdout)["processes"] if told.returncode == 0 else []
-    ranks = {r["Rank"]: r for r in rows if r["Launches"]}
-    if set(ranks) == {"0", "3"} and all(r["By graphs (%)"] > 50 and r["Each second"] > 1000 for r in ranks.values()):
+    ranks = {r["rank"]: r for r in rows if r["launches"]}
+    if set(ranks) == {"0", "3"} and all(r["by_graphs_percent"] > 50 and r["each_second"] > 1000 for r in ranks.values()):
         break
     assert time.monotonic() < end, told
-assert rows[0]["Pid"] == int(sys.argv[2]) and rows[0]["Launches"] == "" and len(rows) == 3, rows
-assert [r["Program"] for r in rows] == ["bash", "  loop_driver", "  loop_driver"], rows
-sums = {r["What"]: r["Total"] for r in json.loads(told.stdout)["live"]}
-assert sums["launches"] == sum(r["Launches"] for r in ranks.values()), (sums, rows)
+assert rows[0]["pid"] == int(sys.argv[2]) and rows[0]["launches"] == "" and len(rows) == 3, rows
+assert [r["program"] for r in rows] == ["bash", "  loop_driver", "  loop_driver"], rows
+sums = {r["what"]: r["total"] for r in json.loads(told.stdout)["live"]}
+assert sums["launches"] == sum(r["launches"] for r in ranks.values()), (sums, rows)
 text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1"], capture_output=True, text=True).stdout
 assert text.startswith(" 2 processes: "), text
 PY

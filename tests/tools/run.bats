@@ -149,7 +149,7 @@ c.rank2.agdump" ]
 
 @test "--observe: as a table for programs" {
     autograph --observe -f json -o "$BATS_TEST_TMPDIR/told.json" "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
-    holds "d['replay'][0]['Count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
+    holds "d['replay'][0]['count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
     run autograph --observe -f xml sh -c true
     [ "$status" -eq 2 ]
     run autograph --observe -o /nowhere/x "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
@@ -167,11 +167,11 @@ while True:
                           capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
     rows = [r for r in rows if r["table"] == "live"]
-    launches = [r for r in rows if r["What"] == "launches"]
-    totals = [r["Total"] for r in launches]
-    carried = [r["Total"] for r in rows if r["What"] == "replayed by graphs"]
+    launches = [r for r in rows if r["what"] == "launches"]
+    totals = [r["total"] for r in launches]
+    carried = [r["total"] for r in rows if r["what"] == "replayed by graphs"]
     assert told.returncode or len(totals) == len(carried) == 3 and totals == sorted(totals), rows
-    if totals and totals[2] > totals[0] > 0 and carried[2] > 0.9 * totals[2] and launches[2]["Each second"] > 1000:
+    if totals and totals[2] > totals[0] > 0 and carried[2] > 0.9 * totals[2] and launches[2]["each_second"] > 1000:
         break
     assert time.monotonic() < end, (told, rows)
 PY
@@ -201,10 +201,10 @@ PY
 @test "env: every variable of the library's table" {
     autograph env -f json > "$BATS_TEST_TMPDIR/env.json"
     grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
-    python3 -c 'import json,sys; [print(r["Variable"]) for r in json.load(sys.stdin)["variables"]]' \
+    python3 -c 'import json,sys; [print(r["variable"]) for r in json.load(sys.stdin)["variables"]]' \
         < "$BATS_TEST_TMPDIR/env.json" | sort | diff - "$BATS_TEST_TMPDIR/table"
     AUTOGRAPH_CHUNK=8 autograph env -f json |
-        holds "[r for r in d['variables'] if r['Variable'] == 'AUTOGRAPH_CHUNK'][0]['Value'] == '8'"
+        holds "[r for r in d['variables'] if r['variable'] == 'AUTOGRAPH_CHUNK'][0]['value'] == '8'"
 }
 
 @test "env: says what is wrong with the environment" {
@@ -218,7 +218,7 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     local what=$1 state=$2
     shift 2
     autograph doctor "$@" -f json > "$BATS_TEST_TMPDIR/doctor.json" || true
-    holds "any(r['What'] == '$what' and r['State'] == '$state' for r in d['findings'])" \
+    holds "any(r['what'] == '$what' and r['state'] == '$state' for r in d['findings'])" \
         < "$BATS_TEST_TMPDIR/doctor.json"
 }
 
@@ -361,14 +361,14 @@ C
     autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     grep -q 'boundar' told # the command asks for the short summary only where nothing else is asked for
     where() { # VARIABLE VALUE ORIGIN [PROGRAM]
-        autograph env -f json "${@:4}" | holds "[(r['Value'], r['From']) for r in d['variables'] if r['Variable'] == '$1'] == [('$2', '$3')]"
+        autograph env -f json "${@:4}" | holds "[(r['value'], r['from']) for r in d['variables'] if r['variable'] == '$1'] == [('$2', '$3')]"
     }
     where AUTOGRAPH_CHUNK 0 default
     where AUTOGRAPH_STATS 2 "$PWD/config/autograph.conf:1"
     where AUTOGRAPH_CHUNK 4 "$PWD/config/autograph.conf:4" /some/where/loop_driver
     AUTOGRAPH_CHUNK=8 where AUTOGRAPH_CHUNK 8 environment loop_driver
     where AUTOGRAPH 0 "$PWD/config/autograph.conf:6" other
-    autograph doctor ./other -f json | holds "any(r['What'] == 'AUTOGRAPH' and r['State'] == 'BAD' for r in d['findings'])"
+    autograph doctor ./other -f json | holds "any(r['what'] == 'AUTOGRAPH' and r['state'] == 'BAD' for r in d['findings'])"
     # a program without CUDA does not read it, one with CUDA says what is wrong
     echo nonsense > config/autograph.conf
     LD_PRELOAD=$PRELOAD run sh -c true
