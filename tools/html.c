@@ -53,7 +53,7 @@ static const char style[] =
     "grid-template-columns:max-content 1fr;gap:2px .6rem;align-items:center}.cut "
     "span{text-align:right;font-size:.8rem;color:var(--soft)}.cut "
     "svg{height:1.1rem}.box{stroke:var(--bg);stroke-width:1;vector-effect:non-scaling-stroke}"
-    ".upd{stroke:var(--bad);stroke-width:2;vector-effect:non-scaling-stroke}.key{display:flex;"
+    ".upd{fill:var(--fg);pointer-events:none}.key{display:flex;"
     "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem;overflow-wrap:anywhere}.key "
     "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
@@ -164,7 +164,12 @@ static void about(const struct model *m, FILE *out)
 
 static void head(const struct model *m, FILE *out)
 {
+    char count[32];
     const char *program = file_of(dump_process(m->d, "program"));
+    if (m->d->num_processes > 1) {
+        snprintf(count, sizeof(count), "%u processes", m->d->num_processes);
+        program = count;
+    }
     fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
           "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
           "name=\"color-scheme\" content=\"light dark\">\n<title>autograph: ",
@@ -193,6 +198,13 @@ static void cards(const struct model *m, FILE *out)
     fputs("</div>\n", out);
 }
 
+static void word(FILE *out, const char *t)
+{
+    fputs("<td class=\"l\">", out);
+    html_text(out, t);
+    fputs("</td>", out);
+}
+
 static void processes(const struct ranks *r, FILE *out)
 {
     if (r->count == 1)
@@ -203,10 +215,10 @@ static void processes(const struct ranks *r, FILE *out)
     for (int i = 0; i < r->count; i++) {
         const struct ranks_row *row = &r->rows[i];
         fputs("<tr>", out);
-        cell(out, row->rank);
-        cell(out, row->pid);
-        cell(out, row->host);
-        cell(out, row->program);
+        word(out, row->rank);
+        word(out, row->pid);
+        word(out, row->host);
+        word(out, row->program);
         number(out, row->ops);
         fprintf(out, "<td>%.1f %%</td>", row->coverage);
         number(out, row->launches);
