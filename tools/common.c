@@ -104,6 +104,15 @@ FILE *open_compressed(const char *path)
     return f;
 }
 
+unsigned int option_number(struct argp_state *state, const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n >= UINT32_MAX) /* strtoul takes "-1" and " 1" */
+        argp_error(state, "%s is not a number", text);
+    return (unsigned int)n;
+}
+
 void settings_of(const char *program)
 {
     const char *slash = program ? strrchr(program, '/') : NULL;

@@ -29,15 +29,12 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &s->common;
         return 0;
     case 'n':
-        s->top = (unsigned int)strtoul(arg, &end, 10);
-        if (*end || end == arg)
-            argp_error(state, "%s is not a number", arg);
+        s->top = option_number(state, arg);
         return 0;
     case 'x':
         s->fail = true;

@@ -12,7 +12,11 @@ struct settings {
     struct common common;
     uint32_t only;
     unsigned int top;
+    bool top_given;
 };
+
+static const char *drawing(const struct settings *s);
+static bool is_picture(const char *path);
 
 static const struct argp_option options[] = {
     {"graph", 'g', "ID", 0, "only this graph", 0},
@@ -23,22 +27,28 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &s->common;
         return 0;
     case 'g':
-    case 'n': {
-        unsigned long n = strtoul(arg, &end, 10);
-        if (*end || end == arg || n > UINT32_MAX)
-            argp_error(state, "%s is not a number", arg);
-        if (key == 'g')
-            s->only = (uint32_t)n;
-        else
-            s->top = (unsigned int)n;
+        s->only = option_number(state, arg);
+        if (!s->only)
+            argp_error(state, "graphs count from 1");
         return 0;
-    }
+    case 'n':
+        s->top = option_number(state, arg);
+        s->top_given = true;
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (s->only && s->top_given)
+            argp_error(state, "--graph and --top: one graph, or those launched most");
+        if (is_picture(s->common.output) && s->common.format_given)
+            argp_error(state, "%s is to be drawn: a table of --format does not go there",
+                       s->common.output);
+        if (is_picture(s->common.output) && !drawing(s))
+            argp_error(state, "%s: drawn are .svg, .png and .pdf", s->common.output);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -210,6 +220,18 @@ static const char *drawing(const struct settings *s)
     return NULL;
 }
 
+/* Whether a picture is wanted, by the end of the file's name. */
+static bool is_picture(const char *path)
+{
+    static const char *const ends[] = {"svg",  "png",  "pdf", "jpg", "jpeg", "gif", "bmp",
+                                       "webp", "tiff", "tif", "ps",  "eps",  "svgz"};
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (!strcasecmp(dot + 1, ends[i]))
+            return true;
+    return false;
+}
+
 static bool write_drawing(const struct model *m, const struct settings *s)
 {
     pid_t pid = -1;
@@ -222,7 +244,8 @@ static bool write_drawing(const struct model *m, const struct settings *s)
     good &= !fclose(out);
     waitpid(pid, &status, 0);
     good = good && status == 0;
-    if (!good)
+    if (!good &&
+        !(WIFEXITED(status) && WEXITSTATUS(status) == 127)) /* `dot` was there, and began */
         common_discard(&s->common);
     return good;
 }

@@ -47,6 +47,8 @@ bool common_close(const struct common *c, FILE *f);
 
 /* The settings are those of this program, NULL: of one that the settings file does not name. */
 void settings_of(const char *program);
+/* A number of an option; what is none ends the command with a line. */
+unsigned int option_number(struct argp_state *state, const char *text);
 /* The library that belongs to this command: an absolute path in static memory, or NULL. */
 const char *find_library(const char *wanted);
 

@@ -35,9 +35,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "%s is not a time from 0.01 to 3600 seconds", arg);
         return 0;
     case 'n':
-        s->times = strtoul(arg, &end, 10);
-        if (*end || end == arg)
-            argp_error(state, "%s is not a number", arg);
+        s->times = option_number(state, arg);
         return 0;
     case 'f':
         format = table_format(arg);

@@ -380,3 +380,27 @@ C
     LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     grep -aq 'AUTOGRAPH_CHUNK=4' dump
 }
+
+@test "options that contradict each other or mean nothing are refused" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    for wrong in "--observe --compare true" "--observe -q true" "-f json true" "-o out true" "--observe --trace=t -f json true" \
+        "--compare=fast true" "--compare=0 true" "graphs dump -o out.svg -f json" "graphs dump -o out.png -t graphs" "graphs dump -o out.jpg" \
+        "graphs dump -g 1 -n 3" "graphs dump -g 0" "report dump -n -1" "report dump -n 99999999999" "diff dump dump -n x" "top 1 -n -1" \
+        "timeline dump --from=2 --to=1"; do
+        run autograph $wrong
+        echo "$wrong: $status $output"
+        [ "$status" -eq 2 ]
+        [ "$(ls)" = dump ]
+    done
+}
+
+@test "graphs: without dot a picture is refused, and what was there stays" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    echo precious > drawn.png
+    PATH=/nowhere run "$AG_COMMAND" graphs dump -o drawn.png
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"a drawing needs Graphviz's \`dot\`"* ]]
+    [ "$(cat drawn.png)" = precious ]
+}
