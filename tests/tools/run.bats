@@ -404,3 +404,18 @@ C
     [[ "$output" == *"a drawing needs Graphviz's \`dot\`"* ]]
     [ "$(cat drawn.png)" = precious ]
 }
+
+@test "doctor: what docs/reach.md says of the libraries of a program" {
+    # the command's table is the page's: what differs is printed
+    diff <(grep '^AG_REACH' "$AG_SOURCE/tools/reach.def") \
+        <(python3 "$AG_SOURCE/tests/tools/reach.py" "$AG_SOURCE/docs/reach.md" "$AG_SOURCE/tools/reach.def")
+    cd "$BATS_TEST_TMPDIR"
+    echo 'int f(void) { return 0; }' > f.c
+    for name in cufft cublasLt other; do
+        "${CC:-cc}" -shared -fPIC f.c -o lib$name.so -Wl,-soname,lib$name.so.12
+    done
+    echo 'int main(void) { return 0; }' > p.c
+    "${CC:-cc}" p.c -o program -Wl,--no-as-needed -L. -lcufft -lcublasLt -lother
+    autograph doctor ./program -f json | holds "[r['finding'].split(':')[0] for r in d['findings'] if r['what'] == 'reach'] == ['cuFFT', 'cuBLASLt']"
+    autograph doctor ./program | grep -Eq 'cuFFT: in docs/reach.md [0-9]+ short loops of it, with the same results as without the library, [0-9.]+ to 100.0 % of the launches replayed'
+}
