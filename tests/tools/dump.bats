@@ -349,7 +349,7 @@ PY
     mkdir "$dump.disk"
     mount -t tmpfs -o size=8k tmpfs "$dump.disk" || skip "no mounting here"
     head -c 8192 /dev/zero > "$dump.disk/other" || true
-    for out in "report x" "html x.html" "timeline x.json" "timeline x.json.gz" "graphs x.dot"; do
+    for out in "report x" "html x.html" "timeline x.json" "timeline x.json.gz" "graphs x.dot" "graphs x.svg" "graphs x.png" "report x.json" "replay x.json"; do
         run autograph ${out% *} "$dump" -o "$dump.disk/${out#* }"
         left=$(ls "$dump.disk")
         echo "$out: $status, left $left, $output"
