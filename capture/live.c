@@ -9,6 +9,7 @@
 #include "capture/clock.h"
 #include "capture/graph.h"
 #include "capture/lock.h"
+#include "capture/log.h"
 #include "capture/options.h"
 #include "capture/shortfall.h"
 #include "capture/state.h"
@@ -96,6 +97,7 @@ void ag_live_start(void)
     page->pid = (uint32_t)getpid();
     page->start_ns = ag_clock_monotonic_ns();
     snprintf(page->program, sizeof(page->program), "%s", program_invocation_short_name);
+    snprintf(page->rank, sizeof(page->rank), "%s", ag_rank() ? ag_rank() : "");
     ag_live = page;
     ag_live_update();
     memcpy(page->magic, AG_LIVE_MAGIC, sizeof(page->magic));

@@ -1,6 +1,7 @@
-/* options.c - reads the environment against options.def. */
+/* options.c - reads the environment and the settings file against options.def. */
 #include "capture/options.h"
 #include "capture/log.h"
+#include "capture/options_file.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -101,17 +102,26 @@ static bool parse_number(const char *text, const struct row *row, uint32_t *valu
     return true;
 }
 
-/* A setuid program that is linked with the library must not write files for who starts it. */
+/* What was given for it, NULL: nothing. `line` is of the file, 0 where the environment gave it. A
+ * setuid program that is linked with the library must not write files for who starts it. */
+static const char *given(const struct row *row, unsigned int *line)
+{
+    const char *text = secure_getenv(row->variable);
+    *line = 0;
+    return text && *text ? text : ag_settings_value((size_t)(row - rows), line);
+}
+
 static void read_row(const struct row *row, ag_options_say *say)
 {
-    char *field = (char *)&ag_options + row->offset;
-    const char *text = secure_getenv(row->variable);
+    char *field = (char *)&ag_options + row->offset, place[600] = "";
+    unsigned int line;
+    const char *text = given(row, &line);
     uint32_t value = row->preset;
     if (row->kind == TEXT) {
-        *(const char **)field = text && *text ? text : NULL;
+        *(const char **)field = text;
         return;
     }
-    if (text && *text) {
+    if (text) {
         bool is_switch = row == &rows[0];
         int index = row->kind != CHOICE ? 0
                     : is_switch         ? switch_index(row, text)
@@ -126,7 +136,10 @@ static void read_row(const struct row *row, ag_options_say *say)
             const char *used = row->kind == CHOICE
                                    ? choice_text(row->choices, value, buffer, sizeof(buffer))
                                    : row->preset_text;
-            say("%s=%.64s is not one of %s; using %s", row->variable, text, row->range_text, used);
+            if (line)
+                snprintf(place, sizeof(place), "%.512s:%u: ", ag_settings_path(), line);
+            say("%s%s=%.64s is not one of %s; using %s", place, row->variable, text,
+                row->range_text, used);
         }
     }
     *(uint32_t *)field = value;
@@ -197,6 +210,7 @@ void ag_options_check(ag_options_say *say)
     for (size_t i = 0; i < NUM_ROWS; i++)
         if (rows[i].kind != TEXT)
             read_row(&rows[i], say);
+    ag_settings_tell(say);
     check_names(say);
 }
 
@@ -210,20 +224,28 @@ void ag_options_read(void)
 
 uint32_t ag_options_mode(void)
 {
-    const char *text = secure_getenv(rows[0].variable);
-    int index = text && *text ? switch_index(&rows[0], text) : AG_MODE_ON;
+    unsigned int line;
+    const char *text = given(&rows[0], &line);
+    int index = text ? switch_index(&rows[0], text) : AG_MODE_ON;
     return index < 0 ? AG_MODE_OFF : (uint32_t)index;
 }
 
 bool ag_options_mode_is_understood(void)
 {
-    const char *text = secure_getenv(rows[0].variable);
-    return !text || !*text || switch_index(&rows[0], text) >= 0;
+    unsigned int line;
+    const char *text = given(&rows[0], &line);
+    return !text || switch_index(&rows[0], text) >= 0;
+}
+
+const char *ag_options_variable(size_t index)
+{
+    return index < NUM_ROWS ? rows[index].variable : NULL;
 }
 
 int ag_options_row(size_t index, struct ag_option_row *row)
 {
-    static char buffer[32];
+    static char buffer[32], place[4200];
+    unsigned int line;
     if (index >= NUM_ROWS)
         return -1;
     const struct row *r = &rows[index];
@@ -232,5 +254,10 @@ int ag_options_row(size_t index, struct ag_option_row *row)
                                     : r->preset_text;
     row->range = r->range_text;
     row->help = r->help;
+    row->value = given(r, &line);
+    snprintf(place, sizeof(place), "%s:%u", line ? ag_settings_path() : "", line);
+    row->origin = line ? place : row->value ? "environment" : "default";
+    if (!row->value)
+        row->value = row->preset;
     return 0;
 }

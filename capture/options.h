@@ -1,4 +1,5 @@
-/* options.h - what the environment says. Read once, at the first sight of a CUDA driver. */
+/* options.h - what the environment says, and for the rest the settings file (options_file.h). Read
+ * once, at the first sight of a CUDA driver. */
 #ifndef AG_OPTIONS_H
 #define AG_OPTIONS_H
 
@@ -21,7 +22,7 @@ extern struct ag_options ag_options;
 enum { AG_MODE_OFF, AG_MODE_OBSERVE, AG_MODE_ON }; /* ag_options.mode */
 enum { AG_BUILD_THREAD, AG_BUILD_INLINE };         /* ag_options.build */
 
-/* Fills ag_options from the environment; says one line on stderr for each bad value (and uses the
+/* Fills ag_options; says one line on stderr for each bad value (and uses the
  * default) and for each unknown AUTOGRAPH_ variable (with the nearest known name). Idempotent. */
 void ag_options_read(void);
 /* The same each time it is called, and said elsewhere. */
@@ -38,7 +39,11 @@ unsigned int ag_options_distance(const char *a, const char *b);
 /* One row of the table as text: for reports and tests. Returns 0, or -1 behind the last row. */
 struct ag_option_row {
     const char *variable, *preset, *range, *help;
+    const char *value;  /* as it was given, good or not; the default where nobody gave one */
+    const char *origin; /* "environment", "default", or file and line */
 };
 int ag_options_row(size_t index, struct ag_option_row *row);
+/* Its variable alone, NULL behind the last. */
+const char *ag_options_variable(size_t index);
 
 #endif

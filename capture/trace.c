@@ -375,6 +375,7 @@ static void define_process(void)
     gethostname(host, sizeof(host) - 1);
     add_line(&l, "pid", "%d", (int)getpid());
     add_line(&l, "host", "%s", host);
+    add_line(&l, "rank", "%s", ag_rank() ? ag_rank() : "");
     add_line(&l, "program", "%s", program_invocation_name);
     FILE *f = fopen("/proc/self/cmdline", "re");
     size_t n = f ? fread(line, 1, sizeof(line) - 1, f) : 0;
@@ -388,10 +389,8 @@ static void define_process(void)
     CUresult (*driver_version)(int *) = (CUresult(*)(int *))ag_real[AG_SYM_cuDriverGetVersion];
     if (driver_version && driver_version(&version) == CUDA_SUCCESS)
         add_line(&l, "driver", "%d", version);
-    for (size_t i = 0; !ag_options_row(i, &row); i++) {
-        const char *value = getenv(row.variable);
-        add_line(&l, row.variable, "%s", value && *value ? value : row.preset);
-    }
+    for (size_t i = 0; !ag_options_row(i, &row); i++)
+        add_line(&l, row.variable, "%s", row.value);
     ag_trace_define(AG_DUMP_PROCESS, l.text, l.used, NULL, 0);
 }
 

@@ -202,6 +202,7 @@ struct ag_live_page {
     char why[512];  /* why little is replayed; "" where enough is */
     char dump[512]; /* path of its dump; "" where there is none */
     uint32_t ended; /* 1: it came to its end orderly, and these are the last figures */
+    char rank[12];  /* as a launcher gave it, "" where none did */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

@@ -1,5 +1,6 @@
 /* common.c - arguments that several verbs share. */
 #include "tools/tools.h"
+#include "capture/options_file.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 static const struct argp_option options[] = {
     {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"table", 't', "NAME", 0, "only this table; csv has one only", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {0}};
 
@@ -22,7 +24,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         format = table_format(arg);
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
-        c->format = (enum table_format)format;
+        c->wish.format = (enum table_format)format;
+        c->format_given = true;
+        return 0;
+    case 't':
+        c->wish.table = arg;
         c->format_given = true;
         return 0;
     case 'o':
@@ -30,7 +36,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (c->num_dumps == c->max_dumps)
-            argp_error(state, "%s: one dump too many", arg);
+            argp_error(state, c->max_dumps ? "%s: one dump too many" : "%s: nothing is asked of it",
+                       arg);
         c->dumps[c->num_dumps++] = arg;
         return 0;
     case ARGP_KEY_END:
@@ -43,7 +50,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
-const struct argp page_argp = {options + 1, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp page_argp = {options + 2, parse, NULL, NULL, NULL, NULL, NULL};
 
 FILE *common_open(const struct common *c)
 {
@@ -95,6 +102,21 @@ FILE *open_compressed(const char *path)
     if (f)
         setvbuf(f, NULL, _IOFBF, 1 << 16);
     return f;
+}
+
+unsigned int option_number(struct argp_state *state, const char *text)
+{
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || n >= UINT32_MAX) /* strtoul takes "-1" and " 1" */
+        argp_error(state, "%s is not a number", text);
+    return (unsigned int)n;
+}
+
+void settings_of(const char *program)
+{
+    const char *slash = program ? strrchr(program, '/') : NULL;
+    ag_settings_for(slash ? slash + 1 : program ? program : "");
 }
 
 const char *find_library(const char *wanted)

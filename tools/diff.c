@@ -1,8 +1,10 @@
 /*
- * diff.c - `autograph diff`: two dumps side by side. Handles and ids differ from run to run, so
- * that sequences are matched by what they launch and kernels by name and dimensions.
+ * diff.c - `autograph diff`: two dumps side by side, or those of two runs of several processes.
+ * Handles and ids differ from run to run, so that sequences are matched by what they launch and
+ * kernels by name and dimensions.
  */
 #include "tools/names.h"
+#include "tools/ranks.h"
 #include "tools/tools.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,14 @@ struct settings {
     struct common common;
     unsigned int top;
     bool fail;
+    int before; /* how many of the dumps; 0: it was not said where those after begin */
 };
+
+enum { KEY_AFTER = 256 };
 
 static const struct argp_option options[] = {
     {"top", 'n', "N", 0, "at most N rows in each table (20; 0: all)", 0},
+    {"after", KEY_AFTER, NULL, 0, "stands between the dumps of two runs of several processes", 0},
     {"fail", 'x', NULL, 0, "exit with 1 where coverage fell by more than one percent point", 0},
     {0}};
 static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
@@ -23,18 +29,28 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &s->common;
         return 0;
     case 'n':
-        s->top = (unsigned int)strtoul(arg, &end, 10);
-        if (*end || end == arg)
-            argp_error(state, "%s is not a number", arg);
+        s->top = option_number(state, arg);
         return 0;
     case 'x':
         s->fail = true;
+        return 0;
+    case KEY_AFTER:
+        if (s->before || !s->common.num_dumps)
+            argp_error(state, "--after stands once, between the dumps before and those after");
+        s->before = s->common.num_dumps;
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (!s->before && s->common.num_dumps > 2)
+            argp_error(state,
+                       "which dumps are before, and which after? BEFORE... --after AFTER...");
+        if (s->before == s->common.num_dumps)
+            argp_error(state, "no dump follows --after");
+        s->before = s->before ? s->before : 1;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -43,8 +59,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {options,
                                  parse,
-                                 "BEFORE AFTER",
-                                 "Two dumps compared: did coverage rise or fall, and where.",
+                                 "BEFORE AFTER\nBEFORE... --after AFTER...",
+                                 "Two dumps compared: did coverage rise or fall, and where. Of two "
+                                 "runs of several processes first rank by rank, then all together.",
                                  children,
                                  NULL,
                                  NULL};
@@ -225,9 +242,40 @@ static void tell_why(struct table_output *o, const char *which, const struct mod
                   *m->advice ? " What to do: " : "", m->advice, *m->advice ? "." : "");
 }
 
-static void compare(const struct model *a, const struct model *b, struct table_output *o,
+static void rank_row(struct table_output *o, const struct ranks_row *a, const struct ranks_row *b)
+{
+    char name[32], change[32] = "";
+    table_text(o, ranks_name(a ? a : b, name, sizeof(name)));
+    for (int i = 0; i < 2; i++) {
+        const struct ranks_row *row = i ? b : a;
+        row ? table_number(o, row->ops) : table_text(o, "");
+        row ? table_real(o, row->coverage, 1) : table_text(o, "");
+        row ? table_real(o, row->saved_ns / 1e6, 1) : table_text(o, "");
+    }
+    if (a && b)
+        snprintf(change, sizeof(change), "%+.1f", b->coverage - a->coverage);
+    table_text(o, change);
+}
+
+static void ranks(struct table_output *o, const struct ranks *a, const struct ranks *b)
+{
+    if (a->count == 1 && b->count == 1)
+        return;
+    table_begin(o, "ranks", "Processes, rank by rank",
+                "<Process|Launches before|By graphs before (%)|Saved before (ms)|"
+                "Launches after|By graphs after (%)|Saved after (ms)|Change (%)");
+    for (int i = 0; i < a->count; i++)
+        rank_row(o, &a->rows[i], ranks_partner(a, i, b));
+    for (int i = 0; i < b->count; i++)
+        if (!ranks_partner(b, i, a))
+            rank_row(o, NULL, &b->rows[i]);
+    table_end(o);
+}
+
+static void compare(const struct ranks *before, const struct ranks *after, struct table_output *o,
                     unsigned int top)
 {
+    const struct model *a = before->m, *b = after->m;
     double change = model_coverage(b) - model_coverage(a);
     table_say(o, " Coverage %s: %.1f %% before, %.1f %% after.\n",
               change > 0.05    ? "rose"
@@ -236,6 +284,7 @@ static void compare(const struct model *a, const struct model *b, struct table_o
               model_coverage(a), model_coverage(b));
     tell_why(o, "before", a);
     tell_why(o, "after", b);
+    ranks(o, before, after);
     totals(o, a, b);
     kernels(o, a, b, top);
     pairs(o, a, b, add_sequences, "sequences", "Sequences, by the change of what they carried",
@@ -247,25 +296,24 @@ static void compare(const struct model *a, const struct model *b, struct table_o
 
 int verb_diff(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 2, .max_dumps = 2}, .top = 20};
+    static struct settings s = {
+        .common = {.wish.main = "totals", .min_dumps = 2, .max_dumps = DUMP_MOST_PROCESSES},
+        .top = 20};
     int status = 1;
-    argp_parse(&argp, argc, argv, 0, NULL, &s);
-    struct dump *a = dump_load(s.common.dumps[0]), *b = dump_load(s.common.dumps[1]);
-    FILE *out = a && b ? common_open(&s.common) : NULL;
+    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &s);
+    struct ranks *a = ranks_load(s.common.dumps, s.before);
+    struct ranks *b =
+        a ? ranks_load(s.common.dumps + s.before, s.common.num_dumps - s.before) : NULL;
+    FILE *out = b ? common_open(&s.common) : NULL;
     if (out) {
-        dump_complain(a);
-        dump_complain(b);
-        struct model *before = model_make(a), *after = model_make(b);
-        struct table_output *o = table_open(out, s.common.format);
-        compare(before, after, o, s.top ? s.top : UINT32_MAX);
-        table_close(o);
-        bool fell = model_coverage(after) < model_coverage(before) - 1;
-        bool sound = model_is_sound(before) & model_is_sound(after);
-        status = common_close(&s.common, out) && sound && !(s.fail && fell) ? 0 : 1;
-        model_free(before);
-        model_free(after);
+        struct table_output *o = table_open(out, &s.common.wish);
+        compare(a, b, o, s.top ? s.top : UINT32_MAX);
+        bool found = table_close(o);
+        bool fell = model_coverage(b->m) < model_coverage(a->m) - 1;
+        bool sound = a->sound && b->sound;
+        status = common_close(&s.common, out) && found && sound && !(s.fail && fell) ? 0 : 1;
     }
-    dump_free(a);
-    dump_free(b);
+    ranks_free(a);
+    ranks_free(b);
     return status;
 }

@@ -23,12 +23,13 @@ struct settings {
 void doctor_say(struct findings *f, enum level level, const char *what, const char *format, ...)
 {
     static const char *const words[] = {"ok", "note", "BAD"};
+    static const char *const colours[] = {"32", "33", "1;31"};
     char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    table_text(f->o, words[level]);
+    table_state(f->o, words[level], colours[level]);
     table_text(f->o, what);
     table_text(f->o, text);
     f->bad |= level == BAD;
@@ -225,13 +226,14 @@ static const struct argp argp = {
 
 int verb_doctor(int argc, char **argv)
 {
-    struct settings s = {.common = {.max_dumps = 0}};
+    struct settings s = {.common = {.wish.main = "findings", .max_dumps = 0}};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
+    settings_of(s.program);
     FILE *out = common_open(&s.common);
     if (!out)
         return 1;
     const char *library = find_library(s.library);
-    struct findings f = {table_open(out, s.common.format), false};
+    struct findings f = {table_open(out, &s.common.wish), false};
     table_begin(f.o, "findings", "Findings", "<State|<What|<Finding");
     check_driver(&f);
     check_toolkit(&f);
@@ -241,6 +243,6 @@ int verb_doctor(int argc, char **argv)
     if (s.program)
         doctor_program(&f, library, s.program);
     table_end(f.o);
-    table_close(f.o);
-    return common_close(&s.common, out) && !f.bad ? 0 : 1;
+    bool found = table_close(f.o);
+    return common_close(&s.common, out) && found && !f.bad ? 0 : 1;
 }

@@ -104,6 +104,28 @@ static bool has_static_cudart(const struct elf_file *e)
     return elf_contains(e, "cudaErrorCudartUnloading");
 }
 
+/* What is known of the libraries that it is linked with. */
+static void check_reach(struct findings *f, const struct elf_file *e)
+{
+    static const struct {
+        const char *file, *name;
+        int loops;
+        double least, most;
+    } known[] = {
+#define AG_REACH(file, name, loops, least, most) {file, name, loops, least, most},
+#include "tools/reach.def"
+#undef AG_REACH
+    };
+    for (size_t i = 0; i < e->num_needed; i++)
+        for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+            if (!strncmp(e->needed[i], known[k].file, strlen(known[k].file)))
+                doctor_say(f, GOOD, "reach",
+                           "%s: in docs/reach.md %d short loop%s of it, with the same results as "
+                           "without the library, %.1f to %.1f %% of the launches replayed",
+                           known[k].name, known[k].loops, known[k].loops > 1 ? "s" : "",
+                           known[k].least, known[k].most);
+}
+
 static void check_cuda(struct findings *f, const struct elf_file *e)
 {
     char list[300] = "";
@@ -113,6 +135,7 @@ static void check_cuda(struct findings *f, const struct elf_file *e)
             used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "",
                                      e->needed[i]);
     bool linked = has_static_cudart(e);
+    check_reach(f, e);
     if (*list || linked)
         doctor_say(f, GOOD, "CUDA", "linked with %s%s%s", *list ? list : "",
                    *list && linked ? " and " : "", linked ? "cudart (static)" : "");

@@ -124,6 +124,7 @@ static void read_events(struct reader *r, const unsigned char *at, size_t n)
     for (size_t i = 0; i < count; i++, at += sizeof(struct ag_dump_event)) {
         struct dump_event *event = &d->events[d->num_events];
         memcpy(&event->e, at, sizeof(event->e));
+        event->e.reserved = 0;
         event->thread = head.thread;
         event->order = (uint32_t)d->num_events++;
         if (event->e.kind == AG_EVENT_LOST)
@@ -206,6 +207,7 @@ static void read_chunk(struct reader *r, uint32_t type, const unsigned char *at,
         if (n < sizeof(stream))
             break;
         memcpy(&stream, at, sizeof(stream));
+        stream.reserved = 0;
         if (grow(r, &d->streams, &d->num_streams, stream.id, sizeof(stream)))
             d->streams[stream.id] = stream;
         break;
@@ -251,7 +253,7 @@ static int by_time(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-static void sort_events(struct dump *d)
+void dump_sort_events(struct dump *d)
 {
     for (size_t i = 1; i < d->num_events; i++)
         if (d->events[i - 1].e.time > d->events[i].e.time) {
@@ -299,11 +301,12 @@ struct dump *dump_parse(const char *path, const unsigned char *bytes, size_t siz
         d->header.header_size > size || d->header.header_size % 8)
         goto fail;
     d->size = size;
+    d->num_processes = 1;
     read_chunks(&r, bytes, size);
     *why = "out of memory";
     if (r.no_memory)
         goto fail;
-    sort_events(d);
+    dump_sort_events(d);
     return d;
 fail:
     dump_free(d);

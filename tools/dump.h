@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 struct dump_event {
-    struct ag_dump_event e;
+    struct ag_dump_event e; /* `reserved` is the process here, of those that the dump is made of */
     uint32_t thread;
     uint32_t order; /* of reading, among events of one time */
 };
@@ -42,11 +42,13 @@ struct dump {
     size_t num_events;
     struct dump_pair *process, *counters;
     size_t num_process, num_counters;
-    char *end;        /* "exit", "full", or NULL: the process did not come to its end */
-    uint64_t size;    /* of the file */
-    uint64_t cut;     /* bytes at the end that are no whole chunk */
-    uint64_t damaged; /* bytes elsewhere that had to be skipped */
-    uint64_t lost;    /* events that found no room in a ring */
+    uint32_t num_processes; /* that it tells of; a stream's `reserved` says which is its own */
+    uint64_t most_short;    /* launches of the process whose reasons are told (dump_merge.c) */
+    char *end;              /* "exit", "full", or NULL: the process did not come to its end */
+    uint64_t size;          /* of the file */
+    uint64_t cut;           /* bytes at the end that are no whole chunk */
+    uint64_t damaged;       /* bytes elsewhere that had to be skipped */
+    uint64_t lost;          /* events that found no room in a ring */
 };
 
 /* NULL: a line on stderr has said why. What is cut or damaged is no reason; dump_complain() tells
@@ -58,6 +60,9 @@ struct dump *dump_parse(const char *path, const unsigned char *bytes, size_t siz
 void dump_free(struct dump *d);
 /* One line on stderr for each thing that limits what the dump can tell. */
 void dump_complain(const struct dump *d);
+
+/* By time, and by the order in which they were read. */
+void dump_sort_events(struct dump *d);
 
 const char *dump_string(const struct dump *d, uint32_t id);
 const struct ag_dump_shape *dump_shape(const struct dump *d, uint32_t id);

@@ -12,7 +12,11 @@ struct settings {
     struct common common;
     uint32_t only;
     unsigned int top;
+    bool top_given;
 };
+
+static const char *drawing(const struct settings *s);
+static bool is_picture(const char *path);
 
 static const struct argp_option options[] = {
     {"graph", 'g', "ID", 0, "only this graph", 0},
@@ -23,22 +27,28 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &s->common;
         return 0;
     case 'g':
-    case 'n': {
-        unsigned long n = strtoul(arg, &end, 10);
-        if (*end || end == arg || n > UINT32_MAX)
-            argp_error(state, "%s is not a number", arg);
-        if (key == 'g')
-            s->only = (uint32_t)n;
-        else
-            s->top = (unsigned int)n;
+        s->only = option_number(state, arg);
+        if (!s->only)
+            argp_error(state, "graphs count from 1");
         return 0;
-    }
+    case 'n':
+        s->top = option_number(state, arg);
+        s->top_given = true;
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (s->only && s->top_given)
+            argp_error(state, "--graph and --top: one graph, or those launched most");
+        if (is_picture(s->common.output) && s->common.format_given)
+            argp_error(state, "%s is to be drawn: a table of --format does not go there",
+                       s->common.output);
+        if (is_picture(s->common.output) && !drawing(s))
+            argp_error(state, "%s: drawn are .svg, .png and .pdf", s->common.output);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -80,13 +90,15 @@ static void draw(const struct model *m, uint32_t id, FILE *out)
         const struct ag_dump_shape *s = dump_shape(m->d, g->shapes[i]);
         uint64_t updates = mine->op_updates ? mine->op_updates[i] : 0;
         names_of_shape(m->d, s, text, sizeof(text));
-        fprintf(out, "    n%u_%u [label=\"", id, i);
+        uint32_t place = names_place(m->d, s->name);
+        fprintf(out, "    n%u_%u [fillcolor=\"%.3f %.2f 1\", label=\"", id, i,
+                (210 + place * 137) % 360 / 360.0, place % 2 ? 0.35 : 0.18);
         quote(out, text);
         if (s->kind == AG_DUMP_KERNEL)
             fprintf(out, "\\n%u arguments, %u bytes%s", s->num_params, s->arg_bytes,
                     s->dims[6] ? ", shared memory" : "");
         if (updates)
-            fprintf(out, "\\nupdated %llu times\", fillcolor=\"#ffd27f\", class=\"updated",
+            fprintf(out, "\\nupdated %llu times\", color=\"#b3261e\", penwidth=3, class=\"updated",
                     (unsigned long long)updates);
         fputs("\"];\n", out);
         if (i)
@@ -128,7 +140,7 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
 {
     uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
-          "  node [shape=box, style=\"rounded,filled\", fillcolor=\"#e8f0fe\", "
+          "  node [shape=box, style=\"rounded,filled\", "
           "fontname=\"sans-serif\"];\n",
           out);
     for (uint32_t i = 0; i < n; i++)
@@ -142,10 +154,10 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
 {
     char first[1024];
     uint32_t n = 0, *ids = choose(m, s, &n);
-    struct table_output *o = table_open(out, s->common.format);
+    struct table_output *o = table_open(out, &s->common.wish);
     table_begin(o, "graphs", "Graphs, by launches",
-                "Graph|Launched|Launches in it|From place|Of a sequence of|Stream|Variants|"
-                "Updates|Host time (us)|Each (us)|Built|Building (us)|<Its first launch");
+                "Graph|Launched|Launches in it|~From place|~Of a sequence of|~Stream|~Variants|"
+                "Updates|~Host time (us)|Each (us)|~Built|~Building (us)|<Its first launch");
     for (uint32_t i = 0; i < n; i++) {
         const struct dump_graph *g = dump_graph(m->d, ids[i]);
         const struct model_graph *mine = &m->graphs[ids[i]];
@@ -167,9 +179,9 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
         table_text(o, first);
     }
     table_end(o);
-    table_close(o);
+    bool found = table_close(o);
     free(ids);
-    return ids != NULL;
+    return ids && found;
 }
 
 /* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
@@ -208,6 +220,18 @@ static const char *drawing(const struct settings *s)
     return NULL;
 }
 
+/* Whether a picture is wanted, by the end of the file's name. */
+static bool is_picture(const char *path)
+{
+    static const char *const ends[] = {"svg",  "png",  "pdf", "jpg", "jpeg", "gif", "bmp",
+                                       "webp", "tiff", "tif", "ps",  "eps",  "svgz"};
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (!strcasecmp(dot + 1, ends[i]))
+            return true;
+    return false;
+}
+
 static bool write_drawing(const struct model *m, const struct settings *s)
 {
     pid_t pid = -1;
@@ -220,14 +244,16 @@ static bool write_drawing(const struct model *m, const struct settings *s)
     good &= !fclose(out);
     waitpid(pid, &status, 0);
     good = good && status == 0;
-    if (!good)
+    if (!good &&
+        !(WIFEXITED(status) && WEXITSTATUS(status) == 127)) /* `dot` was there, and began */
         common_discard(&s->common);
     return good;
 }
 
 int verb_graphs(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .top = 10};
+    struct settings s = {.common = {.wish.main = "graphs", .min_dumps = 1, .max_dumps = 1},
+                         .top = 10};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     struct dump *d = dump_load(s.common.dumps[0]);
     if (!d)

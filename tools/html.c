@@ -6,6 +6,7 @@
 #include "ag_version.h"
 #include "tools/html.h"
 #include "tools/names.h"
+#include "tools/ranks.h"
 #include "tools/tools.h"
 #include <stdarg.h>
 #include <stdlib.h>
@@ -52,7 +53,7 @@ static const char style[] =
     "grid-template-columns:max-content 1fr;gap:2px .6rem;align-items:center}.cut "
     "span{text-align:right;font-size:.8rem;color:var(--soft)}.cut "
     "svg{height:1.1rem}.box{stroke:var(--bg);stroke-width:1;vector-effect:non-scaling-stroke}"
-    ".upd{stroke:var(--bad);stroke-width:2;vector-effect:non-scaling-stroke}.key{display:flex;"
+    ".upd{fill:var(--fg);pointer-events:none}.key{display:flex;"
     "flex-wrap:wrap;gap:.1rem 1rem;font-size:.85rem;margin-top:.4rem;overflow-wrap:anywhere}.key "
     "i{display:inline-block;width:.8rem;height:.8rem;border-radius:.15rem;margin-right:.35rem}";
 
@@ -143,7 +144,7 @@ static void about(const struct model *m, FILE *out)
         strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
     fputs("<p class=\"soft\"><code>", out);
     html_text(out, dump_process(d, "command"));
-    fputs("</code><br>process ", out);
+    fputs(d->num_processes > 1 ? "</code><br>processes " : "</code><br>process ", out);
     html_text(out, dump_process(d, "pid"));
     fputs(*dump_process(d, "host") ? " on " : "", out);
     html_text(out, dump_process(d, "host"));
@@ -163,7 +164,12 @@ static void about(const struct model *m, FILE *out)
 
 static void head(const struct model *m, FILE *out)
 {
+    char count[32];
     const char *program = file_of(dump_process(m->d, "program"));
+    if (m->d->num_processes > 1) {
+        snprintf(count, sizeof(count), "%u processes", m->d->num_processes);
+        program = count;
+    }
     fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
           "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta "
           "name=\"color-scheme\" content=\"light dark\">\n<title>autograph: ",
@@ -190,6 +196,37 @@ static void cards(const struct model *m, FILE *out)
     card(out, "a graph launch", "%.2f &micro;s",
          m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
     fputs("</div>\n", out);
+}
+
+static void word(FILE *out, const char *t)
+{
+    fputs("<td class=\"l\">", out);
+    html_text(out, t);
+    fputs("</td>", out);
+}
+
+static void processes(const struct ranks *r, FILE *out)
+{
+    if (r->count == 1)
+        return;
+    begin_table(
+        out, "processes", "Processes",
+        "<Rank|<Pid|<Host|<Program|Launches|By graphs|Graph launches|Saved ms|<Why not more");
+    for (int i = 0; i < r->count; i++) {
+        const struct ranks_row *row = &r->rows[i];
+        fputs("<tr>", out);
+        word(out, row->rank);
+        word(out, row->pid);
+        word(out, row->host);
+        word(out, row->program);
+        number(out, row->ops);
+        fprintf(out, "<td>%.1f %%</td>", row->coverage);
+        number(out, row->launches);
+        fprintf(out, "<td>%.1f</td>", row->saved_ns / 1e6);
+        cell(out, row->why);
+        fputs("</tr>\n", out);
+    }
+    end_table(out, (uint32_t)r->count, (uint32_t)r->count);
 }
 
 static void why_not_more(const struct model *m, FILE *out)
@@ -354,23 +391,30 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-    NULL, parse, "DUMP -o report.html", "A dump as one self-contained page.", children, NULL, NULL};
+    NULL,
+    parse,
+    "DUMP... -o report.html",
+    "A dump as one self-contained page. Of several dumps (ranks, workers) a row for each process, "
+    "and the rest of all of them together.",
+    children,
+    NULL,
+    NULL};
 
 int verb_html(int argc, char **argv)
 {
-    struct common c = {.min_dumps = 1, .max_dumps = 1};
+    static struct common c = {.min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES};
     argp_parse(&argp, argc, argv, 0, NULL, &c);
-    struct dump *d = dump_load(c.dumps[0]);
-    FILE *out = d ? common_open(&c) : NULL;
+    struct ranks *r = ranks_load(c.dumps, c.num_dumps);
+    FILE *out = r ? common_open(&c) : NULL;
     if (!out) {
-        dump_free(d);
+        ranks_free(r);
         return 1;
     }
-    dump_complain(d);
-    struct model *m = model_make(d);
+    const struct model *m = r->m;
     head(m, out);
     cards(m, out);
     why_not_more(m, out);
+    processes(r, out);
     advice(m, out);
     coverage(m, out);
     sequences(m, out);
@@ -378,8 +422,7 @@ int verb_html(int argc, char **argv)
     reasons(m, out);
     boundaries(m, out);
     fputs("<p class=\"soft\">Made by libautograph " AG_VERSION ".</p>\n</body></html>\n", out);
-    bool sound = model_is_sound(m);
-    model_free(m);
-    dump_free(d);
+    bool sound = r->sound;
+    ranks_free(r);
     return common_close(&c, out) && sound ? 0 : 1;
 }

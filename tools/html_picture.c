@@ -41,13 +41,16 @@ const char *html_grouped(uint64_t n)
     return at;
 }
 
-/* A colour for each name, the same in every picture. */
-static int hue(const char *name)
+/* A colour for each name of the dump, the same in every picture. Neighbours in the order of their
+ * first launches are far apart: in hue by the golden angle, and in lightness. */
+static const char *colour(const struct dump *d, uint32_t name)
 {
-    uint32_t h = 2166136261u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 16777619u;
-    return (int)(h % 360);
+    static const int lightness[] = {55, 72, 42};
+    static char text[32];
+    uint32_t place = names_place(d, name);
+    snprintf(text, sizeof(text), "hsl(%u 60%% %d%%)", (210 + place * 137 + place / 3 * 2) % 360,
+             lightness[place % 3]);
+    return text;
 }
 
 /* A graph as a row of boxes, one for each launch in it, at its place in the sequence. */
@@ -65,14 +68,18 @@ static void row(const struct model *m, uint32_t id, uint32_t length, FILE *out)
         uint64_t updates = mine->op_updates ? mine->op_updates[k] : 0;
         names_of_shape(m->d, shape, name, sizeof(name));
         fprintf(out,
-                "<rect class=\"%s\" x=\"%u\" y=\"0\" width=\"10\" height=\"10\" fill=\"hsl(%d "
-                "55%% 55%%)\"><title>graph %u, launched %llu times: ",
-                updates ? "upd" : "box", (g->d.first + k) * 10, hue(dump_string(m->d, shape->name)),
-                id, (unsigned long long)mine->launches);
+                "<rect class=\"box\" x=\"%u\" y=\"0\" width=\"10\" height=\"10\" "
+                "fill=\"%s\"><title>graph "
+                "%u, launched %llu times: ",
+                (g->d.first + k) * 10, colour(m->d, shape->name), id,
+                (unsigned long long)mine->launches);
         html_text(out, name);
         if (updates)
             fprintf(out, ", updated %llu times", (unsigned long long)updates);
         fputs("</title></rect>\n", out);
+        if (updates)
+            fprintf(out, "<rect class=\"upd\" x=\"%u\" y=\"7\" width=\"10\" height=\"3\"/>\n",
+                    (g->d.first + k) * 10);
     }
     fputs("</svg>\n", out);
 }
@@ -130,6 +137,9 @@ static void picture(const struct model *m, const struct model_sequence *s, FILE 
                 s->length);
     if (shown < rows)
         fprintf(out, " <span class=\"soft\">(%u of %u graphs)</span>", shown, rows);
+    if (s->processes > 1)
+        fprintf(out, " <span class=\"soft\">(the graphs of one of %u processes)</span>",
+                s->processes);
     fputs("</figcaption>\n<div class=\"cut\">\n", out);
     for (uint32_t i = 0; i < shown; i++) {
         row(m, ids[i], length ? length : 1, out);
@@ -138,7 +148,7 @@ static void picture(const struct model *m, const struct model_sequence *s, FILE 
     fputs("</div>\n<div class=\"key\">", out);
     for (uint32_t i = 0; i < num_names; i++) {
         const char *name = dump_string(m->d, names[i]);
-        fprintf(out, "<span><i style=\"background:hsl(%d 55%% 55%%)\"></i>", hue(name));
+        fprintf(out, "<span><i style=\"background:%s\"></i>", colour(m->d, names[i]));
         html_text(out, names_kernel(name));
         fputs("</span>", out);
     }
@@ -155,7 +165,7 @@ void html_pictures(const struct model *m, FILE *out)
         if (!shown++)
             fputs("<h2 id=\"graphs\">How sequences are cut into graphs</h2>\n<p class=\"soft\">A "
                   "row is a graph and how often it was launched, a box a launch of the program; a "
-                  "red edge is one whose arguments were updated. Places without a box go by a "
+                  "bar under it says that its arguments were updated. Places without a box go by a "
                   "graph of "
                   "another sequence that begins alike, or one by one.</p>\n",
                   out);

@@ -16,10 +16,10 @@ static const struct verb {
     {"timeline", verb_timeline, "a dump for Perfetto and chrome://tracing"},
     {"graphs", verb_graphs, "the graphs of a dump, for Graphviz"},
     {"html", verb_html, "a dump as one self-contained page"},
-    {"diff", verb_diff, "two dumps compared"},
+    {"diff", verb_diff, "two dumps, or those of two runs, compared"},
     {"replay", verb_replay, "what another run over a dump's launches would make of them"},
-    {"top", verb_top, "live figures of a running process"},
-    {"env", verb_env, "every variable with its value, default, range and meaning"},
+    {"top", verb_top, "live figures of running processes"},
+    {"env", verb_env, "every variable, its value, where that is from, and its meaning"},
     {"doctor", verb_doctor, "whether this machine and a program are fit for libautograph"},
 };
 enum { NUM_VERBS = sizeof(verbs) / sizeof(verbs[0]) };

@@ -108,8 +108,10 @@ static void free_reasons(struct model_reasons *r)
 /* What adding up needs to know of the events before. */
 struct adding {
     struct model *m;
-    uint32_t round;      /* boundaries of all streams so far */
-    uint64_t since;      /* ops of all streams since their last boundaries */
+    struct life {
+        uint32_t round;  /* boundaries of all its streams so far */
+        uint64_t since;  /* ops of all its streams since their last boundaries */
+    } * lives;           /* of the processes */
     uint32_t departures; /* threads whose next op is waited for */
     struct caller *list; /* threads */
 };
@@ -142,11 +144,11 @@ static struct model_bucket *bucket(struct model *m, uint64_t time)
     return &m->buckets[i < MODEL_BUCKETS ? i : MODEL_BUCKETS - 1];
 }
 
-static uint64_t *ops_since_boundary(const struct adding *a, uint32_t stream)
+static uint64_t *ops_since_boundary(const struct adding *a, const struct ag_dump_event *e)
 {
-    struct model_stream *s = &a->m->streams[stream];
-    if (s->round != a->round) {
-        s->round = a->round;
+    struct model_stream *s = &a->m->streams[e->stream];
+    if (s->round != a->lives[e->reserved].round) {
+        s->round = a->lives[e->reserved].round;
         s->since_boundary = 0;
     }
     return &s->since_boundary;
@@ -163,8 +165,8 @@ static void add_op(struct adding *a, const struct dump_event *event)
         m->shape_ops[e->a]++;
     if (e->stream < m->num_streams) {
         m->streams[e->stream].ops++;
-        ++*ops_since_boundary(a, e->stream);
-        a->since++;
+        ++*ops_since_boundary(a, e);
+        a->lives[e->reserved].since++;
     }
     if (e->what == AG_DONE_IMMEDIATE) {
         struct model_reason *r = reason_get(&m->immediate, e->b);
@@ -264,16 +266,17 @@ static void add_boundary(struct adding *a, const struct dump_event *event)
     const struct ag_dump_event *e = &event->e;
     struct model_reason *r = reason_get(&m->cuts, e->a);
     struct caller *c = caller_get(a, event->thread);
+    struct life *life = &a->lives[e->reserved];
     m->boundaries++;
     r->times++;
     if (!e->stream) {
-        r->ops_before += a->since;
-        a->since = 0;
-        a->round++;
+        r->ops_before += life->since;
+        life->since = 0;
+        life->round++;
     } else if (e->stream < m->num_streams) {
-        uint64_t *ops = ops_since_boundary(a, e->stream);
+        uint64_t *ops = ops_since_boundary(a, e);
         r->ops_before += *ops;
-        a->since -= *ops;
+        life->since -= *ops;
         *ops = 0;
     }
     tally(&r->sites, e->b, m->d->num_sites);
@@ -348,10 +351,11 @@ static void add_event(struct adding *a, const struct dump_event *event)
 
 static void add_events(struct model *m)
 {
-    struct adding a = {.m = m};
+    struct adding a = {.m = m, .lives = need(calloc(m->d->num_processes, sizeof(*a.lives)))};
     for (size_t i = 0; i < m->d->num_events; i++)
         add_event(&a, &m->d->events[i]);
     m->replayed -= m->covered < m->replayed ? m->covered : m->replayed;
+    free(a.lives);
     struct caller *c = a.list, *next;
     HASH_CLEAR(hh, a.list);
     for (; c; c = next) {
@@ -415,14 +419,20 @@ static void find_sequences(struct model *m)
             s->stream = g->d.stream;
             s->length = g->d.sequence_length;
             s->graphs = ids + i;
+            s->processes = 1;
         }
         add_to_sequence(m, s, ids[i]);
     }
     for (uint32_t i = 0; i < m->num_sequences; i++)
         m->saved_ns += m->sequences[i].saved_ns;
+    model_sort_sequences(m);
+    m->sequence_graphs = ids;
+}
+
+void model_sort_sequences(struct model *m)
+{
     if (m->num_sequences)
         qsort(m->sequences, m->num_sequences, sizeof(*m->sequences), by_saved);
-    m->sequence_graphs = ids;
 }
 
 /* ---- all of it -------------------------------------------------------------------------- */

@@ -23,7 +23,8 @@ struct model_sequence {
     uint32_t stream, length, num_graphs;
     uint32_t *graphs; /* ids, by their place; a part of model.sequence_graphs */
     uint64_t launches, carried, updates, host_ns, build_ns, builds;
-    double saved_ns; /* host time against eager launches */
+    double saved_ns;    /* host time against eager launches */
+    uint32_t processes; /* that have it */
 };
 
 enum { MODEL_MOST_SITES = 3 };
@@ -92,6 +93,8 @@ struct model {
 };
 
 struct model *model_make(const struct dump *d);
+/* By the time that they saved. */
+void model_sort_sequences(struct model *m);
 void model_free(struct model *m);
 
 /* False where the dump was damaged or contradicts itself, so that figures are not to be relied on:

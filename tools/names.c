@@ -362,3 +362,15 @@ void names_of_site(const struct dump *d, uint32_t id, char *text, size_t size)
     snprintf(text, size, "%s%s%s in %s", through ? names_short(through) : "",
              through ? " from " : "", last ? names_short(last) : place, file);
 }
+
+uint32_t names_place(const struct dump *d, uint32_t name)
+{
+    static uint32_t *places, count;
+    if (!places && (places = calloc((size_t)d->num_strings + 1, sizeof(*places))))
+        for (uint32_t i = 1; i < d->num_shapes; i++) {
+            uint32_t id = d->shapes[i].name;
+            if (id < d->num_strings && !places[id])
+                places[id] = ++count;
+        }
+    return places && name < d->num_strings && places[name] ? places[name] - 1 : 0;
+}

@@ -15,6 +15,10 @@ const char *names_kernel(const char *name);
 void names_of_shape(const struct dump *d, const struct ag_dump_shape *shape, char *text,
                     size_t size);
 
+/* The place of a kernel's name (a string) in the order in which the dump tells of kernels, from 0
+ * up: for colours that tell kernels apart. Of one dump in a process. */
+uint32_t names_place(const struct dump *d, uint32_t name);
+
 /* The function that holds `offset` of the file `object`, or NULL. */
 const char *names_function(const char *object, uint64_t offset);
 /* "step in solver", with the CUDA call that it made; "" for site 0. */

@@ -447,18 +447,18 @@ static const struct argp argp = {
 int verb_replay(int argc, char **argv)
 {
     struct settings *s = &settings;
-    s->common = (struct common){.min_dumps = 1, .max_dumps = 1};
+    s->common = (struct common){.wish.main = "replay", .min_dumps = 1, .max_dumps = 1};
     replay_defaults();
     argp_parse(&argp, argc, argv, 0, NULL, s);
     struct dump *d = dump_load(s->common.dumps[0]);
     FILE *out = d ? common_open(&s->common) : NULL;
     int status = 1;
     if (out) {
-        struct table_output *o = table_open(out, s->common.format);
+        struct table_output *o = table_open(out, &s->common.wish);
         dump_complain(d);
         status = replay_dump(d, o);
-        table_close(o);
-        if (!common_close(&s->common, out) || d->damaged)
+        bool found = table_close(o);
+        if (!common_close(&s->common, out) || !found || d->damaged)
             status = 1;
     }
     dump_free(d);

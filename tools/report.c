@@ -1,6 +1,7 @@
 /* report.c - `autograph report`: what happened, why not more, and what to do about it. */
 #include "tools/tools.h"
 #include "tools/names.h"
+#include "tools/ranks.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,15 +18,12 @@ static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    char *end;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &s->common;
         return 0;
     case 'n':
-        s->top = (unsigned int)strtoul(arg, &end, 10);
-        if (*end || end == arg)
-            argp_error(state, "%s is not a number", arg);
+        s->top = option_number(state, arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -35,9 +33,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
     options,
     parse,
-    "DUMP",
+    "DUMP...",
     "What a dump says: sequences by the time they saved, the reasons why "
-    "launches did not go as graphs, and advice.",
+    "launches did not go as graphs, and advice. Of several dumps (ranks, workers) first a row for "
+    "each process, then all of them together.",
     children,
     NULL,
     NULL};
@@ -149,10 +148,10 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
     double all = 0; /* what was saved and what was lost do not make up for each other */
     for (uint32_t i = 0; i < m->num_sequences; i++)
         all += fabs(m->sequences[i].saved_ns);
-    table_begin(
-        o, "sequences", "Sequences, by the host time they saved",
-        "Saved (%)|Saved (us)|Launches carried|Of all (%)|Length|Graphs|Graph launches|Launches a "
-        "graph|Updates a graph launch|Builds|Stream|<Kernels");
+    table_begin(o, "sequences", "Sequences, by the host time they saved",
+                "Saved (%)|Saved (us)|Launches carried|~Of all (%)|Length|~Graphs|Graph "
+                "launches|~Launches a "
+                "graph|~Updates a graph launch|~Builds|~Stream|~Processes|<Kernels");
     for (uint32_t i = 0; i < m->num_sequences && i < top; i++) {
         const struct model_sequence *s = &m->sequences[i];
         double launches = s->launches ? (double)s->launches : 1;
@@ -168,6 +167,7 @@ static void sequences(const struct model *m, struct table_output *o, unsigned in
         table_real(o, (double)s->updates / launches, 2);
         table_number(o, s->builds);
         table_number(o, s->stream);
+        table_number(o, s->processes);
         table_text(o, names);
     }
     table_end(o);
@@ -326,12 +326,15 @@ static void advise(const struct model *m, struct table_output *o)
 
 static void about(const struct model *m, struct table_output *o)
 {
-    static const char *const names[] = {"program", "command", "pid",      "host",
-                                        "library", "driver",  "AUTOGRAPH"};
+    static const char *const names[] = {"program", "command", "rank",   "pid",
+                                        "host",    "library", "driver", "AUTOGRAPH"};
     table_begin(o, "process", "Process", "<Name|<Value");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = dump_process(m->d, names[i]);
+        if (!*value && !strcmp(names[i], "rank"))
+            continue;
         table_text(o, names[i]);
-        table_text(o, dump_process(m->d, names[i]));
+        table_text(o, value);
     }
     if (model_falls_short(m)) {
         table_text(o, "why not more");
@@ -346,18 +349,19 @@ static void about(const struct model *m, struct table_output *o)
 
 int verb_report(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .top = 20};
+    static struct settings s = {
+        .common = {.wish.main = "sequences", .min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES},
+        .top = 20};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     unsigned int top = s.top ? s.top : UINT32_MAX;
-    struct dump *d = dump_load(s.common.dumps[0]);
-    FILE *out = d ? common_open(&s.common) : NULL;
+    struct ranks *r = ranks_load(s.common.dumps, s.common.num_dumps);
+    FILE *out = r ? common_open(&s.common) : NULL;
     if (!out) {
-        dump_free(d);
+        ranks_free(r);
         return 1;
     }
-    dump_complain(d);
-    struct model *m = model_make(d);
-    struct table_output *o = table_open(out, s.common.format);
+    const struct model *m = r->m;
+    struct table_output *o = table_open(out, &s.common.wish);
     table_say(o,
               " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
               "%s.\n",
@@ -366,17 +370,16 @@ int verb_report(int argc, char **argv)
     if (model_falls_short(m) && *m->why)
         table_say(o, " Why not more: %s.%s%s%s\n", m->why, *m->advice ? " What to do: " : "",
                   m->advice, *m->advice ? "." : "");
+    ranks_table(r, o);
     about(m, o);
     summary(m, o);
-    sequences(m, o, top, s.common.format == TABLE_TEXT);
+    sequences(m, o, top, s.common.wish.format == TABLE_TEXT);
     reasons(m, o, top);
     departures(m, o, top);
     boundaries(m, o, top);
     streams(m, o);
     advise(m, o);
-    table_close(o);
-    bool sound = model_is_sound(m);
-    model_free(m);
-    dump_free(d);
+    bool sound = table_close(o) && r->sound;
+    ranks_free(r);
     return common_close(&s.common, out) && sound ? 0 : 1;
 }

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct settings {
-    bool observe, quiet;
+    bool observe, quiet, compare, format_given;
     enum table_format format; /* of what --observe says */
     const char *output, *trace, *library;
     char **program;
@@ -61,6 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
         s->format = (enum table_format)format;
+        s->format_given = true;
         return 0;
     case 'o':
         s->output = arg;
@@ -69,7 +70,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         s->observe = true;
         return 0;
     case 'c':
+        if (arg && (!option_number(state, arg) || option_number(state, arg) > 100000))
+            argp_error(state, "%s is not a time from 1 to 100000 ms", arg);
         setenv("AUTOGRAPH_COMPARE_MS", arg ? arg : "50", 1);
+        s->compare = true;
         return 0;
     case 't':
         s->trace = arg;
@@ -89,6 +93,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "which program?");
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (s->observe && s->compare)
+            argp_error(state, "--observe replays nothing that --compare could compare");
+        if (s->observe && s->quiet && !s->trace)
+            argp_error(state,
+                       "--observe --quiet would say nothing; --trace=FILE keeps what it saw");
+        if ((s->format_given || s->output) && (!s->observe || s->trace))
+            argp_error(state, "--format and --output are of what --observe says");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -182,7 +195,8 @@ static bool tell(const struct settings *s, const char *folder)
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         struct dump *d = dump_load(path);
         if (d && out) {
-            struct table_output *o = table_open(out, s->format);
+            struct table_wish wish = {.format = s->format, .main = "replay"};
+            struct table_output *o = table_open(out, &wish);
             table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n",
                       dump_process(d, "program"), dump_process(d, "pid"));
             replay_dump(d, o);
@@ -264,6 +278,16 @@ static int replay_and_tell(char **program)
     return end_like(status);
 }
 
+/* By the environment, or by the settings file for what is run. */
+static bool is_given(const char *variable)
+{
+    struct ag_option_row row;
+    for (size_t i = 0; !ag_options_row(i, &row); i++)
+        if (!strcmp(row.variable, variable))
+            return strcmp(row.origin, "default") != 0;
+    return false;
+}
+
 int verb_run(int argc, char **argv)
 {
     struct settings s = {0};
@@ -280,8 +304,9 @@ int verb_run(int argc, char **argv)
         return 1;
     }
     preload(library);
-    if (!s.quiet)
-        setenv("AUTOGRAPH_STATS", "1", 0);
+    settings_of(s.program[0]);
+    if (!s.quiet && !is_given("AUTOGRAPH_STATS"))
+        setenv("AUTOGRAPH_STATS", "1", 1);
     if (s.trace)
         setenv("AUTOGRAPH_TRACE", s.trace, 1);
     if (!s.observe)

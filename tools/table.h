@@ -14,15 +14,28 @@ enum table_format { TABLE_TEXT, TABLE_CSV, TABLE_JSON, TABLE_JSONL };
 /* -1 where `name` is none of text, csv, json, jsonl. */
 int table_format(const char *name);
 
-/* What a program prints: tables, and for text also words between them. */
+struct table_wish {
+    enum table_format format;
+    const char *table; /* only this one; NULL: all, and in CSV, which has one table, `main` */
+    const char *main;
+    bool headless; /* CSV: the heads of columns were printed before */
+};
+
+/* What a program prints: tables, and for text also words between them. Text fits the terminal, or
+ * 80 columns. */
 struct table_output;
-struct table_output *table_open(FILE *out, enum table_format format);
-void table_close(struct table_output *o); /* prints what is still held back */
+struct table_output *table_open(FILE *out, const struct table_wish *wish);
+/* Prints what is still held back. False: there was no such table, as a line has said. */
+bool table_close(struct table_output *o);
 
 /* Begins a table. `id` is its key for programs; `columns` are separated by |, and one that begins
- * with < holds text, to the left. Cells then follow, row by row. */
+ * with < holds text, to the left; one that begins with ~ is left out of a text that has no room.
+ * Programs see columns under identifiers: "Share (%)" is share_percent. Cells then follow, row by
+ * row. */
 void table_begin(struct table_output *o, const char *id, const char *title, const char *columns);
 void table_text(struct table_output *o, const char *text);
+/* The first of a row, in a colour of the terminal ("31" is red) where there is one. */
+void table_state(struct table_output *o, const char *text, const char *colour);
 void table_number(struct table_output *o, uint64_t number);
 void table_real(struct table_output *o, double number, int decimals);
 void table_end(struct table_output *o);

@@ -435,6 +435,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_TO:
         s->to = seconds(state, arg);
         return 0;
+    case ARGP_KEY_SUCCESS:
+        if (s->from >= s->to)
+            argp_error(state, "--from lies behind --to: nothing would be left");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }

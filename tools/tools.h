@@ -5,7 +5,7 @@
 #ifndef AG_TOOLS_TOOLS_H
 #define AG_TOOLS_TOOLS_H
 
-#include "tools/dump.h"
+#include "tools/dump_merge.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include <argp.h>
@@ -26,11 +26,11 @@ const char *nearest_verb(const char *name);
 
 /* What verbs that read dumps have in common: --format, --output, and names of dumps. */
 struct common {
-    enum table_format format;
+    struct table_wish wish;
     bool format_given;
     const char *output; /* NULL: standard output */
     int min_dumps, max_dumps;
-    const char *dumps[2];
+    const char *dumps[DUMP_MOST_PROCESSES];
     int num_dumps;
 };
 extern const struct argp common_argp; /* a child whose input is a struct common */
@@ -45,6 +45,10 @@ FILE *open_compressed(const char *path);
 /* Whether everything written there has arrived. */
 bool common_close(const struct common *c, FILE *f);
 
+/* The settings are those of this program, NULL: of one that the settings file does not name. */
+void settings_of(const char *program);
+/* A number of an option; what is none ends the command with a line. */
+unsigned int option_number(struct argp_state *state, const char *text);
 /* The library that belongs to this command: an absolute path in static memory, or NULL. */
 const char *find_library(const char *wanted);
 

@@ -1,18 +1,16 @@
-/* top.c - `autograph top`: the figures of a running process, again and again. */
+/* top.c - `autograph top`: the figures of running processes, again and again. */
 #include "tools/tools.h"
-#include <dirent.h>
+#include "tools/top_tree.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 struct settings {
     enum table_format format;
+    const char *table;
+    bool headless;
     long pid;
     double seconds;
     unsigned long times;
@@ -22,6 +20,7 @@ static const struct argp_option options[] = {
     {"interval", 'd', "SECONDS", 0, "time between two looks (1)", 0},
     {"count", 'n', "N", 0, "end after N looks (0: when the process ends)", 0},
     {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"table", 't', "NAME", 0, "only this table: processes or live; csv has one only (live)", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -36,15 +35,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "%s is not a time from 0.01 to 3600 seconds", arg);
         return 0;
     case 'n':
-        s->times = strtoul(arg, &end, 10);
-        if (*end || end == arg)
-            argp_error(state, "%s is not a number", arg);
+        s->times = option_number(state, arg);
         return 0;
     case 'f':
         format = table_format(arg);
         if (format < 0)
             argp_error(state, "%s is not text, csv, json or jsonl", arg);
         s->format = (enum table_format)format;
+        return 0;
+    case 't':
+        s->table = arg;
         return 0;
     case ARGP_KEY_ARG:
         s->pid = strtol(arg, &end, 10);
@@ -60,84 +60,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp argp = {
-    options, parse,
-    "PID",   "Live figures of a process that runs under libautograph, in the terminal.",
-    NULL,    NULL,
+    options,
+    parse,
+    "PID",
+    "Live figures of a process that runs under libautograph, and of what it started, in the "
+    "terminal: a row for each process, then all together.",
+    NULL,
+    NULL,
     NULL};
-
-/* In a file of its own the process has the only page; in one of the command's the one that bears
- * its number. */
-static struct ag_live_page *find_page(char *file, size_t size, long pid)
-{
-    bool shared = !memcmp(file, AG_LIVES_MAGIC, sizeof(AG_LIVES_MAGIC) - 1);
-    for (size_t at = 0; at + AG_LIVE_SIZE <= size; at += AG_LIVE_SIZE) {
-        struct ag_live_page *page = (struct ag_live_page *)(void *)(file + at);
-        if (!memcmp(page->magic, AG_LIVE_MAGIC, sizeof(page->magic)) &&
-            (!shared || (long)page->pid == pid))
-            return page;
-    }
-    return NULL;
-}
-
-/* The page of the process, or NULL with errno; ESRCH where there is no such process. */
-static struct ag_live_page *open_page(long pid)
-{
-    char folder[64], path[400], target[256];
-    struct dirent *entry;
-    struct ag_live_page *page = NULL;
-    snprintf(folder, sizeof(folder), "/proc/%ld/fd", pid);
-    DIR *dir = opendir(folder);
-    if (!dir) {
-        errno = errno == ENOENT ? ESRCH : errno;
-        return NULL;
-    }
-    while (!page && (entry = readdir(dir))) {
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        ssize_t n = readlink(path, target, sizeof(target) - 1);
-        target[n > 0 ? n : 0] = 0;
-        if (strncmp(target, "/memfd:" AG_LIVE_NAME " ", strlen("/memfd:" AG_LIVE_NAME " ")))
-            continue;
-        int fd = open(path, O_RDWR | O_CLOEXEC);
-        struct stat st;
-        if (fd >= 0 && !fstat(fd, &st) && st.st_size >= AG_LIVE_SIZE) {
-            size_t size = (size_t)st.st_size;
-            void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-            page = map == MAP_FAILED ? NULL : find_page(map, size, pid);
-            if (map != MAP_FAILED && !page)
-                munmap(map, size);
-        }
-        if (fd >= 0)
-            close(fd);
-    }
-    closedir(dir);
-    if (!page)
-        errno = ENOENT;
-    return page;
-}
-
-/* The page is another process's: what it holds must not speak to the terminal. */
-static void clean(char *text, size_t size)
-{
-    text[size - 1] = 0;
-    for (char *at = text; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
-}
-
-/* A copy that was not written to meanwhile. */
-static struct ag_live_page read_page(struct ag_live_page *page)
-{
-    struct ag_live_page copy;
-    for (int tries = 0; tries < 1000; tries++) {
-        uint32_t before = __atomic_load_n(&page->updates, __ATOMIC_SEQ_CST);
-        memcpy(&copy, page, sizeof(copy));
-        if (!(before & 1) && before == __atomic_load_n(&page->updates, __ATOMIC_SEQ_CST))
-            break;
-    }
-    clean(copy.program, sizeof(copy.program));
-    clean(copy.why, sizeof(copy.why));
-    return copy;
-}
 
 static void row(struct table_output *o, const char *what, uint64_t now, uint64_t before,
                 double seconds)
@@ -147,22 +77,96 @@ static void row(struct table_output *o, const char *what, uint64_t now, uint64_t
     table_real(o, seconds > 0 && now >= before ? (double)(now - before) / seconds : 0, 0);
 }
 
-static void show(const struct settings *s, const struct ag_live_page *now,
-                 const struct ag_live_page *before, bool terminal)
+/* A row for each process; those that only started others have no figures. */
+static void processes(struct table_output *o, const struct top_tree *t)
 {
+    char name[200];
+    table_begin(o, "processes", "Processes",
+                "Pid|<Program|<Rank|Launches|Each second|By graphs (%)|~Graph launches|~Memory "
+                "(MiB)|<Why not more");
+    for (size_t i = 0; i < t->count; i++) {
+        const struct top_process *p = &t->list[i];
+        const struct ag_live_page *now = &p->now;
+        double seconds = (double)(now->now_ns - p->before.now_ns) / 1e9;
+        if (!p->shown)
+            continue;
+        snprintf(name, sizeof(name), "%*s%s", 2 * p->depth, "",
+                 p->page ? now->program : p->program);
+        table_number(o, (uint64_t)p->pid);
+        table_text(o, name);
+        table_text(o, now->rank);
+        if (!p->page) {
+            for (int k = 0; k < 6; k++)
+                table_text(o, "");
+            continue;
+        }
+        table_number(o, now->ops);
+        table_real(o, seconds > 0 ? (double)(now->ops - p->before.ops) / seconds : 0, 0);
+        table_real(o, model_share(now->replayed + now->covered, now->ops), 1);
+        table_number(o, now->graph_launches);
+        table_real(o, (double)now->memory / 1048576, 1);
+        table_text(o, now->why);
+    }
+    table_end(o);
+}
+
+static void add(struct ag_live_page *sum, const struct ag_live_page *p)
+{
+    sum->ops += p->ops;
+    sum->replayed += p->replayed;
+    sum->covered += p->covered;
+    sum->flushed += p->flushed;
+    sum->eager += p->eager;
+    sum->dormant += p->dormant;
+    sum->graph_launches += p->graph_launches;
+    sum->node_updates += p->node_updates;
+    sum->mismatches += p->mismatches;
+    sum->boundaries += p->boundaries;
+    sum->watchdog += p->watchdog;
+    sum->sequences += p->sequences;
+    sum->graphs_built += p->graphs_built;
+    sum->streams += p->streams;
+    sum->memory += p->memory;
+    sum->memory_budget += p->memory_budget;
+    sum->observe_only |= p->observe_only;
+    if (!sum->start_ns || p->start_ns < sum->start_ns)
+        sum->start_ns = p->start_ns;
+    if (p->now_ns > sum->now_ns)
+        sum->now_ns = p->now_ns;
+}
+
+/* False: there is no table of the name that is wanted. */
+static bool show(const struct settings *s, const struct top_tree *t, bool terminal)
+{
+    struct ag_live_page sums[2] = {{.ops = 0}, {.ops = 0}}, *before = &sums[0], *now = &sums[1];
+    const struct top_process *one = NULL;
+    char who[128];
+    int count = 0;
+    for (size_t i = 0; i < t->count; i++)
+        if (t->list[i].page) {
+            one = &t->list[i];
+            add(before, &one->before);
+            add(now, &one->now);
+            count++;
+        }
+    if (count == 1)
+        snprintf(who, sizeof(who), "%s (pid %ld)", one->now.program, one->pid);
+    else
+        snprintf(who, sizeof(who), "%d processes", count);
     double seconds = (double)(now->now_ns - before->now_ns) / 1e9;
     uint64_t carried = now->replayed + now->covered;
-    struct table_output *o = table_open(stdout, s->format);
+    struct table_wish wish = {
+        .format = s->format, .table = s->table, .main = "live", .headless = s->headless};
+    struct table_output *o = table_open(stdout, &wish);
     if (terminal)
         fputs("\033[H\033[J", stdout);
-    table_say(
-        o, " %s (pid %ld)%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n",
-        now->program, s->pid, now->observe_only ? ", observing only" : "",
-        now->ops ? 100.0 * (double)carried / (double)now->ops : 0.0, (unsigned long long)now->ops,
-        (double)now->memory / 1048576, (double)now->memory_budget / 1048576,
-        (double)(now->now_ns - now->start_ns) / 1e9);
-    if (*now->why)
-        table_say(o, " Why not more: %s.\n", now->why);
+    table_say(o, " %s%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n",
+              who, now->observe_only ? ", observing only" : "", model_share(carried, now->ops),
+              (unsigned long long)now->ops, (double)now->memory / 1048576,
+              (double)now->memory_budget / 1048576, (double)(now->now_ns - now->start_ns) / 1e9);
+    if (count == 1 && *one->now.why)
+        table_say(o, " Why not more: %s.\n", one->now.why);
+    processes(o, t);
     table_begin(o, "live", "Figures", "<What|Total|Each second");
     row(o, "launches", now->ops, before->ops, seconds);
     row(o, "replayed by graphs", now->replayed, before->replayed, seconds);
@@ -179,8 +183,9 @@ static void show(const struct settings *s, const struct ag_live_page *now,
     row(o, "graphs built", now->graphs_built, before->graphs_built, seconds);
     row(o, "streams", now->streams, before->streams, seconds);
     table_end(o);
-    table_close(o);
+    bool found = table_close(o);
     fflush(stdout);
+    return found;
 }
 
 static void pause_for(double seconds)
@@ -193,25 +198,35 @@ int verb_top(int argc, char **argv)
 {
     struct settings s = {.seconds = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
-    struct ag_live_page *page = open_page(s.pid);
-    if (!page) {
-        fprintf(stderr, "autograph: process %ld: %s\n", s.pid,
-                errno == ENOENT ? "it does not run under libautograph, or has not come to CUDA yet"
-                                : strerror(errno));
-        return 1;
-    }
+    struct top_tree t = {NULL, 0};
     bool terminal = s.format == TABLE_TEXT && isatty(STDOUT_FILENO);
-    struct ag_live_page before = read_page(page);
     for (unsigned long i = 0; !s.times || i < s.times; i++) {
-        __atomic_store_n(&page->wanted, 1, __ATOMIC_SEQ_CST);
-        pause_for(s.seconds);
-        struct ag_live_page now = read_page(page);
-        show(&s, &now, &before, terminal);
-        before = now;
-        if (kill((pid_t)s.pid, 0) && errno == ESRCH) {
-            fprintf(stderr, "autograph: process %ld has ended\n", s.pid);
+        bool there = top_tree_find(&t, s.pid), any = false;
+        int why = errno;
+        for (size_t k = 0; k < t.count; k++)
+            any |= t.list[k].page != NULL;
+        if (i && (!there || !any)) {
+            fprintf(stderr, "autograph: process %ld has ended%s\n", s.pid,
+                    there ? " what it ran" : "");
             break;
         }
+        if (!there || !any) {
+            fprintf(stderr, "autograph: process %ld: %s\n", s.pid,
+                    there ? "it does not run under libautograph, nor does a child of it, or none "
+                            "has come to CUDA yet"
+                          : strerror(why));
+            top_tree_free(&t);
+            return 1;
+        }
+        top_tree_ask(&t);
+        pause_for(s.seconds);
+        top_tree_read(&t);
+        if (!show(&s, &t, terminal)) {
+            top_tree_free(&t);
+            return 1;
+        }
+        s.headless = true;
     }
+    top_tree_free(&t);
     return 0;
 }

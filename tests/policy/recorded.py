@@ -30,8 +30,8 @@ def figures(command, path, options):
     if said.stderr:
         sys.exit(f"{path.name}: {said.stderr}")  # a dump that is cut or damaged is no test
     tables = json.loads(said.stdout)
-    count = {row["What"]: row["Count"] for row in tables["replay"]}
-    cost = {row["What"]: row["Value"] for row in tables["cost"]}
+    count = {row["what"]: row["count"] for row in tables["replay"]}
+    cost = {row["what"]: row["value"] for row in tables["cost"]}
     launches = count["launches"]
     return {
         "launches": launches,

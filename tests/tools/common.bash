@@ -7,7 +7,9 @@
 : "${AG_LIBRARY:=$AG_BUILD/preload/libautograph.so}"
 PRELOAD=${AG_RUNTIME:+$AG_RUNTIME:}$AG_LIBRARY # a sanitizer's runtime wants to be first
 export LD_LIBRARY_PATH="$AG_BUILD/tests/simdriver${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-unset AUTOGRAPH AUTOGRAPH_STATS AUTOGRAPH_TRACE AUTOGRAPH_LOG AUTOGRAPH_LOG_FILE
+export COLUMNS=2000 # texts are looked for in whole lines
+export XDG_CONFIG_HOME=${BATS_RUN_TMPDIR:-/tmp}/config # no settings file of who runs this
+unset AUTOGRAPH AUTOGRAPH_CONFIG AUTOGRAPH_STATS AUTOGRAPH_TRACE AUTOGRAPH_LOG AUTOGRAPH_LOG_FILE
 
 autograph() {
     "$AG_COMMAND" "$@"

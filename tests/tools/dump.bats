@@ -18,11 +18,11 @@ teardown() { # a test that failed half way leaves nothing mounted
     [ "$status" -eq 0 ]
     counted=$(echo "$output" | sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p')
     [ -n "$counted" ]
-    autograph report "$dump" -f json | holds "[(r['Count']) for r in d['launches']][0] == ${counted#* }"
+    autograph report "$dump" -f json | holds "[(r['count']) for r in d['launches']][0] == ${counted#* }"
     autograph report "$dump" -f json |
-        holds "sum(r['Count'] for r in d['launches'] if 'graphs' in r['Launches']) == ${counted% *}"
+        holds "sum(r['count'] for r in d['launches'] if 'graphs' in r['launches']) == ${counted% *}"
     autograph report "$dump" -f json |
-        holds "sum(r['Count'] for r in d['launches'][1:]) == d['launches'][0]['Count']"
+        holds "sum(r['count'] for r in d['launches'][1:]) == d['launches'][0]['count']"
 }
 
 @test "the summary names the dump and the next command" {
@@ -34,8 +34,8 @@ teardown() { # a test that failed half way leaves nothing mounted
 @test "many threads, and children of fork: every launch is there, once, in its thread" {
     made=$(LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/tests/tools/tools_threads")
     autograph report "$dump" -n 0 -f json > report.json
-    holds "d['launches'][0]['Count'] == $made" < report.json
-    holds "len(d['streams']) == 24 and all(r['Launches'] == 2000 for r in d['streams'])" < report.json
+    holds "d['launches'][0]['count'] == $made" < report.json
+    holds "len(d['streams']) == 24 and all(r['launches'] == 2000 for r in d['streams'])" < report.json
     [ -z "$(autograph report "$dump" 2>&1 >/dev/null)" ] # whole, ended orderly, nothing lost
     autograph timeline "$dump" | holds "len({x['tid'] for x in d['traceEvents'] if x['name'] == 'cuMemsetD32Async'}) == 24"
 }
@@ -56,7 +56,7 @@ teardown() { # a test that failed half way leaves nothing mounted
 @test "an old dump is replaced, anything else is left alone" {
     traced "$dump" loop_driver --steps=200 --reps=2
     traced "$dump" loop_driver --steps=5 --reps=1
-    autograph report "$dump" -f json | holds "d['launches'][0]['Count'] < 1000"
+    autograph report "$dump" -f json | holds "d['launches'][0]['count'] < 1000"
     echo precious > "$dump.txt"
     run traced "$dump.txt" loop_driver --steps=5 --reps=1
     [ "$status" -eq 0 ]
@@ -296,7 +296,7 @@ for verb in (["report"], ["html"], ["timeline"], ["replay"], ["graphs"], ["diff"
     assert peak[64] < 4 * 64 + 32, (verb, peak)
 PY
     python3 measure.py "$AG_COMMAND" "$dump"
-    autograph report "$dump.8" -f json | holds "d['launches'][1]['Share (%)'] == 100 and len(d['streams']) == 64"
+    autograph report "$dump.8" -f json | holds "d['launches'][1]['share_percent'] == 100 and len(d['streams']) == 64"
 }
 
 @test "a dump that contradicts itself: no share over 100 %, one line, status 1" {
@@ -349,7 +349,7 @@ PY
     mkdir "$dump.disk"
     mount -t tmpfs -o size=8k tmpfs "$dump.disk" || skip "no mounting here"
     head -c 8192 /dev/zero > "$dump.disk/other" || true
-    for out in "report x" "html x.html" "timeline x.json" "timeline x.json.gz" "graphs x.dot"; do
+    for out in "report x" "html x.html" "timeline x.json" "timeline x.json.gz" "graphs x.dot" "graphs x.svg" "graphs x.png" "report x.json" "replay x.json"; do
         run autograph ${out% *} "$dump" -o "$dump.disk/${out#* }"
         left=$(ls "$dump.disk")
         echo "$out: $status, left $left, $output"

@@ -166,7 +166,7 @@ furnish() { # ROOT PROGRAM...
     [[ "$output" == *": replayed "* ]]
     [[ "$output" == *"check=ok"* ]]
     inside autograph report /tmp/dump | grep -q short_kernel
-    inside autograph doctor /opt/loop_driver -f json | holds "not any(f['State'] == 'BAD' for f in d['findings'])"
+    inside autograph doctor /opt/loop_driver -f json | holds "not any(f['state'] == 'BAD' for f in d['findings'])"
     dpkg --root="$root" --log=/dev/null --force-script-chrootless -r libautograph
     [ ! -e "$root/usr/bin/autograph" ]
     [ ! -e "$root/usr/lib/libautograph.so" ]

@@ -23,12 +23,12 @@ setup() {
 }
 
 @test "report: coverage, sequences and what ends them" {
-    autograph report loop -f json | holds "d['launches'][1]['Share (%)'] > 90"
-    autograph report loop -f json | holds "d['sequences'] and any('short_kernel' in r['Kernels'] for r in d['sequences'])"
-    autograph report loop -f json | holds "d['boundaries'][0]['Call'] == 'cuStreamSynchronize'"
-    autograph report whole -f json | holds "any('(heat_inner, heat_edge) x10' in r['Kernels'] for r in d['sequences'])"
-    autograph report heat -f json | holds "d['boundaries'][0]['Call'].startswith('cuMemcpyDtoH')"
-    autograph report heat -f json | holds "abs(d['boundaries'][0]['Launches between'] - 22) < 2"
+    autograph report loop -f json | holds "d['launches'][1]['share_percent'] > 90"
+    autograph report loop -f json | holds "d['sequences'] and any('short_kernel' in r['kernels'] for r in d['sequences'])"
+    autograph report loop -f json | holds "d['boundaries'][0]['call'] == 'cuStreamSynchronize'"
+    autograph report whole -f json | holds "any('(heat_inner, heat_edge) x10' in r['kernels'] for r in d['sequences'])"
+    autograph report heat -f json | holds "d['boundaries'][0]['call'].startswith('cuMemcpyDtoH')"
+    autograph report heat -f json | holds "abs(d['boundaries'][0]['launches_between'] - 22) < 2"
 }
 
 @test "a loop of one kernel is cut where its arguments come again" {
@@ -36,39 +36,39 @@ setup() {
     # in whole graphs: cut by the pace of the host it may share graphs of another length, which then count for that
     AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 \
         traced "$PWD/six" loop_driver --sync=none --kernels=6 --steps=4000 --reps=1
-    autograph report six -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Length'] == 60"
+    autograph report six -f json | holds "max(d['sequences'], key=lambda r: r['launches_carried'])['length'] == 60"
 }
 
 @test "report: eager launches are timed" {
-    autograph report heat -f json | holds "any(r['Work'] == 'eager launch (median)' and r['Each (us)'] > 0 for r in d['work'])"
+    autograph report heat -f json | holds "any(r['work'] == 'eager launch (median)' and r['each_us'] > 0 for r in d['work'])"
 }
 
 @test "report: who makes the calls that end sequences" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer's runtime stands between"
-    autograph report heat -f json | holds "d['boundaries'][0]['Made by'].endswith(' in heat_driver')"
-    autograph report heat -f json | holds "not d['boundaries'][0]['Made by'].startswith('+0x')"
+    autograph report heat -f json | holds "d['boundaries'][0]['made_by'].endswith(' in heat_driver')"
+    autograph report heat -f json | holds "not d['boundaries'][0]['made_by'].startswith('+0x')"
 }
 
 @test "report: flushes, ops that cannot be recorded and departures have a place in the program" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer's runtime stands between"
     autograph report reasons -f json > reasons.json
-    holds "[r for r in d['flushes'] if r['Reason'] == 'cuStreamQuery'][0]['Made by'].startswith('impatient in tools_reasons, ')" < reasons.json
-    holds "[r for r in d['unrecordable'] if r['Reason'] == 'per-thread default stream'][0]['Made by'].startswith('elsewhere in tools_reasons, ')" < reasons.json
-    holds "d['departures'][0]['Launch'] == 'copy' and d['departures'][0]['Share (%)'] > 90" < reasons.json
-    holds "d['departures'][0]['Times'] <= [r for r in d['flushes'] if r['Reason'] == 'mismatch'][0]['Times']" < reasons.json
+    holds "[r for r in d['flushes'] if r['reason'] == 'cuStreamQuery'][0]['made_by'].startswith('impatient in tools_reasons, ')" < reasons.json
+    holds "[r for r in d['unrecordable'] if r['reason'] == 'per-thread default stream'][0]['made_by'].startswith('elsewhere in tools_reasons, ')" < reasons.json
+    holds "d['departures'][0]['launch'] == 'copy' and d['departures'][0]['share_percent'] > 90" < reasons.json
+    holds "d['departures'][0]['times'] <= [r for r in d['flushes'] if r['reason'] == 'mismatch'][0]['times']" < reasons.json
 }
 
 @test "report: each launch that was submitted at once has a reason" {
     for name in loop heat none never changing reasons; do
         autograph report $name -n 0 -f json > why.json
-        holds "sum(r['Launches'] for r in d['eager']) == [r['Count'] for r in d['launches'] if r['Launches'] == 'submitted at once'][0] > 0" < why.json
+        holds "sum(r['launches'] for r in d['eager']) == [r['count'] for r in d['launches'] if r['launches'] == 'submitted at once'][0] > 0" < why.json
     done
-    autograph report never -f json | holds "d['eager'][0]['Reason'].startswith('not known') and d['eager'][0]['Share (%)'] > 10"
+    autograph report never -f json | holds "d['eager'][0]['reason'].startswith('not known') and d['eager'][0]['share_percent'] > 10"
     # a step without a loop in it, which would be known at once
     AUTOGRAPH_MIN_REPEATS=1500 traced "$PWD/seldom" cg_driver --reps=1
-    autograph report seldom -f json | holds "d['eager'][0]['Reason'].endswith('too seldom for a graph') and d['eager'][0]['Share (%)'] > 50"
+    autograph report seldom -f json | holds "d['eager'][0]['reason'].endswith('too seldom for a graph') and d['eager'][0]['share_percent'] > 50"
     SIMCUDA_FAIL="cuGraphInstantiateWithFlags:*=2" traced "$PWD/failed" loop_driver --steps=90 --reps=1
-    autograph report failed -f json | holds "any(r['Reason'] == 'its graph could not be built' for r in d['eager'])"
+    autograph report failed -f json | holds "any(r['reason'] == 'its graph could not be built' for r in d['eager'])"
 }
 
 # costly FROM TO WHICH: a dump again, whose graph launches took 1 ms each: all, or those of the most used graph.
@@ -101,22 +101,22 @@ PY
     autograph report reasons -n 0 -f json | holds "len(d['sequences']) > 1"
     for name in reasons all-slow one-slow; do
         autograph report $name -n 0 -f json > saved.json
-        holds "abs(sum(abs(r['Saved (%)']) for r in d['sequences']) - 100) < 0.06 * len(d['sequences'])" < saved.json
-        holds "all(r['Saved (%)'] * r['Saved (us)'] >= 0 for r in d['sequences'])" < saved.json
+        holds "abs(sum(abs(r['saved_percent']) for r in d['sequences']) - 100) < 0.06 * len(d['sequences'])" < saved.json
+        holds "all(r['saved_percent'] * r['saved_us'] >= 0 for r in d['sequences'])" < saved.json
     done
-    autograph report all-slow -n 0 -f json | holds "sum(r['Saved (%)'] for r in d['sequences']) < -99"
-    autograph report one-slow -n 0 -f json | holds "d['sequences'][-1]['Saved (%)'] < -50"
+    autograph report all-slow -n 0 -f json | holds "sum(r['saved_percent'] for r in d['sequences']) < -99"
+    autograph report one-slow -n 0 -f json | holds "d['sequences'][-1]['saved_percent'] < -50"
     autograph report all-slow | grep -q 'more on the host than eager launches would have'
 }
 
 @test "report: updated arguments are counted" {
-    autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] > 1"
-    autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['Launches carried'])['Updates a graph launch'] < 0.1"
+    autograph report changing -f json | holds "max(d['sequences'], key=lambda r: r['launches_carried'])['updates_a_graph_launch'] > 1"
+    autograph report loop -f json | holds "max(d['sequences'], key=lambda r: r['launches_carried'])['updates_a_graph_launch'] < 0.1"
 }
 
 @test "report: kernels of templates are told apart by what they are made of" {
     "$AG_BUILD/tests/tools/tools_large" named 4
-    autograph report named -n 1 -f json | holds "'vectorized_elementwise_kernel<Functor' in d['sequences'][0]['Kernels']"
+    autograph report named -n 1 -f json | holds "'vectorized_elementwise_kernel<Functor' in d['sequences'][0]['kernels']"
     autograph report named -n 1 | grep -q 'vectorized_elementwise_kernel<Functor[0-9]*>, vector'
     [ "$(autograph report named | wc -L)" -lt 500 ]
     # the same names, changed: an inner functor, a lambda of a function, no type among the arguments, a short list
@@ -137,7 +137,7 @@ while at < len(b):
     at += 16 + (size + 7 & ~7)
 open("renamed", "wb").write(out)
 PY
-    autograph report renamed -n 1 -f json | holds "set(d['sequences'][0]['Kernels'].split(' x')[0].strip('()').split(', ')[:5]) == {'reduce_kernel<ReduceOp<MeanOps>>', 'vectorized_elementwise_kernel<silu_kernel>', 'forward<float>', 'add<float>', 'ampere_sgemm_32x128_tn'}"
+    autograph report renamed -n 1 -f json | holds "set(d['sequences'][0]['kernels'].split(' x')[0].strip('()').split(', ')[:5]) == {'reduce_kernel<ReduceOp<MeanOps>>', 'vectorized_elementwise_kernel<silu_kernel>', 'forward<float>', 'add<float>', 'ampere_sgemm_32x128_tn'}"
 }
 
 @test "report: advice" {
@@ -165,7 +165,15 @@ PY
         "$AG_BUILD/examples/heat_driver"
     autograph report quoted -f json > t.json
     grep -q 'quoted' t.json
-    autograph report quoted -f csv > t.csv
+    for table in $(python3 -c 'import json; print(*json.load(open("t.json")))'); do
+        autograph report quoted -f csv --table="$table" > t.$table.csv
+    done
+    autograph report quoted -f csv | cmp - t.sequences.csv # without a name
+    run autograph report quoted -f csv --table=nothing -o t.nothing.csv
+    [ "$status" -eq 1 ]
+    [[ "$output" == "autograph: there is no table nothing here; there are process, launches, "* ]]
+    autograph report quoted --table=launches -f json | holds "list(d) == ['launches']"
+    [ "$(autograph report quoted --table=launches | grep -c '^ \*\* ')" -eq 1 ]
     autograph report quoted -f jsonl > t.jsonl
     python3 - <<'PY'
 import csv, json
@@ -175,10 +183,9 @@ assert len(lines) == sum(len(v) for v in d.values()), "rows"
 for l in lines:
     t = l.pop("table")
     assert l in d[t], (t, l)
-blocks = open("t.csv").read().split("\n\n")
-tables = [list(csv.reader(b.splitlines())) for b in blocks]
-assert len(tables) == len(d), (len(tables), len(d))
-for (name, rows), t in zip(d.items(), tables):
+for name, rows in d.items():
+    t = list(csv.reader(open(f"t.{name}.csv")))
+    assert all(key.isidentifier() and key.islower() for key in t[0]), t[0]
     assert len(t) == len(rows) + 1, name
     for r, cells in zip(rows, t[1:]):
         assert list(r.keys()) == t[0], name
@@ -227,7 +234,7 @@ PY
     autograph timeline none -o none.t.json
     python3 - <<'PY'
 import json
-why = {r["Reason"]: r["Times"] for r in json.load(open("none.json"))["flushes"]}
+why = {r["reason"]: r["times"] for r in json.load(open("none.json"))["flushes"]}
 e = json.load(open("none.t.json"))["traceEvents"]
 got = {}
 for x in e:
@@ -264,7 +271,7 @@ PY
 @test "timeline: a part of it" {
     autograph timeline heat -o whole.json
     read -r from to < <(autograph report heat -f json | python3 -c 'import json,sys
-s = [r["Value"] for r in json.load(sys.stdin)["process"] if r["Name"] == "seconds"][0]; print(round(s / 3, 3), round(s / 2, 3))')
+s = [r["value"] for r in json.load(sys.stdin)["process"] if r["name"] == "seconds"][0]; print(round(s / 3, 3), round(s / 2, 3))')
     autograph timeline heat --from="$from" --to="$to" -o part.json
     python3 - "$from" "$to" <<'PY'
 import json, sys
@@ -309,12 +316,12 @@ PY
 import json
 graphs = json.load(open("graphs.json"))["graphs"]
 assert 0 < len(graphs) <= 10
-assert [g["Launched"] for g in graphs] == sorted((g["Launched"] for g in graphs), reverse=True)
-assert all(g["From place"] + g["Launches in it"] <= g["Of a sequence of"] for g in graphs)
-assert any(g["Its first launch"].startswith("heat_inner <<<") for g in graphs)
+assert [g["launched"] for g in graphs] == sorted((g["launched"] for g in graphs), reverse=True)
+assert all(g["from_place"] + g["launches_in_it"] <= g["of_a_sequence_of"] for g in graphs)
+assert any(g["its_first_launch"].startswith("heat_inner <<<") for g in graphs)
 PY
-    all=$(autograph graphs heat -n 0 -f json | python3 -c 'import json,sys; print(sum(g["Launched"] for g in json.load(sys.stdin)["graphs"]))')
-    autograph report heat -f json | holds "d['work'][0]['Count'] == $all"
+    all=$(autograph graphs heat -n 0 -f json | python3 -c 'import json,sys; print(sum(g["launched"] for g in json.load(sys.stdin)["graphs"]))')
+    autograph report heat -f json | holds "d['work'][0]['count'] == $all"
 }
 
 @test "every verb that has tables has them in every format" {
@@ -330,8 +337,8 @@ rows = sum(len(t) for t in document.values())
 assert rows and len(lines) == rows, (sys.argv[1], rows, len(lines))
 assert {l["table"] for l in lines} == {k for k, v in document.items() if v}
 assert all(f"({name}):" in text for name in document), sys.argv[1]
-blocks = open("out.csv").read().split("\n\n")
-assert len(blocks) == len(document) and sum(len(list(csv.reader(b.splitlines()))) - 1 for b in blocks) == rows
+table = list(csv.reader(open("out.csv")))
+assert any(table[0] == list(t[0]) and len(table) == len(t) + 1 for t in document.values() if t), table
 PY
     done
     run autograph html loop -f json
@@ -404,16 +411,16 @@ HTML
     run autograph diff loop never --fail
     [ "$status" -eq 1 ]
     autograph diff never loop --fail | grep -q 'Coverage rose'
-    autograph diff loop heat -f json | holds "any('heat_inner' in r['Kernel'] and r['Launches before'] == 0 for r in d['kernels'])"
+    autograph diff loop heat -f json | holds "any('heat_inner' in r['kernel'] and r['launches_before'] == 0 for r in d['kernels'])"
 }
 
 @test "replay: what an observed run would have gained" {
-    autograph report observed -f json | holds "d['launches'][1]['Count'] == 0"
-    autograph replay observed -f json | holds "d['replay'][1]['Share (%)'] > 80"
-    autograph replay never -f json | holds "d['replay'][1]['Share (%)'] < 20"
-    all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["Count"])')
-    autograph replay observed -f json | holds "d['replay'][0]['Count'] == $all"
-    autograph replay observed --chunk=4 -f json | holds "d['replay'][1]['Count'] >= 3.9 * d['replay'][5]['Count']"
+    autograph report observed -f json | holds "d['launches'][1]['count'] == 0"
+    autograph replay observed -f json | holds "d['replay'][1]['share_percent'] > 80"
+    autograph replay never -f json | holds "d['replay'][1]['share_percent'] < 20"
+    all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["count"])')
+    autograph replay observed -f json | holds "d['replay'][0]['count'] == $all"
+    autograph replay observed --chunk=4 -f json | holds "d['replay'][1]['count'] >= 3.9 * d['replay'][5]['count']"
 }
 
 # foretold NAME POLICY-OPTION...: what is foretold of a run that only observes is what a run does that replays, with
@@ -433,15 +440,15 @@ foretold() {
     python3 - "$name" <<'PY'
 import json, sys
 told, real = json.load(open("foretold.json")), json.load(open("real.json"))
-rows = {r["What"]: r for r in told["replay"]}
-carried = rows["replayed by graphs"]["Share (%)"] + rows["by shorter graphs"]["Share (%)"]
-done = real["launches"][1]["Share (%)"] + real["launches"][2]["Share (%)"]
+rows = {r["what"]: r for r in told["replay"]}
+carried = rows["replayed by graphs"]["share_percent"] + rows["by shorter graphs"]["share_percent"]
+done = real["launches"][1]["share_percent"] + real["launches"][2]["share_percent"]
 print(sys.argv[1], carried, done)
 assert -2 < carried - done < 5, (carried, done) # both with graphs that are there at once
-assert 0 < rows["until the first replay"]["Count"] < 200
-assert rows["nodes in them"]["Count"] >= rows["graphs built"]["Count"] > 0
-assert rows["departures from a sequence"]["Share (%)"] < 0.5
-cost = {r["What"]: (r["Value"], r["Unit"]) for r in told["cost"]}
+assert 0 < rows["until the first replay"]["count"] < 200
+assert rows["nodes in them"]["count"] >= rows["graphs built"]["count"] > 0
+assert rows["departures from a sequence"]["share_percent"] < 0.5
+cost = {r["what"]: (r["value"], r["unit"]) for r in told["cost"]}
 memory, unit = cost["most memory, graphs and policy"]
 assert unit == "KiB" and 64 < memory < 8192, cost
 assert cost["policy's time for a launch"][1] == "ns" and cost["policy's time for a launch"][0] > 0, cost
@@ -463,7 +470,7 @@ PY
     export AUTOGRAPH_GATE=1
     for name in loop heat none; do
         for try in 1 2 3 4 5 6 7 8 9 10; do
-            if foretold $name --gate=1 && holds "[r['Value'] for r in d['cost'] if r['Unit'] == 'ns'][0] < 2000" < foretold.json; then
+            if foretold $name --gate=1 && holds "[r['value'] for r in d['cost'] if r['unit'] == 'ns'][0] < 2000" < foretold.json; then
                 continue 2
             fi
         done
@@ -474,8 +481,8 @@ PY
 @test "replay: the budget and the watchdog are played too" {
     "$AG_BUILD/tests/tools/tools_large" many 8
     autograph replay many --memory-mb=4 -f json > small.json
-    holds "[r for r in d['cost'] if r['Unit'] == 'KiB'][0]['Value'] < 4096 + 2048" < small.json
-    autograph replay many -f json | holds "[r for r in d['cost'] if r['Unit'] == 'KiB'][0]['Value'] > 3 * 4096"
+    holds "[r for r in d['cost'] if r['unit'] == 'KiB'][0]['value'] < 4096 + 2048" < small.json
+    autograph replay many -f json | holds "[r for r in d['cost'] if r['unit'] == 'KiB'][0]['value'] > 3 * 4096"
     # 20 ops of 300 us each in a step: nothing can wait for a whole graph of them
     slow() {
         python3 - loop "$1" <<'PY'
@@ -496,9 +503,9 @@ open(sys.argv[2], "wb").write(out)
 PY
     }
     slow slowly
-    autograph replay slowly -f json | holds "d['replay'][3]['Share (%)'] > 0 or d['replay'][1]['Share (%)'] == 0"
-    one=$(autograph replay slowly --chunk=4 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["Count"])')
-    all=$(autograph replay slowly --chunk=4 --max-defer-us=100000 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["Count"])')
+    autograph replay slowly -f json | holds "d['replay'][3]['share_percent'] > 0 or d['replay'][1]['share_percent'] == 0"
+    one=$(autograph replay slowly --chunk=4 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["count"])')
+    all=$(autograph replay slowly --chunk=4 --max-defer-us=100000 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["count"])')
     [ "$one" -lt "$((all / 2))" ]
 }
 
@@ -523,7 +530,7 @@ PY
     sed -n 2p old.txt | grep -q 'Why not more: the driver is older than CUDA 12.4. What to do: install a driver'
     grep -q '^ *Little was replayed: the driver is older' old.txt
     no grep -qi 'nothing to show' old.txt
-    autograph report old -f json | holds "{r['Name']: r['Value'] for r in d['process']}['why not more'].startswith('the driver is older')"
+    autograph report old -f json | holds "{r['name']: r['value'] for r in d['process']}['why not more'].startswith('the driver is older')"
     autograph html old -o old.html
     grep -q 'id="why"><strong>Why not more:</strong> the driver is older' old.html
     no grep -qi 'nothing to show' old.html
@@ -543,4 +550,60 @@ PY
     [[ "$output" == *"Why not more: the driver is older than CUDA 12.4. What to do: "* ]]
     [ "$(wc -l < killed.err)" -eq 1 ]
     autograph report killed 2>/dev/null | sed -n 2p | grep -q 'Why not more: the driver is older'
+}
+
+@test "texts fit 80 columns, or the terminal's; nothing of them is lost" {
+    autograph replay observed -f json > /dev/null
+    for columns in 80 120; do
+        for verb in "report heat" "report reasons" "report loop heat" "graphs heat -f text" "diff loop heat" "replay observed" env doctor; do
+            COLUMNS=$columns autograph $verb > wide.txt || [ "$verb" = doctor ]
+            [ "$(wc -L < wide.txt)" -le $columns ] || { echo "$verb: $(wc -L < wide.txt)"; cat wide.txt; false; }
+        done
+    done
+    env -u COLUMNS "$AG_COMMAND" report heat | cmp - <(COLUMNS=80 autograph report heat)
+    # what stands in the last column is there, broken at blanks
+    COLUMNS=80 autograph report reasons | tr -s ' \n' ' ' | grep -q 'per-thread default stream elsewhere in tools_reasons'
+    COLUMNS=80 autograph env | tr -s ' \n' ' ' | grep -qF 'file that messages and the summary go to; %p is the pid, %r the rank, %h the host, %e the program'
+}
+
+@test "a terminal: its width and colours, and none with NO_COLOR" {
+    cat > terminal.py <<'PY'
+import fcntl, os, pty, struct, sys, termios
+pid, fd = pty.fork()
+if pid == 0:
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    os.execvp(sys.argv[1], sys.argv[1:])
+out = b""
+try:
+    while more := os.read(fd, 65536):
+        out += more
+except OSError:
+    pass
+os.waitpid(pid, 0)
+sys.stdout.buffer.write(out.replace(b"\r", b""))
+PY
+    TERM=xterm python3 terminal.py "$AG_COMMAND" report heat > painted
+    grep -q $'^\e\[1m \*\* Process (process):' painted
+    sed 's/\x1b\[[0-9;]*m//g' painted | cmp - <(COLUMNS=100 autograph report heat)
+    for plain in NO_COLOR=1 TERM=dumb; do
+        env TERM=xterm $plain python3 terminal.py "$AG_COMMAND" report heat | cmp - <(COLUMNS=100 autograph report heat)
+    done
+    TERM=xterm AUTOGRAPH=0 python3 terminal.py "$AG_COMMAND" doctor | grep -q $'\e\[1;31mBAD\e\[m'
+    autograph doctor | no grep -q $'\e'
+}
+
+@test "pictures: kernels have colours of their own, each box that was updated a mark" {
+    autograph html heat -o page.html
+    python3 - <<'PY'
+import re
+keys = dict(re.findall(r'<i style="background:(hsl[^"]*)"></i>([^<]*)<', open("page.html").read())[::-1])
+names = set(re.findall(r'<i style="background:hsl[^"]*"></i>([^<]*)<', open("page.html").read()))
+assert len(keys) == len(names) >= 4, (keys, names)
+PY
+    autograph html changing -o page.html
+    [ "$(grep -c '<rect class="upd"' page.html)" -ge 10 ]
+    [ "$(grep -c '<rect class="upd"' page.html)" -eq "$(grep -c 'rect class="box".*, updated [0-9]* times</title>' page.html)" ]
+    [ "$(autograph graphs heat | grep -o 'fillcolor="[^"]*"' | sort -u | wc -l)" -ge 3 ]
+    autograph graphs changing > g.dot
+    [ "$(grep -c 'updated [0-9]* times' g.dot)" -eq "$(grep -c 'penwidth=3, class="updated"' g.dot)" ]
 }

@@ -149,7 +149,7 @@ c.rank2.agdump" ]
 
 @test "--observe: as a table for programs" {
     autograph --observe -f json -o "$BATS_TEST_TMPDIR/told.json" "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
-    holds "d['replay'][0]['Count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
+    holds "d['replay'][0]['count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
     run autograph --observe -f xml sh -c true
     [ "$status" -eq 2 ]
     run autograph --observe -o /nowhere/x "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
@@ -166,11 +166,12 @@ while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "3", "-d", "0.1", "-f", "jsonl"],
                           capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
-    launches = [r for r in rows if r["What"] == "launches"]
-    totals = [r["Total"] for r in launches]
-    carried = [r["Total"] for r in rows if r["What"] == "replayed by graphs"]
+    rows = [r for r in rows if r["table"] == "live"]
+    launches = [r for r in rows if r["what"] == "launches"]
+    totals = [r["total"] for r in launches]
+    carried = [r["total"] for r in rows if r["what"] == "replayed by graphs"]
     assert told.returncode or len(totals) == len(carried) == 3 and totals == sorted(totals), rows
-    if totals and totals[2] > totals[0] > 0 and carried[2] > 0.9 * totals[2] and launches[2]["Each second"] > 1000:
+    if totals and totals[2] > totals[0] > 0 and carried[2] > 0.9 * totals[2] and launches[2]["each_second"] > 1000:
         break
     assert time.monotonic() < end, (told, rows)
 PY
@@ -200,10 +201,10 @@ PY
 @test "env: every variable of the library's table" {
     autograph env -f json > "$BATS_TEST_TMPDIR/env.json"
     grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
-    python3 -c 'import json,sys; [print(r["Variable"]) for r in json.load(sys.stdin)["variables"]]' \
+    python3 -c 'import json,sys; [print(r["variable"]) for r in json.load(sys.stdin)["variables"]]' \
         < "$BATS_TEST_TMPDIR/env.json" | sort | diff - "$BATS_TEST_TMPDIR/table"
     AUTOGRAPH_CHUNK=8 autograph env -f json |
-        holds "[r for r in d['variables'] if r['Variable'] == 'AUTOGRAPH_CHUNK'][0]['Value'] == '8'"
+        holds "[r for r in d['variables'] if r['variable'] == 'AUTOGRAPH_CHUNK'][0]['value'] == '8'"
 }
 
 @test "env: says what is wrong with the environment" {
@@ -217,7 +218,7 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     local what=$1 state=$2
     shift 2
     autograph doctor "$@" -f json > "$BATS_TEST_TMPDIR/doctor.json" || true
-    holds "any(r['What'] == '$what' and r['State'] == '$state' for r in d['findings'])" \
+    holds "any(r['what'] == '$what' and r['state'] == '$state' for r in d['findings'])" \
         < "$BATS_TEST_TMPDIR/doctor.json"
 }
 
@@ -341,4 +342,80 @@ C
     autograph doctor "$program" > told # static cudart calls dlmopen by itself
     no grep -q dlmopen told
     grep -q 'linked with cudart (static)' told
+}
+
+@test "a settings file: for the program that it names, behind the environment; env says where values come from" {
+    cd "$BATS_TEST_TMPDIR"
+    mkdir config
+    printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
+    export XDG_CONFIG_HOME=$PWD/config
+    LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    grep -q ': replayed [1-9]' told
+    grep -q 'boundar' told # all counters, as 2 says
+    rm told
+    LD_PRELOAD=$PRELOAD AUTOGRAPH_STATS=0 "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    [ ! -e told ]
+    cp "$AG_BUILD/examples/loop_driver" other
+    LD_PRELOAD=$PRELOAD run ./other --steps=50 --reps=1
+    [[ "$output" != *autograph* ]] # off
+    autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    grep -q 'boundar' told # the command asks for the short summary only where nothing else is asked for
+    where() { # VARIABLE VALUE ORIGIN [PROGRAM]
+        autograph env -f json "${@:4}" | holds "[(r['value'], r['from']) for r in d['variables'] if r['variable'] == '$1'] == [('$2', '$3')]"
+    }
+    where AUTOGRAPH_CHUNK 0 default
+    where AUTOGRAPH_STATS 2 "$PWD/config/autograph.conf:1"
+    where AUTOGRAPH_CHUNK 4 "$PWD/config/autograph.conf:4" /some/where/loop_driver
+    AUTOGRAPH_CHUNK=8 where AUTOGRAPH_CHUNK 8 environment loop_driver
+    where AUTOGRAPH 0 "$PWD/config/autograph.conf:6" other
+    autograph doctor ./other -f json | holds "any(r['what'] == 'AUTOGRAPH' and r['state'] == 'BAD' for r in d['findings'])"
+    # a program without CUDA does not read it, one with CUDA says what is wrong
+    echo nonsense > config/autograph.conf
+    LD_PRELOAD=$PRELOAD run sh -c true
+    [ -z "$output" ]
+    LD_PRELOAD=$PRELOAD run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    [ "$(grep -c "^autograph: $PWD/config/autograph.conf:1: nonsense is no setting: NAME = VALUE$" <<<"$output")" -eq 1 ]
+    # what a dump tells of the settings
+    printf '[loop_driver]\ntrace = dump\nchunk = 4\n' > config/autograph.conf
+    LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+    grep -aq 'AUTOGRAPH_CHUNK=4' dump
+}
+
+@test "options that contradict each other or mean nothing are refused" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    for wrong in "--observe --compare true" "--observe -q true" "-f json true" "-o out true" "--observe --trace=t -f json true" \
+        "--compare=fast true" "--compare=0 true" "graphs dump -o out.svg -f json" "graphs dump -o out.png -t graphs" "graphs dump -o out.jpg" \
+        "graphs dump -g 1 -n 3" "graphs dump -g 0" "report dump -n -1" "report dump -n 99999999999" "diff dump dump -n x" "top 1 -n -1" \
+        "timeline dump --from=2 --to=1"; do
+        run autograph $wrong
+        echo "$wrong: $status $output"
+        [ "$status" -eq 2 ]
+        [ "$(ls)" = dump ]
+    done
+}
+
+@test "graphs: without dot a picture is refused, and what was there stays" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    echo precious > drawn.png
+    PATH=/nowhere run "$AG_COMMAND" graphs dump -o drawn.png
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"a drawing needs Graphviz's \`dot\`"* ]]
+    [ "$(cat drawn.png)" = precious ]
+}
+
+@test "doctor: what docs/reach.md says of the libraries of a program" {
+    # the command's table is the page's: what differs is printed
+    diff <(grep '^AG_REACH' "$AG_SOURCE/tools/reach.def") \
+        <(python3 "$AG_SOURCE/tests/tools/reach.py" "$AG_SOURCE/docs/reach.md" "$AG_SOURCE/tools/reach.def")
+    cd "$BATS_TEST_TMPDIR"
+    echo 'int f(void) { return 0; }' > f.c
+    for name in cufft cublasLt other; do
+        "${CC:-cc}" -shared -fPIC f.c -o lib$name.so -Wl,-soname,lib$name.so.12
+    done
+    echo 'int main(void) { return 0; }' > p.c
+    "${CC:-cc}" p.c -o program -Wl,--no-as-needed -L. -lcufft -lcublasLt -lother
+    autograph doctor ./program -f json | holds "[r['finding'].split(':')[0] for r in d['findings'] if r['what'] == 'reach'] == ['cuFFT', 'cuBLASLt']"
+    autograph doctor ./program | grep -Eq 'cuFFT: in docs/reach.md [0-9]+ short loops of it, with the same results as without the library, [0-9.]+ to 100.0 % of the launches replayed'
 }

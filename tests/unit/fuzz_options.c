@@ -33,6 +33,24 @@ static int seen_dprintf(int fd, const char *format, ...);
 #undef dprintf
 #pragma clang section bss = "" data = ""
 
+/* Without a settings file. */
+const char *ag_settings_value(size_t row, unsigned int *line)
+{
+    (void)row;
+    *line = 0;
+    return NULL;
+}
+
+const char *ag_settings_path(void)
+{
+    return "";
+}
+
+void ag_settings_tell(ag_options_say *say)
+{
+    (void)say;
+}
+
 #define BORDER __attribute__((weak)) /* nothing of the kind may be left to remember */
 extern char __start_parser_zeros[] BORDER, __stop_parser_zeros[] BORDER;
 extern char __start_parser_values[] BORDER, __stop_parser_values[] BORDER;

@@ -1,6 +1,6 @@
 /* test_options.c - the table of variables, and what is made of an environment. */
 #include "tests/unit/unit.h"
-#include "capture/options.h"
+#include "capture/options_file.h"
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -189,13 +189,136 @@ static void test_rows(void **state)
     assert_int_equal(ag_options_row(SIZE_MAX, &row), -1);
 }
 
+/* ---- the settings file ------------------------------------------------------------------ */
+
+static char settings[] = "/tmp/unit_options.XXXXXX";
+
+static void write_settings(const char *text)
+{
+    FILE *f = fopen(settings, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0 && !fclose(f));
+}
+
+static int file_values(void)
+{
+    unsigned int line;
+    return !(ag_options.log_level == 2 && ag_options.chunk == 8 && ag_options.stats == 2 &&
+             ag_options.memory_mb == 32 && ag_options.min_ops == 3 && ag_options.max_chunk == 64 &&
+             !strcmp(ag_options.log_file, "/a path/with = in it") && ag_options.trace == NULL &&
+             !strcmp(ag_settings_value(0, &line), "observe") && line == 2 &&
+             ag_options.mode == AG_MODE_ON);
+}
+
+static void test_file(void **state)
+{
+    char named[80], said[4096];
+    const char *const environment[] = {named, "AUTOGRAPH=1", "AUTOGRAPH_CHUNK=8",
+                                       "AUTOGRAPH_STATS=", NULL};
+    (void)state;
+    snprintf(named, sizeof named, "AUTOGRAPH_CONFIG=%s", settings);
+    write_settings("# of all programs\n"
+                   "autograph = observe\r\n"
+                   "AUTOGRAPH_LOG=info\n"
+                   "  chunk = 16  \n"
+                   "stats = 1\n"
+                   "log_file = /a path/with = in it\n"
+                   "trace =\n"
+                   "\n"
+                   "[another]\n"
+                   "memory_mb = 64\n"
+                   "stats = nonsense\n"
+                   "[ unit_options ]\n"
+                   "memory_mb = 16\n"
+                   "memory_mb = 32\n"
+                   "[another]\n"
+                   "max_chunk = 1\n"
+                   "[unit_options]\n"
+                   "stats = 2\n"
+                   "min_ops = 3");
+    read_in_child(environment, file_values, said, sizeof said);
+    assert_string_equal(said, "");
+}
+
+static int nothing_of_it(void)
+{
+    return ag_options.mode != AG_MODE_OFF || ag_options.chunk || ag_options.stats;
+}
+
+static void test_bad_lines(void **state)
+{
+    char named[80], said[8192], expected[4096];
+    const char *const environment[] = {named, NULL};
+    (void)state;
+    snprintf(named, sizeof named, "AUTOGRAPH_CONFIG=%s", settings);
+    write_settings("memory = 1\n\nnonsense\n[unfinished\nstats = 1\n[unit_options]\n"
+                   "config = /etc/passwd\nchunk = many\nautograph = maybe\n");
+    read_in_child(environment, nothing_of_it, said, sizeof said);
+    snprintf(expected, sizeof expected,
+             "autograph: %1$s:9: AUTOGRAPH=maybe is not one of 0|observe|1; using 0\n"
+             "autograph: %1$s:8: AUTOGRAPH_CHUNK=many is not one of 0..1024; using 0\n"
+             "autograph: %1$s:1: memory is not a variable of this library; `autograph env` lists "
+             "them\n"
+             "autograph: %1$s:3: nonsense is no setting: NAME = VALUE\n"
+             "autograph: %1$s:4: [unfinished is no section: [PROGRAM]\n"
+             "autograph: %1$s:7: config cannot stand in a file\n",
+             settings);
+    assert_string_equal(said, expected);
+}
+
+static void test_files_that_are_none(void **state)
+{
+    char said[4096], expected[200], named[80];
+    const char *const missing[] = {"AUTOGRAPH_CONFIG=/nowhere/x", NULL};
+    const char *const at_home[] = {"HOME=/nowhere", NULL};
+    const char *const relative[] = {"HOME=.", "XDG_CONFIG_HOME=.", NULL};
+    const char *const folder[] = {"AUTOGRAPH_CONFIG=/tmp", NULL};
+    const char *const endless[] = {"AUTOGRAPH_CONFIG=/dev/zero", NULL};
+    const char *const binary[] = {named, NULL};
+    (void)state;
+    read_in_child(at_home, NULL, said, sizeof said);
+    assert_string_equal(said, "");
+    read_in_child(relative, NULL, said, sizeof said);
+    assert_string_equal(said, "");
+    read_in_child(missing, NULL, said, sizeof said);
+    assert_string_equal(said, "autograph: /nowhere/x cannot be read: No such file or directory\n");
+    read_in_child(folder, NULL, said, sizeof said);
+    assert_string_equal(said, "autograph: /tmp cannot be read: Is a directory\n");
+    read_in_child(endless, NULL, said, sizeof said);
+    assert_string_equal(said, "autograph: /dev/zero is larger than 64 KiB, and is not read\n");
+    FILE *f = fopen(settings, "w");
+    assert_non_null(f);
+    assert_true(fwrite("stats = 1\n\0", 1, 11, f) == 11 && !fclose(f));
+    snprintf(named, sizeof named, "AUTOGRAPH_CONFIG=%s", settings);
+    snprintf(expected, sizeof expected, "autograph: %s is not a text, and is not read\n", settings);
+    read_in_child(binary, NULL, said, sizeof said);
+    assert_string_equal(said, expected);
+}
+
+static int remove_settings(void **state)
+{
+    (void)state;
+    return unlink(settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_presets),       cmocka_unit_test(test_empty_is_unset),
-        cmocka_unit_test(test_good_values),   cmocka_unit_test(test_bad_values),
-        cmocka_unit_test(test_unknown_names), cmocka_unit_test(test_mode_alone),
+        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_empty_is_unset),
+        cmocka_unit_test(test_good_values),
+        cmocka_unit_test(test_bad_values),
+        cmocka_unit_test(test_unknown_names),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_bad_lines),
+        cmocka_unit_test(test_files_that_are_none),
+        /* these read the file in this process, which its children then have read */
+        cmocka_unit_test(test_mode_alone),
         cmocka_unit_test(test_rows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int fd = mkstemp(settings);
+    if (fd < 0)
+        return 1;
+    close(fd);
+    return cmocka_run_group_tests(tests, NULL, remove_settings);
 }

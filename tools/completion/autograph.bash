@@ -32,15 +32,15 @@ _autograph() {
     esac
     case $verb in
     run) options="--observe --compare --trace --quiet --set --format --output --library" ;;
-    report) options="--top --format --output" ;;
-    graphs) options="--graph --top --format --output" ;;
-    diff) options="--top --fail --format --output" ;;
-    replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --output" ;;
-    top) options="--interval --count --format" ;;
-    doctor) options="--library --format --output" ;;
+    report) options="--top --format --table --output" ;;
+    graphs) options="--graph --top --format --table --output" ;;
+    diff) options="--top --after --fail --format --table --output" ;;
+    replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --table --output" ;;
+    top) options="--interval --count --format --table" ;;
+    doctor) options="--library --format --table --output" ;;
     timeline) options="--from --to --output" ;;
     html) options="--output" ;;
-    env) options="--format --output" ;;
+    env) options="--format --table --output" ;;
     esac
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
