@@ -158,7 +158,8 @@ def count(build, library, environment):
             failed |= not same
             print(simulated_row(what, table(dump, "report", "launches"), table(dump, "graphs", "graphs"), same), flush=True)
     print(f"""
-Driver calls are those that submit the launches with the library; without it there is one for each launch.
+Driver calls are those that submit the launches with the library: a launch of a graph, a change of an argument in one,
+or a launch by itself. Without the library there is one for each launch.
 Next: on a machine with a GPU this command measures times. A program of yours: {os.path.relpath(autograph)} ./app""")
     return failed
 

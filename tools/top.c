@@ -161,9 +161,10 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
     if (terminal)
         fputs("\033[H\033[J", stdout);
     table_say(o, " %s%s: %.1f %% of %llu launches as graphs, %.1f of %.0f MiB in use, %.0f s\n",
-              who, now->observe_only ? ", observing only" : "", model_share(carried, now->ops),
-              (unsigned long long)now->ops, (double)now->memory / 1048576,
-              (double)now->memory_budget / 1048576, (double)(now->now_ns - now->start_ns) / 1e9);
+              who, count == 1 && now->observe_only ? ", observing only" : "",
+              model_share(carried, now->ops), (unsigned long long)now->ops,
+              (double)now->memory / 1048576, (double)now->memory_budget / 1048576,
+              (double)(now->now_ns - now->start_ns) / 1e9);
     if (count == 1 && *one->now.why)
         table_say(o, " Why not more: %s.\n", one->now.why);
     processes(o, t);

@@ -418,3 +418,23 @@ C
     autograph doctor ./program -f json | holds "[r['finding'].split(':')[0] for r in d['findings'] if r['what'] == 'reach'] == ['cuFFT', 'cuBLASLt']"
     autograph doctor ./program | grep -Eq 'cuFFT: in docs/reach.md [0-9]+ short loops of it, with the same results as without the library, [0-9.]+ to 100.0 % of the launches replayed'
 }
+
+@test "a settings file: a setuid program reads none" {
+    [ "$(id -u)" -eq 0 ] || skip "setuid for somebody else needs root"
+    command -v setpriv >/dev/null || skip "setpriv is not installed"
+    folder=$(mktemp -d)
+    no grep -q nosuid <(findmnt -no OPTIONS -T "$folder") || { rm -r "$folder"; skip "setuid has no effect here"; }
+    chmod 755 "$folder"
+    cp "$AG_COMMAND" "$folder/autograph" # it reads them as the library does
+    echo 'chunk = 4' > "$folder/conf"
+    origin() {
+        setpriv --reuid=65534 --clear-groups env AUTOGRAPH_CONFIG="$folder/conf" "$folder/autograph" env -f json |
+            python3 -c 'import json, sys; print([r["from"] for r in json.load(sys.stdin)["variables"] if r["variable"] == "AUTOGRAPH_CHUNK"][0])'
+    }
+    before=$(origin)
+    chmod u+s "$folder/autograph"
+    after=$(origin)
+    rm -r "$folder"
+    [ "$before" = "$folder/conf:1" ]
+    [ "$after" = default ]
+}
