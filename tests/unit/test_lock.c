@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-enum { THREADS = 4, ROUNDS = 50000, MEETINGS = 200 };
+enum { THREADS = 4, ROUNDS = 50000, MEETINGS = 50 };
 
 static struct ag_lock lock;
 static volatile uint64_t count; /* plain on purpose: only the lock keeps it right */
