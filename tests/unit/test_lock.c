@@ -3,8 +3,10 @@
 #include "capture/lock.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 
-enum { THREADS = 4, ROUNDS = 50000, MEETINGS = 5000 };
+enum { THREADS = 4, ROUNDS = 50000, MEETINGS = 50 };
 
 static struct ag_lock lock;
 static volatile uint64_t count; /* plain on purpose: only the lock keeps it right */
@@ -125,7 +127,6 @@ static void test_who_gives_up_wakes_the_next(void **state)
 static __thread void (*instead_of_sleep)(void);
 static __thread int woken;
 static struct ag_lock scene;
-static _Atomic bool toggles, at_it, ends;
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, void *a, long b, long c, void *d, void *e, long f);
@@ -163,53 +164,40 @@ static void test_who_gives_up_tells_the_holder(void **state)
     assert_int_equal(ag_locks_held, 0);
 }
 
-/* The same, and the third one unlocks and locks it all the time. */
-static void third_toggles_it(void)
+/* The word that tells to give up, in a page of its own. */
+static _Atomic bool *page;
+
+/* The word is being read: the third one unlocks, at the last moment. */
+static void unlocks(int signal)
 {
-    third_has_it();
-    atomic_store(&toggles, true);
+    (void)signal;
+    mprotect((void *)page, (size_t)getpagesize(), PROT_READ | PROT_WRITE);
+    atomic_store(&scene.state, 0);
 }
 
-static void *toggle(void *unused)
+static void third_has_it_until_read(void)
 {
-    (void)unused;
-    while (!atomic_load(&ends))
-        for (uint32_t from = 0; from < 2; from++) {
-            uint32_t expected = from;
-            atomic_store(&at_it, true);
-            if (atomic_load(&toggles))
-                atomic_compare_exchange_strong(&scene.state, &expected, !from);
-            atomic_store(&at_it, false);
-        }
-    return NULL;
+    atomic_store(page, true);
+    atomic_store(&scene.state, 1);
+    mprotect((void *)page, (size_t)getpagesize(), PROT_NONE);
 }
 
-static void test_who_gives_up_tells_the_holder_or_wakes(void **state)
+static void test_who_gives_up_wakes_if_nobody_holds_it(void **state)
 {
-    pthread_t thread;
-    bool unlocked = false; /* at the last moment, which takes luck */
+    struct sigaction act = {.sa_handler = unlocks}, before;
     (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, toggle, NULL), 0);
-    instead_of_sleep = third_toggles_it;
-    for (int i = 0; i < MEETINGS || (!unlocked && i < 40 * MEETINGS); i++) {
-        woken = 0;
-        atomic_store(&gives_up, false);
-        atomic_store(&scene.state, 1);
-        if (ag_lock_unless(&scene, &gives_up)) {
-            assert_int_equal(atomic_load(&scene.state), 2);
-            ag_unlock(&scene);
-            assert_int_equal(woken, 1);
-        } else {
-            assert_true(atomic_load(&scene.state) == 2 || woken == 1);
-            unlocked |= woken;
-        }
-        atomic_store(&toggles, false);
-        while (atomic_load(&at_it))
-            sched_yield();
-    }
+    page = mmap(NULL, (size_t)getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                -1, 0);
+    assert_ptr_not_equal((void *)page, MAP_FAILED);
+    assert_int_equal(sigaction(SIGSEGV, &act, &before), 0);
+    atomic_store(&scene.state, 1);
+    instead_of_sleep = third_has_it_until_read;
+    assert_false(ag_lock_unless(&scene, page));
     instead_of_sleep = NULL;
-    atomic_store(&ends, true);
-    pthread_join(thread, NULL);
+    sigaction(SIGSEGV, &before, NULL);
+    assert_int_equal(atomic_load(&scene.state), 0);
+    assert_int_equal(woken, 1);
+    munmap((void *)page, (size_t)getpagesize());
 }
 
 int main(void)
@@ -220,7 +208,7 @@ int main(void)
         cmocka_unit_test(test_a_sleeper_wakes),
         cmocka_unit_test(test_who_gives_up_wakes_the_next),
         cmocka_unit_test(test_who_gives_up_tells_the_holder),
-        cmocka_unit_test(test_who_gives_up_tells_the_holder_or_wakes),
+        cmocka_unit_test(test_who_gives_up_wakes_if_nobody_holds_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
