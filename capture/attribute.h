@@ -7,7 +7,7 @@
 #ifndef AG_ATTRIBUTE_H
 #define AG_ATTRIBUTE_H
 
-#include "preload/entries.h"
+#include "driver/entries.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "capture/state.h"
 #include "capture/stats.h"
 #include "capture/trace.h"
-#include "preload/table.h"
+#include "driver/table.h"
 
 /*
  * Which streams a call waits for. Whoever submits, or waits for another thread that does, may wait

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "preload/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
+#include "driver/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
 
 /*
  * Number of streams that have seen an op since their last boundary. While it is 0 a barrier has

@@ -2,7 +2,7 @@
 #ifndef AG_ERROR_H
 #define AG_ERROR_H
 
-#include "preload/entries.h"
+#include "driver/entries.h"
 #include <stdbool.h>
 
 /* Whether this error of a call is one after which every call in the context fails. */

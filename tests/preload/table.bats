@@ -4,7 +4,7 @@
 setup() {
   : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_CUDA_INCLUDE_DIR:=/usr/local/cuda/include}"
   cuda="${AG_CUDA_INCLUDE_DIR%/include}"
-  copy="$BATS_TEST_TMPDIR/preload"
+  copy="$BATS_TEST_TMPDIR/driver"
 }
 
 # What is generated comes from CUDA 13.0: another toolkit has other symbols.
@@ -14,7 +14,7 @@ needs_13_0() {
 
 copy_table() {
   mkdir "$copy"
-  cp "$AG_SOURCE"/preload/{gen_entries.py,entries.tbl,typed.txt} "$copy"
+  cp "$AG_SOURCE"/driver/{gen_entries.py,entries.tbl,typed.txt} "$copy"
 }
 
 generate() {
@@ -25,12 +25,12 @@ generate() {
   needs_13_0
   copy_table
   generate
-  diff -r "$AG_SOURCE/preload/generated" "$BATS_TEST_TMPDIR/out"
+  diff -r "$AG_SOURCE/driver/generated" "$BATS_TEST_TMPDIR/out"
 }
 
 @test "637 symbols of 450 names" {
-  [ "$(grep -c '^    AG_SYM_cu' "$AG_SOURCE/preload/generated/entries_enum.h")" -eq 637 ]
-  [ "$(grep -c '^cu' "$AG_SOURCE/preload/entries.tbl")" -eq 450 ]
+  [ "$(grep -c '^    AG_SYM_cu' "$AG_SOURCE/driver/generated/entries_enum.h")" -eq 637 ]
+  [ "$(grep -c '^cu' "$AG_SOURCE/driver/entries.tbl")" -eq 450 ]
 }
 
 @test "a symbol without a class is an error" {
@@ -88,7 +88,7 @@ generate() {
       -o "$BATS_TEST_TMPDIR/$part.o"
   done
   # As many entry points as on x86-64, each with the branch target that hardware may demand.
-  stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/preload/generated/stubs.inc")
+  stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/driver/generated/stubs.inc")
   [ "$(aarch64-linux-gnu-nm "$BATS_TEST_TMPDIR/stubs.o" | grep -c ' T cu')" -eq "$stubs" ]
 }
 
@@ -99,7 +99,7 @@ generate() {
   library="$BATS_TEST_TMPDIR/libautograph.so"
   $compiler -shared -fPIC -O1 -fvisibility=hidden -ftls-model=initial-exec -Wall -Wextra -Werror \
     -I "$AG_SOURCE" -isystem "$AG_CUDA_INCLUDE_DIR" -o "$library" \
-    "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/preload/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
+    "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/driver/*.c "$AG_SOURCE"/driver/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
     "$AG_SOURCE/tests/preload/fake_capture.c" -Wl,-z,defs -Wl,-Bsymbolic \
     -Wl,--version-script="$AG_SOURCE/preload/exports.map"
   exported=$(aarch64-linux-gnu-nm -D --defined-only "$library" | grep -c ' T ')

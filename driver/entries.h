@@ -23,8 +23,8 @@ typedef struct CUlogsCallbackEntry_st *CUlogsCallbackHandle;
 typedef void(CUDA_CB *CUlogsCallback)(void *data, CUlogLevel level, char *message, size_t length);
 #endif
 
-#include "preload/generated/entries_enum.h"
-#include "preload/generated/entries_pfn.h"
+#include "driver/generated/entries_enum.h"
+#include "driver/generated/entries_pfn.h"
 
 extern void *ag_real[AG_SYM_COUNT];
 

@@ -1,5 +1,7 @@
-/* entries.c - names of entry points. */
-#include "preload/table.h"
+/* entries.c - see entries.h. */
+#include "driver/table.h"
+
+void *ag_real[AG_SYM_COUNT];
 
 const char *ag_sym_name(enum ag_sym sym)
 {
