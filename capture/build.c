@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode)
-{
-    AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
-    return mode;
-}
-
 static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v)
 {
     if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)

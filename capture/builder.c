@@ -12,13 +12,13 @@
 #include "capture/graph.h"
 #include "capture/log.h"
 #include "capture/op.h"
-#include "capture/probe.h"
 #include "capture/stats.h"
 #include "capture/state.h"
 #include "capture/thread.h"
 #include "capture/trace.h"
 #include "capture/twin.h"
 #include "capture/watchdog.h"
+#include "driver/own.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -206,13 +206,6 @@ void ag_capture_program_capture_ended(void);
 /* How many of the streams that are known capture: the driver is asked. */
 uint32_t ag_capture_streams_capturing(void);
 
-/* ---- driver calls of the library's own --------------------------------------------------- */
-
-/* Around one that may fail in the calling thread; whether this thread is in one. */
-void ag_capture_probe_begins(void);
-void ag_capture_probe_ends(void);
-bool ag_capture_probing(void);
-
 /* ---- process ---------------------------------------------------------------------------- */
 
 /* In the child of fork, where its parent had started: pass everything through from now on, take no

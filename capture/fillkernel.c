@@ -10,7 +10,7 @@
 #include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/op.h"
-#include "capture/probe.h"
+#include "driver/own.h"
 #include <stdlib.h>
 
 /* The fatbin that nvcc made of fill.cu (fillimage.S). */

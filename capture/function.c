@@ -3,7 +3,7 @@
  * wait for peers.
  */
 #include "capture/function.h"
-#include "capture/probe.h"
+#include "driver/own.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -90,10 +90,6 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
 
 void ag_variant_destroy(struct ag_variant *v);
 void ag_graphs_destroy(struct ag_graphs *g); /* and its variants */
-/* build.c: sets the calling thread's capture mode and returns the one before. Some calls of ours
- * end a capture of the program's that is in global mode, unless the thread says that it means none
- * (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
-CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
 
 /* waits.c */
 /* Something that waits for more than the GPU has been launched on `s`: nothing is built until it

@@ -5,8 +5,8 @@
  * fault later. So an address is looked up (0.3 us) before its op is deferred, and remembered until
  * something is freed or unmapped anywhere.
  */
-#include "capture/probe.h"
 #include "capture/op.h"
+#include "driver/own.h"
 #include <pthread.h>
 
 _Atomic uint64_t ag_memory_epoch = 1;

@@ -58,12 +58,6 @@ bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
     return handle == CU_STREAM_PER_THREAD || (!handle && ptsz);
 }
 
-CUcontext ag_context_current(void)
-{
-    CUcontext ctx = NULL;
-    return AG_REAL(cuCtxGetCurrent)(&ctx) == CUDA_SUCCESS ? ctx : NULL;
-}
-
 /* Under the lock. */
 static struct ag_stream **bucket(uintptr_t key)
 {
@@ -438,16 +432,4 @@ void ag_streams_release(struct ag_stream **list, size_t n)
         release(list[i]);
     if (!spare_back(list))
         free(list);
-}
-
-bool ag_context_enter(CUcontext ctx)
-{
-    return ag_context_current() != ctx && AG_REAL(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS;
-}
-
-void ag_context_leave(bool entered)
-{
-    CUcontext ctx;
-    if (entered)
-        AG_REAL(cuCtxPopCurrent_v2)(&ctx);
 }

@@ -25,6 +25,7 @@
 #include "capture/lock.h"
 #include "capture/nap.h"
 #include "capture/shape.h"
+#include "driver/own.h"
 
 struct ag_context {
     CUcontext handle;
@@ -173,11 +174,6 @@ struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
 /* Calls `act` with each, without a lock. */
 void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
-/* The calling thread's, NULL where there is none. */
-CUcontext ag_context_current(void);
-/* Makes a context current where it is not; undo with ag_context_leave(entered). */
-bool ag_context_enter(CUcontext ctx);
-void ag_context_leave(bool entered);
 
 extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in budget.c */
 

@@ -11,6 +11,7 @@
 #include "capture/capture.h"
 #include "capture/log.h"
 #include "capture/options.h"
+#include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"
 #include "preload/dlsym.h"
@@ -125,10 +126,10 @@ static void start(void)
 static bool driver_is_initialised(void)
 {
     CUcontext current;
-    ag_capture_probe_begins();
+    ag_probe_begins();
     bool is = AG_HAVE(cuCtxGetCurrent) &&
               AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
-    ag_capture_probe_ends();
+    ag_probe_ends();
     return is;
 }
 

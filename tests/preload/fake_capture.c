@@ -22,7 +22,6 @@ _Atomic uint64_t ag_stream_generation = 1;
 __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 static bool in_child;
 static uint32_t capturing_now;
-static __thread bool probing __attribute__((tls_model("initial-exec")));
 
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
@@ -301,21 +300,6 @@ void ag_capture_program_capture_ended(void)
 uint32_t ag_capture_streams_capturing(void)
 {
     return capturing_now++ % 2; /* as if each call between two looks had begun one */
-}
-
-void ag_capture_probe_begins(void)
-{
-    probing = true;
-}
-
-void ag_capture_probe_ends(void)
-{
-    probing = false;
-}
-
-bool ag_capture_probing(void)
-{
-    return probing;
 }
 
 void ag_capture_after_fork_in_child(void)
