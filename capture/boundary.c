@@ -5,12 +5,15 @@
  * deferred.
  */
 #include "capture/capture.h"
+#include "capture/count.h"
 #include "capture/flush.h"
 #include "capture/live.h"
+#include "capture/lock.h"
 #include "capture/measure.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
+#include "driver/entries.h"
 #include "driver/table.h"
 
 /*

@@ -5,12 +5,18 @@
  * Dropping may happen under any stream's lock, so what is dropped is put aside here and destroyed
  * by the builder (builder.c), by who has paused it, or in inline mode before the next build.
  */
-#include "capture/builder.h"
+#include "capture/budget.h"
+#include "capture/build.h"
 #include "capture/clock.h"
+#include "capture/count.h"
 #include "capture/graph.h"
+#include "capture/lock.h"
 #include "capture/options.h"
-#include "capture/stats.h"
+#include "capture/pause.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
+#include "driver/own.h"
+#include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -61,7 +67,7 @@ static void destroy(struct ag_graphs *g)
     uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
-    ag_trace_drop(g, n);
+    ag_trace_drop(g->trace_id, n);
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_graphs_destroy(g);
     ag_capture_mode(mode);
@@ -91,23 +97,28 @@ static void drop(void *context, struct ag_chunk *chunk)
     }
     ag_mutex_unlock(&mutex);
     if (wake)
-        ag_builder_wake();
+        ag_pause_wake();
     free(entry);
 }
 
-static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
 {
     struct ag_graphs *g = from->user;
-    (void)context;
     ag_mutex_lock(&mutex);
     g->chunks++;
     ag_mutex_unlock(&mutex);
     to->user = g;
     ag_count(AG_COUNT_SHARED);
+}
+
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    (void)context;
+    ag_graphs_share(from, to);
     return true;
 }
 
-const struct ag_policy_hooks ag_stream_policy_hooks = {.share = share, .drop = drop};
+const struct ag_policy_hooks ag_graphs_policy_hooks = {.share = share, .drop = drop};
 
 void ag_graphs_discard(struct ag_chunk *chunk)
 {

@@ -6,9 +6,13 @@
  * (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). Runs in the builder's
  * thread, or in the launching one in inline mode; the stream's context is current.
  */
+#include "capture/build.h"
+#include "capture/count.h"
+#include "capture/graph.h"
 #include "capture/log.h"
-#include "capture/op.h"
-#include "capture/stats.h"
+#include "capture/node.h"
+#include "capture/stream.h"
+#include "driver/entries.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +22,8 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
         return false;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_staged *op = &g->ops[i];
-        CUresult r = ag_op_add_node(v->graph, g, op->shape, bytes + op->offset,
-                                    i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
+        CUresult r = ag_node_add(v->graph, g, op->shape, bytes + op->offset,
+                                 i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;

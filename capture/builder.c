@@ -1,47 +1,39 @@
 /*
- * builder.c - the thread that builds graphs: its requests, what they may cost, and pausing it. It
- * also destroys what has been dropped (budget.c).
+ * builder.c - the thread that builds graphs, and pausing it. It also destroys what has been dropped
+ * (budget.c).
  *
- * Requests carry copies of everything they need. While one is queued or being built its chunk is in
- * state BUILDING and the policy keeps it alive; a chunk that only gains a variant may go at any
- * time, which its `orphan` mark tells. Nothing is built while the program captures (prohibited
- * calls of ours could break its capture) or while the builder is paused.
+ * While a request is queued or being built its chunk is in state BUILDING and the policy keeps it
+ * alive; a chunk that only gains a variant may go at any time, which its `orphan` mark tells.
+ * Nothing is built while the program captures (prohibited calls of ours could break its capture) or
+ * while the builder is paused.
  */
 #include "capture/builder.h"
+#include "capture/budget.h"
+#include "capture/build.h"
+#include "capture/call.h"
 #include "capture/clock.h"
+#include "capture/count.h"
+#include "capture/fillkernel.h"
 #include "capture/graph.h"
 #include "capture/log.h"
-#include "capture/op.h"
-#include "capture/stats.h"
-#include "capture/state.h"
+#include "capture/memory.h"
+#include "capture/options.h"
+#include "capture/pause.h"
+#include "capture/shape.h"
 #include "capture/thread.h"
 #include "capture/trace.h"
-#include "capture/twin.h"
-#include "capture/watchdog.h"
+#include "capture/trace_format.h"
+#include "capture/waits.h"
 #include "driver/own.h"
+#include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct request {
-    struct ag_stream *stream; /* lives as long as the request, see ag_builder_pause() */
-    struct ag_graphs *graphs;
-    struct ag_chunk *chunk; /* of a first build, else NULL */
-    uint8_t *bytes;
-    uint64_t memory_epoch; /* then its addresses were good */
-    uint64_t apart_ns; /* since the chunk's block was seen before; 0: a loop that has just begun */
-    struct request *next;
-};
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work = PTHREAD_COND_INITIALIZER; /* something to do, or stop */
-static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* a build has ended */
-static struct request *first, **last = &first;
-static bool running, busy, stopping;
+/* Under the lock of pause.h. */
+static struct ag_request *first, **last = &first;
+static bool running, stopping;
 static bool answering; /* a thread that pauses ends what was queued */
-static unsigned int paused;
-static unsigned int held; /* nothing new is begun */
-static bool barred;       /* the thread sleeps though there is something to do: paused, or held */
 static pthread_t thread;
 
 enum {
@@ -52,14 +44,14 @@ enum {
 
 /* ---- building --------------------------------------------------------------------------- */
 
-static void free_request(struct request *r)
+void ag_request_free(struct ag_request *r)
 {
     free(r->bytes);
     free(r);
 }
 
 /* Ends a request: the chunk or the graphs learn what became of it. */
-static void answer(struct request *r, struct ag_variant *v, bool again)
+static void answer(struct ag_request *r, struct ag_variant *v, bool again)
 {
     struct ag_graphs *g = r->graphs;
     if (v) {
@@ -109,7 +101,7 @@ static bool over_limit(const struct ag_graphs *g)
 }
 
 /* `evict` is false where a stream's lock is held (inline mode). */
-static void build(struct request *r, bool evict)
+static void build(struct ag_request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
     uint64_t began = ag_clock_monotonic_ns(), took;
@@ -134,20 +126,19 @@ static void build(struct request *r, bool evict)
     }
     ag_count_by(AG_COUNT_BUILD_NS, took);
     atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
-    ag_trace_build(g, v != NULL, !room, ag_clock_monotonic_ns() - began);
+    ag_trace_build(g->trace_id, g->count,
+                   v       ? AG_BUILT
+                   : !room ? AG_BUILT_PUT_OFF
+                           : AG_BUILT_FAILED,
+                   ag_clock_monotonic_ns() - began);
     ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
     answer(r, v, again);
-}
-
-static bool may_build(void)
-{
-    return !paused && !held && !atomic_load(&ag_state.captures);
 }
 
 /* At most so long for something to do. Under the mutex. */
 static void wait_ns(uint32_t ns)
 {
-    ag_thread_wait(&work, &mutex, ns);
+    ag_thread_wait(&ag_pause.work, &ag_pause.mutex, ns);
 }
 
 /*
@@ -161,24 +152,23 @@ static void tidy(void)
 {
     static uint64_t rests_until;
     uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
-    if (!paused && !held && dropped && ag_clock_monotonic_ns() >= rests_until) {
-        busy = true;
-        ag_mutex_unlock(&mutex);
+    if (!ag_pause.paused && !ag_pause.held && dropped && ag_clock_monotonic_ns() >= rests_until) {
+        ag_pause.busy = true;
+        ag_pause_unlock();
         if (ag_waits_at_rest())
             ag_graphs_collect(1);
-        ag_mutex_lock(&mutex);
-        busy = false;
-        pthread_cond_broadcast(&idle);
+        ag_pause_lock();
+        ag_pause_rests();
         rests_until = ag_clock_monotonic_ns() + rest;
     }
-    if (stopping || (first && may_build() && dropped < CROWD))
+    if (stopping || (first && ag_pause_permits() && dropped < CROWD))
         return;
-    if (!paused && ag_graphs_dropped()) {
+    if (!ag_pause.paused && ag_graphs_dropped()) {
         wait_ns(rest);
     } else {
-        barred = first || ag_graphs_dropped();
-        pthread_cond_wait(&work, &mutex);
-        barred = false;
+        ag_pause.barred = first || ag_graphs_dropped();
+        pthread_cond_wait(&ag_pause.work, &ag_pause.mutex);
+        ag_pause.barred = false;
     }
 }
 
@@ -186,20 +176,19 @@ static void *builder(void *unused)
 {
     (void)unused;
     ag_probe_begins(); /* all that fails here is the library's affair */
-    ag_mutex_lock(&mutex);
+    ag_pause_lock();
     while (!stopping) {
-        if (first && may_build() && ag_waits_pending()) {
-            busy = true; /* who pauses may be about to destroy what is asked for */
-            ag_mutex_unlock(&mutex);
+        if (first && ag_pause_permits() && ag_waits_pending()) {
+            ag_pause.busy = true; /* who pauses may be about to destroy what is asked for */
+            ag_pause_unlock();
             bool rest = ag_waits_at_rest();
-            ag_mutex_lock(&mutex);
-            busy = false;
-            pthread_cond_broadcast(&idle);
+            ag_pause_lock();
+            ag_pause_rests();
             if (!rest)
                 wait_ns(REST_NS);
             continue;
         }
-        struct request *r = may_build() && ag_graphs_dropped() < CROWD ? first : NULL;
+        struct ag_request *r = ag_pause_permits() && ag_graphs_dropped() < CROWD ? first : NULL;
         if (!r) {
             tidy();
             continue;
@@ -207,15 +196,14 @@ static void *builder(void *unused)
         first = r->next;
         if (!first)
             last = &first;
-        busy = true;
-        ag_mutex_unlock(&mutex);
+        ag_pause.busy = true;
+        ag_pause_unlock();
         build(r, true);
-        free_request(r);
-        ag_mutex_lock(&mutex);
-        busy = false;
-        pthread_cond_broadcast(&idle);
+        ag_request_free(r);
+        ag_pause_lock();
+        ag_pause_rests();
     }
-    ag_mutex_unlock(&mutex);
+    ag_pause_unlock();
     return NULL;
 }
 
@@ -230,282 +218,91 @@ static bool start(void)
     return running;
 }
 
-/* ---- in the program's thread ------------------------------------------------------------- */
-
-/* False: something is under way, or must not begin. */
-static bool enter(void)
-{
-    ag_mutex_lock(&mutex);
-    bool entered = may_build() && !busy;
-    busy |= entered;
-    ag_mutex_unlock(&mutex);
-    return entered;
-}
-
-static void leave(void)
-{
-    ag_mutex_lock(&mutex);
-    busy = false;
-    pthread_cond_broadcast(&idle);
-    ag_mutex_unlock(&mutex);
-}
-
-void ag_builder_prepare(const struct ag_stream *s)
-{
-    CUcontext ctx = s->context->handle;
-    if (atomic_load(&ag_state.observe_only) || ag_fill_kernel_tried(ctx) || !enter())
-        return;
-    if (ag_waits_at_rest()) {
-        bool entered = ag_context_enter(ctx);
-        /* another thread may begin a capture now */
-        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        ag_fill_kernel_load(ctx);
-        ag_capture_mode(mode);
-        ag_context_leave(entered);
-    }
-    leave();
-}
-
 /* ---- requests --------------------------------------------------------------------------- */
 
 /* Queues, or builds at once in inline mode. False: declined. */
-static bool submit(struct request *r)
+bool ag_builder_submit(struct ag_request *r)
 {
     bool taken;
     if (ag_options.build == AG_BUILD_INLINE) {
-        if (!enter())
+        if (!ag_pause_enter())
             return false;
         taken = ag_waits_at_rest();
         if (taken) {
             ag_graphs_collect(UINT32_MAX);
             build(r, false);
-            free_request(r);
+            ag_request_free(r);
         }
-        leave();
+        ag_pause_leave();
         return taken;
     }
-    ag_mutex_lock(&mutex);
-    taken = !paused && start();
+    ag_pause_lock();
+    taken = !ag_pause.paused && start();
     if (taken) {
         *last = r;
         last = &r->next;
-        pthread_cond_signal(&work);
+        pthread_cond_signal(&ag_pause.work);
     }
-    ag_mutex_unlock(&mutex);
+    ag_pause_unlock();
     return taken;
-}
-
-static struct request *make_request(struct ag_stream *s, struct ag_graphs *g,
-                                    struct ag_chunk *chunk, const uint8_t *bytes)
-{
-    struct request *r = calloc(1, sizeof(*r));
-    if (!r)
-        return NULL;
-    r->stream = s;
-    r->graphs = g;
-    r->chunk = chunk;
-    r->memory_epoch = atomic_load(&ag_memory_epoch);
-    r->bytes = malloc(g->num_bytes + 1);
-    if (!r->bytes) {
-        free(r);
-        return NULL;
-    }
-    memcpy(r->bytes, bytes, g->num_bytes);
-    return r;
-}
-
-/*
- * Building pays for itself or stops. While a graph is instantiated the program's own launches wait
- * for the driver's locks (measured: a decode loop that kept building lost 10 %), so what building
- * takes is held against what replaying has gained. In debt, only what has been seen often is built.
- */
-enum {
-    ALLOWANCE_NS = 20000000, /* to begin with */
-    GAIN_SHARE = 4,          /* a quarter of what is gained may be spent */
-    NS_A_VISIT = 4000000,
-    FIRST_PRICE = 3,
-    HIGHEST_PRICE = 64,
-    FIRST_LOOK = 32,   /* launches until the cycle of a loop's arguments is looked at (cycle.c) */
-    LONGEST_DELAY = 8, /* visits until it is looked again: the price may have fallen */
-};
-
-static uint32_t sightings_needed(struct ag_stream *s)
-{
-    if (!ag_options.gate)
-        return 0;
-    int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
-    int64_t debt = spent - s->gained_ns / GAIN_SHARE - ALLOWANCE_NS;
-    if (debt <= 0)
-        return 0;
-    int64_t price = FIRST_PRICE + debt / NS_A_VISIT;
-    return price < HIGHEST_PRICE ? (uint32_t)price : HIGHEST_PRICE;
-}
-
-void ag_builder_request(struct ag_stream *s, struct ag_chunk *chunk)
-{
-    ag_builder_prepare(s);
-    if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
-        ag_policy_built(chunk, false);
-        return;
-    }
-    if (!ag_watchdog_is_ready()) {
-        ag_count(AG_COUNT_NO_WATCHDOG);
-        ag_policy_put_off(chunk, LONGEST_DELAY);
-        return;
-    }
-    enum ag_twin twin = atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed)
-                            ? AG_TWIN_NONE
-                            : ag_twin_find(s, chunk);
-    if (twin != AG_TWIN_NONE) {
-        if (twin == AG_TWIN_COMING)
-            ag_policy_not_built(chunk);
-        return;
-    }
-    /* graphs that went before they paid count as often as they are built anew */
-    uint32_t seen = chunk->block->visits - chunk->block->dropped_at, needed = sightings_needed(s);
-    if (seen < needed) {
-        ag_count(AG_COUNT_BUILD_TOO_DEAR);
-        ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
-        return;
-    }
-    bool wanted = !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
-    struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
-    struct request *r = NULL;
-    uint64_t now = ag_clock_ns();
-    if (g) {
-        g->last_used_ns = now;
-        g->look_at = FIRST_LOOK;
-        g->chunks = 1;
-        g->context = s->context;
-        g->priority = s->priority;
-        g->count = s->num_staged;
-        g->num_bytes = s->num_bytes;
-        g->ops = malloc(s->num_staged * sizeof(*g->ops));
-        if (g->ops) {
-            memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
-            ag_trace_chunk(s, g, chunk);
-            r = make_request(s, g, chunk, s->bytes);
-            if (r)
-                r->apart_ns = chunk->block->seen_ns ? now - chunk->block->seen_ns : 0;
-        }
-    }
-    if (r && submit(r))
-        return;
-    if (r)
-        free_request(r);
-    if (g)
-        ag_graphs_destroy(g);
-    ag_policy_not_built(chunk);
-}
-
-void ag_builder_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
-{
-    if (sightings_needed(s)) {
-        ag_count(AG_COUNT_BUILD_TOO_DEAR);
-        return;
-    }
-    struct request *r = make_request(s, g, NULL, bytes);
-    if (!r)
-        return;
-    ag_graphs_requested(g);
-    if (submit(r))
-        return;
-    free_request(r);
-    ag_graphs_answered(g);
 }
 
 /* ---- pausing ---------------------------------------------------------------------------- */
 
-void ag_builder_wake(void)
-{
-    ag_mutex_lock(&mutex);
-    pthread_cond_signal(&work);
-    ag_mutex_unlock(&mutex);
-}
-
 void ag_builder_pause(void)
 {
-    ag_mutex_lock(&mutex);
-    paused++;
+    ag_pause_lock();
+    ag_pause.paused++;
     /* An answer writes to a chunk of any stream: none may be under way in another thread that
      * pauses when this one goes on to free its own stream's chunks. */
-    while (busy || answering)
-        pthread_cond_wait(&idle, &mutex);
-    struct request *list = first;
+    while (ag_pause.busy || answering)
+        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+    struct ag_request *list = first;
     first = NULL;
     last = &first;
     bool answers = answering = list != NULL;
-    ag_mutex_unlock(&mutex);
+    ag_pause_unlock();
     while (list) {
-        struct request *next = list->next;
+        struct ag_request *next = list->next;
         answer(list, NULL, true);
-        free_request(list);
+        ag_request_free(list);
         list = next;
     }
     if (!answers)
         return;
-    ag_mutex_lock(&mutex);
+    ag_pause_lock();
     answering = false;
-    pthread_cond_broadcast(&idle);
-    ag_mutex_unlock(&mutex);
+    pthread_cond_broadcast(&ag_pause.idle);
+    ag_pause_unlock();
 }
 
 bool ag_builder_pause_at_rest(void)
 {
-    ag_mutex_lock(&mutex);
-    while (busy || answering)
-        pthread_cond_wait(&idle, &mutex);
-    bool may = may_build(); /* else others may be destroying what is asked for */
-    paused += may;
-    busy = may;
-    ag_mutex_unlock(&mutex);
+    ag_pause_lock();
+    while (ag_pause.busy || answering)
+        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+    bool may = ag_pause_permits(); /* else others may be destroying what is asked for */
+    ag_pause.paused += may;
+    ag_pause.busy = may;
+    ag_pause_unlock();
     if (!may)
         return false;
     bool rest = ag_waits_at_rest();
-    leave();
+    ag_pause_leave();
     if (rest)
         ag_builder_pause();
-    ag_builder_resume();
+    ag_pause_resume();
     return rest;
-}
-
-void ag_builder_hold(void)
-{
-    ag_mutex_lock(&mutex);
-    held++;
-    while (busy)
-        pthread_cond_wait(&idle, &mutex);
-    ag_mutex_unlock(&mutex);
-}
-
-/* After each host function, among others: to wake a thread that has nothing to do is a system call
- * for nothing, and takes 8 us (measured on a virtual machine). */
-void ag_builder_release(void)
-{
-    ag_mutex_lock(&mutex);
-    held--;
-    if (barred)
-        pthread_cond_signal(&work);
-    ag_mutex_unlock(&mutex);
-}
-
-void ag_builder_resume(void)
-{
-    ag_mutex_lock(&mutex);
-    paused--;
-    if (barred)
-        pthread_cond_signal(&work);
-    ag_mutex_unlock(&mutex);
 }
 
 void ag_builder_stop(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_pause_lock();
     stopping = true;
     bool join = running;
     running = false;
-    pthread_cond_broadcast(&work);
-    ag_mutex_unlock(&mutex);
+    pthread_cond_broadcast(&ag_pause.work);
+    ag_pause_unlock();
     if (join)
         ag_thread_join(thread);
 }

@@ -1,9 +1,13 @@
 /* compare.c - see compare.h. */
 #include "capture/compare.h"
 #include "capture/clock.h"
+#include "capture/lock.h"
 #include "capture/log.h"
+#include "capture/nap.h"
 #include "capture/options.h"
+#include "capture/stream.h"
 #include "capture/thread.h"
+#include "policy/policy.h"
 #include <stdlib.h>
 
 enum {

@@ -5,7 +5,9 @@
  * arguments. In graphs of 64 launches it needs five of them, launched in turn; in graphs of 60,
  * one. (Measured on an H100: 1.00-1.18 us a kernel with five, 0.985 with one; docs/performance.md.)
  */
+#include "capture/cycle.h"
 #include "capture/graph.h"
+#include "capture/stream.h"
 #include <string.h>
 
 enum { EVIDENCE = 8 }; /* pairs of ops that must be equal */

@@ -1,8 +1,10 @@
 /* expect.c - see expect.h. */
 #include "capture/expect.h"
+#include "capture/count.h"
 #include "capture/flush.h"
 #include "capture/log.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
+#include "policy/policy.h"
 
 bool ag_unexpected(struct ag_stream *s, const char *what)
 {

@@ -7,9 +7,10 @@
  * it is loaded where the program launches for the first time, which may load a kernel too, and
  * never by the builder; if a stream waits just then (waits.c), where graphs are asked for later.
  */
+#include "capture/fillkernel.h"
 #include "capture/lock.h"
 #include "capture/log.h"
-#include "capture/op.h"
+#include "driver/entries.h"
 #include "driver/own.h"
 #include <stdlib.h>
 

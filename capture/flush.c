@@ -3,14 +3,20 @@
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
+#include "capture/count.h"
 #include "capture/expect.h"
-#include "capture/op.h"
+#include "capture/graph.h"
+#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/measure.h"
+#include "capture/nap.h"
+#include "capture/op.h"
+#include "capture/shape.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
 #include "capture/watchdog.h"
+#include "policy/policy.h"
 #include <alloca.h>
 #include <pthread.h>
 
@@ -68,22 +74,6 @@ CUresult ag_stream_tell(struct ag_stream *s)
     CUresult r = s->pending;
     s->pending = CUDA_SUCCESS;
     return r;
-}
-
-struct ag_visit ag_driver_enter(struct ag_stream *s)
-{
-    struct ag_visit visit;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit.cancel);
-    atomic_store_explicit(&s->in_driver, true, memory_order_release);
-    visit.entered = ag_context_enter(s->context->handle);
-    return visit;
-}
-
-void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
-{
-    ag_context_leave(visit.entered);
-    atomic_store_explicit(&s->in_driver, false, memory_order_release);
-    pthread_setcancelstate(visit.cancel, NULL);
 }
 
 /* A deferred op was refused. Lack of memory may pass; whatever else the driver has against the op

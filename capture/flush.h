@@ -30,15 +30,6 @@ void ag_stream_submit_deferred(struct ag_stream *s, bool boundary);
  * wait there for room in a full queue, nothing is done. False then. */
 bool ag_stream_submit_if_prompt(struct ag_stream *s, bool boundary);
 
-/* The holder of the stream's lock is in the driver from here on: the stream's context is current,
- * and the thread cannot be cancelled, as it would keep the lock. */
-struct ag_visit {
-    bool entered;
-    int cancel;
-};
-struct ag_visit ag_driver_enter(struct ag_stream *s);
-void ag_driver_leave(struct ag_stream *s, struct ag_visit visit);
-
 /* What a boundary, or a launch, returns of the stream's untold error: once. Under the lock. */
 CUresult ag_stream_tell(struct ag_stream *s);
 void ag_stream_open(struct ag_stream *s); /* counted in ag_open_streams */

@@ -3,6 +3,7 @@
  * wait for peers.
  */
 #include "capture/function.h"
+#include "driver/entries.h"
 #include "driver/own.h"
 #include <stdio.h>
 #include <stdlib.h>

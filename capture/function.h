@@ -7,7 +7,11 @@
 #ifndef AG_FUNCTION_H
 #define AG_FUNCTION_H
 
-#include "capture/capture.h"
+#include "driver/entries.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 /* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -51,10 +55,6 @@ struct ag_kernel {
 };
 
 enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
-
-/* Whether the program has found a kernel that waits for peers, and so may launch one. It does not
- * become false again (peers.c). */
-extern _Atomic bool ag_peers_are_known;
 
 /* NULL where the driver does not tell. */
 const char *ag_function_name(CUfunction func);

@@ -6,12 +6,16 @@
  */
 #include "capture/graph.h"
 #include "capture/clock.h"
+#include "capture/count.h"
+#include "capture/digest.h"
 #include "capture/log.h"
+#include "capture/node.h"
 #include "capture/nvtx.h"
-#include "capture/op.h"
+#include "capture/request.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
+#include "driver/entries.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +24,7 @@
 static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
                         const struct ag_staged *op, const uint8_t *bytes)
 {
-    CUresult r = ag_op_update_node(v->exec, g, &v->nodes[i], op->shape, bytes + op->offset);
+    CUresult r = ag_node_update(v->exec, g, &v->nodes[i], op->shape, bytes + op->offset);
     if (r != CUDA_SUCCESS) {
         ag_info("build", "node update failed with error %d", (int)r);
         return false;
@@ -91,7 +95,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
                 return false;
             }
             s->updates++;
-            ag_trace_update(s, g, i);
+            ag_trace_update(s, g->trace_id, i);
         }
     }
     s->update_ns += ag_clock_ns() - began;
@@ -99,22 +103,6 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
 }
 
 /* ---- variants --------------------------------------------------------------------------- */
-
-uint64_t ag_digest(uint64_t hash, const void *data, uint32_t n)
-{
-    const uint8_t *bytes = data;
-    uint32_t i = 0;
-    for (uint64_t word; i + sizeof(word) <= n; i += sizeof(word)) {
-        memcpy(&word, bytes + i, sizeof(word));
-        hash = (hash ^ word) * 0x9E3779B97F4A7C15ull;
-        hash ^= hash >> 32;
-    }
-    for (; i < n; i++) {
-        hash = (hash ^ bytes[i]) * 0x9E3779B97F4A7C15ull;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
 
 static void take_in(struct ag_graphs *g)
 {
@@ -201,7 +189,7 @@ static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         *changes = mark_differences(g, bytes, g->variants[chosen]->bytes, marks);
     if (fewer && g->num_variants < AG_MAX_VARIANTS && !g->requested &&
         worth_a_variant(g, bytes, fewer))
-        ag_builder_request_variant(s, g, bytes);
+        ag_request_variant(s, g, bytes);
     if (fewer * 2 <= before || g->repeats)
         g->fruitless = 0;
     return chosen;
@@ -223,7 +211,7 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     ag_nvtx_begin(g->count);
     CUresult r = AG_REAL(cuGraphLaunch)(v->exec, s->handle);
     ag_nvtx_end();
-    ag_trace_graph(s, g, chosen, changes, began, r);
+    ag_trace_graph(s, g->trace_id, chosen, changes, began, r);
     if (r != CUDA_SUCCESS) {
         ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);
         ag_count(AG_COUNT_LAUNCH_FAILED);

@@ -5,10 +5,10 @@
  * (waits.c). So each is launched inside a function of ours, which tells when it has returned: that
  * needs no event behind it.
  */
+#include "capture/hostfunction.h"
 #include "capture/capture.h"
-#include "capture/graph.h"
-#include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
+#include "driver/entries.h"
 #include <stdlib.h>
 
 struct ag_host_call {
@@ -65,29 +65,22 @@ static struct ag_context *context_of(CUstream stream, bool ptsz)
     return r == CUDA_SUCCESS && ctx ? ag_context_get(ctx) : NULL;
 }
 
-struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
-                                            CUstreamCallback callback, void *data)
+struct ag_host_call *ag_host_call_make(CUstream stream, bool ptsz, CUhostFn function,
+                                       CUstreamCallback callback, void *data)
 {
-    if (!ag_capture_wait_begins(stream, ptsz))
-        return NULL;
     struct ag_context *context = context_of(stream, ptsz);
     struct ag_host_call *call = context ? malloc(sizeof(*call)) : NULL;
-    if (!call) {
-        ag_count(AG_COUNT_ENDLESS); /* and the builder stays held */
+    if (!call)
         return NULL;
-    }
     *call = (struct ag_host_call){function, callback, data, context, 0};
     call->generation = generation_of(atomic_fetch_add(&context->host_calls, 1));
     return call;
 }
 
-void ag_capture_host_ends(struct ag_host_call *not_launched)
+void ag_host_call_cancel(struct ag_host_call *call)
 {
-    if (not_launched) {
-        returned(not_launched->context, not_launched->generation);
-        free(not_launched);
-    }
-    ag_builder_release();
+    returned(call->context, call->generation);
+    free(call);
 }
 
 void CUDA_CB ag_capture_host_function(void *data)

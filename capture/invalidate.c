@@ -5,15 +5,27 @@
  * These are rare, so they are simple: the builder is paused, every stream submits what it has
  * deferred and forgets what it must, then the tables go.
  */
+#include "capture/broken.h"
+#include "capture/budget.h"
+#include "capture/builder.h"
+#include "capture/call.h"
 #include "capture/capture.h"
+#include "capture/count.h"
+#include "capture/fillkernel.h"
 #include "capture/flush.h"
-#include "capture/graph.h"
+#include "capture/function.h"
+#include "capture/hostfunction.h"
+#include "capture/lock.h"
 #include "capture/log.h"
-#include "capture/op.h"
-#include "capture/setting.h"
+#include "capture/pause.h"
+#include "capture/shape.h"
 #include "capture/state.h"
 #include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
+#include "capture/waits.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
 
 /* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
 static void forget_sequences(struct ag_stream *s)
@@ -39,7 +51,7 @@ static void forget_everything(void)
     ag_streams_release(streams, n);
     ag_graphs_collect(UINT32_MAX);
     ag_shapes_destroy(old);
-    ag_builder_resume();
+    ag_pause_resume();
 }
 
 void ag_capture_functions_die(enum ag_sym sym)
@@ -109,7 +121,7 @@ void ag_capture_module_dies(void *module, enum ag_sym sym)
         ag_count(AG_COUNT_MODULE_DIED);
     submit_all(any, NULL);
     ag_graphs_collect(UINT32_MAX);
-    ag_builder_resume();
+    ag_pause_resume();
     ag_capture_memory_goes(); /* its variables */
 }
 
@@ -138,7 +150,7 @@ void ag_capture_function_changed(CUfunction func, int attribute, int value, int 
 {
     ag_function_setting_ends(func, attribute, value, device, result == CUDA_SUCCESS);
     if (change == AG_CHANGES_GRAPHS)
-        ag_builder_resume();
+        ag_pause_resume();
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */
@@ -187,7 +199,7 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     stream_gone(s);
     if (!ag_waits_pending()) /* else the builder does, when nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
-    ag_builder_resume();
+    ag_pause_resume();
     return r;
 }
 
@@ -228,7 +240,7 @@ void ag_capture_green_context_ended(CUgreenCtx green)
             stream_gone(streams[i]);
         }
     ag_streams_release(streams, n);
-    ag_builder_resume();
+    ag_pause_resume();
 }
 
 /* ---- contexts ----------------------------------------------------------------------------- */
@@ -242,7 +254,7 @@ void ag_capture_green_context_ended(CUgreenCtx green)
 static void context_may_end(struct ag_context *context)
 {
     size_t n;
-    ag_builder_hold();
+    ag_pause_hold();
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
@@ -284,7 +296,7 @@ static void context_has_ended(struct ag_context *context)
     }
     ag_streams_release(streams, n);
     ag_shapes_die(AG_OF_CONTEXT, context->handle);
-    ag_state_context_ended(context);
+    ag_broken_context_ended(context);
     ag_capture_memory_goes();
 }
 
@@ -307,6 +319,6 @@ void ag_capture_context_ended(struct ag_context *context, bool ended)
         context_has_ended(context);
     else
         context_goes_on(context);
-    ag_builder_resume();
-    ag_builder_release();
+    ag_pause_resume();
+    ag_pause_release();
 }

@@ -10,21 +10,36 @@
  *  - nothing is counted with an atomic operation per op.
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
+#include "capture/budget.h"
+#include "capture/call.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
+#include "capture/count.h"
+#include "capture/cycle.h"
 #include "capture/expect.h"
 #include "capture/flush.h"
+#include "capture/graph.h"
 #include "capture/live.h"
+#include "capture/lock.h"
 #include "capture/log.h"
+#include "capture/memory.h"
+#include "capture/nap.h"
 #include "capture/op.h"
+#include "capture/peers.h"
+#include "capture/request.h"
+#include "capture/shape.h"
+#include "capture/shortage.h"
 #include "capture/shortfall.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/trace.h"
+#include "capture/trace_define.h"
+#include "capture/wait.h"
+#include "capture/watchdog.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
 #include <stdlib.h>
-
-_Atomic uint32_t ag_open_streams;
 
 /* Room for one more op; false without memory. */
 static bool grow(struct ag_stream *s, uint32_t bytes)
@@ -137,7 +152,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
         s->num_deferred++;
     if (v->done) {
         if (eager)
-            ag_builder_request(s, v->done);
+            ag_request_graphs(s, v->done, ag_watchdog_is_ready());
         else
             submit_chunk(s, v->done, now);
         s->num_staged = 0;
@@ -165,17 +180,6 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
     return r == CUDA_SUCCESS ? pending : r;
 }
 
-/* Under the lock. */
-static struct ag_shape *shape_of(struct ag_stream *s, const struct ag_incoming *in,
-                                 const char **why)
-{
-    if (in->kind == AG_OP_LAUNCH)
-        return ag_shape_of_launch(&s->shapes, in->launch, why);
-    if (in->kind == AG_OP_MEMSET)
-        return ag_shape_of_memset(&s->shapes, in->fill);
-    return ag_shape_of_copy(&s->shapes, in->copy);
-}
-
 /* The program's own call failed; an error of earlier work that it would have returned keeps for the
  * next. */
 static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
@@ -189,7 +193,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
             ag_stream_open(s);
         }
         /* looked up again: during the call all shapes may have been forgotten */
-        struct ag_shape *shape = shape_of(s, in, &why);
+        struct ag_shape *shape = ag_shape_of(&s->shapes, in, &why);
         if (shape)
             ag_shape_refused(shape, r);
     }
@@ -197,13 +201,6 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     ag_count(AG_COUNT_FAILED_LAUNCHES);
     ag_capture_driver_error(r);
     return r;
-}
-
-static CUstream stream_of(const struct ag_incoming *in)
-{
-    return in->kind == AG_OP_LAUNCH   ? in->launch->stream
-           : in->kind == AG_OP_MEMSET ? in->fill->stream
-                                      : in->copy->stream;
 }
 
 static void update_nap(struct ag_stream *s)
@@ -310,13 +307,14 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_unlock(&s->lock);
         return call_in_eager_state(s, in);
     }
-    if (__builtin_expect(!ag_stream_is(s, stream_of(in)), 0)) { /* it has gone, see stream.h */
+    if (__builtin_expect(!ag_stream_is(s, ag_incoming_stream(in)),
+                         0)) { /* it has gone, see stream.h */
         ag_unlock(&s->lock);
         return ag_op_call(in);
     }
     uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    shape = shape_of(s, in, &why);
-    if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
+    shape = ag_shape_of(&s->shapes, in, &why);
+    if (shape && !ag_incoming_has_arguments(in, shape))
         shape = NULL;
     uint8_t bad = shape ? ag_shape_bad(shape) : 0;
     if (!shape || bad) {
@@ -332,7 +330,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_trace_passed(s, in, why);
         CUresult r = pass_through(s, in);
         if (collective)
-            ag_waits_launched(s);
+            ag_wait_launched(s);
         return r;
     }
     ag_stream_wakes(s);
@@ -398,7 +396,7 @@ static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
     bool held = !s && ag_capture_wait_begins(l->stream, l->ptsz);
     CUresult r = ag_op_call(in);
     if (s)
-        ag_waits_launched(s);
+        ag_wait_launched(s);
     if (held)
         ag_capture_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
     return r;
@@ -449,7 +447,8 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     if (napping(s)) {
         if (is_of_peers(l))
             return call_of_peers(s, &in);
-        ag_stream_remember_nap(s, l->stream);
+        if (!ag_trace_on()) /* a dump names every launch */
+            ag_stream_remember_nap(s, l->stream);
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }

@@ -1,38 +1,29 @@
 /* lifecycle.c - start, the program's own captures, fork, and the end of the process. */
+#include "capture/budget.h"
 #include "capture/builder.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
 #include "capture/compare.h"
-#include "capture/error.h"
+#include "capture/enter.h"
+#include "capture/figures.h"
 #include "capture/flush.h"
-#include "capture/graph.h"
 #include "capture/live.h"
+#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/nvtx.h"
+#include "capture/options.h"
+#include "capture/pause.h"
+#include "capture/request.h"
 #include "capture/shortfall.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
+#include "capture/summary.h"
 #include "capture/thread.h"
 #include "capture/trace.h"
+#include "capture/trace_lines.h"
 #include "capture/watchdog.h"
+#include "driver/entries.h"
 #include <stdlib.h>
-
-void ag_capture_start(bool observe_only, const char *why)
-{
-    ag_options_read();
-    ag_clock_start();
-    if (ag_options.mode == AG_MODE_OFF)
-        return;
-    ag_thread_look();
-    ag_live_start();
-    ag_trace_start();
-    if (ag_options.mode == AG_MODE_OBSERVE)
-        atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
-    if (observe_only)
-        ag_capture_observe_only(why);
-    ag_state_leave(AG_EAGER_OFF);
-    ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
-}
 
 void ag_capture_started(void)
 {
@@ -55,7 +46,7 @@ void ag_capture_observe_only(const char *why)
 
 /* The driver reads the variable when it is initialised, which has happened once there is a stream.
  */
-void ag_state_ask_blocking(void)
+static void ask_blocking(void)
 {
     static _Atomic bool asked;
     if (atomic_exchange(&asked, true))
@@ -63,6 +54,34 @@ void ag_state_ask_blocking(void)
     const char *value = getenv("CUDA_LAUNCH_BLOCKING");
     if (value && atoi(value))
         ag_capture_observe_only("CUDA_LAUNCH_BLOCKING is set");
+}
+
+/* Behind the making of a stream. */
+static void stream_made(struct ag_stream *s)
+{
+    ask_blocking();
+    ag_request_prepare(s);
+    ag_compare_start();
+    ag_trace_stream(s);
+}
+
+void ag_capture_start(bool observe_only, const char *why)
+{
+    ag_options_read();
+    ag_clock_start();
+    if (ag_options.mode == AG_MODE_OFF)
+        return;
+    ag_thread_look();
+    ag_streams_start(&ag_graphs_policy_hooks, stream_made);
+    ag_watchdog_start(ag_stream_submit_if_prompt);
+    ag_live_start(ag_figures_fill);
+    ag_trace_start();
+    if (ag_options.mode == AG_MODE_OBSERVE)
+        atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
+    if (observe_only)
+        ag_capture_observe_only(why);
+    ag_state_leave(AG_EAGER_OFF);
+    ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
 }
 
 /* ---- the program's own captures --------------------------------------------------------- */
@@ -79,8 +98,8 @@ void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym s
     atomic_fetch_add(&ag_state.captures, 1);
     ag_unlock(&captures_lock);
     ag_state_enter(AG_EAGER_CAPTURE, sym);
-    ag_builder_pause();  /* waits for a build under way */
-    ag_builder_resume(); /* the capture count keeps it from the next */
+    ag_builder_pause(); /* waits for a build under way */
+    ag_pause_resume();  /* the capture count keeps it from the next */
 }
 
 static void capture_over(void)
@@ -94,7 +113,7 @@ static void capture_over(void)
     }
     ag_unlock(&captures_lock);
     if (last)
-        ag_builder_wake();
+        ag_pause_wake();
 }
 
 void ag_capture_program_capture_began(bool succeeded)
@@ -124,36 +143,6 @@ uint32_t ag_capture_streams_capturing(void)
     }
     ag_streams_release(streams, n);
     return count;
-}
-
-/* ---- errors that end a context ---------------------------------------------------------- */
-
-void ag_capture_driver_error(CUresult error)
-{
-    if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
-        return;
-    CUcontext ctx = ag_context_current();
-    struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
-    if (!context || atomic_exchange(&context->broken, true))
-        return; /* without one there is nothing to defer in, and none whose end would be heard of */
-    ag_count(AG_COUNT_DEAD_CONTEXT);
-    ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
-    ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);
-}
-
-static void is_broken(struct ag_context *context, void *any)
-{
-    *(bool *)any |= atomic_load(&context->broken);
-}
-
-void ag_state_context_ended(struct ag_context *context)
-{
-    bool any = false;
-    if (!atomic_exchange(&context->broken, false))
-        return;
-    ag_contexts_each(is_broken, &any);
-    if (!any)
-        ag_state_leave(AG_EAGER_DEAD);
 }
 
 /* ---- process ---------------------------------------------------------------------------- */
@@ -187,7 +176,11 @@ void ag_capture_finish(void)
     ag_compare_stop();
     ag_shortfall_tell();
     if (ag_options.stats)
-        ag_stats_print();
-    ag_trace_stop();
+        ag_summary_print();
+    if (ag_trace_stop()) {
+        struct ag_lines counters = {.used = 0};
+        ag_figures_list(&counters);
+        ag_trace_close(&counters);
+    }
     ag_live_end();
 }

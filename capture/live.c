@@ -7,12 +7,9 @@
  */
 #include "capture/live.h"
 #include "capture/clock.h"
-#include "capture/graph.h"
 #include "capture/lock.h"
 #include "capture/options.h"
-#include "capture/shortfall.h"
-#include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/trace_format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,6 +22,7 @@ enum { HIGH_FD = 200 }; /* out of the way of programs that count on small number
 
 struct ag_live_page *ag_live;
 static struct ag_lock lock;
+static void (*fill_page)(struct ag_live_page *page);
 
 static struct ag_lives_page *command; /* the first page of the command's file, NULL: none */
 
@@ -86,8 +84,9 @@ static struct ag_live_page *file_of_command(void)
     return page_of_command(mine);
 }
 
-void ag_live_start(void)
+void ag_live_start(void (*fill)(struct ag_live_page *page))
 {
+    fill_page = fill;
     struct ag_live_page *page = file_of_command();
     if (!page)
         page = own_file();
@@ -135,41 +134,6 @@ void ag_live_after_fork(void)
     command = NULL;
 }
 
-static void fill(struct ag_live_page *page)
-{
-    struct ag_totals t;
-    size_t n;
-    uint64_t boundaries = 0;
-    ag_stats_collect(&t);
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    ag_streams_release(streams, n);
-    for (int i = 0; i <= AG_SYM_COUNT; i++)
-        boundaries += atomic_load_explicit(&ag_boundary_counts[i], memory_order_relaxed);
-    page->now_ns = ag_clock_monotonic_ns();
-    struct ag_shortfall f;
-    ag_shortfall_find(&t, &f);
-    snprintf(page->why, sizeof(page->why), "%s%s%s", f.why ? f.why : "",
-             f.why ? ". What to do: " : "", f.why ? f.advice : "");
-    page->ops = f.launched;
-    page->replayed = t.replayed;
-    page->covered = t.covered;
-    page->flushed = t.flushed;
-    page->eager = t.eager;
-    page->dormant = t.dormant;
-    page->graph_launches = t.graph_launches;
-    page->node_updates = t.updates;
-    page->mismatches = t.mismatches;
-    page->sequences = t.blocks;
-    page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
-    page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
-    page->memory = ag_budget_used();
-    page->memory_budget = ag_budget();
-    page->streams = n;
-    page->boundaries = boundaries;
-    page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);
-    page->observe_only = atomic_load(&ag_state.observe_only);
-}
-
 void ag_live_update(void)
 {
     struct ag_live_page *page = ag_live;
@@ -178,7 +142,7 @@ void ag_live_update(void)
     ag_lock(&lock);
     __atomic_store_n(&page->wanted, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&page->updates, 1, __ATOMIC_SEQ_CST);
-    fill(page);
+    fill_page(page);
     __atomic_fetch_add(&page->updates, 1, __ATOMIC_SEQ_CST);
     ag_unlock(&lock);
 }

@@ -11,7 +11,8 @@
 
 extern struct ag_live_page *ag_live; /* NULL: there is none */
 
-void ag_live_start(void);
+/* `fill` puts the present figures in the page. */
+void ag_live_start(void (*fill)(struct ag_live_page *page));
 void ag_live_after_fork(void);
 /* The figures are the last. */
 void ag_live_end(void);

@@ -1,5 +1,6 @@
 /* log.c - a line is one write(2), so that lines of several threads and processes do not mix. */
 #include "capture/log.h"
+#include "capture/options.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -12,6 +12,10 @@
 #include "capture/measure.h"
 #include "capture/capture.h"
 #include "capture/clock.h"
+#include "capture/lock.h"
+#include "capture/nap.h"
+#include "capture/stream.h"
+#include "policy/policy.h"
 
 enum {
     ASKED_NS = 500000000, /* so long after it was told a time the program is taken to measure */

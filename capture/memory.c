@@ -5,7 +5,11 @@
  * fault later. So an address is looked up (0.3 us) before its op is deferred, and remembered until
  * something is freed or unmapped anywhere.
  */
-#include "capture/op.h"
+#include "capture/memory.h"
+#include "capture/capture.h"
+#include "capture/lock.h"
+#include "capture/stream.h"
+#include "driver/entries.h"
 #include "driver/own.h"
 #include <pthread.h>
 

@@ -2,6 +2,8 @@
  * peers.c - whether the program has kernels that wait for peers. As long as it has found none, what
  * sleeps need not be looked at.
  */
+#include "capture/peers.h"
+#include "capture/capture.h"
 #include "capture/function.h"
 #include "capture/nap.h"
 

@@ -12,6 +12,7 @@
 #include "capture/log.h"
 #include "capture/state.h"
 #include "capture/stream.h"
+#include "driver/entries.h"
 
 enum { DEVICES = 64 }; /* those beyond are not followed: a release there is always the last */
 

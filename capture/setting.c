@@ -9,7 +9,9 @@
  * again.
  */
 #include "capture/setting.h"
-#include "capture/capture.h"
+#include "capture/call.h"
+#include "capture/function.h"
+#include "capture/shape.h"
 #include <stdlib.h>
 
 static bool sets_limit(int attribute)

@@ -3,9 +3,12 @@
  * (function.c), so one lock guards both tables and they go together.
  */
 #include "capture/shape.h"
+#include "capture/attribute.h"
+#include "capture/call.h"
+#include "capture/digest.h"
 #include "capture/error.h"
+#include "capture/function.h"
 #include "capture/lock.h"
-#include "capture/log.h"
 #include "capture/options.h"
 #include "capture/setting.h"
 #include <stdlib.h>
@@ -31,25 +34,6 @@ static bool have_tables(void)
     return tables != NULL;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
-    return hash ^ (hash >> 29);
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
-{
-    const unsigned char *bytes = data;
-    for (; n >= 8; n -= 8, bytes += 8) {
-        uint64_t word;
-        memcpy(&word, bytes, 8);
-        hash = mix(hash, word);
-    }
-    for (; n; n--, bytes++)
-        hash = mix(hash, *bytes);
-    return hash;
-}
-
 /* ---- shapes ----------------------------------------------------------------------------- */
 
 static bool attributes_are_known(const struct ag_launch *launch)
@@ -64,9 +48,9 @@ static uint64_t hash_attributes(uint64_t hash, const struct ag_launch *launch)
 {
     for (unsigned int i = 0; i < launch->num_attrs; i++) {
         const CUlaunchAttribute *a = &launch->attrs[i];
-        hash = mix(hash, (uint64_t)a->id);
+        hash = ag_digest_word(hash, (uint64_t)a->id);
         if (ag_attribute_is_known(a))
-            hash = hash_bytes(hash, &a->value, ag_attribute_size(a));
+            hash = ag_digest(hash, &a->value, ag_attribute_size(a));
     }
     return hash;
 }
@@ -190,7 +174,7 @@ static uint64_t hash_of_launch(const struct ag_launch *l)
     hash += l->grid[2] * 0xD6E8FEB86659FD93ull + l->block[0] * 0xA0761D6478BD642Full;
     hash += l->block[1] * 0xE7037ED1A0B428DBull + l->block[2] * 0x8EBC6AF09C88C6E3ull;
     hash += l->shared_bytes * 0x589965CC75374CC3ull;
-    return mix(hash, hash >> 32);
+    return ag_digest_word(hash, hash >> 32);
 }
 
 struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct ag_launch *l,
@@ -222,8 +206,9 @@ static bool same_sizes(const struct ag_shape *s, const void *what)
 
 static struct ag_shape *of_sizes(struct ag_shape_cache *cache, const struct ag_shape *wanted)
 {
-    uint64_t hash = mix(wanted->kind, wanted->elem_size);
-    hash = mix(mix(mix(hash, wanted->width), wanted->height), wanted->pitch);
+    uint64_t hash = ag_digest_word(wanted->kind, wanted->elem_size);
+    hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
+                          wanted->pitch);
     struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
         return *slot;
@@ -257,6 +242,16 @@ struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_
 {
     struct ag_shape wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
     return of_sizes(cache, &wanted);
+}
+
+struct ag_shape *ag_shape_of(struct ag_shape_cache *cache, const struct ag_incoming *in,
+                             const char **why)
+{
+    if (in->kind == AG_OP_LAUNCH)
+        return ag_shape_of_launch(cache, in->launch, why);
+    if (in->kind == AG_OP_MEMSET)
+        return ag_shape_of_memset(cache, in->fill);
+    return ag_shape_of_copy(cache, in->copy);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */

@@ -7,11 +7,10 @@
 #define AG_SHAPE_H
 
 #include "capture/attribute.h"
+#include "capture/call.h"
 #include "capture/function.h"
 #include "policy/policy.h"
 #include <string.h>
-
-enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
 
 struct ag_shape {
     CUfunction func;
@@ -66,6 +65,10 @@ struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct a
 struct ag_shape *ag_shape_of_memset(struct ag_shape_cache *cache, const struct ag_memset *fill);
 struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_copy *copy);
 
+/* Of any op. `why` is set where there is none of a launch. */
+struct ag_shape *ag_shape_of(struct ag_shape_cache *cache, const struct ag_incoming *in,
+                             const char **why);
+
 static inline ag_key ag_shape_key(const struct ag_shape *shape)
 {
     return (ag_key)(uintptr_t)shape;
@@ -79,8 +82,30 @@ static inline const struct ag_shape *ag_key_shape(ag_key key)
  * kernel that has parameters, is the driver's to refuse. */
 bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
 
+static inline bool ag_incoming_has_arguments(const struct ag_incoming *in,
+                                             const struct ag_shape *shape)
+{
+    return in->kind != AG_OP_LAUNCH || ag_launch_has_arguments(in->launch, shape->function);
+}
+
 /* Copies the arguments of a launch to `staged` (shape->staged_bytes of room). */
 void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch);
+
+/* Pointers to the staged arguments of a launch, of which there are shape->function->num_params. */
+static inline void ag_shape_params(const struct ag_shape *shape, const uint8_t *staged,
+                                   void **params)
+{
+    for (uint32_t i = 0; i < shape->function->num_params; i++)
+        params[i] = (void *)(uintptr_t)(staged + shape->function->params[i].staged);
+}
+
+/* Staged arguments of memsets and copies. */
+struct ag_staged_fill {
+    uint64_t dst, value;
+};
+struct ag_staged_copy {
+    uint64_t dst, src;
+};
 
 /* Whether a function waits for peers when it is launched, or nothing can be known of it. */
 bool ag_function_waits(CUfunction func, CUstream stream);

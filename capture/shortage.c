@@ -6,12 +6,19 @@
  * half of what they might before, so that a program at the edge of the memory does not make the
  * library build and give back for ever.
  */
+#include "capture/shortage.h"
+#include "capture/budget.h"
+#include "capture/builder.h"
+#include "capture/call.h"
 #include "capture/capture.h"
+#include "capture/count.h"
 #include "capture/flush.h"
-#include "capture/graph.h"
+#include "capture/lock.h"
 #include "capture/log.h"
+#include "capture/pause.h"
 #include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
+#include "policy/policy.h"
 #include <pthread.h>
 
 static void drop(void *policy, struct ag_block *block)
@@ -46,7 +53,7 @@ static bool give_back(void)
     ag_streams_release(streams, n);
     bool any = ag_graphs_dropped() > 0;
     ag_graphs_collect(UINT32_MAX);
-    ag_builder_resume();
+    ag_pause_resume();
     if (any) {
         ag_budget_halve();
         ag_count(AG_COUNT_GRAPHS_GIVEN_BACK);
@@ -70,4 +77,12 @@ bool ag_capture_gives_memory(void)
     ag_mutex_unlock(&mutex);
     pthread_setcancelstate(cancel, NULL);
     return given;
+}
+
+CUresult ag_op_call(const struct ag_incoming *in)
+{
+    CUresult r = ag_call_make(in);
+    if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0) && ag_capture_gives_memory())
+        r = ag_call_make(in);
+    return r;
 }

@@ -1,8 +1,12 @@
 /* shortfall.c - see shortfall.h. */
 #include "capture/shortfall.h"
+#include "capture/count.h"
 #include "capture/live.h"
 #include "capture/log.h"
 #include "capture/options.h"
+#include "capture/stats.h"
+#include "capture/stream.h"
+#include "policy/policy.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * shortfall.h - why not more was replayed, in words for whoever runs the program.
  *
  * Everything that keeps an op from being replayed is counted somewhere: what was submitted at once
- * in stats.def, what the policy did not want in samples of its reasons, and that the library only
+ * in count.def, what the policy did not want in samples of its reasons, and that the library only
  * observes here. The largest of these counts is the reason that is told: in the summary, the live
  * page and the dump, and by default in one line on stderr where a program that launches much had
  * little replayed.

@@ -10,14 +10,16 @@
  *      seems to have any: now nothing is left that an op which passes by the locks could overtake;
  *   3. sets its bit in `bypass`.
  *
- * ag_state_enter() does all three, and nobody else sets a bit but ag_state_set(), which submits
- * nothing: in the child of a fork, whose other threads are gone with the locks that they held, and
- * in a signal handler that has interrupted the library and ends the process.
+ * ag_state_enter() (enter.h) does all three, and nobody else sets a bit but ag_state_set(), which
+ * submits nothing: in the child of a fork, whose other threads are gone with the locks that they
+ * held, and in a signal handler that has interrupted the library and ends the process.
  */
 #ifndef AG_STATE_H
 #define AG_STATE_H
 
-#include "capture/capture.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 enum ag_reason {
     AG_EAGER_OFF = 1,     /* AUTOGRAPH=0, or not started; for good */
@@ -43,18 +45,14 @@ enum ag_observe {
 
 extern struct ag_state ag_state;
 
-/* No lock may be held. `sym`: the call that is the cause, AG_SYM_COUNT if there is none. */
-void ag_state_enter(enum ag_reason reason, enum ag_sym sym);
+/* The first step and the last, of ag_state_enter(): nothing is deferred any more; hooks pass by,
+ * unless somebody has left the state meanwhile. */
+void ag_state_defer_nothing(enum ag_reason reason);
+void ag_state_pass_by(enum ag_reason reason);
 void ag_state_leave(enum ag_reason reason);
 /* Without submitting anything: for the child of a fork, and for a thread that ends the process in a
  * signal handler while it holds a lock. */
 void ag_state_set(enum ag_reason reason);
-/* lifecycle.c: replays nothing where the program wants every launch to wait. Behind cuInit. */
-void ag_state_ask_blocking(void);
-/* lifecycle.c: a context has been destroyed, and with it goes what was wrong with it. */
-struct ag_context;
-void ag_state_context_ended(struct ag_context *context);
-
 static inline bool ag_state_is(enum ag_reason reason)
 {
     return atomic_load_explicit(&ag_state.eager, memory_order_relaxed) & (uint32_t)reason;

@@ -1,18 +1,19 @@
 /* stream.c - the table of streams. */
 #include "capture/stream.h"
-#include "capture/builder.h"
-#include "capture/compare.h"
-#include "capture/graph.h"
+#include "capture/capture.h"
+#include "capture/lock.h"
 #include "capture/log.h"
-#include "capture/op.h"
-#include "capture/state.h"
-#include "capture/trace.h"
-#include "capture/twin.h"
+#include "capture/nap.h"
+#include "capture/options.h"
+#include "capture/peers.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include "policy/policy.h"
+#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
-__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 
 static struct ag_lock lock;
 static struct ag_stream *streams; /* newest first */
@@ -22,7 +23,8 @@ static struct ag_stream *left;                /* of streams that have gone, link
 static _Atomic uint32_t num_contexts;
 static size_t num_streams;
 static uint64_t last_serial;
-_Atomic uint64_t ag_stream_generation = 1;
+static const struct ag_policy_hooks *policy_hooks;
+static void (*stream_made)(struct ag_stream *);
 
 /* The streams that this thread used last, at one of two places each. All void when
  * ag_stream_generation has changed. */
@@ -137,6 +139,12 @@ static void keep(struct ag_stream *s)
     *list = s;
 }
 
+void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream))
+{
+    policy_hooks = hooks;
+    stream_made = made;
+}
+
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
@@ -159,7 +167,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.fixed_chunk = ag_options.chunk;
     config.gate = ag_options.gate;
     config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
-    if (ag_policy_open(&policy, &config, &ag_stream_policy_hooks))
+    if (ag_policy_open(&policy, &config, policy_hooks))
         return NULL;
 
     uintptr_t key = key_of(handle, legacy ? ctx : NULL);
@@ -197,10 +205,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         ag_policy_close(&policy);
         return other;
     }
-    ag_state_ask_blocking();
-    ag_builder_prepare(s);
-    ag_compare_start();
-    ag_trace_stream(s);
+    stream_made(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"
              : s->blocking ? "blocking"
@@ -312,6 +317,22 @@ bool ag_stream_lock_if_prompt(struct ag_stream *s)
     return ag_lock_unless(&s->lock, &s->in_driver);
 }
 
+struct ag_visit ag_driver_enter(struct ag_stream *s)
+{
+    struct ag_visit visit;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit.cancel);
+    atomic_store_explicit(&s->in_driver, true, memory_order_release);
+    visit.entered = ag_context_enter(s->context->handle);
+    return visit;
+}
+
+void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
+{
+    ag_context_leave(visit.entered);
+    atomic_store_explicit(&s->in_driver, false, memory_order_release);
+    pthread_setcancelstate(visit.cancel, NULL);
+}
+
 /* ---- naps ------------------------------------------------------------------------------- */
 
 void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
@@ -350,8 +371,7 @@ void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
 {
     uint64_t now = atomic_load(&ag_stream_generation);
     const _Atomic uint32_t *held = held_before(s);
-    /* a dump names every launch, and what waits for peers must be seen */
-    if (!held || ag_trace_on() || atomic_load(&ag_peers_are_known))
+    if (!held || atomic_load(&ag_peers_are_known)) /* what waits for peers must be seen */
         return;
     if (ag_naps.generation != now)
         memset(ag_naps.slots, 0xff, sizeof(ag_naps.slots)); /* no stream is called that */

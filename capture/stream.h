@@ -169,12 +169,23 @@ static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
 /* Takes the stream's lock, unless its holder is in the driver: false then. */
 bool ag_stream_lock_if_prompt(struct ag_stream *stream);
 
+/* The holder of the stream's lock is in the driver from here on: the stream's context is current,
+ * and the thread cannot be cancelled, as it would keep the lock. */
+struct ag_visit {
+    bool entered;
+    int cancel;
+};
+struct ag_visit ag_driver_enter(struct ag_stream *s);
+void ag_driver_leave(struct ag_stream *s, struct ag_visit visit);
+
 /* What is kept of a context, made if it is new; NULL without memory. The same, but never made. */
 struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
 /* Calls `act` with each, without a lock. */
 void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
 
-extern const struct ag_policy_hooks ag_stream_policy_hooks; /* defined in budget.c */
+/* Once, before there is any: what becomes of the policy's chunks, and what is called behind the
+ * making of a stream, without any lock. */
+void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream));
 
 #endif

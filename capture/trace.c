@@ -4,57 +4,32 @@
  */
 #include "ag_version.h"
 #include "capture/trace.h"
-#include "capture/capture.h"
+#include "capture/call.h"
+#include "capture/clock.h"
+#include "capture/digest.h"
+#include "capture/function.h"
+#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/options.h"
-#include "capture/shortfall.h"
-#include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/shape.h"
+#include "capture/stream.h"
+#include "capture/trace_define.h"
 #include "capture/trace_file.h"
+#include "capture/trace_format.h"
+#include "capture/trace_lines.h"
+#include "capture/trace_ring.h"
+#include "capture/trace_site.h"
+#include "capture/trace_text.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
 
-/* ---- texts ------------------------------------------------------------------------------ */
-
-struct text {
-    uint32_t id;
-    UT_hash_handle hh;
-    char bytes[];
-};
-static struct text *texts;
-static uint32_t num_texts;
-static struct ag_lock texts_lock;
-
-uint32_t ag_trace_string(const char *bytes)
-{
-    size_t n = strlen(bytes);
-    struct text *t;
-    ag_lock(&texts_lock);
-    HASH_FIND(hh, texts, bytes, n, t);
-    if (!t && (t = malloc(sizeof(*t) + n + 1))) {
-        memcpy(t->bytes, bytes, n + 1);
-        t->id = num_texts + 1;
-        HASH_ADD_KEYPTR(hh, texts, t->bytes, n, t);
-        if (t->hh.tbl) {
-            struct ag_dump_string head = {t->id, (uint32_t)n};
-            ag_trace_define(AG_DUMP_STRING, &head, sizeof(head), bytes, n);
-            num_texts++;
-        } else {
-            free(t);
-            t = NULL;
-        }
-    }
-    ag_unlock(&texts_lock);
-    return t ? t->id : 0;
-}
+/* ---- texts ----------------------------------------------------------------------------- */
 
 static const char *cause_text(uint32_t cause)
 {
@@ -167,44 +142,25 @@ static inline uint32_t shape_id(struct ag_shape *shape)
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-static inline uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
-    return hash ^ (hash >> 29);
-}
-
-static uint64_t mix_bytes(uint64_t hash, const void *data, size_t n)
-{
-    const unsigned char *at = data;
-    uint64_t word = 0;
-    for (; n >= 8; n -= 8, at += 8) {
-        memcpy(&word, at, 8);
-        hash = mix(hash, word);
-    }
-    word = 0;
-    memcpy(&word, at, n);
-    return n ? mix(hash, word) : hash;
-}
-
 /* Equal arguments, equal digest; from the program's own pointers, so that nothing is copied. */
 static uint64_t digest(const struct ag_shape *shape, const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_MEMSET)
-        return mix(mix(1, in->fill->dst), in->fill->value);
+        return ag_digest_word(ag_digest_word(1, in->fill->dst), in->fill->value);
     if (in->kind == AG_OP_COPY)
-        return mix(mix(1, in->copy->dst), in->copy->src);
+        return ag_digest_word(ag_digest_word(1, in->copy->dst), in->copy->src);
     const struct ag_function *f = shape->function;
     if (in->launch->params && !in->launch->extra) {
         uint64_t hash = 1;
         for (uint32_t i = 0; i < f->num_params; i++)
-            hash = mix_bytes(hash, in->launch->params[i], f->params[i].size);
+            hash = ag_digest(hash, in->launch->params[i], f->params[i].size);
         return hash;
     }
     uint8_t small[4096];
     if (!f->num_params || shape->staged_bytes > sizeof(small))
         return 1;
     ag_stage_launch(small, shape, in->launch);
-    return mix_bytes(1, small, shape->staged_bytes);
+    return ag_digest(1, small, shape->staged_bytes);
 }
 
 /* ---- events ----------------------------------------------------------------------------- */
@@ -259,13 +215,8 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
     }
     const char *ignored;
     ag_lock(&s->lock);
-    struct ag_shape *shape = in->kind == AG_OP_LAUNCH
-                                 ? ag_shape_of_launch(&s->shapes, in->launch, &ignored)
-                             : in->kind == AG_OP_MEMSET ? ag_shape_of_memset(&s->shapes, in->fill)
-                                                        : ag_shape_of_copy(&s->shapes, in->copy);
-    if (shape && in->kind == AG_OP_LAUNCH && !ag_launch_has_arguments(in->launch, shape->function))
-        shape = NULL;
-    if (shape)
+    struct ag_shape *shape = ag_shape_of(&s->shapes, in, &ignored);
+    if (shape && ag_incoming_has_arguments(in, shape))
         event(AG_EVENT_OP, AG_DONE_PASSED, s, shape_id(shape), 0, digest(shape, in));
     ag_unlock(&s->lock);
 }
@@ -278,42 +229,41 @@ void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in
     event_at(now, AG_EVENT_CALL, 0, s, 0, short_ns(began, now), (uint64_t)r);
 }
 
-void ag_trace_write_graph(const struct ag_stream *s, const struct ag_graphs *g, uint32_t variant,
+void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r)
 {
     uint64_t now = ag_clock_ns();
-    event_at(now, AG_EVENT_GRAPH, variant, s, g->trace_id, short_ns(began, now),
+    event_at(now, AG_EVENT_GRAPH, variant, s, graph, short_ns(began, now),
              (updates & UINT32_MAX) | (uint64_t)r << 32);
 }
 
-void ag_trace_write_update(const struct ag_stream *s, const struct ag_graphs *g, uint32_t op)
+void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
 {
-    event(AG_EVENT_UPDATE, 0, s, g->trace_id, op, 0);
+    event(AG_EVENT_UPDATE, 0, s, graph, op, 0);
 }
 
-void ag_trace_write_chunk(const struct ag_stream *s, struct ag_graphs *g,
-                          const struct ag_chunk *chunk)
+uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
-    uint32_t *shapes = malloc((g->count + 1) * sizeof(*shapes));
+    uint32_t *shapes = malloc((s->num_staged + 1) * sizeof(*shapes));
     if (!shapes)
-        return;
-    for (uint32_t i = 0; i < g->count; i++)
-        shapes[i] = shape_id((struct ag_shape *)(uintptr_t)g->ops[i].shape);
+        return 0;
+    for (uint32_t i = 0; i < s->num_staged; i++)
+        shapes[i] = shape_id((struct ag_shape *)(uintptr_t)s->staged[i].shape);
     struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
                               .stream = stream_id(s),
                               .sequence = chunk->block->id,
                               .sequence_length = chunk->block->len,
                               .first = chunk->first,
-                              .count = g->count};
-    ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), shapes, g->count * sizeof(*shapes));
-    g->trace_id = d.id;
+                              .count = s->num_staged};
+    ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), shapes, s->num_staged * sizeof(*shapes));
     free(shapes);
+    return d.id;
 }
 
-void ag_trace_write_build(const struct ag_graphs *g, uint32_t how, uint64_t ns)
+void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
 {
-    event(AG_EVENT_BUILD, how, NULL, g->trace_id, g->count, ns);
+    event(AG_EVENT_BUILD, how, NULL, graph, ops, ns);
 }
 
 void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
@@ -329,9 +279,9 @@ void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym)
     event(AG_EVENT_BOUNDARY, 0, s, cause_string(sym), ag_trace_site(), 0);
 }
 
-void ag_trace_write_drop(const struct ag_graphs *g, uint64_t variants)
+void ag_trace_write_drop(uint32_t graph, uint64_t variants)
 {
-    event(AG_EVENT_DROP, 0, NULL, g->trace_id, (uint32_t)variants, 0);
+    event(AG_EVENT_DROP, 0, NULL, graph, (uint32_t)variants, 0);
 }
 
 void ag_trace_write_note(const char *text)
@@ -341,41 +291,19 @@ void ag_trace_write_note(const char *text)
 
 /* ---- the process ------------------------------------------------------------------------ */
 
-struct lines {
-    char text[8192];
-    size_t used;
-};
-
-static void add_line(struct lines *l, const char *name, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void add_line(struct lines *l, const char *name, const char *format, ...)
-{
-    char line[1200];
-    va_list args;
-    int n = snprintf(line, sizeof(line), "%s=", name);
-    va_start(args, format);
-    n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
-    va_end(args);
-    size_t size = (n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1) + 1;
-    if (l->used + size > sizeof(l->text))
-        return;
-    memcpy(l->text + l->used, line, size);
-    l->used += size;
-}
-
 /* `autograph doctor` finds it in the file. */
 static const char version_line[] = "libautograph version " AG_VERSION ", " AG_COMMIT;
 
 static void define_process(void)
 {
-    struct lines l = {.used = 0};
+    struct ag_lines l = {.used = 0};
     char host[256] = "", line[1024];
     int version = 0;
     struct ag_option_row row;
     gethostname(host, sizeof(host) - 1);
-    add_line(&l, "pid", "%d", (int)getpid());
-    add_line(&l, "host", "%s", host);
-    add_line(&l, "program", "%s", program_invocation_name);
+    ag_lines_add(&l, "pid", "%d", (int)getpid());
+    ag_lines_add(&l, "host", "%s", host);
+    ag_lines_add(&l, "program", "%s", program_invocation_name);
     FILE *f = fopen("/proc/self/cmdline", "re");
     size_t n = f ? fread(line, 1, sizeof(line) - 1, f) : 0;
     if (f)
@@ -383,14 +311,14 @@ static void define_process(void)
     for (size_t i = 0; i + 1 < n; i++)
         line[i] = line[i] ? line[i] : ' ';
     line[n] = 0;
-    add_line(&l, "command", "%s", line);
-    add_line(&l, "library", "%s", version_line + strlen("libautograph version "));
+    ag_lines_add(&l, "command", "%s", line);
+    ag_lines_add(&l, "library", "%s", version_line + strlen("libautograph version "));
     CUresult (*driver_version)(int *) = (CUresult(*)(int *))ag_real[AG_SYM_cuDriverGetVersion];
     if (driver_version && driver_version(&version) == CUDA_SUCCESS)
-        add_line(&l, "driver", "%d", version);
+        ag_lines_add(&l, "driver", "%d", version);
     for (size_t i = 0; !ag_options_row(i, &row); i++) {
         const char *value = getenv(row.variable);
-        add_line(&l, row.variable, "%s", value && *value ? value : row.preset);
+        ag_lines_add(&l, row.variable, "%s", value && *value ? value : row.preset);
     }
     ag_trace_define(AG_DUMP_PROCESS, l.text, l.used, NULL, 0);
 }
@@ -419,50 +347,19 @@ void ag_trace_start(void)
     atomic_store(&ag_tracing, true);
 }
 
-/* The figures of the report, under names that do not change. */
-static void define_counters(void)
+bool ag_trace_stop(void)
 {
-    struct lines l = {.used = 0};
-    struct ag_totals t;
-    ag_stats_collect(&t);
-#define TOTAL(name) add_line(&l, #name, "%llu", (unsigned long long)t.name);
-    TOTAL(ops)
-    TOTAL(replayed)
-    TOTAL(covered)
-    TOTAL(flushed)
-    TOTAL(eager)
-    TOTAL(dormant)
-    TOTAL(updates)
-    TOTAL(graph_launches)
-    TOTAL(mismatches)
-    TOTAL(switches)
-    TOTAL(resyncs)
-    TOTAL(periods)
-    TOTAL(blocks)
-    TOTAL(evicted)
-#undef TOTAL
-    add_line(&l, "memory", "%llu", (unsigned long long)ag_budget_used());
-#define AG_COUNTER(name, text)                                                                     \
-    add_line(&l, #name, "%llu", (unsigned long long)atomic_load(&ag_counts[AG_COUNT_##name]));
-#include "capture/stats.def"
-#undef AG_COUNTER
-    struct ag_shortfall f;
-    ag_shortfall_find(&t, &f);
-    if (f.why) {
-        add_line(&l, "why not more", "%s", f.why);
-        add_line(&l, "what to do", "%s", f.advice);
-    }
-    ag_dump_write(AG_DUMP_COUNTERS, l.text, l.used, NULL, 0, true);
-}
-
-void ag_trace_stop(void)
-{
-    char process[128];
     if (!opened)
-        return;
+        return false;
     atomic_store(&ag_tracing, false);
     ag_trace_drain();
-    define_counters();
+    return true;
+}
+
+void ag_trace_close(const struct ag_lines *counters)
+{
+    char process[128];
+    ag_dump_write(AG_DUMP_COUNTERS, counters->text, counters->used, NULL, 0, true);
     const char *why = ag_dump_is_full() ? "full" : "exit";
     ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
     if (ag_options.stats)

@@ -9,16 +9,12 @@
 #ifndef AG_TRACE_H
 #define AG_TRACE_H
 
+#include "capture/call.h"
 #include "capture/clock.h"
-#include "capture/graph.h"
-#include "capture/op.h"
+#include "capture/stream.h"
+#include "capture/trace_define.h"
 #include "capture/trace_format.h"
-
-extern _Atomic bool ag_tracing;
-static inline bool ag_trace_on(void)
-{
-    return __builtin_expect(atomic_load_explicit(&ag_tracing, memory_order_relaxed), 0);
-}
+#include "capture/trace_lines.h"
 
 /* 0 where nothing is traced: the beginning of what is to be measured. */
 static inline uint64_t ag_trace_clock(void)
@@ -44,9 +40,11 @@ static inline void ag_trace_cause(uint32_t cause)
 }
 
 /* Start: opens the file that AUTOGRAPH_TRACE names; says one line where it cannot. Stop: writes
- * what is left, and the counters. After a fork, in the child: nothing is written any more. */
+ * what is left; if it returns true the counters are to be given to ag_trace_close(). After a fork,
+ * in the child: nothing is written any more. */
 void ag_trace_start(void);
-void ag_trace_stop(void);
+bool ag_trace_stop(void);
+void ag_trace_close(const struct ag_lines *counters);
 void ag_trace_after_fork(void);
 
 void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
@@ -54,15 +52,14 @@ void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
 void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why);
 void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
                          CUresult r);
-void ag_trace_write_graph(const struct ag_stream *s, const struct ag_graphs *g, uint32_t variant,
+void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r);
-void ag_trace_write_update(const struct ag_stream *s, const struct ag_graphs *g, uint32_t op);
-void ag_trace_write_chunk(const struct ag_stream *s, struct ag_graphs *g,
-                          const struct ag_chunk *chunk);
-void ag_trace_write_build(const struct ag_graphs *g, uint32_t how, uint64_t ns);
+void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op);
+uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
+void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
 void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began);
 void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym);
-void ag_trace_write_drop(const struct ag_graphs *g, uint64_t variants);
+void ag_trace_write_drop(uint32_t graph, uint64_t variants);
 void ag_trace_write_stream(const struct ag_stream *s);
 void ag_trace_write_note(const char *text);
 
@@ -94,36 +91,30 @@ static inline void ag_trace_call(const struct ag_stream *s, const struct ag_inco
         ag_trace_write_call(s, in, began, r);
 }
 
-static inline void ag_trace_graph(const struct ag_stream *s, const struct ag_graphs *g,
-                                  uint32_t variant, uint64_t updates, uint64_t began, CUresult r)
+static inline void ag_trace_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
+                                  uint64_t updates, uint64_t began, CUresult r)
 {
     if (ag_trace_on())
-        ag_trace_write_graph(s, g, variant, updates, began, r);
+        ag_trace_write_graph(s, graph, variant, updates, began, r);
 }
 
-static inline void ag_trace_update(const struct ag_stream *s, const struct ag_graphs *g,
-                                   uint32_t op)
+static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
 {
     if (ag_trace_on())
-        ag_trace_write_update(s, g, op);
+        ag_trace_write_update(s, graph, op);
 }
 
-/* The staged ops of `s` are handed out to be built as this chunk's graphs. */
-static inline void ag_trace_chunk(const struct ag_stream *s, struct ag_graphs *g,
-                                  const struct ag_chunk *chunk)
+/* The staged ops of `s` are handed out to be built as this chunk's graphs: their id. */
+static inline uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
-    if (ag_trace_on())
-        ag_trace_write_chunk(s, g, chunk);
+    return ag_trace_on() ? ag_trace_write_chunk(s, chunk) : 0;
 }
 
-static inline void ag_trace_build(const struct ag_graphs *g, bool built, bool put_off, uint64_t ns)
+/* `how`: enum ag_dump_built. */
+static inline void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
 {
     if (ag_trace_on())
-        ag_trace_write_build(g,
-                             built     ? AG_BUILT
-                             : put_off ? AG_BUILT_PUT_OFF
-                                       : AG_BUILT_FAILED,
-                             ns);
+        ag_trace_write_build(graph, ops, how, ns);
 }
 
 /* `n` deferred ops were submitted before their chunk was complete, `covered` of them by graphs. */
@@ -142,10 +133,10 @@ static inline void ag_trace_boundary(const struct ag_stream *s, enum ag_sym sym)
         ag_trace_write_boundary(s, sym);
 }
 
-static inline void ag_trace_drop(const struct ag_graphs *g, uint64_t variants)
+static inline void ag_trace_drop(uint32_t graph, uint64_t variants)
 {
     if (ag_trace_on() && variants)
-        ag_trace_write_drop(g, variants);
+        ag_trace_write_drop(graph, variants);
 }
 
 static inline void ag_trace_stream(const struct ag_stream *s)

@@ -9,6 +9,7 @@
 #include "capture/clock.h"
 #include "capture/live.h"
 #include "capture/log.h"
+#include "capture/trace_format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -6,13 +6,14 @@
  * buffer under a lock; it is written behind the moment at which the rings were looked at and before
  * the events found in them, so that no event names what the file does not know.
  */
-#include "capture/capture.h"
-#include "capture/log.h"
-#include "capture/thread.h"
-#include "capture/trace.h"
-#include "capture/trace_file.h"
-#include <linux/futex.h>
+#include "capture/trace_ring.h"
 #include "capture/lock.h"
+#include "capture/thread.h"
+#include "capture/trace_define.h"
+#include "capture/trace_file.h"
+#include "capture/trace_format.h"
+#include "capture/trace_site.h"
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,44 +41,21 @@ struct ring {
     struct ag_dump_event events[RING] __attribute__((aligned(64)));
 };
 
-_Atomic bool ag_tracing;
-
 static __thread struct ring *own __attribute__((tls_model("initial-exec")));
 static _Atomic(struct ring *) rings;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* definitions, making of rings */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* making of rings */
 static pthread_key_t key;
 static bool have_key, running;
 static pthread_t thread;
 static _Atomic uint32_t bell; /* what the writer sleeps on */
 static _Atomic bool stopping;
 
-/* Definitions that wait: chunk type, size, bytes; one after another. */
-static struct definitions {
-    char *bytes;
-    size_t used, room;
-} waiting;
-struct waiting_head {
-    uint32_t type, size;
-};
-
 /* ---- the writer's side ------------------------------------------------------------------ */
 
-static void write_definitions(void)
+static void write_definition(uint32_t type, const void *bytes, size_t size)
 {
-    ag_trace_sites_define();
-    ag_mutex_lock(&mutex);
-    struct definitions d = waiting;
-    memset(&waiting, 0, sizeof(waiting));
-    ag_mutex_unlock(&mutex);
-    for (size_t at = 0; at < d.used;) {
-        struct waiting_head head;
-        memcpy(&head, d.bytes + at, sizeof(head));
-        at += sizeof(head);
-        if (!ag_dump_write(head.type, d.bytes + at, head.size, NULL, 0, false))
-            ag_trace_give_up();
-        at += head.size;
-    }
-    free(d.bytes);
+    if (!ag_dump_write(type, bytes, size, NULL, 0, false))
+        ag_trace_give_up();
 }
 
 static void write_events(struct ring *r, uint32_t until)
@@ -112,7 +90,8 @@ static bool look(void)
         ended[n] = atomic_load(&r->ended); /* before the head: nothing comes behind it */
         until[n] = atomic_load_explicit(&r->head, memory_order_acquire);
     }
-    write_definitions();
+    ag_trace_sites_define();
+    ag_trace_definitions_take(write_definition);
     n = 0;
     for (struct ring *r = list; r && n < MAX_RINGS; r = r->next, n++) {
         any |= until[n] != atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -142,11 +121,6 @@ static void ring_bell(void)
 {
     atomic_fetch_add(&bell, 1);
     syscall(SYS_futex, &bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-void ag_trace_give_up(void)
-{
-    atomic_store(&ag_tracing, false);
 }
 
 void ag_trace_drain(void)
@@ -232,31 +206,4 @@ void ag_trace_push(const struct ag_dump_event *event)
     atomic_store_explicit(&r->head, head, memory_order_release);
     if (__builtin_expect(head % (RING / 4) == 0, 0))
         ring_bell();
-}
-
-void ag_trace_define(uint32_t type, const void *head, size_t head_size, const void *body,
-                     size_t body_size)
-{
-    struct waiting_head before = {type, (uint32_t)(head_size + body_size)};
-    size_t total = sizeof(before) + head_size + body_size;
-    ag_mutex_lock(&mutex);
-    if (waiting.used + total > waiting.room) {
-        size_t room = (waiting.used + total) * 2 + 4096;
-        char *bytes = realloc(waiting.bytes, room);
-        if (!bytes) {
-            ag_mutex_unlock(&mutex);
-            ag_trace_give_up(); /* events would name what nobody knows */
-            return;
-        }
-        waiting.bytes = bytes;
-        waiting.room = room;
-    }
-    char *at = waiting.bytes + waiting.used;
-    memcpy(at, &before, sizeof(before));
-    if (head_size)
-        memcpy(at + sizeof(before), head, head_size);
-    if (body_size)
-        memcpy(at + sizeof(before) + head_size, body, body_size);
-    waiting.used += total;
-    ag_mutex_unlock(&mutex);
 }

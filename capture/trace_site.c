@@ -5,9 +5,11 @@
  * are looked at. Addresses become file names and offsets in the writer's thread, which may wait for
  * the loader's lock; the launching thread never does.
  */
-#include "capture/capture.h"
-#include "capture/trace_file.h"
+#include "capture/trace_site.h"
 #include "capture/lock.h"
+#include "capture/trace_define.h"
+#include "capture/trace_format.h"
+#include "capture/trace_text.h"
 #include <execinfo.h>
 #include <link.h>
 #include <stdlib.h>

@@ -3,7 +3,11 @@
  * what it leads to is looked at before it is believed.
  */
 #include "capture/twin.h"
+#include "capture/budget.h"
+#include "capture/digest.h"
 #include "capture/graph.h"
+#include "capture/stream.h"
+#include "policy/policy.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +55,8 @@ enum ag_twin ag_twin_find(struct ag_stream *s, struct ag_chunk *chunk)
         int state = atomic_load_explicit(&twin->state, memory_order_acquire);
         if (state == AG_CHUNK_BUILDING)
             return AG_TWIN_COMING;
-        if (state == AG_CHUNK_READY && holds(twin->user, s) &&
-            ag_stream_policy_hooks.share(NULL, twin, chunk)) {
+        if (state == AG_CHUNK_READY && holds(twin->user, s)) {
+            ag_graphs_share(twin, chunk);
             ag_policy_built(chunk, true);
             return AG_TWIN_SHARED;
         }

@@ -7,7 +7,8 @@
  * stays, or nothing would be replayed where such a library is used.
  */
 #include "capture/capture.h"
-#include "capture/stats.h"
+#include "capture/count.h"
+#include "driver/entries.h"
 
 void ag_capture_table_call(bool first)
 {

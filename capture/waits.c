@@ -5,15 +5,16 @@
  * hung so on an H200, driver 580), with the driver's locks held. So nothing is built until they
  * have passed.
  */
-#include "capture/capture.h"
-#include "capture/flush.h"
-#include "capture/graph.h"
-#include "capture/state.h"
-#include "capture/stats.h"
+#include "capture/waits.h"
+#include "capture/count.h"
+#include "capture/hostfunction.h"
+#include "capture/lock.h"
+#include "capture/stream.h"
+#include "driver/entries.h"
+#include "driver/own.h"
 #include <pthread.h>
 
-static _Atomic bool graphs_wait; /* some graph of the program's may */
-static _Atomic bool any;         /* some stream has its mark set, or `loose` has something */
+static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
 
 /* Behind waits in streams that have no struct ag_stream. */
 enum { LOOSE = 16 };
@@ -32,8 +33,7 @@ static bool record_locked(struct ag_stream *s)
     return s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
 }
 
-/* False where it cannot be told when what was launched has passed. */
-static bool record(struct ag_stream *s)
+bool ag_waits_record(struct ag_stream *s)
 {
     bool done = true;
     ag_lock(&s->lock);
@@ -54,16 +54,9 @@ static bool record(struct ag_stream *s)
     return done;
 }
 
-void ag_waits_launched(struct ag_stream *s)
-{
-    if (!record(s))
-        ag_builder_hold(); /* for good */
-}
-
 static bool loose_at_rest(void);
 
-/* By the thread whose stream it is. */
-static bool record_loose(CUstream stream, bool ptsz)
+bool ag_waits_record_loose(CUstream stream, bool ptsz)
 {
     bool done = false;
     CUcontext ctx = ag_context_current();
@@ -185,47 +178,4 @@ void ag_waits_context_goes(CUcontext ctx)
 bool ag_waits_pending(void)
 {
     return atomic_load(&any) || ag_host_functions_pending();
-}
-
-/* Or it cannot be told, where the call about to be made fails as well. */
-static bool is_capturing(CUstream stream, bool ptsz)
-{
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult r = ptsz ? AG_REAL(cuStreamIsCapturing_ptsz)(stream, &status)
-                      : AG_REAL(cuStreamIsCapturing)(stream, &status);
-    return r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-bool ag_capture_wait_begins(CUstream stream, bool ptsz)
-{
-    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || atomic_load(&ag_state.observe_only))
-        return false;
-    /* The stream itself, not the count of captures, which may miss one that an unknown call began:
-     * a host function of a graph runs any number of times, and its wrapper must not. */
-    if (is_capturing(stream, ptsz)) {
-        ag_capture_graphs_wait(); /* it becomes a node, and nothing waits yet */
-        return false;
-    }
-    ag_builder_hold();
-    return true;
-}
-
-bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
-{
-    return atomic_load_explicit(&graphs_wait, memory_order_relaxed) &&
-           ag_capture_wait_begins(stream, ptsz);
-}
-
-void ag_capture_graphs_wait(void)
-{
-    atomic_store_explicit(&graphs_wait, true, memory_order_relaxed);
-}
-
-void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
-{
-    /* none is made here: that may load the fill kernel, which may wait for this very wait */
-    struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
-    bool told = !waits || (s ? record(s) : record_loose(stream, ptsz));
-    if (told)
-        ag_builder_release(); /* else nothing is built any more */
 }

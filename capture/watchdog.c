@@ -1,11 +1,10 @@
 /* watchdog.c - bounded deferral. */
 #include "capture/watchdog.h"
-#include "capture/clock.h"
-#include "capture/flush.h"
+#include "capture/count.h"
 #include "capture/live.h"
-#include "capture/log.h"
+#include "capture/lock.h"
 #include "capture/options.h"
-#include "capture/stats.h"
+#include "capture/stream.h"
 #include "capture/thread.h"
 #include "capture/trace.h"
 #include <errno.h>
@@ -22,6 +21,7 @@ static _Atomic bool stopping;
 static bool running;
 static pthread_t thread;
 static struct ag_lock start_lock;
+static bool (*submit_deferred)(struct ag_stream *stream, bool boundary);
 
 static void wait_for(uint64_t ns)
 {
@@ -77,7 +77,7 @@ static bool look(const struct looks *old, struct looks *now)
         uint64_t deferrals = atomic_load(&s->deferrals);
         if (deferrals_before(old, s) == deferrals || now->count == now->capacity) {
             ag_trace_cause(AG_CAUSE_WATCHDOG);
-            if (ag_stream_submit_if_prompt(s, false))
+            if (submit_deferred(s, false))
                 ag_count(AG_COUNT_WATCHDOG);
         } else {
             now->list[now->count++] = (struct look){s, s->serial, deferrals};
@@ -131,6 +131,11 @@ static void start(void)
             atomic_store(&ag_watchdog_state, AG_WATCHDOG_ABSENT);
     }
     ag_unlock(&start_lock);
+}
+
+void ag_watchdog_start(bool (*submit)(struct ag_stream *stream, bool boundary))
+{
+    submit_deferred = submit;
 }
 
 bool ag_watchdog_is_ready(void)

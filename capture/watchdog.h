@@ -16,6 +16,11 @@
 enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE };
 extern _Atomic uint32_t ag_watchdog_state;
 
+struct ag_stream;
+/* Once, before there are streams: what it calls with one that has held back for too long. False: it
+ * could not be submitted now. */
+void ag_watchdog_start(bool (*submit)(struct ag_stream *stream, bool boundary));
+
 void ag_watchdog_wake(void);
 
 /* Whether the thread runs, or can be started, and will get a processor: else nothing may be held

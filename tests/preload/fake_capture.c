@@ -12,10 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/call.h"
 #include "capture/capture.h"
 #include "capture/log.h"
 #include "capture/nap.h"
 #include "capture/options.h"
+#include "capture/stream.h"
+#include "driver/entries.h"
 
 _Atomic uint32_t ag_open_streams;
 _Atomic uint64_t ag_stream_generation = 1;

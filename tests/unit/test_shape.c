@@ -1,6 +1,9 @@
 /* test_shape.c - shapes, argument layout and kernel settings, over a driver of a few functions. */
 #include "tests/unit/unit.h"
+#include "capture/call.h"
+#include "capture/function.h"
 #include "capture/shape.h"
+#include "driver/entries.h"
 
 /* Kernels of this driver. Handles are addresses of these; `is_kernel` ones are CUkernel handles. */
 struct fake {
