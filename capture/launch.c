@@ -27,6 +27,7 @@
 #include "capture/nap.h"
 #include "capture/op.h"
 #include "capture/peers.h"
+#include "capture/replay.h"
 #include "capture/request.h"
 #include "capture/shape.h"
 #include "capture/shortage.h"

@@ -1,13 +1,14 @@
 /*
- * graph.c - launching a chunk: choosing among its variants, updating arguments, submitting.
+ * replay.c - launching a chunk: choosing among its variants, updating arguments, submitting.
  *
  * On the hot path once per chunk. Rules: no allocation but for the first miss of a chunk, one
  * driver call where the arguments are known, one more per changed node.
  */
-#include "capture/graph.h"
+#include "capture/replay.h"
 #include "capture/clock.h"
 #include "capture/count.h"
 #include "capture/digest.h"
+#include "capture/graph.h"
 #include "capture/log.h"
 #include "capture/node.h"
 #include "capture/nvtx.h"
