@@ -37,19 +37,24 @@ static bool waits_for(enum reach reach, const struct ag_stream *s)
     return reach == EVERY_STREAM || (reach == BLOCKING_STREAMS && (s->blocking || s->legacy));
 }
 
-/* `report`: the call may return the stream's untold error. */
-static CUresult end_locked_segment(struct ag_stream *s, bool report)
+enum flags {
+    REPORTS = 1,  /* the call may return a stream's untold error */
+    OWN_ONLY = 2, /* streams of other threads are left alone */
+    BLOCKS = 4,   /* the thread waits for the GPU in the call */
+};
+
+static CUresult end_locked_segment(struct ag_stream *s, unsigned int flags)
 {
-    if (s->life != AG_STREAM_LIVE)
+    if (!ag_stream_is_live(s))
         return CUDA_SUCCESS;
     ag_stream_end_segment(s);
-    return report ? ag_stream_tell(s) : CUDA_SUCCESS;
+    return flags & REPORTS ? ag_stream_tell(s) : CUDA_SUCCESS;
 }
 
-static CUresult end_segment(struct ag_stream *s, bool report)
+static CUresult end_segment(struct ag_stream *s, unsigned int flags)
 {
-    ag_lock(&s->lock);
-    CUresult r = end_locked_segment(s, report);
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    CUresult r = end_locked_segment(s, flags);
     ag_unlock(&s->lock);
     return r;
 }
@@ -66,20 +71,20 @@ static void submit_of_other(struct ag_stream *s, enum reach reach)
 /* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
  * what they have deferred and go on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
-                             bool only_own, bool report, enum reach reach)
+                             unsigned int flags, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
     size_t n;
-    struct ag_stream **streams = ag_streams_concerned(!only_own, &n);
+    struct ag_stream **streams = ag_streams_concerned(!(flags & OWN_ONLY), &n);
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
         if (s == except || (context && s->context != context))
             continue;
         if (ag_stream_is_own(s)) {
-            CUresult r = end_segment(s, report);
+            CUresult r = end_segment(s, flags);
             if (first == CUDA_SUCCESS)
                 first = r;
-        } else if (!only_own && atomic_load(&s->deferring)) {
+        } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
             submit_of_other(s, reach);
         }
     }
@@ -93,8 +98,8 @@ static CUresult tell(CUstream stream, bool ptsz)
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     if (!s)
         return CUDA_SUCCESS;
-    ag_lock(&s->lock);
-    CUresult r = s->life == AG_STREAM_LIVE ? ag_stream_tell(s) : CUDA_SUCCESS;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    CUresult r = ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
     ag_unlock(&s->lock);
     return r;
 }
@@ -120,25 +125,24 @@ static bool others_hold_back(const struct ag_stream *s)
 }
 
 /* cuStreamQuery: what another thread holds back, or is submitting, has not ended. */
-static CUresult query(struct ag_stream *s, bool report)
+static CUresult query(struct ag_stream *s, unsigned int flags)
 {
     if (s->legacy)
-        every_stream(s->context, s, false, false, NO_STREAM);
+        every_stream(s->context, s, 0, NO_STREAM);
     if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
         return CUDA_ERROR_NOT_READY;
-    CUresult r = holds_back_for_another(s) ? CUDA_ERROR_NOT_READY : end_locked_segment(s, report);
+    CUresult r = holds_back_for_another(s) ? CUDA_ERROR_NOT_READY : end_locked_segment(s, flags);
     ag_unlock(&s->lock);
     return r;
 }
 
-static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks,
-                                bool report)
+static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
-        return report && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
+        return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     ag_count_boundary(sym);
     ag_trace_boundary(s, sym);
@@ -147,51 +151,50 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, boo
         /* the per-thread default stream, one that was never launched to, or no stream at all: all
          * that can depend on it is the legacy stream's order */
         if (!ag_stream_is_per_thread(stream, ptsz))
-            every_stream(NULL, NULL, false, false,
-                         reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
+            every_stream(NULL, NULL, 0, reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
         else if (reach_of(sym) != NO_STREAM)
             ag_flush_for_order(NULL);
         return CUDA_SUCCESS;
     }
     if (reach_of(sym) == NO_STREAM)
-        return query(s, report);
+        return query(s, flags);
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
-        every_stream(s->context, s, false, false, BLOCKING_STREAMS);
-    CUresult r = end_segment(s, report);
+        every_stream(s->context, s, 0, BLOCKING_STREAMS);
+    CUresult r = end_segment(s, flags);
     if (measures)
         ag_measure_begins(s);
-    if (blocks && !s->legacy && ag_owns_others(s))
-        every_stream(NULL, s, true, false, EVERY_STREAM);
+    if (flags & BLOCKS && !s->legacy && ag_owns_others(s))
+        every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
     return r;
 }
 
 CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    return stream_boundary(stream, ptsz, sym, blocks, true);
+    return stream_boundary(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS : 0u));
 }
 
 void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    stream_boundary(stream, ptsz, sym, blocks, false);
+    stream_boundary(stream, ptsz, sym, blocks ? BLOCKS : 0u);
 }
 
-static CUresult barrier(enum ag_sym sym, bool report)
+static CUresult barrier(enum ag_sym sym, unsigned int flags)
 {
     if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     ag_count_boundary(sym);
     ag_trace_boundary(NULL, sym);
     ag_live_poll();
-    return every_stream(NULL, NULL, false, report, reach_of(sym));
+    return every_stream(NULL, NULL, flags, reach_of(sym));
 }
 
 CUresult ag_capture_barrier(enum ag_sym sym)
 {
-    return barrier(sym, true);
+    return barrier(sym, REPORTS);
 }
 
 void ag_capture_barrier_quiet(enum ag_sym sym)
 {
-    barrier(sym, false);
+    barrier(sym, 0);
 }

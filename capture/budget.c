@@ -82,7 +82,7 @@ static void drop(void *context, struct ag_chunk *chunk)
     bool wake = false;
     (void)context;
     chunk->user = NULL;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     if (--g->chunks) {
         /* another chunk goes on using them */
     } else if (g->requested) {
@@ -104,7 +104,7 @@ static void drop(void *context, struct ag_chunk *chunk)
 void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
 {
     struct ag_graphs *g = from->user;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->chunks++;
     ag_mutex_unlock(&mutex);
     to->user = g;
@@ -130,7 +130,7 @@ void ag_graphs_discard(struct ag_chunk *chunk)
 void ag_graphs_collect(uint32_t most)
 {
     for (; most > 0; most--) {
-        ag_mutex_lock(&mutex);
+        ag_mutex_lock(&mutex, AG_RANK_BUDGET);
         struct garbage *one = garbage;
         if (one) {
             garbage = one->next;
@@ -146,7 +146,7 @@ void ag_graphs_collect(uint32_t most)
 
 uint32_t ag_graphs_dropped(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     uint32_t n = num_garbage;
     ag_mutex_unlock(&mutex);
     return n;
@@ -156,14 +156,14 @@ uint32_t ag_graphs_dropped(void)
 
 void ag_graphs_requested(struct ag_graphs *g)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->requested = true;
     ag_mutex_unlock(&mutex);
 }
 
 void ag_graphs_answered(struct ag_graphs *g)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->requested = false;
     bool orphan = g->orphan;
     ag_mutex_unlock(&mutex);

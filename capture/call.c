@@ -9,20 +9,21 @@ static bool is_2d(enum ag_sym sym)
            sym == AG_SYM_cuMemsetD2D32Async || sym == AG_SYM_cuMemsetD2D32Async_ptsz;
 }
 
-static CUresult call_launch(const struct ag_launch *l)
+CUresult ag_call_launch(const struct ag_launch *l)
 {
+    const unsigned int *d = l->dims;
     if (l->sym == AG_SYM_cuLaunchKernel || l->sym == AG_SYM_cuLaunchKernel_ptsz) {
         AG_PFN_cuLaunchKernel real = (AG_PFN_cuLaunchKernel)ag_real[l->sym];
-        return real(l->func, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-                    l->block[2], l->shared_bytes, l->stream, l->params, l->extra);
+        return real(l->func, d[0], d[1], d[2], d[3], d[4], d[5], d[AG_DIM_SHARED], l->stream,
+                    l->params, l->extra);
     }
-    CUlaunchConfig config = {.gridDimX = l->grid[0],
-                             .gridDimY = l->grid[1],
-                             .gridDimZ = l->grid[2],
-                             .blockDimX = l->block[0],
-                             .blockDimY = l->block[1],
-                             .blockDimZ = l->block[2],
-                             .sharedMemBytes = l->shared_bytes,
+    CUlaunchConfig config = {.gridDimX = d[0],
+                             .gridDimY = d[1],
+                             .gridDimZ = d[2],
+                             .blockDimX = d[3],
+                             .blockDimY = d[4],
+                             .blockDimZ = d[5],
+                             .sharedMemBytes = d[AG_DIM_SHARED],
                              .hStream = l->stream,
                              .attrs = (CUlaunchAttribute *)l->attrs,
                              .numAttrs = l->num_attrs};
@@ -54,7 +55,7 @@ CUresult ag_call_make(const struct ag_incoming *in)
 {
     switch (in->kind) {
     case AG_OP_LAUNCH:
-        return call_launch(in->launch);
+        return ag_call_launch(in->launch);
     case AG_OP_MEMSET:
         return ag_call_fill(in->fill);
     case AG_OP_COPY:

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Of a launch: grid, block, bytes of dynamic shared memory. */
+enum { AG_DIM_SHARED = 6, AG_DIMS = 7 };
+
 /* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
  * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
  * called: eager submission of a launch that is not deferred calls that same entry point with the
@@ -16,9 +19,7 @@ struct ag_launch {
     enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
     bool ptsz;
     CUfunction func; /* a CUfunction, or a CUkernel cast to one (cudart 13 does that) */
-    unsigned int grid[3];
-    unsigned int block[3];
-    unsigned int shared_bytes;
+    unsigned int dims[AG_DIMS];
     CUstream stream;
     void **params;
     void **extra;
@@ -71,6 +72,7 @@ static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
 
 /* Makes the call. */
 CUresult ag_call_make(const struct ag_incoming *in);
+CUresult ag_call_launch(const struct ag_launch *launch);
 CUresult ag_call_fill(const struct ag_memset *fill);
 
 /* Of a function's setting: cuKernel* name a device, the device of a CUfunction is not asked. */

@@ -91,7 +91,7 @@ static double span(bool eager)
 static void *compare(void *unused)
 {
     (void)unused;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
     while (!stopping && num_ratios < MOST_PAIRS) {
         double replayed = span(false), eager = replayed < 0.0 ? -1.0 : span(true);
         if (replayed > 0.0 && eager > 0.0)
@@ -111,7 +111,7 @@ void ag_compare_start(void)
 {
     if (!wanted())
         return;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
     if (!running && !stopping) {
         running = ag_thread_start(&thread, "autograph-pairs", compare);
         stopping = !running;
@@ -121,7 +121,7 @@ void ag_compare_start(void)
 
 void ag_compare_stop(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
     stopping = true;
     bool join = running;
     running = false;

@@ -38,7 +38,7 @@ static struct loaded *find(CUcontext ctx)
 
 bool ag_fill_kernel_tried(CUcontext ctx)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
     bool tried = find(ctx) != NULL;
     ag_unlock(&lock);
     return tried;
@@ -46,7 +46,7 @@ bool ag_fill_kernel_tried(CUcontext ctx)
 
 CUfunction ag_fill_kernel(CUcontext ctx)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
     struct loaded *l = find(ctx);
     CUfunction function = l ? l->function : NULL;
     ag_unlock(&lock);
@@ -73,7 +73,7 @@ static void load(struct loaded *l)
 
 void ag_fill_kernel_load(CUcontext ctx)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
     struct loaded *l = find(ctx) ? NULL : calloc(1, sizeof(*l));
     if (l) {
         l->ctx = ctx;
@@ -86,7 +86,7 @@ void ag_fill_kernel_load(CUcontext ctx)
 
 void ag_fill_kernel_forget(CUcontext ctx, bool unload)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
     for (struct loaded **link = &all; *link;) {
         struct loaded *l = *link;
         if (ctx && l->ctx != ctx) {

@@ -24,9 +24,7 @@
  * in the child of a fork, they do. */
 static bool may_defer(const struct ag_stream *s)
 {
-    return s->life == AG_STREAM_LIVE &&
-           !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
-             (uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_DEAD));
+    return ag_stream_is_live(s) && !ag_state_bypasses_for_now();
 }
 
 void ag_deferring_begins(struct ag_stream *s)
@@ -162,7 +160,7 @@ void ag_stream_break(struct ag_stream *s)
 /* Under the lock. */
 static void submit(struct ag_stream *s, bool boundary)
 {
-    if (s->life != AG_STREAM_LIVE)
+    if (!ag_stream_is_live(s))
         return;
     if (boundary)
         ag_stream_end_segment(s);
@@ -172,7 +170,7 @@ static void submit(struct ag_stream *s, bool boundary)
 
 void ag_stream_submit_deferred(struct ag_stream *s, bool boundary)
 {
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     submit(s, boundary);
     ag_unlock(&s->lock);
 }

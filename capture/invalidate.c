@@ -30,8 +30,8 @@
 /* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
 static void forget_sequences(struct ag_stream *s)
 {
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE) {
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         ag_stream_wakes(s);
         ag_policy_forget(&s->policy);
@@ -95,8 +95,8 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
-        ag_lock(&s->lock);
-        if (s->life == AG_STREAM_LIVE) {
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (ag_stream_is_live(s)) {
             ag_stream_end_segment(s);
             struct dropping d = {&s->policy, kernel};
             if (drop)
@@ -159,8 +159,8 @@ void ag_capture_function_changed(CUfunction func, int attribute, int value, int 
  * paused. */
 static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
 {
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE)
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
     ag_stream_wakes(s);
     CUresult r = ag_stream_tell(s);
@@ -193,7 +193,7 @@ CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s, AG_STREAM_DEAD);
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     ag_waits_stream_goes(s);
     ag_unlock(&s->lock);
     stream_gone(s);
@@ -272,7 +272,7 @@ static void context_goes_on(struct ag_context *context)
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        ag_lock(&streams[i]->lock);
+        ag_lock(&streams[i]->lock, AG_RANK_STREAM);
         if (streams[i]->context == context && streams[i]->life == AG_STREAM_CLOSING)
             streams[i]->life = AG_STREAM_LIVE;
         ag_unlock(&streams[i]->lock);

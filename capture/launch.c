@@ -171,8 +171,8 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
     CUresult pending = CUDA_SUCCESS;
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE) {
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         pending = ag_stream_tell(s);
     }
@@ -187,8 +187,8 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
                         CUresult pending)
 {
     const char *why;
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE) {
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
         if (pending != CUDA_SUCCESS) {
             s->pending = pending;
             ag_stream_open(s);
@@ -263,10 +263,15 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     return r;
 }
 
+static void count_passed(void)
+{
+    ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
+}
+
 /* Nothing is deferred at the moment, or for ever: see state.h. */
 static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incoming *in)
 {
-    ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
+    count_passed();
     ag_trace_passed(s, in, "nothing is replayed at this time");
     return pass_through(s, in);
 }
@@ -292,8 +297,7 @@ static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 
 static inline bool sees_nothing(const struct ag_stream *s)
 {
-    return atomic_load_explicit(&ag_state.eager, memory_order_relaxed) == AG_EAGER_OBSERVE &&
-           s->life == AG_STREAM_LIVE && !s->num_deferred;
+    return ag_state_only_observes() && ag_stream_is_live(s) && !s->num_deferred;
 }
 
 /* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
@@ -375,7 +379,7 @@ static inline void set_owner(struct ag_stream *s)
 static CUresult call_now(const struct ag_incoming *in)
 {
     if (ag_state_tracks())
-        ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
+        count_passed();
     return ag_op_call(in);
 }
 
@@ -455,7 +459,7 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     }
     set_owner(s);
 
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     struct ag_policy *p = &s->policy;
     if (!is_expected(p, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
         return arrive(s, &in);
@@ -503,7 +507,7 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
         return ag_op_call(in);
     }
     set_owner(s);
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     return arrive(s, in);
 }
 

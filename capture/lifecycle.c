@@ -27,7 +27,7 @@
 
 void ag_capture_started(void)
 {
-    if (!atomic_load(&ag_state.observe_only))
+    if (!ag_state_builds_nothing())
         ag_nvtx_start();
 }
 
@@ -81,7 +81,7 @@ void ag_capture_start(bool observe_only, const char *why)
     if (observe_only)
         ag_capture_observe_only(why);
     ag_state_leave(AG_EAGER_OFF);
-    ag_info("start", "%s", atomic_load(&ag_state.observe_only) ? "observing" : "replaying");
+    ag_info("start", "%s", ag_state_builds_nothing() ? "observing" : "replaying");
 }
 
 /* ---- the program's own captures --------------------------------------------------------- */
@@ -94,7 +94,7 @@ void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym s
     (void)ptsz;
     if (!ag_state_tracks())
         return;
-    ag_lock(&captures_lock);
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
     atomic_fetch_add(&ag_state.captures, 1);
     ag_unlock(&captures_lock);
     ag_state_enter(AG_EAGER_CAPTURE, sym);
@@ -105,7 +105,7 @@ void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym s
 static void capture_over(void)
 {
     bool last = false;
-    ag_lock(&captures_lock);
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
     if (atomic_load(&ag_state.captures)) {
         last = atomic_fetch_sub(&ag_state.captures, 1) == 1;
         if (last)
@@ -135,8 +135,8 @@ uint32_t ag_capture_streams_capturing(void)
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-        ag_lock(&s->lock); /* a stream that is alive now stays so meanwhile */
-        if (s->life == AG_STREAM_LIVE && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
+        ag_lock(&s->lock, AG_RANK_STREAM); /* a stream that is alive now stays so meanwhile */
+        if (ag_stream_is_live(s) && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
             AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
             count += status != CU_STREAM_CAPTURE_STATUS_NONE;
         ag_unlock(&s->lock);

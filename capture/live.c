@@ -139,7 +139,7 @@ void ag_live_update(void)
     struct ag_live_page *page = ag_live;
     if (!page)
         return;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_LIVE);
     __atomic_store_n(&page->wanted, 0, __ATOMIC_RELAXED);
     __atomic_fetch_add(&page->updates, 1, __ATOMIC_SEQ_CST);
     fill_page(page);

@@ -42,8 +42,8 @@ uint32_t ag_measured_ops(void)
 
 void ag_measure_begins(struct ag_stream *s)
 {
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE && !s->num_deferred && !ag_nap_is_active(&s->nap))
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && !s->num_deferred && !ag_nap_is_active(&s->nap))
         ag_policy_measured(&s->policy, OPS, ag_clock_ns());
     ag_unlock(&s->lock);
 }

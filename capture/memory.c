@@ -30,7 +30,7 @@ bool ag_memory_hold(uint64_t epoch)
 
 void ag_memory_release(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_MEMORY);
     atomic_store(&held, false);
     pthread_cond_broadcast(&released);
     ag_mutex_unlock(&mutex);
@@ -41,7 +41,7 @@ void ag_capture_memory_goes(void)
     atomic_fetch_add(&ag_memory_epoch, 1);
     if (!atomic_load(&held))
         return;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_MEMORY);
     while (atomic_load(&held))
         pthread_cond_wait(&released, &mutex);
     ag_mutex_unlock(&mutex);
@@ -90,7 +90,7 @@ static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 
 bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     bool plain = is_plain(s, address, bytes);
     ag_unlock(&s->lock);
     return plain;

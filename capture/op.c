@@ -25,23 +25,17 @@ void ag_op_stage(uint8_t *staged, const struct ag_shape *shape, const struct ag_
 static CUresult submit_launch(const struct ag_stream *s, const struct ag_shape *shape,
                               const uint8_t *staged)
 {
-    const unsigned int *d = shape->dims;
     void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
     ag_shape_params(shape, staged, params);
-    if (!shape->num_attrs)
-        return AG_REAL(cuLaunchKernel)(shape->func, d[0], d[1], d[2], d[3], d[4], d[5], d[6],
-                                       s->handle, params, NULL);
-    CUlaunchConfig config = {.gridDimX = d[0],
-                             .gridDimY = d[1],
-                             .gridDimZ = d[2],
-                             .blockDimX = d[3],
-                             .blockDimY = d[4],
-                             .blockDimZ = d[5],
-                             .sharedMemBytes = d[6],
-                             .hStream = s->handle,
+    struct ag_launch call = {.sym =
+                                 shape->num_attrs ? AG_SYM_cuLaunchKernelEx : AG_SYM_cuLaunchKernel,
+                             .func = shape->func,
+                             .stream = s->handle,
+                             .params = params,
                              .attrs = shape->attrs,
-                             .numAttrs = shape->num_attrs};
-    return AG_REAL(cuLaunchKernelEx)(&config, shape->func, params, NULL);
+                             .num_attrs = shape->num_attrs};
+    memcpy(call.dims, shape->dims, sizeof(call.dims));
+    return ag_call_launch(&call);
 }
 
 static enum ag_sym fill_symbol(const struct ag_shape *shape)

@@ -8,7 +8,7 @@ struct ag_pause ag_pause = {.mutex = PTHREAD_MUTEX_INITIALIZER,
 
 bool ag_pause_permits(void)
 {
-    return !ag_pause.paused && !ag_pause.held && !atomic_load(&ag_state.captures);
+    return !ag_pause.paused && !ag_pause.held && !ag_state_captures();
 }
 
 void ag_pause_rests(void)

@@ -20,7 +20,7 @@ extern struct ag_pause {
 
 static inline void ag_pause_lock(void)
 {
-    ag_mutex_lock(&ag_pause.mutex);
+    ag_mutex_lock(&ag_pause.mutex, AG_RANK_PAUSE);
 }
 static inline void ag_pause_unlock(void)
 {

@@ -47,7 +47,7 @@ bool ag_capture_primary_begins(CUdevice device)
 {
     bool locked = ag_state_tracks() && is_followed(device);
     if (locked)
-        ag_lock(&devices[device].lock);
+        ag_lock(&devices[device].lock, AG_RANK_PRIMARY);
     return locked;
 }
 

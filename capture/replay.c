@@ -73,7 +73,7 @@ static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, c
  * captures bear that call is not documented. */
 static void upload(struct ag_stream *s, struct ag_variant *v)
 {
-    if (atomic_load_explicit(&ag_state.captures, memory_order_relaxed))
+    if (ag_state_captures())
         return;
     CUresult r = AG_REAL(cuGraphUpload)(v->exec, s->handle);
     if (r != CUDA_SUCCESS) {

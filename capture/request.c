@@ -26,7 +26,7 @@
 void ag_request_prepare(const struct ag_stream *s)
 {
     CUcontext ctx = s->context->handle;
-    if (atomic_load(&ag_state.observe_only) || ag_fill_kernel_tried(ctx) || !ag_pause_enter())
+    if (ag_state_builds_nothing() || ag_fill_kernel_tried(ctx) || !ag_pause_enter())
         return;
     if (ag_waits_at_rest()) {
         bool entered = ag_context_enter(ctx);
@@ -97,9 +97,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         ag_policy_put_off(chunk, LONGEST_DELAY);
         return;
     }
-    enum ag_twin twin = atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed)
-                            ? AG_TWIN_NONE
-                            : ag_twin_find(s, chunk);
+    enum ag_twin twin = ag_state_builds_nothing() ? AG_TWIN_NONE : ag_twin_find(s, chunk);
     if (twin != AG_TWIN_NONE) {
         if (twin == AG_TWIN_COMING)
             ag_policy_not_built(chunk);
@@ -112,7 +110,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
         return;
     }
-    bool wanted = !atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed);
+    bool wanted = !ag_state_builds_nothing();
     struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
     struct ag_request *r = NULL;
     uint64_t now = ag_clock_ns();

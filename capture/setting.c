@@ -69,7 +69,7 @@ static bool stands_alone(const struct ag_kernel *k, const struct ag_function *f,
 
 static bool takes_more(const struct ag_shape *shape, int limit)
 {
-    return limit < 0 || shape->dims[6] > (unsigned int)limit;
+    return limit < 0 || shape->dims[AG_DIM_SHARED] > (unsigned int)limit;
 }
 
 /* One that is over the new limit is marked before it holds, so that none is held back any more. */

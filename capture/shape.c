@@ -109,13 +109,9 @@ static struct ag_shape *insert(uint64_t hash)
     return shape;
 }
 
-/* As ag_shape_is_launch, bad ones included. */
 static bool same_launch(const struct ag_shape *s, const void *what)
 {
-    const struct ag_launch *l = what;
-    return s->kind == AG_OP_LAUNCH && s->func == l->func &&
-           !memcmp(s->dims, l->grid, sizeof(s->dims)) && s->num_attrs == l->num_attrs &&
-           (!s->num_attrs || ag_attributes_equal(s->attrs, l->attrs, s->num_attrs));
+    return ag_shape_says(s, what);
 }
 
 static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
@@ -155,7 +151,7 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
     }
     s->kind = AG_OP_LAUNCH;
     s->func = l->func;
-    memcpy(s->dims, l->grid, sizeof(s->dims));
+    memcpy(s->dims, l->dims, sizeof(s->dims));
     s->num_attrs = l->num_attrs;
     s->attrs = attrs;
     s->function = f;
@@ -170,10 +166,10 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
 static uint64_t hash_of_launch(const struct ag_launch *l)
 {
     uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull;
-    hash += l->grid[0] * 0xBF58476D1CE4E5B9ull + l->grid[1] * 0x94D049BB133111EBull;
-    hash += l->grid[2] * 0xD6E8FEB86659FD93ull + l->block[0] * 0xA0761D6478BD642Full;
-    hash += l->block[1] * 0xE7037ED1A0B428DBull + l->block[2] * 0x8EBC6AF09C88C6E3ull;
-    hash += l->shared_bytes * 0x589965CC75374CC3ull;
+    hash += l->dims[0] * 0xBF58476D1CE4E5B9ull + l->dims[1] * 0x94D049BB133111EBull;
+    hash += l->dims[2] * 0xD6E8FEB86659FD93ull + l->dims[3] * 0xA0761D6478BD642Full;
+    hash += l->dims[4] * 0xE7037ED1A0B428DBull + l->dims[5] * 0x8EBC6AF09C88C6E3ull;
+    hash += l->dims[AG_DIM_SHARED] * 0x589965CC75374CC3ull;
     return ag_digest_word(hash, hash >> 32);
 }
 
@@ -184,10 +180,10 @@ struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct a
     if (l->num_attrs)
         hash = hash_attributes(hash, l);
     struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
-    if (*slot && (*slot)->hash == hash && same_launch(*slot, l))
+    if (*slot && (*slot)->hash == hash && ag_shape_says(*slot, l))
         return *slot;
     *why = "no memory";
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     struct ag_shape *shape = find(hash, same_launch, l);
     if (!shape)
         shape = make_launch(hash, l, why);
@@ -212,7 +208,7 @@ static struct ag_shape *of_sizes(struct ag_shape_cache *cache, const struct ag_s
     struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
         return *slot;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     struct ag_shape *shape = find(hash, same_sizes, wanted);
     if (!shape && (shape = insert(hash))) {
         shape->kind = wanted->kind;
@@ -317,7 +313,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
                                           const struct ag_kernel **kernel)
 {
     *kernel = NULL;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     enum ag_change change =
         tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
                : AG_CHANGES_NOTHING;
@@ -327,7 +323,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
 
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     if (tables)
         ag_setting_ends(&tables->functions, func, attribute, value, device, done);
     ag_unlock(&lock);
@@ -335,7 +331,7 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
 
 bool ag_function_waits(CUfunction func, CUstream stream)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     const struct ag_function *f =
         have_tables() ? ag_function_get(&tables->functions, func, stream, true) : NULL;
     bool waits = !f || f->immediate;
@@ -346,7 +342,7 @@ bool ag_function_waits(CUfunction func, CUstream stream)
 bool ag_shapes_die(enum ag_owner kind, void *owner)
 {
     bool any = false;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     struct ag_shape_tables *t = tables;
     if (t && ag_functions_die(&t->functions, kind, owner)) {
         any = true;
@@ -376,7 +372,7 @@ void ag_shape_refused(const struct ag_shape *shape, CUresult result)
 
 struct ag_shape_tables *ag_shapes_detach(void)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPES);
     struct ag_shape_tables *old = tables;
     tables = NULL;
     atomic_store_explicit(&ag_shapes_full, false, memory_order_relaxed);

@@ -14,7 +14,7 @@
 
 struct ag_shape {
     CUfunction func;
-    unsigned int dims[7]; /* grid, block, dynamic shared memory, as in struct ag_launch */
+    unsigned int dims[AG_DIMS];
     unsigned int num_attrs;
     _Atomic uint8_t bad;       /* AG_SHAPE_*: not to be deferred where any is set */
     _Atomic bool met;          /* by a policy */
@@ -48,14 +48,20 @@ struct ag_shape_cache {
     struct ag_shape *entries[AG_SHAPE_CACHE];
 };
 
-static inline bool ag_shape_is_launch(const struct ag_shape *shape, const struct ag_launch *launch)
+/* Whether the launch has this shape. */
+static inline bool ag_shape_says(const struct ag_shape *shape, const struct ag_launch *launch)
 {
     return shape->func == launch->func && shape->kind == AG_OP_LAUNCH &&
-           !memcmp(shape->dims, launch->grid, sizeof(shape->dims)) &&
+           !memcmp(shape->dims, launch->dims, sizeof(shape->dims)) &&
            shape->num_attrs == launch->num_attrs &&
            (!shape->num_attrs ||
-            ag_attributes_equal(shape->attrs, launch->attrs, shape->num_attrs)) &&
-           !ag_shape_bad(shape);
+            ag_attributes_equal(shape->attrs, launch->attrs, shape->num_attrs));
+}
+
+/* And may be deferred. */
+static inline bool ag_shape_is_launch(const struct ag_shape *shape, const struct ag_launch *launch)
+{
+    return ag_shape_says(shape, launch) && !ag_shape_bad(shape);
 }
 
 /* The shape of a launch; NULL where it must not be recorded (unknown layout or attributes, a

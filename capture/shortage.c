@@ -32,7 +32,7 @@ static void drop_graphs_of(struct ag_stream *s)
 {
     if (!ag_stream_lock_if_prompt(s))
         return;
-    if (s->life == AG_STREAM_LIVE) {
+    if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         ag_policy_each(&s->policy, drop, &s->policy);
     }
@@ -72,7 +72,7 @@ bool ag_capture_gives_memory(void)
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
                            &cancel); /* the lock, and the pause, would stay */
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_SHORTAGE);
     bool given = give_back();
     ag_mutex_unlock(&mutex);
     pthread_setcancelstate(cancel, NULL);

@@ -11,14 +11,14 @@ static struct ag_lock lock;
 
 void ag_state_defer_nothing(enum ag_reason reason)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATE);
     atomic_fetch_or(&ag_state.eager, (uint32_t)reason);
     ag_unlock(&lock);
 }
 
 void ag_state_pass_by(enum ag_reason reason)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATE);
     if (ag_state_is(reason))
         atomic_fetch_or(&ag_state.bypass, (uint32_t)reason);
     ag_unlock(&lock);
@@ -26,7 +26,7 @@ void ag_state_pass_by(enum ag_reason reason)
 
 void ag_state_leave(enum ag_reason reason)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATE);
     atomic_fetch_and(&ag_state.bypass, ~(uint32_t)reason);
     atomic_fetch_and(&ag_state.eager, ~(uint32_t)reason);
     ag_unlock(&lock);

@@ -70,6 +70,31 @@ static inline bool ag_state_bypasses(void)
     return __builtin_expect(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) != 0, 0);
 }
 
+/* The same, until a capture or a broken context has ended. */
+static inline bool ag_state_bypasses_for_now(void)
+{
+    return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
+           (uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_DEAD);
+}
+
+/* Whether the library has decided to replay nothing, and there is no other reason. */
+static inline bool ag_state_only_observes(void)
+{
+    return atomic_load_explicit(&ag_state.eager, memory_order_relaxed) == AG_EAGER_OBSERVE;
+}
+
+/* Whether no graph is built, whoever decided that. */
+static inline bool ag_state_builds_nothing(void)
+{
+    return atomic_load_explicit(&ag_state.observe_only, memory_order_relaxed) != AG_OBSERVE_NOT;
+}
+
+/* Whether a capture of the program's is active. */
+static inline bool ag_state_captures(void)
+{
+    return atomic_load(&ag_state.captures) != 0;
+}
+
 /* Whether the library keeps track of anything: captures and dead contexts end again, the rest lasts
  * as long as the process. */
 static inline bool ag_state_tracks(void)

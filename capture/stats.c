@@ -34,7 +34,7 @@ void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 
 void ag_stats_retire_stream(const struct ag_stream *s)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATS);
     ag_stats_add_stream(&retired, s);
     ag_unlock(&lock);
 }
@@ -55,7 +55,7 @@ static void add_figures(struct ag_totals *t, struct ag_stream *s)
         ag_stats_add_stream(&now, s);
         ag_unlock(&s->lock);
     }
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATS);
     if (locked)
         s->counted = now;
     uint64_t *to = (uint64_t *)t;
@@ -68,7 +68,7 @@ static void add_figures(struct ag_totals *t, struct ag_stream *s)
 void ag_stats_collect(struct ag_totals *t)
 {
     size_t n;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STATS);
     *t = retired;
     ag_unlock(&lock);
     struct ag_stream **streams = ag_streams_snapshot(&n);

@@ -102,7 +102,7 @@ static struct ag_context *context_get(CUcontext handle)
 
 struct ag_context *ag_context_get(CUcontext handle)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     struct ag_context *c = context_get(handle);
     ag_unlock(&lock);
     return c;
@@ -121,7 +121,7 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy)
     struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
     if (!s)
         return calloc(1, sizeof(*s));
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     *from = s->chained;
     size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
     memset(s, 0, before);
@@ -171,12 +171,12 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         return NULL;
 
     uintptr_t key = key_of(handle, legacy ? ctx : NULL);
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     struct ag_stream *other = look_up(key);
     struct ag_context *context = other ? NULL : context_get(ctx);
     struct ag_stream *s = context ? allocate(context, legacy) : NULL;
     if (s) {
-        ag_lock(&s->lock);
+        ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
         s->handle = handle;
         s->key = key;
         s->legacy = legacy;
@@ -218,7 +218,7 @@ static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool creat
 {
     uintptr_t key = key_of(handle, ctx);
     uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     struct ag_stream *s = look_up(key);
     ag_unlock(&lock);
     if (!s && create)
@@ -274,7 +274,7 @@ static void release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     ag_policy_close(&s->policy);
     free(s->twins);
     free(s->staged);
@@ -284,7 +284,7 @@ static void release(struct ag_stream *s)
     s->bytes = NULL;
     s->num_staged = s->num_bytes = s->max_staged = s->max_bytes = 0;
     ag_unlock(&s->lock);
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     keep(s);
     ag_unlock(&lock);
 }
@@ -293,7 +293,7 @@ void ag_stream_forget(struct ag_stream *s)
 {
     if (ag_stream_is_own(s))
         ag_thread.owned--;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     if (s->prev)
         s->prev->next = s->next;
     else
@@ -314,7 +314,7 @@ void ag_stream_forget(struct ag_stream *s)
 
 bool ag_stream_lock_if_prompt(struct ag_stream *s)
 {
-    return ag_lock_unless(&s->lock, &s->in_driver);
+    return ag_lock_unless(&s->lock, AG_RANK_STREAM, &s->in_driver);
 }
 
 struct ag_visit ag_driver_enter(struct ag_stream *s)
@@ -401,7 +401,7 @@ static bool spare_back(struct ag_stream **list)
 {
     for (int i = 0; i < SPARES; i++)
         if (list == spares[i]) {
-            ag_lock(&lock);
+            ag_lock(&lock, AG_RANK_STREAMS);
             spare_taken[i] = false;
             ag_unlock(&lock);
             return true;
@@ -411,7 +411,7 @@ static bool spare_back(struct ag_stream **list)
 
 static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), size_t *n)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
     struct ag_stream **list = malloc((num_streams + 1) * sizeof(*list));
     if (!list)
         list = spare_list();

@@ -160,10 +160,16 @@ void ag_streams_release(struct ag_stream **streams, size_t n);
 /* Takes the stream, which is dead, out of the table. */
 void ag_stream_forget(struct ag_stream *stream);
 
+/* Under its lock. */
+static inline bool ag_stream_is_live(const struct ag_stream *s)
+{
+    return s->life == AG_STREAM_LIVE;
+}
+
 /* Whether `handle` names this stream, and it is alive. Under its lock. */
 static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
 {
-    return s->handle == (handle ? handle : CU_STREAM_LEGACY) && s->life == AG_STREAM_LIVE;
+    return s->handle == (handle ? handle : CU_STREAM_LEGACY) && ag_stream_is_live(s);
 }
 
 /* Takes the stream's lock, unless its holder is in the driver: false then. */

@@ -112,7 +112,7 @@ static uint32_t define_shape(struct ag_shape *shape)
     uint32_t name = shape->kind == AG_OP_LAUNCH   ? ag_trace_string(kernel_name(shape))
                     : shape->kind == AG_OP_MEMSET ? ag_trace_string("memset")
                                                   : ag_trace_string("copy");
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SHAPE_IDS);
     uint32_t id = atomic_load(&shape->trace_id);
     if (!id) {
         id = ++last;
@@ -214,7 +214,7 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
         return;
     }
     const char *ignored;
-    ag_lock(&s->lock);
+    ag_lock(&s->lock, AG_RANK_STREAM);
     struct ag_shape *shape = ag_shape_of(&s->shapes, in, &ignored);
     if (shape && ag_incoming_has_arguments(in, shape))
         event(AG_EVENT_OP, AG_DONE_PASSED, s, shape_id(shape), 0, digest(shape, in));

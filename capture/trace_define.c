@@ -24,7 +24,7 @@ void ag_trace_give_up(void)
 
 void ag_trace_definitions_take(void (*take)(uint32_t type, const void *bytes, size_t size))
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_DEFINITIONS);
     struct definitions d = waiting;
     memset(&waiting, 0, sizeof(waiting));
     ag_mutex_unlock(&mutex);
@@ -43,7 +43,7 @@ void ag_trace_define(uint32_t type, const void *head, size_t head_size, const vo
 {
     struct waiting_head before = {type, (uint32_t)(head_size + body_size)};
     size_t total = sizeof(before) + head_size + body_size;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_DEFINITIONS);
     if (waiting.used + total > waiting.room) {
         size_t room = (waiting.used + total) * 2 + 4096;
         char *bytes = realloc(waiting.bytes, room);

@@ -8,6 +8,7 @@
 #include "capture/trace_file.h"
 #include "capture/clock.h"
 #include "capture/live.h"
+#include "capture/lock.h"
 #include "capture/log.h"
 #include "capture/trace_format.h"
 #include <errno.h>

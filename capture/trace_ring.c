@@ -125,7 +125,7 @@ static void ring_bell(void)
 
 void ag_trace_drain(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_RINGS);
     bool join = running;
     running = false;
     atomic_store(&stopping, true);
@@ -158,7 +158,7 @@ static void start_writer(void)
 
 static struct ring *make_ring(void)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_RINGS);
     start_writer();
     if (!have_key)
         have_key = pthread_key_create(&key, thread_ends) == 0;

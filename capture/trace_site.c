@@ -80,7 +80,7 @@ void ag_trace_sites_start(void)
 
 void ag_trace_sites_define(void)
 {
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SITES);
     struct site *list = undefined;
     undefined = NULL;
     last_undefined = &undefined;
@@ -140,7 +140,7 @@ uint32_t ag_trace_site(void)
     }
     if (!found)
         return 0;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_SITES);
     struct site *s = find_or_make(frames);
     ag_unlock(&lock);
     return s ? s->id : 0;

@@ -22,7 +22,7 @@ uint32_t ag_trace_string(const char *bytes)
 {
     size_t n = strlen(bytes);
     struct text *t;
-    ag_lock(&texts_lock);
+    ag_lock(&texts_lock, AG_RANK_TEXTS);
     HASH_FIND(hh, texts, bytes, n, t);
     if (!t && (t = malloc(sizeof(*t) + n + 1))) {
         memcpy(t->bytes, bytes, n + 1);

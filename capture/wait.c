@@ -31,7 +31,7 @@ static bool is_capturing(CUstream stream, bool ptsz)
 
 bool ag_capture_wait_begins(CUstream stream, bool ptsz)
 {
-    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || atomic_load(&ag_state.observe_only))
+    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || ag_state_builds_nothing())
         return false;
     /* The stream itself, not the count of captures, which may miss one that an unknown call began:
      * a host function of a graph runs any number of times, and its wrapper must not. */

@@ -36,8 +36,8 @@ static bool record_locked(struct ag_stream *s)
 bool ag_waits_record(struct ag_stream *s)
 {
     bool done = true;
-    ag_lock(&s->lock);
-    if (s->life == AG_STREAM_LIVE) { /* else its context ends, and what waits there with it */
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) { /* else its context ends, and what waits there with it */
         struct ag_visit visit = ag_driver_enter(s);
         CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         done = record_locked(s);
@@ -67,7 +67,7 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
     bool entered = ag_context_enter(ctx);
     CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     loose_at_rest(); /* makes room */
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE && !done; i++) {
         if (loose[i].event ||
             AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -103,7 +103,7 @@ static bool has_passed(CUcontext ctx, CUevent event)
 static bool loose_at_rest(void)
 {
     bool rest = true;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE; i++) {
         if (!loose[i].event)
             continue;
@@ -150,7 +150,7 @@ void ag_waits_stream_goes(struct ag_stream *s)
     s->behind_wait = NULL;
     if (!event)
         return;
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
         if (loose[i].event)
             continue;
@@ -168,7 +168,7 @@ void ag_waits_stream_goes(struct ag_stream *s)
 
 void ag_waits_context_goes(CUcontext ctx)
 {
-    ag_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE; i++)
         if (loose[i].ctx == ctx)
             loose[i].event = NULL;

@@ -123,7 +123,7 @@ static void *watch(void *unused)
 
 static void start(void)
 {
-    ag_lock(&start_lock);
+    ag_lock(&start_lock, AG_RANK_WATCHDOG);
     if (!running && !atomic_load(&stopping)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
         running = ag_thread_start(&thread, "autograph-watch", watch);
@@ -158,7 +158,7 @@ void ag_watchdog_wake(void)
 
 void ag_watchdog_stop(void)
 {
-    ag_lock(&start_lock);
+    ag_lock(&start_lock, AG_RANK_WATCHDOG);
     atomic_store(&stopping, true);
     bool join = running;
     running = false;

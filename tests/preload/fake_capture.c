@@ -94,13 +94,13 @@ void ag_capture_observe_only(const char *why)
 CUresult ag_capture_launch(const struct ag_launch *launch)
 {
     say("launch %s ptsz=%d grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p attrs=%u\n",
-        ag_sym_name(launch->sym), launch->ptsz, launch->grid[0], launch->grid[1], launch->grid[2],
-        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
+        ag_sym_name(launch->sym), launch->ptsz, launch->dims[0], launch->dims[1], launch->dims[2],
+        launch->dims[3], launch->dims[4], launch->dims[5], launch->dims[AG_DIM_SHARED],
         (void *)launch->stream, launch->num_attrs);
     return ((AG_PFN_cuLaunchKernel)ag_real[AG_SYM_cuLaunchKernel])(
-        launch->func, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
-        launch->block[1], launch->block[2], launch->shared_bytes, launch->stream, launch->params,
-        launch->extra);
+        launch->func, launch->dims[0], launch->dims[1], launch->dims[2], launch->dims[3],
+        launch->dims[4], launch->dims[5], launch->dims[AG_DIM_SHARED], launch->stream,
+        launch->params, launch->extra);
 }
 
 CUresult ag_capture_memset(const struct ag_memset *fill)

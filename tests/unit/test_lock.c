@@ -13,7 +13,7 @@ static void *work(void *unused)
 {
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        ag_lock(&lock);
+        ag_lock(&lock, AG_RANK_STREAM);
         uint64_t seen = count;
         if (i % 1024 == 0)
             sched_yield(); /* with the lock held, so that others sleep */
@@ -40,7 +40,7 @@ static void test_states(void **state)
     struct ag_lock own = {0};
     (void)state;
     assert_int_equal(sizeof own, 4);
-    ag_lock(&own);
+    ag_lock(&own, AG_RANK_STREAM);
     assert_int_equal(atomic_load(&own.state), 1);
     ag_unlock(&own);
     assert_int_equal(atomic_load(&own.state), 0);
@@ -49,7 +49,7 @@ static void test_states(void **state)
 static void *wait_for_it(void *unused)
 {
     (void)unused;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAM);
     ag_unlock(&lock);
     return NULL;
 }
@@ -58,7 +58,7 @@ static void test_a_sleeper_wakes(void **state)
 {
     pthread_t thread;
     (void)state;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAM);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, NULL), 0);
     while (atomic_load(&lock.state) != 2)
         sched_yield();
@@ -85,9 +85,9 @@ static void *meet(void *stubborn)
             sched_yield();
         if (stubborn) {
             spin(i % 16 * 300);
-            ag_lock(&lock);
+            ag_lock(&lock, AG_RANK_STREAM);
             ag_unlock(&lock);
-        } else if (ag_lock_unless(&lock, &gives_up)) {
+        } else if (ag_lock_unless(&lock, AG_RANK_STREAM, &gives_up)) {
             ag_unlock(&lock);
         }
         atomic_fetch_add(&come, 1);
@@ -102,7 +102,7 @@ static void test_who_gives_up_wakes_the_next(void **state)
     for (uintptr_t k = 0; k < 2; k++)
         assert_int_equal(pthread_create(&threads[k], NULL, meet, (void *)k), 0);
     for (int i = 1; i <= MEETINGS; i++) {
-        ag_lock(&lock);
+        ag_lock(&lock, AG_RANK_STREAM);
         atomic_store(&gives_up, false);
         atomic_store(&come, 0);
         atomic_store(&meeting, i);
