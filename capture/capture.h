@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "capture/call.h"
+#include "driver/call.h"
 #include "driver/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
 
 /*

@@ -1,5 +1,5 @@
 /* hooks_launch.c - kernel launches. */
-#include "capture/nap.h"
+#include "capture/tracking/nap.h"
 #include "preload/hook.h"
 #include "preload/process.h"
 

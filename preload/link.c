@@ -25,7 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "preload/elf.h"
 #include "preload/object.h"
 #include "preload/resolve.h"

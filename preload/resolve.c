@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "capture/log.h"
-#include "capture/options.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
 #include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "capture/log.h"
+#include "capture/settings/log.h"
 #include "preload/object.h"
 #include "driver/table.h"
 #include "preload/stubs.h"

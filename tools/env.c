@@ -1,5 +1,5 @@
 /* env.c - `autograph env`: the variables, from the library's own table. */
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "tools/tools.h"
 #include <stdlib.h>
 #include <string.h>

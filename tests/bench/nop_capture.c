@@ -3,10 +3,10 @@
  * only hooks. What it costs is the cost of hooking; the rest is that of thinking. With
  * AG_OPS_ARE_FREE it is libautograph_free.so, see free_ops.h.
  */
-#include "capture/call.h"
+#include "driver/call.h"
 #include "capture/capture.h"
-#include "capture/options.h"
-#include "capture/stream.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "tests/bench/free_ops.h"
 

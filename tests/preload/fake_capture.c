@@ -12,12 +12,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capture/call.h"
+#include "driver/call.h"
 #include "capture/capture.h"
-#include "capture/log.h"
-#include "capture/nap.h"
-#include "capture/options.h"
-#include "capture/stream.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/nap.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 
 _Atomic uint32_t ag_open_streams;

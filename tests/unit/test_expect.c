@@ -1,12 +1,12 @@
 /* test_expect.c - a stream whose numbers contradict each other submits what it holds, and nothing
  * is deferred in it again. */
 #include "tests/unit/unit.h"
-#include "capture/budget.h"
-#include "capture/call.h"
-#include "capture/count.h"
-#include "capture/flush.h"
-#include "capture/shape.h"
-#include "capture/stream.h"
+#include "capture/graphs/budget.h"
+#include "driver/call.h"
+#include "capture/tracking/count.h"
+#include "capture/core/flush.h"
+#include "capture/tracking/shape.h"
+#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "policy/policy.h"
 

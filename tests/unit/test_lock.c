@@ -1,6 +1,6 @@
 /* test_lock.c - one at a time, and nobody sleeps for ever. */
 #include "tests/unit/unit.h"
-#include "capture/lock.h"
+#include "capture/system/lock.h"
 #include <pthread.h>
 #include <sched.h>
 

@@ -1,8 +1,8 @@
 /* test_shape.c - shapes, argument layout and kernel settings, over a driver of a few functions. */
 #include "tests/unit/unit.h"
-#include "capture/call.h"
-#include "capture/function.h"
-#include "capture/shape.h"
+#include "driver/call.h"
+#include "capture/tracking/function.h"
+#include "capture/tracking/shape.h"
 #include "driver/entries.h"
 
 /* Kernels of this driver. Handles are addresses of these; `is_kernel` ones are CUkernel handles. */
