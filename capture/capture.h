@@ -20,7 +20,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "preload/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
+#include "driver/call.h"
+#include "driver/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
 
 /*
  * Number of streams that have seen an op since their last boundary. While it is 0 a barrier has
@@ -45,50 +46,11 @@ void ag_capture_observe_only(const char *why);
 
 /* ---- ops: recordable stream operations -------------------------------------------------- */
 
-/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
- * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
- * called: eager submission of a launch that is not deferred calls that same entry point with the
- * same arguments. */
-struct ag_launch {
-    enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
-    bool ptsz;
-    CUfunction func; /* a CUfunction, or a CUkernel cast to one (cudart 13 does that) */
-    unsigned int grid[3];
-    unsigned int block[3];
-    unsigned int shared_bytes;
-    CUstream stream;
-    void **params;
-    void **extra;
-    const CUlaunchAttribute *attrs;
-    unsigned int num_attrs;
-};
+/* These make the call themselves, eagerly or as part of a graph. */
 CUresult ag_capture_launch(const struct ag_launch *launch);
 
-/* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1
- * for the 1-D forms), `pitch` in bytes. Makes the call itself (eagerly, or as part of a graph). */
-struct ag_memset {
-    enum ag_sym sym;
-    bool ptsz;
-    CUdeviceptr dst;
-    size_t pitch;
-    unsigned int value;
-    unsigned int elem_size;
-    size_t width;
-    size_t height;
-    CUstream stream;
-};
 CUresult ag_capture_memset(const struct ag_memset *fill);
 
-/* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync. `bytes` long; the kinds of memory are looked up. Makes
- * the call itself. */
-struct ag_copy {
-    enum ag_sym sym;
-    bool ptsz;
-    CUdeviceptr dst;
-    CUdeviceptr src;
-    size_t bytes;
-    CUstream stream;
-};
 CUresult ag_capture_copy(const struct ag_copy *copy);
 
 /* ---- boundaries ------------------------------------------------------------------------- */
@@ -162,12 +124,6 @@ void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sy
  * CUfunction's is not asked. Setting the value that was set last flushes nothing. What the first
  * returned is given to the second, with what the real call returned; where graphs change, nothing
  * is built between. */
-enum { AG_ANY_DEVICE = -1 };
-enum ag_change {
-    AG_CHANGES_NOTHING, /* that anything recorded depends on */
-    AG_CHANGES_LIMIT,   /* launches of this function that are held back would be refused now */
-    AG_CHANGES_GRAPHS,  /* graphs with the kernel hold what was set before */
-};
 enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
                                            enum ag_sym sym);
 void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
@@ -205,13 +161,6 @@ void ag_capture_program_capture_began(bool succeeded);
 void ag_capture_program_capture_ended(void);
 /* How many of the streams that are known capture: the driver is asked. */
 uint32_t ag_capture_streams_capturing(void);
-
-/* ---- driver calls of the library's own --------------------------------------------------- */
-
-/* Around one that may fail in the calling thread; whether this thread is in one. */
-void ag_capture_probe_begins(void);
-void ag_capture_probe_ends(void);
-bool ag_capture_probing(void);
 
 /* ---- process ---------------------------------------------------------------------------- */
 

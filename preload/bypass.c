@@ -9,7 +9,7 @@
 
 #include <link.h>
 
-#include "capture/log.h"
+#include "capture/settings/log.h"
 
 void ag_bypass_report(void)
 {

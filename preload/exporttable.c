@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "capture/log.h"
+#include "capture/settings/log.h"
 #include "preload/hook.h"
 #include "preload/object.h"
 #include "preload/substitute.h"

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "preload/attached.h"
 #include "preload/exporttable.h"
 #include "preload/hook.h"

@@ -1,5 +1,5 @@
 /* hooks_launch.c - kernel launches. */
-#include "capture/nap.h"
+#include "capture/tracking/nap.h"
 #include "preload/hook.h"
 #include "preload/process.h"
 
@@ -22,9 +22,8 @@
             .sym = AG_SYM_##name,                                                                  \
             .ptsz = is_ptsz,                                                                       \
             .func = f,                                                                             \
-            .grid = {gridDimX, gridDimY, gridDimZ},                                                \
-            .block = {blockDimX, blockDimY, blockDimZ},                                            \
-            .shared_bytes = sharedMemBytes,                                                        \
+            .dims = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,                \
+                     sharedMemBytes},                                                              \
             .stream = hStream,                                                                     \
             .params = kernelParams,                                                                \
             .extra = extra,                                                                        \
@@ -123,9 +122,8 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
         .sym = sym,
         .ptsz = ptsz,
         .func = f,
-        .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-        .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-        .shared_bytes = config->sharedMemBytes,
+        .dims = {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                 config->blockDimY, config->blockDimZ, config->sharedMemBytes},
         .stream = config->hStream,
         .params = params,
         .extra = extra,

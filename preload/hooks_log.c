@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "driver/own.h"
 #include "preload/hook.h"
 
 struct listener {
@@ -16,7 +17,7 @@ struct listener {
 static void CUDA_CB tell(void *data, CUlogLevel level, char *message, size_t length)
 {
     const struct listener *listener = data;
-    if (!ag_capture_probing())
+    if (!ag_probes)
         listener->callback(listener->data, level, message, length);
 }
 

@@ -25,7 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "preload/elf.h"
 #include "preload/object.h"
 #include "preload/resolve.h"
@@ -37,7 +37,6 @@ enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, WORD = R_X8
 enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, WORD = R_AARCH64_ABS64 };
 #endif
 
-void *ag_real[AG_SYM_COUNT];
 void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
 
 /* Of the process, under the loader's lock. */

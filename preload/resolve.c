@@ -9,8 +9,9 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "capture/log.h"
-#include "capture/options.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
+#include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"
 #include "preload/dlsym.h"
@@ -102,9 +103,9 @@ static void start(void)
     if (starting) /* what is called here makes CUDA calls */
         return;
     starting = true;
-    ag_capture_probe_begins(); /* an older driver does not have all that is asked for */
+    ag_probe_begins(); /* an older driver does not have all that is asked for */
     const char *why = reason_to_observe();
-    ag_capture_probe_ends();
+    ag_probe_ends();
     pthread_mutex_lock(&start_lock);
     if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
         first = true;
@@ -127,10 +128,10 @@ static void start(void)
 static bool driver_is_initialised(void)
 {
     CUcontext current;
-    ag_capture_probe_begins();
+    ag_probe_begins();
     bool is = AG_HAVE(cuCtxGetCurrent) &&
               AG_REAL(cuCtxGetCurrent)(&current) != CUDA_ERROR_NOT_INITIALIZED;
-    ag_capture_probe_ends();
+    ag_probe_ends();
     return is;
 }
 

@@ -14,7 +14,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "preload/table.h"
+#include "driver/table.h"
+#include "preload/stubs.h"
 
 enum ag_hooks {
     AG_HOOKS_UNKNOWN, /* no driver seen yet, or AUTOGRAPH=0 */

@@ -6,7 +6,7 @@
 
 #include "capture/capture.h"
 #include "preload/exporttable.h"
-#include "preload/generated/entries_check.h"
+#include "driver/generated/entries_check.h"
 #include "preload/hook.h"
 #include "preload/substitute.h"
 

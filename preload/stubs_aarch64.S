@@ -123,8 +123,8 @@ ag_stub_common:                         /* w17: the symbol's number */
     .cfi_endproc
     .size   ag_stub_common, . - ag_stub_common
 
-#include "preload/generated/stubs.inc"
-#include "preload/generated/addresses.inc"
+#include "driver/generated/stubs.inc"
+#include "driver/generated/addresses.inc"
 
     .hidden ag_open_streams
     .hidden ag_target

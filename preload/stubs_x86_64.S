@@ -139,8 +139,8 @@ ag_stub_common:                         /* r11: the symbol's number */
     .cfi_endproc
     .size   ag_stub_common, . - ag_stub_common
 
-#include "preload/generated/stubs.inc"
-#include "preload/generated/addresses.inc"
+#include "driver/generated/stubs.inc"
+#include "driver/generated/addresses.inc"
 
     .hidden ag_open_streams
     .hidden ag_target

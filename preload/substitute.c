@@ -12,9 +12,10 @@
 #include <string.h>
 
 #include "capture/capture.h"
-#include "capture/log.h"
+#include "capture/settings/log.h"
 #include "preload/object.h"
-#include "preload/table.h"
+#include "driver/table.h"
+#include "preload/stubs.h"
 
 enum { BUCKETS = 2048 }; /* a power of two, three times the number of symbols */
 

@@ -1,6 +1,6 @@
 /* common.c - arguments that several verbs share. */
 #include "tools/tools.h"
-#include "capture/options_file.h"
+#include "capture/settings/options_file.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * doctor.c - `autograph doctor`: is this machine fit, and will the library take effect in a
  * program? Nothing is run but what asks the driver; the program itself is only read.
  */
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "tools/doctor.h"
 #include "tools/tools.h"
 #include <dlfcn.h>

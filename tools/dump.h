@@ -5,7 +5,7 @@
 #ifndef AG_TOOLS_DUMP_H
 #define AG_TOOLS_DUMP_H
 
-#include "capture/trace_format.h"
+#include "capture/trace/trace_format.h"
 #include <stdbool.h>
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* env.c - `autograph env`: the variables, from the library's own table. */
-#include "capture/options_file.h"
+#include "capture/settings/options.h"
+#include "capture/settings/options_file.h"
 #include "tools/tools.h"
 #include <stdlib.h>
 #include <string.h>

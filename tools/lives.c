@@ -1,6 +1,6 @@
 /* lives.c - see lives.h. */
 #include "tools/lives.h"
-#include "capture/trace_format.h"
+#include "capture/trace/trace_format.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
  * lives.h - the figures of all processes of what `autograph` runs, which outlive them (the layout
- * is in capture/trace_format.h).
+ * is in capture/trace/trace_format.h).
  */
 #ifndef AG_TOOLS_LIVES_H
 #define AG_TOOLS_LIVES_H

@@ -1,6 +1,6 @@
 /* main.c - the command `autograph`: which verb is meant. */
 #include "ag_version.h"
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "tools/tools.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -333,7 +333,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Those of capture/options.def. */
+/* Those of capture/settings/options.def. */
 static void replay_defaults(void)
 {
     ag_policy_defaults(&settings.config);

@@ -1,5 +1,5 @@
 /* run.c - `autograph [run]`: the program, under the library. */
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include "tools/lives.h"
 #include "tools/tools.h"
 #include <dirent.h>

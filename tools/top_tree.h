@@ -3,7 +3,7 @@
 #ifndef AG_TOOLS_TOP_TREE_H
 #define AG_TOOLS_TOP_TREE_H
 
-#include "capture/trace_format.h"
+#include "capture/trace/trace_format.h"
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -3,15 +3,14 @@
  * only hooks. What it costs is the cost of hooking; the rest is that of thinking. With
  * AG_OPS_ARE_FREE it is libautograph_free.so, see free_ops.h.
  */
+#include "driver/call.h"
 #include "capture/capture.h"
-#include "capture/nap.h"
-#include "capture/op.h"
-#include "capture/options.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
 #include "tests/bench/free_ops.h"
 
 _Atomic uint32_t ag_open_streams;
-_Atomic uint64_t ag_stream_generation = 1;
-__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 
 void ag_capture_start(bool observe_only, const char *why)
 {
@@ -34,13 +33,14 @@ CUresult ag_capture_launch(const struct ag_launch *launch)
 {
     return ag_op_is_free()
                ? CUDA_SUCCESS
-               : ag_op_call(&(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = launch});
+               : ag_call_make(&(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = launch});
 }
 
 CUresult ag_capture_memset(const struct ag_memset *fill)
 {
-    return ag_op_is_free() ? CUDA_SUCCESS
-                           : ag_op_call(&(struct ag_incoming){.kind = AG_OP_MEMSET, .fill = fill});
+    return ag_op_is_free()
+               ? CUDA_SUCCESS
+               : ag_call_make(&(struct ag_incoming){.kind = AG_OP_MEMSET, .fill = fill});
 }
 
 CUresult ag_capture_copy(const struct ag_copy *copy)
@@ -50,7 +50,7 @@ CUresult ag_capture_copy(const struct ag_copy *copy)
         copy->sym == AG_SYM_cuMemcpyDtoDAsync_v2 || copy->sym == AG_SYM_cuMemcpyDtoDAsync_v2_ptsz;
     return on_device && ag_op_is_free()
                ? CUDA_SUCCESS
-               : ag_op_call(&(struct ag_incoming){.kind = AG_OP_COPY, .copy = copy});
+               : ag_call_make(&(struct ag_incoming){.kind = AG_OP_COPY, .copy = copy});
 }
 
 CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)

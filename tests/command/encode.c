@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
-#include "preload/entries.h"
+#include "driver/entries.h"
 
 __attribute__((visibility("default"))) CUresult ag_test_encode(CUdeviceptr frame, uint64_t *out,
                                                                CUstream stream);

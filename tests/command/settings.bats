@@ -26,13 +26,13 @@ accepts() {
 
 # Every line of the table that takes a choice or a number: VARIABLE LEAST MOST DEFAULT, from the table itself.
 numbers() {
-    tr -d '\n' <"$AG_SOURCE/capture/options.def" |
+    tr -d '\n' <"$AG_SOURCE/capture/settings/options.def" |
         grep -o 'AG_NUMBER([a-z_]*, *"[A-Z_]*", *[0-9]*, *[0-9]*, *[0-9]*' |
         sed 's/.*"\(AUTOGRAPH[A-Z_]*\)", *\([0-9]*\), *\([0-9]*\), *\([0-9]*\)/\1 \3 \4 \2/'
 }
 
 choices() {
-    tr -d '\n' <"$AG_SOURCE/capture/options.def" |
+    tr -d '\n' <"$AG_SOURCE/capture/settings/options.def" |
         grep -o 'AG_CHOICE([a-z_]*, *"[A-Z_]*", *[0-9]*, *"[^"]*"' |
         sed 's/.*"\(AUTOGRAPH[A-Z_]*\)", *\([0-9]*\), *"\([^"]*\)"/\1 \2 \3/'
 }

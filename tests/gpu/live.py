@@ -1,4 +1,4 @@
-"""The page of figures that a process under the library keeps open (capture/trace_format.h, docs/format.md)."""
+"""The page of figures that a process under the library keeps open (capture/trace/trace_format.h, docs/format.md)."""
 
 import ctypes
 import mmap

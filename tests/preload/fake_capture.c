@@ -12,17 +12,19 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "driver/call.h"
 #include "capture/capture.h"
-#include "capture/log.h"
-#include "capture/nap.h"
-#include "capture/options.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/nap.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
 
 _Atomic uint32_t ag_open_streams;
 _Atomic uint64_t ag_stream_generation = 1;
 __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
 static bool in_child;
 static uint32_t capturing_now;
-static __thread bool probing __attribute__((tls_model("initial-exec")));
 
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 {
@@ -92,13 +94,13 @@ void ag_capture_observe_only(const char *why)
 CUresult ag_capture_launch(const struct ag_launch *launch)
 {
     say("launch %s ptsz=%d grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p attrs=%u\n",
-        ag_sym_name(launch->sym), launch->ptsz, launch->grid[0], launch->grid[1], launch->grid[2],
-        launch->block[0], launch->block[1], launch->block[2], launch->shared_bytes,
+        ag_sym_name(launch->sym), launch->ptsz, launch->dims[0], launch->dims[1], launch->dims[2],
+        launch->dims[3], launch->dims[4], launch->dims[5], launch->dims[AG_DIM_SHARED],
         (void *)launch->stream, launch->num_attrs);
     return ((AG_PFN_cuLaunchKernel)ag_real[AG_SYM_cuLaunchKernel])(
-        launch->func, launch->grid[0], launch->grid[1], launch->grid[2], launch->block[0],
-        launch->block[1], launch->block[2], launch->shared_bytes, launch->stream, launch->params,
-        launch->extra);
+        launch->func, launch->dims[0], launch->dims[1], launch->dims[2], launch->dims[3],
+        launch->dims[4], launch->dims[5], launch->dims[AG_DIM_SHARED], launch->stream,
+        launch->params, launch->extra);
 }
 
 CUresult ag_capture_memset(const struct ag_memset *fill)
@@ -301,21 +303,6 @@ void ag_capture_program_capture_ended(void)
 uint32_t ag_capture_streams_capturing(void)
 {
     return capturing_now++ % 2; /* as if each call between two looks had begun one */
-}
-
-void ag_capture_probe_begins(void)
-{
-    probing = true;
-}
-
-void ag_capture_probe_ends(void)
-{
-    probing = false;
-}
-
-bool ag_capture_probing(void)
-{
-    return probing;
 }
 
 void ag_capture_after_fork_in_child(void)

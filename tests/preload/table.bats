@@ -4,7 +4,7 @@
 setup() {
   : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_CUDA_INCLUDE_DIR:=/usr/local/cuda/include}"
   cuda="${AG_CUDA_INCLUDE_DIR%/include}"
-  copy="$BATS_TEST_TMPDIR/preload"
+  copy="$BATS_TEST_TMPDIR/driver"
 }
 
 # What is generated comes from CUDA 13.0 with its stub library: another toolkit has other symbols.
@@ -16,7 +16,7 @@ needs_13_0() {
 
 copy_table() {
   mkdir "$copy"
-  cp "$AG_SOURCE"/preload/{gen_entries.py,entries.tbl,newer.h,typed.txt} "$copy"
+  cp "$AG_SOURCE"/driver/{gen_entries.py,entries.tbl,newer.h,typed.txt} "$copy"
 }
 
 generate() {
@@ -27,14 +27,14 @@ generate() {
   needs_13_0
   copy_table
   generate
-  diff -r "$AG_SOURCE/preload/generated" "$BATS_TEST_TMPDIR/out"
+  diff -r "$AG_SOURCE/driver/generated" "$BATS_TEST_TMPDIR/out"
 }
 
 @test "the table has all that the toolkit exports, and all of newer.h" {
   needs_13_0
-  sed -n 's/^    AG_SYM_\(cu[^,]*\),$/\1/p' "$AG_SOURCE/preload/generated/entries_enum.h" | sort > "$BATS_TEST_TMPDIR/has"
+  sed -n 's/^    AG_SYM_\(cu[^,]*\),$/\1/p' "$AG_SOURCE/driver/generated/entries_enum.h" | sort > "$BATS_TEST_TMPDIR/has"
   { nm -D --defined-only "$cuda/lib64/stubs/libcuda.so" | awk '{print $3}'
-    grep -o '^CUresult cu[A-Za-z0-9_]*' "$AG_SOURCE/preload/newer.h" | awk '{print $2}'; } | sort -u > "$BATS_TEST_TMPDIR/exported"
+    grep -o '^CUresult cu[A-Za-z0-9_]*' "$AG_SOURCE/driver/newer.h" | awk '{print $2}'; } | sort -u > "$BATS_TEST_TMPDIR/exported"
   grep -qx cuStreamBeginRecaptureToGraph "$BATS_TEST_TMPDIR/exported"
   diff "$BATS_TEST_TMPDIR/has" "$BATS_TEST_TMPDIR/exported"
 }
@@ -94,7 +94,7 @@ generate() {
       -o "$BATS_TEST_TMPDIR/$part.o"
   done
   # As many entry points as on x86-64, each with the branch target that hardware may demand.
-  stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/preload/generated/stubs.inc")
+  stubs=$(grep -c '^AG_STUB' "$AG_SOURCE/driver/generated/stubs.inc")
   [ "$(aarch64-linux-gnu-nm "$BATS_TEST_TMPDIR/stubs.o" | grep -c ' T cu')" -eq "$stubs" ]
 }
 
@@ -105,7 +105,7 @@ generate() {
   library="$BATS_TEST_TMPDIR/libautograph.so"
   $compiler -shared -fPIC -O1 -fvisibility=hidden -ftls-model=initial-exec -Wall -Wextra -Werror \
     -I "$AG_SOURCE" -isystem "$AG_CUDA_INCLUDE_DIR" -o "$library" \
-    "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/preload/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
+    "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/driver/*.c "$AG_SOURCE"/driver/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
     "$AG_SOURCE/tests/preload/fake_capture.c" -Wl,-z,defs -Wl,-Bsymbolic \
     -Wl,--version-script="$AG_SOURCE/preload/exports.map"
   exported=$(aarch64-linux-gnu-nm -D --defined-only "$library" | grep -c ' T ')

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "fake_libcuda.h"
-#include "preload/table.h"
+#include "driver/table.h"
 #include "told.h"
 
 typedef int (*generic)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,

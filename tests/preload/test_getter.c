@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "fake_libcuda.h"
-#include "preload/entries.h"
+#include "driver/entries.h"
 #include "told.h"
 
 static void *libcuda;

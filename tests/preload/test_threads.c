@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "fake_libcuda.h"
-#include "preload/table.h"
+#include "driver/table.h"
 #include "told.h"
 
 /* fake_libcuda has cuExtraCall0 to cuExtraCall99, the one with many 200 more. */

@@ -3,7 +3,7 @@
  * thousands of shapes, ever new sequences, many streams and call sites, several threads whose
  * chunks alternate. large FILE MIB
  */
-#include "capture/trace_format.h"
+#include "capture/trace/trace_format.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -200,7 +200,7 @@ PY
 
 @test "env: every variable of the library's table" {
     autograph env -f json > "$BATS_TEST_TMPDIR/env.json"
-    grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
+    grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/settings/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
     python3 -c 'import json,sys; [print(r["variable"]) for r in json.load(sys.stdin)["variables"]]' \
         < "$BATS_TEST_TMPDIR/env.json" | sort | diff - "$BATS_TEST_TMPDIR/table"
     AUTOGRAPH_CHUNK=8 autograph env -f json |

@@ -1,7 +1,8 @@
 /*
- * fuzz_options.c - libFuzzer target for what reads the environment: capture/options.c, and the
- * paths with %p, %h and %e that capture/log.c expands. An input becomes a whole environment; what
- * the parser makes of it is compared with the table of options.def, read by simpler code.
+ * fuzz_options.c - libFuzzer target for what reads the environment: capture/settings/options.c, and
+ * the paths with %p, %h and %e that capture/settings/log.c expands. An input becomes a whole
+ * environment; what the parser makes of it is compared with the table of options.def, read by
+ * simpler code.
  *
  * The parser reads once in a process. So all that it remembers lies in sections of its own here,
  * and each input begins with what they held at the start.
@@ -26,8 +27,8 @@ static int seen_dprintf(int fd, const char *format, ...);
 #define open    seen_open
 #define write   seen_write
 #define dprintf seen_dprintf
-#include "capture/log.c"
-#include "capture/options.c"
+#include "capture/settings/log.c"
+#include "capture/settings/options.c"
 #undef open
 #undef write
 #undef dprintf
@@ -117,7 +118,7 @@ static const struct known {
 #define AG_CHOICE(field, variable, preset, choices, help)                                          \
     {CHOICE, variable, choices, preset, 0, 0, &ag_options.field},
 #define AG_TEXT(field, variable, help) {TEXT, variable, NULL, 0, 0, 0, &ag_options.field},
-#include "capture/options.def"
+#include "capture/settings/options.def"
 #undef AG_NUMBER
 #undef AG_CHOICE
 #undef AG_TEXT

@@ -1,5 +1,5 @@
 /* option_table.c - prints the table of variables as README shows it. */
-#include "capture/options.h"
+#include "capture/settings/options.h"
 #include <stdio.h>
 
 int main(void)

@@ -1,6 +1,6 @@
 /* test_clock.c - the clock agrees with the system's, before and after its rate is known. */
 #include "tests/unit/unit.h"
-#include "capture/clock.h"
+#include "capture/system/clock.h"
 
 static void wait_until_scaled(void)
 {

@@ -1,11 +1,14 @@
 /* test_expect.c - a stream whose numbers contradict each other submits what it holds, and nothing
  * is deferred in it again. */
 #include "tests/unit/unit.h"
-#include "capture/capture.h"
-#include "capture/expect.h"
-#include "capture/flush.h"
-#include "capture/op.h"
-#include "capture/stats.h"
+#include "capture/graphs/budget.h"
+#include "driver/call.h"
+#include "capture/tracking/count.h"
+#include "capture/core/flush.h"
+#include "capture/tracking/shape.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
 
 static CUdeviceptr copied[8];
 static unsigned int copies;
@@ -35,7 +38,7 @@ static struct ag_stream *make(void)
     struct ag_policy_config config;
     struct ag_stream *s = calloc(1, sizeof(*s));
     ag_policy_defaults(&config);
-    assert_false(ag_policy_open(&s->policy, &config, &ag_stream_policy_hooks));
+    assert_false(ag_policy_open(&s->policy, &config, &ag_graphs_policy_hooks));
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)get_current;
     ag_real[AG_SYM_cuMemcpyDtoDAsync_v2] = (void *)copy;
     context.handle = (CUcontext)(void *)&home;

@@ -1,6 +1,6 @@
 /* test_lock.c - one at a time, and nobody sleeps for ever. */
 #include "tests/unit/unit.h"
-#include "capture/lock.h"
+#include "capture/system/lock.h"
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ static void *work(void *unused)
 {
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        ag_lock(&lock);
+        ag_lock(&lock, AG_RANK_STREAM);
         uint64_t seen = count;
         if (i % 1024 == 0)
             sched_yield(); /* with the lock held, so that others sleep */
@@ -42,7 +42,7 @@ static void test_states(void **state)
     struct ag_lock own = {0};
     (void)state;
     assert_int_equal(sizeof own, 4);
-    ag_lock(&own);
+    ag_lock(&own, AG_RANK_STREAM);
     assert_int_equal(atomic_load(&own.state), 1);
     ag_unlock(&own);
     assert_int_equal(atomic_load(&own.state), 0);
@@ -51,7 +51,7 @@ static void test_states(void **state)
 static void *wait_for_it(void *unused)
 {
     (void)unused;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAM);
     ag_unlock(&lock);
     return NULL;
 }
@@ -60,7 +60,7 @@ static void test_a_sleeper_wakes(void **state)
 {
     pthread_t thread;
     (void)state;
-    ag_lock(&lock);
+    ag_lock(&lock, AG_RANK_STREAM);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_it, NULL), 0);
     while (atomic_load(&lock.state) != 2)
         sched_yield();
@@ -87,9 +87,9 @@ static void *meet(void *stubborn)
             sched_yield();
         if (stubborn) {
             spin(i % 16 * 300);
-            ag_lock(&lock);
+            ag_lock(&lock, AG_RANK_STREAM);
             ag_unlock(&lock);
-        } else if (ag_lock_unless(&lock, &gives_up)) {
+        } else if (ag_lock_unless(&lock, AG_RANK_STREAM, &gives_up)) {
             ag_unlock(&lock);
         }
         atomic_fetch_add(&come, 1);
@@ -104,7 +104,7 @@ static void test_who_gives_up_wakes_the_next(void **state)
     for (uintptr_t k = 0; k < 2; k++)
         assert_int_equal(pthread_create(&threads[k], NULL, meet, (void *)k), 0);
     for (int i = 1; i <= MEETINGS; i++) {
-        ag_lock(&lock);
+        ag_lock(&lock, AG_RANK_STREAM);
         atomic_store(&gives_up, false);
         atomic_store(&come, 0);
         atomic_store(&meeting, i);
@@ -157,7 +157,7 @@ static void test_who_gives_up_tells_the_holder(void **state)
     atomic_store(&gives_up, false);
     atomic_store(&scene.state, 1);
     instead_of_sleep = third_has_it;
-    assert_false(ag_lock_unless(&scene, &gives_up));
+    assert_false(ag_lock_unless(&scene, AG_RANK_STREAM, &gives_up));
     instead_of_sleep = NULL;
     assert_int_equal(atomic_load(&scene.state), 2);
     assert_int_equal(woken, 0);
@@ -192,7 +192,7 @@ static void test_who_gives_up_wakes_if_nobody_holds_it(void **state)
     assert_int_equal(sigaction(SIGSEGV, &act, &before), 0);
     atomic_store(&scene.state, 1);
     instead_of_sleep = third_has_it_until_read;
-    assert_false(ag_lock_unless(&scene, page));
+    assert_false(ag_lock_unless(&scene, AG_RANK_STREAM, page));
     instead_of_sleep = NULL;
     sigaction(SIGSEGV, &before, NULL);
     assert_int_equal(atomic_load(&scene.state), 0);

@@ -1,6 +1,7 @@
 /* test_log.c - paths with patterns, and lines. */
 #include "tests/unit/unit.h"
-#include "capture/log.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
 #include <errno.h>
 #include <fcntl.h>
 

@@ -1,6 +1,7 @@
 /* test_options.c - the table of variables, and what is made of an environment. */
 #include "tests/unit/unit.h"
-#include "capture/options_file.h"
+#include "capture/settings/options.h"
+#include "capture/settings/options_file.h"
 #include <fcntl.h>
 #include <sys/wait.h>
 
@@ -45,7 +46,7 @@ static int all_presets(void)
 #define AG_TEXT(field, variable, help)                                                             \
     if (ag_options.field)                                                                          \
         return 1;
-#include "capture/options.def"
+#include "capture/settings/options.def"
 #undef AG_NUMBER
 #undef AG_CHOICE
 #undef AG_TEXT

@@ -1,6 +1,9 @@
 /* test_shape.c - shapes, argument layout and kernel settings, over a driver of a few functions. */
 #include "tests/unit/unit.h"
-#include "capture/shape.h"
+#include "driver/call.h"
+#include "capture/tracking/function.h"
+#include "capture/tracking/shape.h"
+#include "driver/entries.h"
 
 /* Kernels of this driver. Handles are addresses of these; `is_kernel` ones are CUkernel handles. */
 struct fake {
@@ -82,8 +85,7 @@ static struct ag_launch launch_of(struct fake *f, void **params)
 {
     return (struct ag_launch){.sym = AG_SYM_cuLaunchKernel,
                               .func = (CUfunction)f,
-                              .grid = {1, 1, 1},
-                              .block = {32, 1, 1},
+                              .dims = {1, 1, 1, 32, 1, 1},
                               .params = params};
 }
 
@@ -118,7 +120,7 @@ static void test_whatever_differs_makes_another_shape(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
     struct ag_shape *first = shape_of(&l);
-    unsigned int *dims = l.grid; /* grid, block, shared memory lie side by side */
+    unsigned int *dims = l.dims;
     (void)state;
     for (int i = 0; i < 7; i++) {
         dims[i]++;
@@ -382,7 +384,7 @@ static void test_settings(void **state)
 static struct ag_shape *with_shared(struct fake *func, unsigned int bytes)
 {
     struct ag_launch l = launch_of(func, two);
-    l.shared_bytes = bytes;
+    l.dims[AG_DIM_SHARED] = bytes;
     return shape_of(&l);
 }
 

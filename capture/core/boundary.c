@@ -1,0 +1,200 @@
+/*
+ * boundary.c - calls that are not ops: what has been deferred goes before them.
+ *
+ * A boundary is also what cuts a stream into segments, so it is learnt even where nothing is
+ * deferred.
+ */
+#include "capture/capture.h"
+#include "capture/tracking/count.h"
+#include "capture/core/flush.h"
+#include "capture/trace/live.h"
+#include "capture/system/lock.h"
+#include "capture/core/measure.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "driver/entries.h"
+#include "driver/table.h"
+
+/*
+ * Which streams a call waits for. Whoever submits, or waits for another thread that does, may wait
+ * in the driver for room in a full queue. Eagerly, all that was launched before would be there: who
+ * knows of those launches would have waited for them. But where nothing of a stream can show in a
+ * call, that call does not wait for it, and leaves what another thread holds back to the watchdog.
+ */
+enum reach { NO_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
+
+static enum reach reach_of(enum ag_sym sym)
+{
+    unsigned int flags = sym < AG_SYM_COUNT ? ag_entries[sym].flags : 0;
+    return flags & AG_ENTRY_PROMPT   ? NO_STREAM
+           : flags & AG_ENTRY_LEGACY ? BLOCKING_STREAMS
+                                     : EVERY_STREAM;
+}
+
+static bool waits_for(enum reach reach, const struct ag_stream *s)
+{
+    return reach == EVERY_STREAM || (reach == BLOCKING_STREAMS && (s->blocking || s->legacy));
+}
+
+enum flags {
+    REPORTS = 1,  /* the call may return a stream's untold error */
+    OWN_ONLY = 2, /* streams of other threads are left alone */
+    BLOCKS = 4,   /* the thread waits for the GPU in the call */
+};
+
+static CUresult end_locked_segment(struct ag_stream *s, unsigned int flags)
+{
+    if (!ag_stream_is_live(s))
+        return CUDA_SUCCESS;
+    ag_stream_end_segment(s);
+    return flags & REPORTS ? ag_stream_tell(s) : CUDA_SUCCESS;
+}
+
+static CUresult end_segment(struct ag_stream *s, unsigned int flags)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    CUresult r = end_locked_segment(s, flags);
+    ag_unlock(&s->lock);
+    return r;
+}
+
+/* A stream of another thread submits what it has deferred and goes on. */
+static void submit_of_other(struct ag_stream *s, enum reach reach)
+{
+    if (!waits_for(reach, s))
+        return;
+    ag_count(AG_COUNT_OTHER_THREAD);
+    ag_stream_submit_deferred(s, false);
+}
+
+/* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
+ * what they have deferred and go on. */
+static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
+                             unsigned int flags, enum reach reach)
+{
+    CUresult first = CUDA_SUCCESS;
+    size_t n;
+    struct ag_stream **streams = ag_streams_concerned(!(flags & OWN_ONLY), &n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        if (s == except || (context && s->context != context))
+            continue;
+        if (ag_stream_is_own(s)) {
+            CUresult r = end_segment(s, flags);
+            if (first == CUDA_SUCCESS)
+                first = r;
+        } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
+            submit_of_other(s, reach);
+        }
+    }
+    ag_streams_release(streams, n);
+    return first;
+}
+
+/* While hooks pass by (a capture of the program's) an error of before may still be told. */
+static CUresult tell(CUstream stream, bool ptsz)
+{
+    struct ag_stream *s = ag_stream_find(stream, ptsz);
+    if (!s)
+        return CUDA_SUCCESS;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    CUresult r = ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
+    ag_unlock(&s->lock);
+    return r;
+}
+
+static bool holds_back_for_another(const struct ag_stream *s)
+{
+    return atomic_load(&s->deferring) && !ag_stream_is_own(s);
+}
+
+/* Whether another thread holds back work that a query of this stream asks for. */
+static bool others_hold_back(const struct ag_stream *s)
+{
+    size_t n;
+    bool any = false;
+    if (!s->legacy)
+        return holds_back_for_another(s);
+    struct ag_stream **streams = ag_streams_concerned(true, &n);
+    for (size_t i = 0; i < n; i++)
+        any |= streams[i]->context == s->context && (streams[i] == s || streams[i]->blocking) &&
+               holds_back_for_another(streams[i]);
+    ag_streams_release(streams, n);
+    return any;
+}
+
+/* cuStreamQuery: what another thread holds back, or is submitting, has not ended. */
+static CUresult query(struct ag_stream *s, unsigned int flags)
+{
+    if (s->legacy)
+        every_stream(s->context, s, 0, NO_STREAM);
+    if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
+        return CUDA_ERROR_NOT_READY;
+    CUresult r = holds_back_for_another(s) ? CUDA_ERROR_NOT_READY : end_locked_segment(s, flags);
+    ag_unlock(&s->lock);
+    return r;
+}
+
+static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
+{
+    bool measures = ag_measures();
+    if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+        return CUDA_SUCCESS;
+    if (ag_state_bypasses())
+        return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
+    struct ag_stream *s = ag_stream_find(stream, ptsz);
+    ag_count_boundary(sym);
+    ag_trace_boundary(s, sym);
+    ag_live_poll();
+    if (!s) {
+        /* the per-thread default stream, one that was never launched to, or no stream at all: all
+         * that can depend on it is the legacy stream's order */
+        if (!ag_stream_is_per_thread(stream, ptsz))
+            every_stream(NULL, NULL, 0, reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
+        else if (reach_of(sym) != NO_STREAM)
+            ag_flush_for_order(NULL);
+        return CUDA_SUCCESS;
+    }
+    if (reach_of(sym) == NO_STREAM)
+        return query(s, flags);
+    ag_flush_for_order(s);
+    if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
+        every_stream(s->context, s, 0, BLOCKING_STREAMS);
+    CUresult r = end_segment(s, flags);
+    if (measures)
+        ag_measure_begins(s);
+    if (flags & BLOCKS && !s->legacy && ag_owns_others(s))
+        every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
+    return r;
+}
+
+CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+{
+    return stream_boundary(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS : 0u));
+}
+
+void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+{
+    stream_boundary(stream, ptsz, sym, blocks ? BLOCKS : 0u);
+}
+
+static CUresult barrier(enum ag_sym sym, unsigned int flags)
+{
+    if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+        return CUDA_SUCCESS;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_live_poll();
+    return every_stream(NULL, NULL, flags, reach_of(sym));
+}
+
+CUresult ag_capture_barrier(enum ag_sym sym)
+{
+    return barrier(sym, REPORTS);
+}
+
+void ag_capture_barrier_quiet(enum ag_sym sym)
+{
+    barrier(sym, 0);
+}

@@ -1,0 +1,39 @@
+/* broken.c - errors that end a context: nothing is deferred until it is destroyed. */
+#include "capture/core/broken.h"
+#include "capture/capture.h"
+#include "capture/tracking/count.h"
+#include "capture/core/enter.h"
+#include "driver/error.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+
+void ag_capture_driver_error(CUresult error)
+{
+    if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
+        return;
+    CUcontext ctx = ag_context_current();
+    struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
+    if (!context || atomic_exchange(&context->broken, true))
+        return; /* without one there is nothing to defer in, and none whose end would be heard of */
+    ag_count(AG_COUNT_DEAD_CONTEXT);
+    ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
+    ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);
+}
+
+static void is_broken(struct ag_context *context, void *any)
+{
+    *(bool *)any |= atomic_load(&context->broken);
+}
+
+void ag_broken_context_ended(struct ag_context *context)
+{
+    bool any = false;
+    if (!atomic_exchange(&context->broken, false))
+        return;
+    ag_contexts_each(is_broken, &any);
+    if (!any)
+        ag_state_leave(AG_EAGER_DEAD);
+}

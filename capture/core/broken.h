@@ -1,0 +1,10 @@
+/* broken.h - see broken.c. */
+#ifndef AG_BROKEN_H
+#define AG_BROKEN_H
+
+#include "capture/tracking/stream.h"
+
+/* A context has been destroyed, and with it goes what was wrong with it. */
+void ag_broken_context_ended(struct ag_context *context);
+
+#endif

@@ -1,0 +1,324 @@
+/*
+ * invalidate.c - calls after which what was recorded no longer holds: handles die, functions
+ * change.
+ *
+ * These are rare, so they are simple: the builder is paused, every stream submits what it has
+ * deferred and forgets what it must, then the tables go.
+ */
+#include "capture/core/broken.h"
+#include "capture/graphs/budget.h"
+#include "capture/graphs/builder.h"
+#include "driver/call.h"
+#include "capture/capture.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/fillkernel.h"
+#include "capture/core/flush.h"
+#include "capture/tracking/function.h"
+#include "capture/tracking/hostfunction.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/shape.h"
+#include "capture/tracking/state.h"
+#include "capture/report/stats.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "capture/tracking/waits.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
+
+/* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
+static void forget_sequences(struct ag_stream *s)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        ag_stream_end_segment(s);
+        ag_stream_wakes(s);
+        ag_policy_forget(&s->policy);
+        memset(&s->shapes, 0, sizeof(s->shapes));
+    }
+    ag_unlock(&s->lock);
+}
+
+static void forget_everything(void)
+{
+    size_t n;
+    ag_builder_pause();
+    struct ag_shape_tables *old = ag_shapes_detach();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        forget_sequences(streams[i]);
+    ag_streams_release(streams, n);
+    ag_graphs_collect(UINT32_MAX);
+    ag_shapes_destroy(old);
+    ag_pause_resume();
+}
+
+void ag_capture_functions_die(enum ag_sym sym)
+{
+    if (!ag_state_tracks())
+        return;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_count(AG_COUNT_FUNCTIONS_DIED);
+    ag_debug("capture", "%s: all sequences are forgotten", ag_sym_name(sym));
+    forget_everything();
+}
+
+/* ---- graphs with certain kernels ---------------------------------------------------------- */
+
+struct dropping {
+    struct ag_policy *policy;
+    const struct ag_kernel *kernel; /* NULL: those with dead functions */
+};
+
+static bool concerns(const struct ag_shape *shape, const struct ag_kernel *kernel)
+{
+    return kernel ? shape->function && shape->function->kernel == kernel
+                  : ag_shape_bad(shape) & AG_SHAPE_DEAD;
+}
+
+static void drop_if_concerned(void *context, struct ag_block *block)
+{
+    const struct dropping *d = context;
+    for (uint32_t i = 0; i < block->len; i++)
+        if (concerns(ag_key_shape(block->keys[i]), d->kernel)) {
+            ag_policy_drop_graphs(d->policy, block);
+            return;
+        }
+}
+
+/* Every stream ends its segment; `drop`: and graphs go. Builder paused where they do. */
+static void submit_all(bool drop, const struct ag_kernel *kernel)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (ag_stream_is_live(s)) {
+            ag_stream_end_segment(s);
+            struct dropping d = {&s->policy, kernel};
+            if (drop)
+                ag_policy_each(&s->policy, drop_if_concerned, &d);
+            if (drop && !kernel)
+                memset(&s->shapes, 0, sizeof(s->shapes));
+        }
+        ag_unlock(&s->lock);
+    }
+    ag_streams_release(streams, n);
+}
+
+void ag_capture_module_dies(void *module, enum ag_sym sym)
+{
+    if (!ag_state_tracks())
+        return;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_builder_pause();
+    bool any = ag_shapes_die(sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
+    if (any)
+        ag_count(AG_COUNT_MODULE_DIED);
+    submit_all(any, NULL);
+    ag_graphs_collect(UINT32_MAX);
+    ag_pause_resume();
+    ag_capture_memory_goes(); /* its variables */
+}
+
+enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
+                                           enum ag_sym sym)
+{
+    const struct ag_kernel *kernel;
+    if (!ag_state_tracks())
+        return AG_CHANGES_NOTHING;
+    enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
+    if (change == AG_CHANGES_NOTHING)
+        return change;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_debug("capture", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
+             attribute, (void *)func, device, value);
+    ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
+    if (kernel)
+        ag_builder_pause();
+    submit_all(kernel != NULL, kernel);
+    return change;
+}
+
+void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
+                                 enum ag_change change, CUresult result)
+{
+    ag_function_setting_ends(func, attribute, value, device, result == CUDA_SUCCESS);
+    if (change == AG_CHANGES_GRAPHS)
+        ag_pause_resume();
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+/* The stream submits what it has deferred and drops its graphs. `life`: what it is then. Builder
+ * paused. */
+static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s))
+        ag_stream_end_segment(s);
+    ag_stream_wakes(s);
+    CUresult r = ag_stream_tell(s);
+    if (s->open) {
+        s->open = false;
+        atomic_fetch_sub(&ag_open_streams, 1);
+    }
+    ag_policy_forget(&s->policy);
+    memset(&s->shapes, 0, sizeof(s->shapes));
+    s->life = (uint8_t)life;
+    ag_unlock(&s->lock);
+    return r;
+}
+
+static void stream_gone(struct ag_stream *s)
+{
+    ag_stats_retire_stream(s);
+    ag_stream_forget(s);
+}
+
+CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+{
+    if (!ag_state_tracks())
+        return CUDA_SUCCESS;
+    struct ag_stream *s = ag_stream_find(stream, false);
+    if (!s || s->legacy)
+        return CUDA_SUCCESS; /* the default streams cannot be destroyed: the driver refuses */
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    ag_flush_for_order(s);
+    ag_builder_pause();
+    CUresult r = stream_goes(s, AG_STREAM_DEAD);
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    ag_waits_stream_goes(s);
+    ag_unlock(&s->lock);
+    stream_gone(s);
+    if (!ag_waits_pending()) /* else the builder does, when nothing waits any more */
+        ag_graphs_collect(UINT32_MAX);
+    ag_pause_resume();
+    return r;
+}
+
+static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    struct ag_stream *s = ag_state_tracks() ? ag_stream_get(stream, ptsz) : NULL;
+    if (!s || atomic_exchange(&s->not_understood, true))
+        return s;
+    ag_count_boundary(sym);
+    ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
+            (void *)s->handle);
+    ag_stream_submit_deferred(s, true);
+    return s;
+}
+
+void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    not_understood(stream, ptsz, sym);
+}
+
+void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+{
+    struct ag_stream *s = not_understood(stream, false, sym);
+    if (s)
+        s->green = green;
+}
+
+void ag_capture_green_context_ended(CUgreenCtx green)
+{
+    size_t n;
+    if (!ag_state_tracks())
+        return;
+    ag_builder_pause();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->green == green) {
+            stream_goes(streams[i], AG_STREAM_DEAD);
+            stream_gone(streams[i]);
+        }
+    ag_streams_release(streams, n);
+    ag_pause_resume();
+}
+
+/* ---- contexts ----------------------------------------------------------------------------- */
+
+/*
+ * Between these two the context may end at any moment. So before, its streams submit what they have
+ * deferred, drop their graphs, and defer nothing: other threads that launch into them call the
+ * driver themselves. Nobody enters the context on their behalf. Afterwards they are forgotten, or,
+ * where it goes on, as before.
+ */
+static void context_may_end(struct ag_context *context)
+{
+    size_t n;
+    ag_pause_hold();
+    ag_builder_pause();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->context == context)
+            stream_goes(streams[i], AG_STREAM_CLOSING);
+    ag_streams_release(streams, n);
+    /* before they go: another thread that unloads a module asks the driver about every function */
+    ag_shapes_die(AG_OF_CONTEXT, context->handle);
+    ag_graphs_collect(UINT32_MAX);
+    ag_fill_kernel_forget(context->handle, true);
+}
+
+static void context_goes_on(struct ag_context *context)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        ag_lock(&streams[i]->lock, AG_RANK_STREAM);
+        if (streams[i]->context == context && streams[i]->life == AG_STREAM_CLOSING)
+            streams[i]->life = AG_STREAM_LIVE;
+        ag_unlock(&streams[i]->lock);
+    }
+    ag_streams_release(streams, n);
+}
+
+static void context_has_ended(struct ag_context *context)
+{
+    size_t n;
+    ag_count(AG_COUNT_CONTEXT_ENDED);
+    ag_waits_context_goes(context->handle);
+    ag_host_functions_forget(context);
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (streams[i]->context != context)
+            continue;
+        stream_goes(streams[i], AG_STREAM_DEAD);
+        streams[i]->behind_wait = NULL; /* went with the context */
+        stream_gone(streams[i]);
+    }
+    ag_streams_release(streams, n);
+    ag_shapes_die(AG_OF_CONTEXT, context->handle);
+    ag_broken_context_ended(context);
+    ag_capture_memory_goes();
+}
+
+struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
+{
+    struct ag_context *context = ctx && ag_state_tracks() ? ag_context_find(ctx) : NULL;
+    if (!context)
+        return NULL;
+    ag_count_boundary(sym);
+    ag_trace_boundary(NULL, sym);
+    context_may_end(context);
+    return context;
+}
+
+void ag_capture_context_ended(struct ag_context *context, bool ended)
+{
+    if (!context)
+        return;
+    if (ended)
+        context_has_ended(context);
+    else
+        context_goes_on(context);
+    ag_pause_resume();
+    ag_pause_release();
+}

@@ -1,0 +1,549 @@
+/*
+ * launch.c - the hot path: what happens to a kernel launch.
+ *
+ * Rules, for everything that runs while a known sequence is followed:
+ *  - no allocation, no system call, no call into the driver but the chunk's own graph launch and
+ *    cuCtxGetCurrent for the legacy default stream (whose meaning depends on it);
+ *  - one lock, the stream's own; it is contended only where two threads launch to one stream;
+ *  - no hash: the expected op is compared field by field;
+ *  - no clock but once per chunk;
+ *  - nothing is counted with an atomic operation per op.
+ * An eager launch is made without the lock: nobody may wait for the driver because of us.
+ */
+#include "capture/graphs/budget.h"
+#include "driver/call.h"
+#include "capture/capture.h"
+#include "capture/system/clock.h"
+#include "capture/report/compare.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/cycle.h"
+#include "capture/core/expect.h"
+#include "capture/core/flush.h"
+#include "capture/graphs/graph.h"
+#include "capture/trace/live.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/memory.h"
+#include "capture/tracking/nap.h"
+#include "capture/core/op.h"
+#include "capture/tracking/peers.h"
+#include "capture/graphs/replay.h"
+#include "capture/graphs/request.h"
+#include "capture/tracking/shape.h"
+#include "capture/core/shortage.h"
+#include "capture/report/shortfall.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "capture/trace/trace_define.h"
+#include "capture/core/wait.h"
+#include "capture/core/watchdog.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
+#include <stdlib.h>
+
+/* Room for one more op; false without memory. */
+static bool grow(struct ag_stream *s, uint32_t bytes)
+{
+    if (s->num_staged == s->max_staged) {
+        uint32_t n = s->max_staged ? s->max_staged * 2 : 64;
+        struct ag_staged *staged = realloc(s->staged, n * sizeof(*staged));
+        if (!staged)
+            return false;
+        s->staged = staged;
+        s->max_staged = n;
+    }
+    /* there is a buffer even where no op has arguments: it is compared and copied from */
+    if (!s->bytes || s->num_bytes + bytes > s->max_bytes) {
+        uint32_t n = (s->num_bytes + bytes) * 2 + 4096;
+        uint8_t *more = realloc(s->bytes, n);
+        if (!more)
+            return false;
+        s->bytes = more;
+        s->max_bytes = n;
+    }
+    return true;
+}
+
+static inline bool stage(struct ag_stream *s, const struct ag_shape *shape,
+                         const struct ag_incoming *in)
+{
+    if (__builtin_expect(s->num_staged == s->max_staged ||
+                             s->num_bytes + shape->staged_bytes > s->max_bytes,
+                         0) &&
+        !grow(s, shape->staged_bytes))
+        return false;
+    ag_op_stage(s->bytes + s->num_bytes, shape, in);
+    s->staged[s->num_staged++] = (struct ag_staged){shape, s->num_bytes};
+    s->num_bytes += shape->staged_bytes;
+    return true;
+}
+
+/* What an eager call takes; the measured figure once there is one. */
+static uint32_t usual_call_ns(const struct ag_stream *s)
+{
+    uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    return ns ? ns : 2500;
+}
+
+/* A loop whose arguments come again later than its ops is cut best in graphs of that many ops. */
+static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct ag_chunk *chunk)
+{
+    g->look_at *= 4;
+    if (chunk->block->periodic)
+        ag_policy_align(&s->policy, chunk->block, ag_graphs_cycle(g));
+}
+
+/* The chunk whose last op has just been deferred goes to the GPU as one graph. */
+static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
+{
+    struct ag_graphs *g = chunk->user;
+    if (!AG_EXPECT(s->num_deferred == chunk->count && s->num_staged == chunk->count, s))
+        return;
+    s->update_ns = 0;
+    struct ag_visit visit = ag_driver_enter(s);
+    bool launched = ag_graphs_launch(s, g, s->bytes);
+    ag_driver_leave(s, visit);
+    if (launched) {
+        g->last_used_ns = now;
+        s->replayed_ops += chunk->count;
+        s->num_deferred = 0;
+        ag_deferring_ends(s);
+        uint64_t after = ag_clock_ns();
+        s->gained_ns +=
+            (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
+        /* an update is the price of an op, like the time between ops: it counts for the pace */
+        ag_policy_submitted(&s->policy, after - s->update_ns);
+        if (__builtin_expect(g->launches == g->look_at, 0))
+            look_at_cycle(s, g, chunk);
+    } else {
+        ag_graphs_discard(chunk);
+        ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+        ag_flush(s, s->num_deferred);
+    }
+}
+
+/* Acts on a verdict about an op of this shape. Returns whether the op is still to be launched by
+ * the caller, after the lock is released. Under the lock. */
+static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct ag_incoming *in,
+                const struct ag_verdict *v, uint64_t now)
+{
+    bool eager = v->what != AG_DO_DEFER;
+    if (v->flush) {
+        ag_trace_cause(AG_CAUSE_MISMATCH);
+        ag_flush(s, v->flush);
+    }
+    ag_trace_op(s, (struct ag_shape *)(uintptr_t)shape, in, v->what);
+    if (v->fresh || v->what == AG_DO_EAGER) {
+        s->num_staged = 0;
+        s->num_bytes = 0;
+    }
+    if (v->what != AG_DO_EAGER && !stage(s, shape, in)) {
+        /* out of memory: everything deferred goes, and this op after it */
+        ag_flush(s, s->num_deferred);
+        ag_policy_break(&s->policy);
+        if (v->done && v->what == AG_DO_STAGE)
+            ag_policy_not_built(v->done);
+        else if (v->what == AG_DO_STAGE)
+            s->policy.doing = AG_DO_EAGER; /* or the rest of the chunk would pass for all of it */
+        s->num_staged = s->num_bytes = 0;
+        return true;
+    }
+    if (!eager)
+        s->num_deferred++;
+    if (v->done) {
+        if (eager)
+            ag_request_graphs(s, v->done, ag_watchdog_is_ready());
+        else
+            submit_chunk(s, v->done, now);
+        s->num_staged = 0;
+        s->num_bytes = 0;
+        ag_compare_look(s);
+    } else if (!eager) {
+        ag_deferring_begins(s);
+    }
+    if (eager)
+        s->eager_ops++;
+    return eager;
+}
+
+/* An op that is not recordable: a boundary. */
+static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
+{
+    CUresult pending = CUDA_SUCCESS;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        ag_stream_end_segment(s);
+        pending = ag_stream_tell(s);
+    }
+    ag_unlock(&s->lock);
+    CUresult r = ag_op_call(in);
+    return r == CUDA_SUCCESS ? pending : r;
+}
+
+/* The program's own call failed; an error of earlier work that it would have returned keeps for the
+ * next. */
+static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
+                        CUresult pending)
+{
+    const char *why;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        if (pending != CUDA_SUCCESS) {
+            s->pending = pending;
+            ag_stream_open(s);
+        }
+        /* looked up again: during the call all shapes may have been forgotten */
+        struct ag_shape *shape = ag_shape_of(&s->shapes, in, &why);
+        if (shape)
+            ag_shape_refused(shape, r);
+    }
+    ag_unlock(&s->lock);
+    ag_count(AG_COUNT_FAILED_LAUNCHES);
+    ag_capture_driver_error(r);
+    return r;
+}
+
+static void update_nap(struct ag_stream *s)
+{
+    if (__builtin_expect(s->policy.dormant != 0, 0)) {
+        ag_stream_sleeps(s, s->policy.dormant);
+        s->policy.dormant = 0;
+    }
+}
+
+static inline void open_segment(struct ag_stream *s)
+{
+    if (__builtin_expect(!s->open, 0))
+        ag_stream_open(s);
+}
+
+/* A look at the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op
+ * costs here: once the pace of a stream is known, two ops in 61 are timed. A prime, so that it is
+ * not always the same ops of a loop. */
+enum { EVERY_OP = 256, ONE_IN = 61 };
+
+/* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
+static inline bool times_call(const struct ag_stream *s)
+{
+    return s->eager_ops % (s->eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
+           !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+}
+
+/* Of the same ops it is kept why they are eager. Under the lock. */
+static inline bool is_sample(struct ag_stream *s)
+{
+    bool timed = times_call(s);
+    if (__builtin_expect(timed, 0))
+        s->whys[ag_policy_why_eager(&s->policy)]++;
+    return timed;
+}
+
+/* Where nothing is followed, and an op has come since the last boundary, the policy wants a time
+ * for that between two ops alone, and takes 0 for none. */
+static inline bool wants_time(const struct ag_stream *s)
+{
+    uint64_t ops = s->policy.counts.ops;
+    return s->policy.next || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
+}
+
+static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
+{
+    if (!timed && !ag_trace_on())
+        return ag_op_call(in);
+    uint64_t began = ag_clock_ns();
+    CUresult r = ag_op_call(in);
+    uint64_t ns = ag_clock_ns() - began;
+    ag_trace_call(s, in, began, r);
+    if (ns < 50000) {
+        uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+        mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
+        atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
+    }
+    return r;
+}
+
+static void count_passed(void)
+{
+    ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
+}
+
+/* Nothing is deferred at the moment, or for ever: see state.h. */
+static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incoming *in)
+{
+    count_passed();
+    ag_trace_passed(s, in, "nothing is replayed at this time");
+    return pass_through(s, in);
+}
+
+/* Nothing is replayed any more, by the library's own decision, and this stream has nothing held
+ * back: it sleeps, and its launches cost what sleeping costs. Under the lock, which it releases. */
+static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
+{
+    ag_stream_wakes(s);
+    s->num_staged = s->num_bytes = 0;
+    ag_policy_rest(&s->policy, ag_shortfall_rest());
+    ag_stream_sleeps(s, s->policy.dormant);
+    s->policy.dormant = 0;
+    ag_nap_step(&s->nap); /* this op */
+    CUresult pending = ag_stream_tell(s);
+    ag_unlock(&s->lock);
+    ag_shortfall_tell();
+    ag_live_poll();
+    ag_trace_passed(s, in, NULL);
+    CUresult r = ag_op_call(in);
+    return r == CUDA_SUCCESS ? pending : r;
+}
+
+static inline bool sees_nothing(const struct ag_stream *s)
+{
+    return ag_state_only_observes() && ag_stream_is_live(s) && !s->num_deferred;
+}
+
+/* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
+static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
+{
+    const char *why = "";
+    struct ag_shape *shape;
+    struct ag_verdict v;
+    if (ag_state_is_eager()) {
+        if (sees_nothing(s))
+            return call_unseen(s, in);
+        ag_unlock(&s->lock);
+        return call_in_eager_state(s, in);
+    }
+    if (__builtin_expect(!ag_stream_is(s, ag_incoming_stream(in)),
+                         0)) { /* it has gone, see stream.h */
+        ag_unlock(&s->lock);
+        return ag_op_call(in);
+    }
+    uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
+    shape = ag_shape_of(&s->shapes, in, &why);
+    if (shape && !ag_incoming_has_arguments(in, shape))
+        shape = NULL;
+    uint8_t bad = shape ? ag_shape_bad(shape) : 0;
+    if (!shape || bad) {
+        ag_unlock(&s->lock);
+        bool collective = !strcmp(why, "collective kernel");
+        if (shape)
+            why = bad & AG_SHAPE_FAILED ? "a launch of this shape has failed"
+                                        : "more shared memory than its function attribute allows";
+        ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+        if (!collective)
+            ag_shortfall_not_recordable(why);
+        ag_debug("flush", "op submitted at once: %s", why);
+        ag_trace_passed(s, in, why);
+        CUresult r = pass_through(s, in);
+        if (collective)
+            ag_wait_launched(s);
+        return r;
+    }
+    ag_stream_wakes(s);
+    s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    if (__builtin_expect(!atomic_load_explicit(&shape->met, memory_order_relaxed), 0)) {
+        atomic_store_explicit(&shape->met, true, memory_order_relaxed);
+        s->policy.fresh++;
+    }
+    ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
+    open_segment(s);
+    bool eager = act(s, shape, in, &v, now);
+    if (v.what == AG_DO_EAGER)
+        ag_compare_look(s);
+    update_nap(s);
+    CUresult pending = ag_stream_tell(s);
+    bool timed = eager && is_sample(s);
+    ag_unlock(&s->lock);
+    CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
+    if (__builtin_expect(r != CUDA_SUCCESS, 0))
+        return refused(s, in, r, pending);
+    if (__builtin_expect(atomic_load_explicit(&ag_shapes_full, memory_order_relaxed), 0) &&
+        atomic_exchange(&ag_shapes_full, false))
+        ag_capture_functions_die(AG_SYM_COUNT);
+    return pending;
+}
+
+/* Whether this op is to be passed unseen. */
+static inline bool napping(struct ag_stream *s)
+{
+    return ag_nap_is_active(&s->nap) && ag_nap_step(&s->nap);
+}
+
+static inline void set_owner(struct ag_stream *s)
+{
+    if (__builtin_expect(!ag_stream_is_own(s), 0)) {
+        atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+        ag_thread.owned++;
+    }
+}
+
+static CUresult call_now(const struct ag_incoming *in)
+{
+    if (ag_state_tracks())
+        count_passed();
+    return ag_op_call(in);
+}
+
+static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
+{
+    if (p->next == p->stop)
+        return false;
+    const struct ag_shape *shape = ag_key_shape(*p->next);
+    return ag_shape_is_launch(shape, l) && (__builtin_expect(l->params && !l->extra, 1) ||
+                                            ag_launch_has_arguments(l, shape->function));
+}
+
+/* Nothing is built while it waits for its peers, whatever is not looked at otherwise. */
+static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
+{
+    const struct ag_launch *l = in->launch;
+    ag_count(AG_COUNT_COLLECTIVE);
+    ag_trace_passed(s, in, "collective kernel");
+    bool held = !s && ag_capture_wait_begins(l->stream, l->ptsz);
+    CUresult r = ag_op_call(in);
+    if (s)
+        ag_wait_launched(s);
+    if (held)
+        ag_capture_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
+    return r;
+}
+
+/* Whether a launch that nobody would look at waits for peers. */
+static inline bool is_of_peers(const struct ag_launch *l)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
+           ag_function_waits(l->func, l->stream);
+}
+
+/* An op of a stream that is not understood. Another thread's op may have been deferred while the
+ * stream became one. */
+static CUresult call_not_understood(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (atomic_load(&s->deferring))
+        ag_stream_submit_deferred(s, true);
+    if (in->kind == AG_OP_LAUNCH && is_of_peers(in->launch))
+        return call_of_peers(s, in);
+    ag_count(AG_COUNT_NOT_UNDERSTOOD);
+    ag_trace_passed(s, in, "stream with properties that graphs lack");
+    return ag_op_call(in);
+}
+
+static inline bool is_understood(const struct ag_stream *s)
+{
+    return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
+}
+
+CUresult ag_capture_launch(const struct ag_launch *l)
+{
+    struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
+    if (ag_state_bypasses())
+        return call_now(&in);
+    struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
+    if (!s || s->legacy || s->blocking)
+        ag_flush_for_order(s);
+    if (!s) {
+        if (is_of_peers(l))
+            return call_of_peers(NULL, &in);
+        ag_count(AG_COUNT_PER_THREAD);
+        ag_trace_passed(NULL, &in, "per-thread default stream");
+        return ag_op_call(&in);
+    }
+    if (!is_understood(s))
+        return call_not_understood(s, &in);
+    if (napping(s)) {
+        if (is_of_peers(l))
+            return call_of_peers(s, &in);
+        if (!ag_trace_on()) /* a dump names every launch */
+            ag_stream_remember_nap(s, l->stream);
+        ag_trace_passed(s, &in, NULL);
+        return ag_op_call(&in);
+    }
+    set_owner(s);
+
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    struct ag_policy *p = &s->policy;
+    if (!is_expected(p, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
+        return arrive(s, &in);
+    struct ag_shape *shape = (struct ag_shape *)(uintptr_t)*p->next;
+    struct ag_verdict v = {.what = p->doing};
+    uint64_t now = 0;
+    p->counts.ops++;
+    open_segment(s);
+    if (++p->next == p->stop) {
+        now = ag_clock_ns();
+        ag_policy_stretch_end(p, now, &v);
+    }
+    bool eager = act(s, shape, &in, &v, now);
+    CUresult r = ag_stream_tell(s);
+    bool timed = eager && is_sample(s);
+    ag_unlock(&s->lock);
+    if (!eager)
+        return r;
+    CUresult real = call_eagerly(s, &in, timed);
+    if (__builtin_expect(real != CUDA_SUCCESS, 0))
+        return refused(s, &in, real, r);
+    return r;
+}
+
+/* ---- memsets and copies ----------------------------------------------------------------- */
+
+static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, bool plain,
+                             CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    if (!s || !plain) {
+        static const char kind[] = "memory that graphs cannot hold";
+        ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
+        if (s)
+            ag_shortfall_not_recordable(kind);
+        ag_trace_passed(s, in, s ? kind : "per-thread default stream");
+        CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
+        CUresult r = ag_op_call(in);
+        return r == CUDA_SUCCESS ? pending : r;
+    }
+    ag_flush_for_order(s);
+    if (!is_understood(s))
+        return call_not_understood(s, in);
+    if (napping(s)) {
+        ag_trace_passed(s, in, NULL);
+        return ag_op_call(in);
+    }
+    set_owner(s);
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    return arrive(s, in);
+}
+
+/* Bytes from the first to the last; 0 where the numbers make no sense. */
+static size_t fill_extent(const struct ag_memset *f)
+{
+    size_t row = f->width * f->elem_size;
+    if (!f->width || !f->height || row / f->elem_size != f->width)
+        return 0;
+    if (f->height == 1)
+        return row;
+    if (f->pitch < row || (f->pitch && (f->height - 1) > (SIZE_MAX - row) / f->pitch))
+        return 0;
+    return f->pitch * (f->height - 1) + row;
+}
+
+CUresult ag_capture_memset(const struct ag_memset *f)
+{
+    struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
+    if (ag_state_bypasses())
+        return call_now(&in);
+    struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
+    size_t extent = fill_extent(f);
+    bool aligned = f->dst % f->elem_size == 0 && (f->height == 1 || f->pitch % f->elem_size == 0);
+    bool plain = s && extent && aligned && ag_memory_is_plain(s, f->dst, extent);
+    return on_addresses(s, &in, plain, f->stream, f->ptsz, f->sym);
+}
+
+CUresult ag_capture_copy(const struct ag_copy *c)
+{
+    struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
+    if (ag_state_bypasses())
+        return call_now(&in);
+    struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
+    size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
+    bool plain = s && c->bytes && apart >= c->bytes && ag_memory_is_plain(s, c->dst, c->bytes) &&
+                 ag_memory_is_plain(s, c->src, c->bytes);
+    return on_addresses(s, &in, plain, c->stream, c->ptsz, c->sym);
+}

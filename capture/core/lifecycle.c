@@ -1,0 +1,186 @@
+/* lifecycle.c - start, the program's own captures, fork, and the end of the process. */
+#include "capture/graphs/budget.h"
+#include "capture/graphs/builder.h"
+#include "capture/capture.h"
+#include "capture/system/clock.h"
+#include "capture/report/compare.h"
+#include "capture/core/enter.h"
+#include "capture/report/figures.h"
+#include "capture/core/flush.h"
+#include "capture/trace/live.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/graphs/nvtx.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/pause.h"
+#include "capture/graphs/request.h"
+#include "capture/report/shortfall.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/report/summary.h"
+#include "capture/system/thread.h"
+#include "capture/trace/trace.h"
+#include "capture/trace/trace_lines.h"
+#include "capture/core/watchdog.h"
+#include "driver/entries.h"
+#include <stdlib.h>
+
+void ag_capture_started(void)
+{
+    if (!ag_state_builds_nothing())
+        ag_nvtx_start();
+}
+
+void ag_capture_observe_only(const char *why)
+{
+    uint32_t not = AG_OBSERVE_NOT;
+    if (!atomic_compare_exchange_strong(&ag_state.observe_only, &not, AG_OBSERVE_OWN))
+        return;
+    ag_shortfall_observes(why);
+    ag_info("start", "replaying nothing from here on: %s", why);
+    ag_trace_note(why);
+    ag_state_enter(AG_EAGER_OBSERVE, AG_SYM_COUNT);
+    if (ag_state_tracks())
+        ag_capture_functions_die(AG_SYM_COUNT); /* the graphs are of no use any more */
+}
+
+/* The driver reads the variable when it is initialised, which has happened once there is a stream.
+ */
+static void ask_blocking(void)
+{
+    static _Atomic bool asked;
+    if (atomic_exchange(&asked, true))
+        return;
+    const char *value = getenv("CUDA_LAUNCH_BLOCKING");
+    if (value && atoi(value))
+        ag_capture_observe_only("CUDA_LAUNCH_BLOCKING is set");
+}
+
+/* Behind the making of a stream. */
+static void stream_made(struct ag_stream *s)
+{
+    ask_blocking();
+    ag_request_prepare(s);
+    ag_compare_start();
+    ag_trace_stream(s);
+}
+
+void ag_capture_start(bool observe_only, const char *why)
+{
+    ag_options_read();
+    ag_clock_start();
+    if (ag_options.mode == AG_MODE_OFF)
+        return;
+    ag_thread_look();
+    ag_streams_start(&ag_graphs_policy_hooks, stream_made);
+    ag_watchdog_start(ag_stream_break);
+    ag_live_start(ag_figures_fill);
+    ag_trace_start();
+    if (ag_options.mode == AG_MODE_OBSERVE)
+        atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
+    if (observe_only)
+        ag_capture_observe_only(why);
+    ag_state_leave(AG_EAGER_OFF);
+    ag_info("start", "%s", ag_state_builds_nothing() ? "observing" : "replaying");
+}
+
+/* ---- the program's own captures --------------------------------------------------------- */
+
+static struct ag_lock captures_lock; /* of the count, and leaving the state with it */
+
+void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    (void)stream;
+    (void)ptsz;
+    if (!ag_state_tracks())
+        return;
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
+    atomic_fetch_add(&ag_state.captures, 1);
+    ag_unlock(&captures_lock);
+    ag_state_enter(AG_EAGER_CAPTURE, sym);
+    ag_builder_pause(); /* waits for a build under way */
+    ag_pause_resume();  /* the capture count keeps it from the next */
+}
+
+static void capture_over(void)
+{
+    bool last = false;
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
+    if (atomic_load(&ag_state.captures)) {
+        last = atomic_fetch_sub(&ag_state.captures, 1) == 1;
+        if (last)
+            ag_state_leave(AG_EAGER_CAPTURE);
+    }
+    ag_unlock(&captures_lock);
+    if (last)
+        ag_pause_wake();
+}
+
+void ag_capture_program_capture_began(bool succeeded)
+{
+    if (!succeeded)
+        capture_over();
+}
+
+void ag_capture_program_capture_ended(void)
+{
+    capture_over();
+}
+
+uint32_t ag_capture_streams_capturing(void)
+{
+    size_t n;
+    uint32_t count = 0;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_lock(&s->lock, AG_RANK_STREAM); /* a stream that is alive now stays so meanwhile */
+        if (ag_stream_is_live(s) && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
+            AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
+            count += status != CU_STREAM_CAPTURE_STATUS_NONE;
+        ag_unlock(&s->lock);
+    }
+    ag_streams_release(streams, n);
+    return count;
+}
+
+/* ---- process ---------------------------------------------------------------------------- */
+
+void ag_capture_after_fork_in_child(void)
+{
+    ag_state_set(AG_EAGER_FORKED);
+    ag_trace_after_fork();
+    ag_live_after_fork();
+    atomic_store(&ag_open_streams, 0);
+}
+
+bool ag_capture_active(void)
+{
+    return ag_state_tracks();
+}
+
+void ag_capture_finish(void)
+{
+    static _Atomic bool finished;
+    if (ag_state_is(AG_EAGER_OFF) || ag_state_is(AG_EAGER_FORKED) ||
+        atomic_exchange(&finished, true))
+        return;
+    if (ag_locks_held) { /* exit() in a signal handler that has interrupted this very thread */
+        ag_state_set(AG_EAGER_END);
+        return;
+    }
+    ag_state_enter(AG_EAGER_END, AG_SYM_COUNT);
+    ag_watchdog_stop();
+    ag_builder_stop();
+    ag_compare_stop();
+    ag_shortfall_tell();
+    if (ag_options.stats)
+        ag_summary_print();
+    if (ag_trace_stop()) {
+        struct ag_lines counters = {.used = 0};
+        ag_figures_list(&counters);
+        ag_trace_close(&counters);
+    }
+    ag_live_end();
+}

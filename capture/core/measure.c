@@ -1,0 +1,49 @@
+/*
+ * measure.c - programs that measure what they launch, to choose by it.
+ *
+ * Autotuners (XLA's, Triton's, inductor's, cuDNN's, those of cuBLASLt's callers) record an event,
+ * launch a candidate, record another, and ask for the time between. A candidate in a graph, or
+ * right behind one, takes another time than one that is launched: a microsecond more or less on an
+ * H200, where candidates lie tenths of one apart. The program would choose others, and compute
+ * other results. So while it asks for times, sequences are submitted as they come, unless they have
+ * come up for longer than a candidate is measured (policy/follow.c): then they are the program's
+ * real work, whose steps it times.
+ */
+#include "capture/core/measure.h"
+#include "capture/capture.h"
+#include "capture/system/clock.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/nap.h"
+#include "capture/tracking/stream.h"
+#include "policy/policy.h"
+
+enum {
+    ASKED_NS = 500000000, /* so long after it was told a time the program is taken to measure */
+    OPS = 256, /* behind a boundary: a candidate has fewer, a loop that is timed as a whole more */
+};
+
+static _Atomic uint64_t asked_ns; /* when a time was told last; 0: never */
+
+void ag_capture_time_asked(void)
+{
+    atomic_store_explicit(&asked_ns, ag_clock_ns(), memory_order_relaxed);
+}
+
+bool ag_measures(void)
+{
+    uint64_t asked = atomic_load_explicit(&asked_ns, memory_order_relaxed);
+    return __builtin_expect(asked != 0, 0) && ag_clock_ns() < asked + ASKED_NS;
+}
+
+uint32_t ag_measured_ops(void)
+{
+    return ag_measures() ? OPS : 0;
+}
+
+void ag_measure_begins(struct ag_stream *s)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && !s->num_deferred && !ag_nap_is_active(&s->nap))
+        ag_policy_measured(&s->policy, OPS, ag_clock_ns());
+    ag_unlock(&s->lock);
+}

@@ -1,0 +1,101 @@
+/*
+ * primary.c - how often the primary context of each device is retained, so that the release which
+ * ends it is told from those that do not. Libraries retain and release it in every operation (UCX
+ * does), which must cost nothing.
+ *
+ * The count is exact for what is seen, since the real calls are made under the device's lock. Where
+ * the context is still there after the last release that was seen, somebody holds it whose calls
+ * were not (by a table of entry points, say): that one is counted as well from then on.
+ */
+#include "capture/capture.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+
+enum { DEVICES = 64 }; /* those beyond are not followed: a release there is always the last */
+
+static struct {
+    struct ag_lock lock;
+    uint32_t retained, unseen;
+} devices[DEVICES];
+
+static bool is_followed(CUdevice device)
+{
+    return device >= 0 && device < DEVICES;
+}
+
+static bool is_active(CUdevice device)
+{
+    unsigned int flags;
+    int active = 0;
+    return AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* The context's handle, where it is there. */
+static CUcontext handle_of(CUdevice device)
+{
+    CUcontext ctx = NULL;
+    if (!is_active(device) || AG_REAL(cuDevicePrimaryCtxRetain)(&ctx, device) != CUDA_SUCCESS)
+        return NULL;
+    AG_REAL(cuDevicePrimaryCtxRelease_v2)(device);
+    return ctx;
+}
+
+bool ag_capture_primary_begins(CUdevice device)
+{
+    bool locked = ag_state_tracks() && is_followed(device);
+    if (locked)
+        ag_lock(&devices[device].lock, AG_RANK_PRIMARY);
+    return locked;
+}
+
+void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+{
+    if (!locked)
+        return;
+    if (success)
+        devices[device].retained++;
+    ag_unlock(&devices[device].lock);
+}
+
+struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+{
+    if (locked && devices[device].retained + devices[device].unseen > 1)
+        return NULL;
+    return ag_capture_context_may_end(handle_of(device), sym);
+}
+
+void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                 bool success)
+{
+    bool active = context && is_active(device);
+    ag_capture_context_ended(context, !active);
+    if (!locked)
+        return;
+    if (success && devices[device].retained)
+        devices[device].retained--;
+    if (success && active) {
+        devices[device].unseen = 1;
+        ag_debug("capture", "the context of device %d is retained by calls that are not seen",
+                 (int)device);
+    }
+    ag_unlock(&devices[device].lock);
+}
+
+struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
+{
+    return ag_capture_context_may_end(handle_of(device), sym);
+}
+
+void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                              bool success)
+{
+    ag_capture_context_ended(context, success);
+    if (!locked)
+        return;
+    if (success) /* what the driver makes of the count is not documented */
+        devices[device].retained = devices[device].unseen = 0;
+    ag_unlock(&devices[device].lock);
+}

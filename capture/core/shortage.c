@@ -1,0 +1,88 @@
+/*
+ * shortage.c - the program is short of device memory: the library gives its graphs back.
+ *
+ * A call that fails for lack of memory might have had it without the graphs. So they all go, and
+ * the call is made once more; streams learn anew and replay again. From then on graphs may take
+ * half of what they might before, so that a program at the edge of the memory does not make the
+ * library build and give back for ever.
+ */
+#include "capture/core/shortage.h"
+#include "capture/graphs/budget.h"
+#include "capture/graphs/builder.h"
+#include "driver/call.h"
+#include "capture/capture.h"
+#include "capture/tracking/count.h"
+#include "capture/core/flush.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "policy/policy.h"
+#include <pthread.h>
+
+static void drop(void *policy, struct ag_block *block)
+{
+    ag_policy_drop_graphs(policy, block);
+}
+
+/* A stream whose holder is in the driver keeps its graphs: it may wait there for room in a queue,
+ * and the program's call would not. */
+static void drop_graphs_of(struct ag_stream *s)
+{
+    if (!ag_stream_lock_if_prompt(s))
+        return;
+    if (ag_stream_is_live(s)) {
+        ag_stream_end_segment(s);
+        ag_policy_each(&s->policy, drop, &s->policy);
+    }
+    ag_unlock(&s->lock);
+}
+
+/* False: something is in flight that graphs cannot be destroyed behind. */
+static bool give_back(void)
+{
+    size_t n;
+    if (!ag_builder_pause_at_rest()) {
+        ag_count(AG_COUNT_GRAPHS_KEPT);
+        return false;
+    }
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        drop_graphs_of(streams[i]);
+    ag_streams_release(streams, n);
+    bool any = ag_graphs_dropped() > 0;
+    ag_graphs_collect(UINT32_MAX);
+    ag_pause_resume();
+    if (any) {
+        ag_budget_halve();
+        ag_count(AG_COUNT_GRAPHS_GIVEN_BACK);
+        ag_info("build", "device memory is short: graphs have been given back to the driver");
+    }
+    return true;
+}
+
+/* Where there is no graph any more the call is made once more all the same: another thread may have
+ * given them back since it failed. */
+bool ag_capture_gives_memory(void)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    int cancel;
+    if (!ag_state_tracks() || !atomic_load(&ag_counts[AG_COUNT_BUILT]))
+        return false;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                           &cancel); /* the lock, and the pause, would stay */
+    ag_mutex_lock(&mutex, AG_RANK_SHORTAGE);
+    bool given = give_back();
+    ag_mutex_unlock(&mutex);
+    pthread_setcancelstate(cancel, NULL);
+    return given;
+}
+
+CUresult ag_op_call(const struct ag_incoming *in)
+{
+    CUresult r = ag_call_make(in);
+    if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0) && ag_capture_gives_memory())
+        r = ag_call_make(in);
+    return r;
+}

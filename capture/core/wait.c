@@ -1,0 +1,82 @@
+/*
+ * wait.c - calls after which a stream waits for something outside the GPU: nothing is built until
+ * that has passed (waits.c, hostfunction.c).
+ */
+#include "capture/core/wait.h"
+#include "capture/capture.h"
+#include "capture/tracking/count.h"
+#include "capture/tracking/hostfunction.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/tracking/waits.h"
+#include "driver/entries.h"
+
+static _Atomic bool graphs_wait; /* some graph of the program's may */
+
+void ag_wait_launched(struct ag_stream *s)
+{
+    if (!ag_waits_record(s))
+        ag_pause_hold(); /* for good */
+}
+
+/* Or it cannot be told, where the call about to be made fails as well. */
+static bool is_capturing(CUstream stream, bool ptsz)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult r = ptsz ? AG_REAL(cuStreamIsCapturing_ptsz)(stream, &status)
+                      : AG_REAL(cuStreamIsCapturing)(stream, &status);
+    return r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+bool ag_capture_wait_begins(CUstream stream, bool ptsz)
+{
+    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || ag_state_builds_nothing())
+        return false;
+    /* The stream itself, not the count of captures, which may miss one that an unknown call began:
+     * a host function of a graph runs any number of times, and its wrapper must not. */
+    if (is_capturing(stream, ptsz)) {
+        ag_capture_graphs_wait(); /* it becomes a node, and nothing waits yet */
+        return false;
+    }
+    ag_pause_hold();
+    return true;
+}
+
+bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+{
+    return atomic_load_explicit(&graphs_wait, memory_order_relaxed) &&
+           ag_capture_wait_begins(stream, ptsz);
+}
+
+void ag_capture_graphs_wait(void)
+{
+    atomic_store_explicit(&graphs_wait, true, memory_order_relaxed);
+}
+
+void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+{
+    /* none is made here: that may load the fill kernel, which may wait for this very wait */
+    struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
+    bool told = !waits || (s ? ag_waits_record(s) : ag_waits_record_loose(stream, ptsz));
+    if (told)
+        ag_pause_release(); /* else nothing is built any more */
+}
+
+struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                            CUstreamCallback callback, void *data)
+{
+    if (!ag_capture_wait_begins(stream, ptsz))
+        return NULL;
+    struct ag_host_call *call = ag_host_call_make(stream, ptsz, function, callback, data);
+    if (!call)
+        ag_count(AG_COUNT_ENDLESS); /* and the builder stays held */
+    return call;
+}
+
+void ag_capture_host_ends(struct ag_host_call *not_launched)
+{
+    if (not_launched)
+        ag_host_call_cancel(not_launched);
+    ag_pause_release();
+}

@@ -1,0 +1,260 @@
+/* watchdog.c - bounded deferral. */
+#include "capture/core/watchdog.h"
+#include "capture/tracking/count.h"
+#include "capture/trace/live.h"
+#include "capture/system/lock.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
+#include "capture/system/thread.h"
+#include "capture/trace/trace.h"
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { IDLE_LOOKS = 200 }; /* looks without any deferral before the thread sleeps */
+
+_Atomic uint32_t ag_watchdog_state;
+static _Atomic bool stopping;
+
+/*
+ * One thread at a time is on watch. A call of the driver in which it submits may wait for room in
+ * the stream's queue, for as long as eagerly the launch would have; meanwhile another thread takes
+ * the watch as soon as a further stream holds something back. Threads that were relieved rest until
+ * they are needed again.
+ */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static uint32_t watches; /* that have begun: the number of the one that lasts */
+static uint32_t resting; /* threads without a watch */
+static uint32_t awaited; /* threads that the process's end waits for: on watch, or in the driver */
+static bool vacant;      /* a resting thread is to take the watch */
+static void *watch(void *unused);
+static void (*submit_deferred)(struct ag_stream *stream);
+
+static void wait_for(uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAIT_PRIVATE, AG_WATCHDOG_AWAKE, &t, NULL, 0);
+}
+
+static void sleep_until_woken(void)
+{
+    while (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ASLEEP && !atomic_load(&stopping))
+        syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAIT_PRIVATE, AG_WATCHDOG_ASLEEP, NULL, NULL,
+                0);
+}
+
+/* What one stream looked like at the last look. */
+struct look {
+    struct ag_stream *stream;
+    uint64_t serial, deferrals;
+};
+
+/* The last two looks, of whoever is on watch. */
+static struct looks {
+    struct look *list;
+    size_t count, capacity;
+} looks[2];
+static unsigned int turn;
+
+static uint64_t deferrals_before(const struct looks *old, const struct ag_stream *s)
+{
+    for (size_t i = 0; i < old->count; i++)
+        if (old->list[i].stream == s && old->list[i].serial == s->serial)
+            return old->list[i].deferrals;
+    return UINT64_MAX;
+}
+
+/* Somebody to watch: a thread that rests, or a new one. Under the mutex. */
+static bool post(void)
+{
+    pthread_t thread;
+    if (!resting && ag_thread_start(&thread, "autograph-watch", watch))
+        pthread_detach(thread);
+    else if (!resting)
+        return false;
+    vacant = true;
+    watches++;
+    atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
+    pthread_cond_broadcast(&changed);
+    return true;
+}
+
+/* The watch goes on without the thread that is in the driver. */
+static void relieve(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_BUSY && !atomic_load(&stopping))
+        post();
+    ag_mutex_unlock(&mutex);
+}
+
+static bool another_defers(struct ag_stream **streams, size_t n, const struct ag_stream *s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (streams[i] != s && atomic_load(&streams[i]->deferring))
+            return true;
+    return false;
+}
+
+/* Submits what `s` holds back. False: another thread is on watch since. */
+static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, uint32_t mine)
+{
+    if (!ag_stream_lock_if_prompt(s))
+        return true;
+    if (ag_stream_is_live(s)) {
+        atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
+        if (another_defers(streams, n, s)) /* whose deferral began before the store */
+            relieve();
+        ag_trace_cause(AG_CAUSE_WATCHDOG);
+        submit_deferred(s);
+        ag_count(AG_COUNT_WATCHDOG);
+    }
+    ag_unlock(&s->lock);
+    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+    bool lasts = watches == mine;
+    if (lasts && atomic_load(&ag_watchdog_state) == AG_WATCHDOG_BUSY)
+        atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
+    ag_mutex_unlock(&mutex);
+    return lasts;
+}
+
+enum sight { NOTHING, DEFERRED, RELIEVED };
+
+/* One look at all streams: whether any was deferring, or another thread is on watch since. */
+static enum sight look(uint32_t mine)
+{
+    size_t n;
+    enum sight sight = NOTHING;
+    const struct looks *old = &looks[turn & 1];
+    struct looks *now = &looks[(turn + 1) & 1];
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    if (streams && now->capacity < n) {
+        struct look *list = realloc(now->list, n * sizeof(*list));
+        if (list) {
+            now->list = list;
+            now->capacity = n;
+        }
+    }
+    now->count = 0;
+    for (size_t i = 0; streams && i < n && sight != RELIEVED; i++) {
+        struct ag_stream *s = streams[i];
+        if (!atomic_load(&s->deferring))
+            continue;
+        sight = DEFERRED;
+        uint64_t deferrals = atomic_load(&s->deferrals);
+        if (deferrals_before(old, s) != deferrals && now->count < now->capacity)
+            now->list[now->count++] = (struct look){s, s->serial, deferrals};
+        else if (!submit(s, streams, n, mine))
+            sight = RELIEVED;
+    }
+    ag_streams_release(streams, n);
+    if (sight != RELIEVED)
+        turn++;
+    return sight;
+}
+
+/* One watch, from its beginning to its end. */
+static void keep_watch(uint32_t mine)
+{
+    unsigned int idle = 0;
+    uint64_t period = (uint64_t)ag_options.max_defer_us * 1000 / 2;
+    while (!atomic_load(&stopping)) {
+        enum sight sight = look(mine);
+        if (sight == RELIEVED)
+            return;
+        idle = sight == DEFERRED ? 0 : idle + 1;
+        ag_live_poll();
+        if (idle < IDLE_LOOKS) {
+            wait_for(period);
+            continue;
+        }
+        /* Going to sleep: say so first, then look once more, so that a stream which began to defer
+         * in between either sees the word or is seen. */
+        atomic_store(&ag_watchdog_state, AG_WATCHDOG_ASLEEP);
+        sight = look(mine);
+        if (sight == RELIEVED)
+            return;
+        if (sight == DEFERRED) {
+            atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
+        } else {
+            ag_live_update(); /* nobody answers while this thread sleeps */
+            sleep_until_woken();
+        }
+        idle = 0;
+    }
+}
+
+static void *watch(void *unused)
+{
+    (void)unused;
+    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+    for (;;) {
+        resting++;
+        while (!vacant && !atomic_load(&stopping))
+            pthread_cond_wait(&changed, &mutex);
+        resting--;
+        if (atomic_load(&stopping))
+            break;
+        vacant = false;
+        awaited++;
+        uint32_t mine = watches;
+        ag_mutex_unlock(&mutex);
+        keep_watch(mine);
+        ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+        awaited--;
+    }
+    pthread_cond_broadcast(&changed);
+    ag_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static void start(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ABSENT && !atomic_load(&stopping))
+        post();
+    ag_mutex_unlock(&mutex);
+}
+
+void ag_watchdog_start(void (*submits)(struct ag_stream *stream))
+{
+    submit_deferred = submits;
+}
+
+bool ag_watchdog_is_ready(void)
+{
+    if (ag_thread_starves_others())
+        return false;
+    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ABSENT)
+        start();
+    return atomic_load(&ag_watchdog_state) != AG_WATCHDOG_ABSENT;
+}
+
+void ag_watchdog_wake(void)
+{
+    uint32_t state = AG_WATCHDOG_ASLEEP;
+    if (atomic_compare_exchange_strong(&ag_watchdog_state, &state, AG_WATCHDOG_AWAKE))
+        syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    else if (state == AG_WATCHDOG_ABSENT)
+        start();
+    else
+        relieve();
+}
+
+/* Waits a second at most: a thread may be in the driver, behind a launch of another thread's that
+ * waits there, and a process that ends does not wait for that. */
+void ag_watchdog_stop(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
+    atomic_store(&stopping, true);
+    atomic_store(&ag_watchdog_state, AG_WATCHDOG_ABSENT);
+    syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    pthread_cond_broadcast(&changed);
+    for (uint64_t until = ag_clock_ns() + 1000000000u; awaited && ag_clock_ns() < until;)
+        ag_thread_wait(&changed, &mutex, 1000000000u);
+    ag_mutex_unlock(&mutex);
+}

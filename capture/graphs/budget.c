@@ -1,0 +1,231 @@
+/*
+ * budget.c - how long graphs live: what they take of the memory budget, which go to make room, and
+ * what becomes of those that the policy drops.
+ *
+ * Dropping may happen under any stream's lock, so what is dropped is put aside here and destroyed
+ * by the builder (builder.c), by who has paused it, or in inline mode before the next build.
+ */
+#include "capture/graphs/budget.h"
+#include "capture/graphs/build.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/graph.h"
+#include "capture/system/lock.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "driver/own.h"
+#include "policy/policy.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Of the garbage and of what struct ag_graphs shares. The builder's may be held; none is taken
+ * under it. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct garbage {
+    struct ag_graphs *graphs;
+    struct garbage *next;
+} * garbage;
+static uint32_t num_garbage;
+static _Atomic uint64_t memory;
+static _Atomic uint32_t halvings; /* of the budget */
+enum { LEAST = 1 << 20 };
+
+uint64_t ag_budget_used(void)
+{
+    return atomic_load_explicit(&memory, memory_order_relaxed);
+}
+
+static uint64_t all(void)
+{
+    return (uint64_t)ag_options.memory_mb << 20;
+}
+
+uint64_t ag_budget(void)
+{
+    return all() >> atomic_load_explicit(&halvings, memory_order_relaxed);
+}
+
+void ag_budget_halve(void)
+{
+    uint32_t n = atomic_load(&halvings);
+    while (all() >> (n + 1) >= LEAST && !atomic_compare_exchange_weak(&halvings, &n, n + 1))
+        ;
+}
+
+static uint64_t size_of(const struct ag_graphs *g)
+{
+    return (uint64_t)g->count * AG_NODE_BYTES;
+}
+
+/* ---- graphs that go -------------------------------------------------------------------- */
+
+static void destroy(struct ag_graphs *g)
+{
+    bool entered = ag_context_enter(g->context->handle);
+    uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
+    atomic_fetch_sub(&memory, n * size_of(g));
+    ag_count_by(AG_COUNT_DROPPED, n);
+    ag_trace_drop(g->trace_id, n);
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ag_graphs_destroy(g);
+    ag_capture_mode(mode);
+    ag_context_leave(entered);
+}
+
+/* The policy's drop hook; any stream's lock may be held. */
+static void drop(void *context, struct ag_chunk *chunk)
+{
+    struct ag_graphs *g = chunk->user;
+    struct garbage *entry = malloc(sizeof(*entry));
+    bool wake = false;
+    (void)context;
+    chunk->user = NULL;
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    if (--g->chunks) {
+        /* another chunk goes on using them */
+    } else if (g->requested) {
+        g->orphan = true; /* whoever ends the request frees it */
+    } else if (entry) {
+        entry->graphs = g;
+        entry->next = garbage;
+        garbage = entry;
+        num_garbage++;
+        entry = NULL;
+        wake = true;
+    }
+    ag_mutex_unlock(&mutex);
+    if (wake)
+        ag_pause_wake();
+    free(entry);
+}
+
+void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
+{
+    struct ag_graphs *g = from->user;
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    g->chunks++;
+    ag_mutex_unlock(&mutex);
+    to->user = g;
+    ag_count(AG_COUNT_SHARED);
+}
+
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
+{
+    (void)context;
+    ag_graphs_share(from, to);
+    return true;
+}
+
+const struct ag_policy_hooks ag_graphs_policy_hooks = {.share = share, .drop = drop};
+
+void ag_graphs_discard(struct ag_chunk *chunk)
+{
+    if (chunk->user)
+        drop(NULL, chunk);
+    ag_policy_built(chunk, false);
+}
+
+void ag_graphs_collect(uint32_t most)
+{
+    for (; most > 0; most--) {
+        ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+        struct garbage *one = garbage;
+        if (one) {
+            garbage = one->next;
+            num_garbage--;
+        }
+        ag_mutex_unlock(&mutex);
+        if (!one)
+            return;
+        destroy(one->graphs);
+        free(one);
+    }
+}
+
+uint32_t ag_graphs_dropped(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    uint32_t n = num_garbage;
+    ag_mutex_unlock(&mutex);
+    return n;
+}
+
+/* ---- while a variant is being built ------------------------------------------------------ */
+
+void ag_graphs_requested(struct ag_graphs *g)
+{
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    g->requested = true;
+    ag_mutex_unlock(&mutex);
+}
+
+void ag_graphs_answered(struct ag_graphs *g)
+{
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    g->requested = false;
+    bool orphan = g->orphan;
+    ag_mutex_unlock(&mutex);
+    if (orphan)
+        destroy(g);
+}
+
+/* ---- the budget ------------------------------------------------------------------------- */
+
+static uint64_t last_use_of(const struct ag_block *block)
+{
+    uint64_t latest = 0;
+    for (uint32_t i = 0; i < block->num_chunks; i++) {
+        const struct ag_graphs *g = block->chunks[i].user;
+        if (g && g->last_used_ns > latest)
+            latest = g->last_used_ns;
+    }
+    return latest;
+}
+
+/* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
+ * False where nothing can go, or nothing has gone unused for longer than what wants its place did:
+ * where more comes in turn than fits, what is there stays and is replayed, or all would be built
+ * again and again. No lock is held. */
+static bool evict_one(uint64_t apart_ns)
+{
+    size_t n;
+    uint64_t oldest = UINT64_MAX, ignored;
+    struct ag_stream *from = NULL;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    bool done = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!ag_stream_lock_if_prompt(streams[i]))
+            continue;
+        struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
+        uint64_t use = b ? last_use_of(b) : UINT64_MAX;
+        ag_unlock(&streams[i]->lock);
+        if (use < oldest) {
+            oldest = use;
+            from = streams[i];
+        }
+    }
+    if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
+        struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
+        done = b && ag_policy_drop_graphs(&from->policy, b);
+        ag_unlock(&from->lock);
+    }
+    ag_streams_release(streams, n);
+    return done;
+}
+
+bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
+{
+    while (atomic_load(&memory) + size_of(g) > ag_budget()) {
+        if (!evict || (!ag_graphs_dropped() && !evict_one(apart_ns)))
+            return false;
+        ag_graphs_collect(1);
+    }
+    return true;
+}
+
+void ag_budget_take(const struct ag_graphs *g)
+{
+    atomic_fetch_add(&memory, size_of(g));
+}

@@ -1,0 +1,308 @@
+/*
+ * builder.c - the thread that builds graphs, and pausing it. It also destroys what has been dropped
+ * (budget.c).
+ *
+ * While a request is queued or being built its chunk is in state BUILDING and the policy keeps it
+ * alive; a chunk that only gains a variant may go at any time, which its `orphan` mark tells.
+ * Nothing is built while the program captures (prohibited calls of ours could break its capture) or
+ * while the builder is paused.
+ */
+#include "capture/graphs/builder.h"
+#include "capture/graphs/budget.h"
+#include "capture/graphs/build.h"
+#include "driver/call.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/fillkernel.h"
+#include "capture/graphs/graph.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/memory.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/shape.h"
+#include "capture/system/thread.h"
+#include "capture/trace/trace.h"
+#include "capture/trace/trace_format.h"
+#include "capture/tracking/waits.h"
+#include "driver/own.h"
+#include "policy/policy.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Under the lock of pause.h. */
+static struct ag_request *first, **last = &first;
+static bool running, stopping;
+static bool answering; /* a thread that pauses ends what was queued */
+static pthread_t thread;
+
+enum {
+    REST_NS = 1000000, /* between two graphs that are destroyed, where there are few */
+    FEW = 32,
+    CROWD = 256, /* so many go before anything else is built */
+};
+
+/* ---- building --------------------------------------------------------------------------- */
+
+void ag_request_free(struct ag_request *r)
+{
+    free(r->bytes);
+    free(r);
+}
+
+/* Ends a request: the chunk or the graphs learn what became of it. */
+static void answer(struct ag_request *r, struct ag_variant *v, bool again)
+{
+    struct ag_graphs *g = r->graphs;
+    if (v) {
+        ag_budget_take(g);
+        ag_count(AG_COUNT_BUILT);
+        ag_count_by(AG_COUNT_BUILT_NODES, g->count);
+    }
+    if (r->chunk) {
+        if (v) {
+            g->variants[0] = v;
+            g->num_variants = 1;
+            r->chunk->user = g;
+            ag_policy_built(r->chunk, true);
+        } else {
+            ag_graphs_destroy(g);
+            if (again)
+                ag_policy_not_built(r->chunk);
+            else
+                ag_policy_built(r->chunk, false);
+        }
+        return;
+    }
+    if (v)
+        atomic_store_explicit(&g->incoming, v, memory_order_release);
+    ag_graphs_answered(g);
+}
+
+static bool touches_memory(const struct ag_graphs *g)
+{
+    bool fills = ag_fill_kernel(g->context->handle) != NULL;
+    for (uint32_t i = 0; i < g->count; i++) {
+        enum ag_op_kind kind = g->ops[i].shape->kind;
+        if (kind == AG_OP_COPY || (kind == AG_OP_MEMSET && !fills))
+            return true;
+    }
+    return false;
+}
+
+/* The driver refuses a node that takes more shared memory than its function is allowed at the
+ * moment. */
+static bool over_limit(const struct ag_graphs *g)
+{
+    for (uint32_t i = 0; i < g->count; i++)
+        if (ag_shape_bad(g->ops[i].shape) & AG_SHAPE_OVER_LIMIT)
+            return true;
+    return false;
+}
+
+/* `evict` is false where a stream's lock is held (inline mode). */
+static void build(struct ag_request *r, bool evict)
+{
+    struct ag_graphs *g = r->graphs;
+    uint64_t began = ag_clock_monotonic_ns(), took;
+    struct ag_variant *v = NULL;
+    bool again = false;
+    bool room = ag_budget_room(g, evict, r->apart_ns);
+    if (room) {
+        bool entered = ag_context_enter(g->context->handle);
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        bool touches = touches_memory(g);
+        again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
+        v = again ? NULL : ag_variant_build(g, r->bytes);
+        if (touches && !again)
+            ag_memory_release();
+        again = again || (!v && over_limit(g));
+        took = ag_clock_monotonic_ns() - began;
+        ag_capture_mode(mode);
+        ag_context_leave(entered);
+    } else {
+        ag_count(AG_COUNT_BUILD_OVER_BUDGET);
+        took = ag_clock_monotonic_ns() - began;
+    }
+    ag_count_by(AG_COUNT_BUILD_NS, took);
+    atomic_fetch_add_explicit(&r->stream->build_ns, took, memory_order_relaxed);
+    ag_trace_build(g->trace_id, g->count,
+                   v       ? AG_BUILT
+                   : !room ? AG_BUILT_PUT_OFF
+                           : AG_BUILT_FAILED,
+                   ag_clock_monotonic_ns() - began);
+    ag_debug("build", "graph of %u ops %s", g->count, v ? "built" : room ? "failed" : "put off");
+    answer(r, v, again);
+}
+
+/* At most so long for something to do. Under the mutex. */
+static void wait_ns(uint32_t ns)
+{
+    ag_thread_wait(&ag_pause.work, &ag_pause.mutex, ns);
+}
+
+/*
+ * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
+ * for the driver's locks (580, on an H100): so one by one, with rests in between, and ahead of a
+ * build only where very many have come together. Not while paused: who pauses may be about to
+ * destroy what the graphs hang on; nor while the GPU may be waiting for the program (waits.c).
+ * Under the mutex.
+ */
+static void tidy(void)
+{
+    static uint64_t rests_until;
+    uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
+    if (!ag_pause.paused && !ag_pause.held && dropped && ag_clock_monotonic_ns() >= rests_until) {
+        ag_pause.busy = true;
+        ag_pause_unlock();
+        if (ag_waits_at_rest())
+            ag_graphs_collect(1);
+        ag_pause_lock();
+        ag_pause_rests();
+        rests_until = ag_clock_monotonic_ns() + rest;
+    }
+    if (stopping || (first && ag_pause_permits() && dropped < CROWD))
+        return;
+    if (!ag_pause.paused && ag_graphs_dropped()) {
+        wait_ns(rest);
+    } else {
+        ag_pause.barred = first || ag_graphs_dropped();
+        pthread_cond_wait(&ag_pause.work, &ag_pause.mutex);
+        ag_pause.barred = false;
+    }
+}
+
+static void *builder(void *unused)
+{
+    (void)unused;
+    ag_probe_begins(); /* all that fails here is the library's affair */
+    ag_pause_lock();
+    while (!stopping) {
+        if (first && ag_pause_permits() && ag_waits_pending()) {
+            ag_pause.busy = true; /* who pauses may be about to destroy what is asked for */
+            ag_pause_unlock();
+            bool rest = ag_waits_at_rest();
+            ag_pause_lock();
+            ag_pause_rests();
+            if (!rest)
+                wait_ns(REST_NS);
+            continue;
+        }
+        struct ag_request *r = ag_pause_permits() && ag_graphs_dropped() < CROWD ? first : NULL;
+        if (!r) {
+            tidy();
+            continue;
+        }
+        first = r->next;
+        if (!first)
+            last = &first;
+        ag_pause.busy = true;
+        ag_pause_unlock();
+        build(r, true);
+        ag_request_free(r);
+        ag_pause_lock();
+        ag_pause_rests();
+    }
+    ag_pause_unlock();
+    return NULL;
+}
+
+/* Under the mutex. */
+static bool start(void)
+{
+    if (running || stopping)
+        return running;
+    running = ag_thread_start(&thread, "autograph-build", builder);
+    if (!running)
+        ag_warn("build", "no builder thread could be started: nothing is replayed");
+    return running;
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+/* Queues, or builds at once in inline mode. False: declined. */
+bool ag_builder_submit(struct ag_request *r)
+{
+    bool taken;
+    if (ag_options.build == AG_BUILD_INLINE) {
+        if (!ag_pause_enter())
+            return false;
+        taken = ag_waits_at_rest();
+        if (taken) {
+            ag_graphs_collect(UINT32_MAX);
+            build(r, false);
+            ag_request_free(r);
+        }
+        ag_pause_leave();
+        return taken;
+    }
+    ag_pause_lock();
+    taken = !ag_pause.paused && start();
+    if (taken) {
+        *last = r;
+        last = &r->next;
+        pthread_cond_signal(&ag_pause.work);
+    }
+    ag_pause_unlock();
+    return taken;
+}
+
+/* ---- pausing ---------------------------------------------------------------------------- */
+
+void ag_builder_pause(void)
+{
+    ag_pause_lock();
+    ag_pause.paused++;
+    /* An answer writes to a chunk of any stream: none may be under way in another thread that
+     * pauses when this one goes on to free its own stream's chunks. */
+    while (ag_pause.busy || answering)
+        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+    struct ag_request *list = first;
+    first = NULL;
+    last = &first;
+    bool answers = answering = list != NULL;
+    ag_pause_unlock();
+    while (list) {
+        struct ag_request *next = list->next;
+        answer(list, NULL, true);
+        ag_request_free(list);
+        list = next;
+    }
+    if (!answers)
+        return;
+    ag_pause_lock();
+    answering = false;
+    pthread_cond_broadcast(&ag_pause.idle);
+    ag_pause_unlock();
+}
+
+bool ag_builder_pause_at_rest(void)
+{
+    ag_pause_lock();
+    while (ag_pause.busy || answering)
+        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+    bool may = ag_pause_permits(); /* else others may be destroying what is asked for */
+    ag_pause.paused += may;
+    ag_pause.busy = may;
+    ag_pause_unlock();
+    if (!may)
+        return false;
+    bool rest = ag_waits_at_rest();
+    ag_pause_leave();
+    if (rest)
+        ag_builder_pause();
+    ag_pause_resume();
+    return rest;
+}
+
+void ag_builder_stop(void)
+{
+    ag_pause_lock();
+    stopping = true;
+    bool join = running;
+    running = false;
+    pthread_cond_broadcast(&ag_pause.work);
+    ag_pause_unlock();
+    if (join)
+        ag_thread_join(thread);
+}

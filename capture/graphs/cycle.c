@@ -1,0 +1,37 @@
+/*
+ * cycle.c - after how many ops the arguments of a loop come again.
+ *
+ * A loop of one kernel with 20 sets of arguments in turn has period 1 for the policy, which sees no
+ * arguments. In graphs of 64 launches it needs five of them, launched in turn; in graphs of 60,
+ * one. (Measured on an H100: 1.00-1.18 us a kernel with five, 0.985 with one; docs/performance.md.)
+ */
+#include "capture/graphs/cycle.h"
+#include "capture/graphs/graph.h"
+#include "capture/tracking/stream.h"
+#include <string.h>
+
+enum { EVIDENCE = 8 }; /* pairs of ops that must be equal */
+
+static bool equal(const struct ag_graphs *g, const uint8_t *bytes, uint32_t a, uint32_t b)
+{
+    const struct ag_staged *x = &g->ops[a], *y = &g->ops[b];
+    return x->shape == y->shape &&
+           !memcmp(bytes + x->offset, bytes + y->offset, x->shape->staged_bytes);
+}
+
+static bool repeats_after(const struct ag_graphs *g, uint32_t period)
+{
+    for (uint32_t k = 0; k < g->num_variants; k++)
+        for (uint32_t i = 0; i + period < g->count; i++)
+            if (!equal(g, g->variants[k]->bytes, i, i + period))
+                return false;
+    return true;
+}
+
+uint32_t ag_graphs_cycle(const struct ag_graphs *g)
+{
+    for (uint32_t period = 1; g->num_variants > 1 && period < g->count; period++)
+        if ((g->count - period) * g->num_variants >= EVIDENCE && repeats_after(g, period))
+            return period;
+    return 0;
+}

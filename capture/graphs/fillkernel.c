@@ -1,0 +1,102 @@
+/*
+ * fillkernel.c - the fill kernel's module, loaded once per context.
+ *
+ * Loading a kernel may wait for all work of the context (CUDA Programming Guide, "Lazy Loading"),
+ * and with it the driver's locks are held: a program whose stream waits for a word that the program
+ * is about to write would wait for ever if that happened behind its back, or behind such a wait. So
+ * it is loaded where the program launches for the first time, which may load a kernel too, and
+ * never by the builder; if a stream waits just then (waits.c), where graphs are asked for later.
+ */
+#include "capture/graphs/fillkernel.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include <stdlib.h>
+
+/* The fatbin that nvcc made of fill.cu (fillimage.S). */
+#ifdef AG_HAVE_FILL_IMAGE
+extern const unsigned char ag_fill_image[] __attribute__((visibility("hidden")));
+#endif
+
+struct loaded {
+    CUcontext ctx;
+    CUmodule module;
+    CUfunction function; /* NULL: it could not be loaded, and is not tried again */
+    struct loaded *next;
+};
+static struct loaded *all;
+static struct ag_lock lock;
+
+static struct loaded *find(CUcontext ctx)
+{
+    struct loaded *l = all;
+    while (l && l->ctx != ctx)
+        l = l->next;
+    return l;
+}
+
+bool ag_fill_kernel_tried(CUcontext ctx)
+{
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    bool tried = find(ctx) != NULL;
+    ag_unlock(&lock);
+    return tried;
+}
+
+CUfunction ag_fill_kernel(CUcontext ctx)
+{
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    struct loaded *l = find(ctx);
+    CUfunction function = l ? l->function : NULL;
+    ag_unlock(&lock);
+    return function;
+}
+
+static void load(struct loaded *l)
+{
+    CUresult r = CUDA_ERROR_NOT_FOUND;
+    ag_probe_begins(); /* there may be no code for this GPU */
+#ifdef AG_HAVE_FILL_IMAGE
+    r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
+#endif
+    if (r == CUDA_SUCCESS)
+        r = AG_REAL(cuModuleGetFunction)(&l->function, l->module, "ag_fill");
+    if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
+        r = AG_REAL(cuFuncLoad)(l->function); /* the module may have been loaded lazily */
+    ag_probe_ends();
+    if (r != CUDA_SUCCESS) {
+        l->function = NULL;
+        ag_debug("build", "no fill kernel here (error %d): memsets stay memset nodes", (int)r);
+    }
+}
+
+void ag_fill_kernel_load(CUcontext ctx)
+{
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    struct loaded *l = find(ctx) ? NULL : calloc(1, sizeof(*l));
+    if (l) {
+        l->ctx = ctx;
+        load(l);
+        l->next = all;
+        all = l;
+    }
+    ag_unlock(&lock);
+}
+
+void ag_fill_kernel_forget(CUcontext ctx, bool unload)
+{
+    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    for (struct loaded **link = &all; *link;) {
+        struct loaded *l = *link;
+        if (ctx && l->ctx != ctx) {
+            link = &l->next;
+            continue;
+        }
+        if (unload && l->module)
+            AG_REAL(cuModuleUnload)(l->module);
+        *link = l->next;
+        free(l);
+    }
+    ag_unlock(&lock);
+}

@@ -1,0 +1,19 @@
+/* node.h - see node.c. */
+#ifndef AG_NODE_H
+#define AG_NODE_H
+
+#include "capture/graphs/fillkernel.h"
+#include "capture/graphs/graph.h"
+
+/* Adds the op to a graph, behind `after` (NULL: first). */
+CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_shape *shape,
+                     const uint8_t *staged, const struct ag_node *after, struct ag_node *node);
+/* Gives the op's node in an executable graph other arguments. */
+CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
+                        const struct ag_shape *shape, const uint8_t *staged);
+
+/* The launch that fills what a memset op says. */
+void ag_fill_launch(const struct ag_shape *shape, const uint8_t *staged,
+                    struct ag_fill_params *params, CUDA_KERNEL_NODE_PARAMS *launch);
+
+#endif

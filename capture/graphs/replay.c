@@ -1,0 +1,226 @@
+/*
+ * replay.c - launching a chunk: choosing among its variants, updating arguments, submitting.
+ *
+ * On the hot path once per chunk. Rules: no allocation but for the first miss of a chunk, one
+ * driver call where the arguments are known, one more per changed node.
+ */
+#include "capture/graphs/replay.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/system/digest.h"
+#include "capture/graphs/graph.h"
+#include "capture/settings/log.h"
+#include "capture/graphs/node.h"
+#include "capture/graphs/nvtx.h"
+#include "capture/graphs/request.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "driver/entries.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- updates ---------------------------------------------------------------------------- */
+
+static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
+                        const struct ag_staged *op, const uint8_t *bytes)
+{
+    CUresult r = ag_node_update(v->exec, g, &v->nodes[i], op->shape, bytes + op->offset);
+    if (r != CUDA_SUCCESS) {
+        ag_info("build", "node update failed with error %d", (int)r);
+        return false;
+    }
+    memcpy(v->bytes + op->offset, bytes + op->offset, op->shape->staged_bytes);
+    return true;
+}
+
+static bool op_differs(const struct ag_staged *op, const uint8_t *a, const uint8_t *b)
+{
+    return memcmp(a + op->offset, b + op->offset, op->shape->staged_bytes) != 0;
+}
+
+/* One bit an op: which of them have other arguments. */
+struct marks {
+    uint64_t words[AG_MOST_NODES / 64];
+};
+
+static uint32_t mark_differences(const struct ag_graphs *g, const uint8_t *a, const uint8_t *b,
+                                 struct marks *marks)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->count; i += 64) {
+        uint64_t word = 0;
+        for (uint32_t k = 0; k < 64 && i + k < g->count; k++)
+            word |= (uint64_t)op_differs(&g->ops[i + k], a, b) << k;
+        marks->words[i / 64] = word;
+        n += (uint32_t)__builtin_popcountll(word);
+    }
+    return n;
+}
+
+static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, const uint8_t *b,
+                                  uint32_t enough)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->count && n < enough; i++)
+        n += op_differs(&g->ops[i], a, b);
+    return n;
+}
+
+/* Nodes that are changed before their graph was ever on the device make its kernels slower for good
+ * (docs/performance.md), so it goes there first; the launch that follows would take it along
+ * otherwise. Where that fails the graph is only slower. Not while the program captures: whether its
+ * captures bear that call is not documented. */
+static void upload(struct ag_stream *s, struct ag_variant *v)
+{
+    if (ag_state_captures())
+        return;
+    CUresult r = AG_REAL(cuGraphUpload)(v->exec, s->handle);
+    if (r != CUDA_SUCCESS) {
+        ag_info("build", "cuGraphUpload failed with error %d", (int)r);
+        ag_count(AG_COUNT_UPLOAD_FAILED);
+    }
+}
+
+static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *v,
+                   const uint8_t *bytes, const struct marks *marks)
+{
+    if (!v->used)
+        upload(s, v);
+    uint64_t began = ag_clock_ns(); /* the pace is that of updates alone */
+    for (uint32_t at = 0; at < g->count; at += 64) {
+        for (uint64_t left = marks->words[at / 64]; left; left &= left - 1) {
+            uint32_t i = at + (uint32_t)__builtin_ctzll(left);
+            if (!update_node(g, v, i, &g->ops[i], bytes)) {
+                ag_count(AG_COUNT_UPDATE_FAILED);
+                return false;
+            }
+            s->updates++;
+            ag_trace_update(s, g->trace_id, i);
+        }
+    }
+    s->update_ns += ag_clock_ns() - began;
+    return true;
+}
+
+/* ---- variants --------------------------------------------------------------------------- */
+
+static void take_in(struct ag_graphs *g)
+{
+    struct ag_variant *v = atomic_exchange_explicit(&g->incoming, NULL, memory_order_acquire);
+    if (v) {
+        g->variants[g->num_variants] = v;
+        g->successor[g->num_variants] = (uint8_t)g->num_variants;
+        g->num_variants++;
+        g->repeats = 0;
+    }
+}
+
+/* Would one more graph save updates? Yes where these very arguments were here before, or where they
+ * are much nearer to those of a few launches ago than to any graph's: a ping-pong, be it with a
+ * counter among the arguments. `changes` is what the nearest variant needs. */
+static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t changes)
+{
+    uint64_t hash = ag_digest(g->num_bytes, bytes, g->num_bytes);
+    bool again = false;
+    for (uint32_t i = 0; i < AG_DIGESTS && i < g->num_digests; i++)
+        again |= g->digests[i] == hash;
+    g->digests[g->num_digests++ % AG_DIGESTS] = hash;
+    if (!g->history)
+        g->history = malloc((size_t)AG_HISTORY * g->num_bytes);
+    if (!g->history)
+        return again;
+    for (uint32_t k = 0; !again && changes > 1 && k < AG_HISTORY && k < g->num_history; k++)
+        again = count_differences(g, g->history + (size_t)k * g->num_bytes, bytes, changes) * 2 <
+                changes;
+    memcpy(g->history + (size_t)(g->num_history++ % AG_HISTORY) * g->num_bytes, bytes,
+           g->num_bytes);
+    g->repeats = again ? g->repeats + 1 : 0;
+    return g->repeats >= 2;
+}
+
+/* The variant with the fewest nodes to change, which is `best` unless another has fewer than the
+ * `*changes` of that one. In one that was never launched they count twice: it has to be uploaded
+ * first. */
+static uint32_t nearest(const struct ag_graphs *g, const uint8_t *bytes, uint32_t best,
+                        uint32_t *changes)
+{
+    uint32_t least = *changes << !g->variants[best]->used, predicted = best;
+    for (uint32_t i = 0; i < g->num_variants; i++) {
+        const struct ag_variant *v = g->variants[i];
+        if (i == predicted)
+            continue;
+        uint32_t n = count_differences(g, bytes, v->bytes, least + 1), cost = n << !v->used;
+        if (cost < least || (cost == least && v->used < g->variants[best]->used)) {
+            best = i;
+            *changes = n;
+            least = cost;
+            if (!n)
+                break;
+        }
+    }
+    return best;
+}
+
+/* Other arguments than those of any graph in turn: whether to look for a nearer graph than the one
+ * that is expected, and for one that is worth building. That reads the arguments of all graphs,
+ * more than the updates take, and tells nothing where they are new each time, or in words that no
+ * kernel reads (what was on the stack of a program: all of PyTorch's). So where it was of no use
+ * for long, it is done for some launches in a row, in which what comes in turns shows, and then not
+ * for many. */
+static bool looks(const struct ag_graphs *g)
+{
+    return g->fruitless < AG_PATIENCE || g->misses % AG_LOOK_EVERY < AG_LOOK_FOR;
+}
+
+/* The graph of expected arguments has others: the one to take, all of whose nodes that are to be
+ * changed are marked. */
+static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
+                       uint32_t expected, struct marks *marks, uint32_t *changes)
+{
+    uint32_t chosen = expected, fewer;
+    uint32_t before = mark_differences(g, bytes, g->variants[expected]->bytes, marks);
+    *changes = fewer = before;
+    g->misses++;
+    if (!looks(g))
+        return chosen;
+    g->fruitless++;
+    chosen = nearest(g, bytes, expected, &fewer);
+    if (chosen != expected)
+        *changes = mark_differences(g, bytes, g->variants[chosen]->bytes, marks);
+    if (fewer && g->num_variants < AG_MAX_VARIANTS && !g->requested &&
+        worth_a_variant(g, bytes, fewer))
+        ag_request_variant(s, g, bytes);
+    if (fewer * 2 <= before || g->repeats)
+        g->fruitless = 0;
+    return chosen;
+}
+
+bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    uint32_t chosen = g->successor[g->last], changes = 0;
+    struct marks marks;
+    uint64_t began = ag_trace_clock();
+    if (__builtin_expect(atomic_load_explicit(&g->incoming, memory_order_relaxed) != NULL, 0))
+        take_in(g);
+    if (memcmp(g->variants[chosen]->bytes, bytes, g->num_bytes)) {
+        chosen = choose(s, g, bytes, chosen, &marks, &changes);
+        if (changes && !update(s, g, g->variants[chosen], bytes, &marks))
+            return false;
+    }
+    struct ag_variant *v = g->variants[chosen];
+    ag_nvtx_begin(g->count);
+    CUresult r = AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    ag_nvtx_end();
+    ag_trace_graph(s, g->trace_id, chosen, changes, began, r);
+    if (r != CUDA_SUCCESS) {
+        ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);
+        ag_count(AG_COUNT_LAUNCH_FAILED);
+        return false;
+    }
+    g->successor[g->last] = (uint8_t)chosen;
+    g->last = chosen;
+    v->used = ++g->launches;
+    s->launches++;
+    return true;
+}

@@ -1,0 +1,157 @@
+/*
+ * request.c - which graphs are asked for, and what they may cost. Requests are made under a
+ * stream's lock and carried out by the builder.
+ */
+#include "capture/graphs/request.h"
+#include "capture/graphs/budget.h"
+#include "capture/graphs/build.h"
+#include "capture/graphs/builder.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/fillkernel.h"
+#include "capture/graphs/graph.h"
+#include "capture/tracking/memory.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/pause.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "capture/graphs/twin.h"
+#include "capture/tracking/waits.h"
+#include "driver/own.h"
+#include "policy/policy.h"
+#include <stdlib.h>
+#include <string.h>
+
+void ag_request_prepare(const struct ag_stream *s)
+{
+    CUcontext ctx = s->context->handle;
+    if (ag_state_builds_nothing() || ag_fill_kernel_tried(ctx) || !ag_pause_enter())
+        return;
+    if (ag_waits_at_rest()) {
+        bool entered = ag_context_enter(ctx);
+        /* another thread may begin a capture now */
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        ag_fill_kernel_load(ctx);
+        ag_capture_mode(mode);
+        ag_context_leave(entered);
+    }
+    ag_pause_leave();
+}
+
+static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
+                                       struct ag_chunk *chunk, const uint8_t *bytes)
+{
+    struct ag_request *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->stream = s;
+    r->graphs = g;
+    r->chunk = chunk;
+    r->memory_epoch = atomic_load(&ag_memory_epoch);
+    r->bytes = malloc(g->num_bytes + 1);
+    if (!r->bytes) {
+        free(r);
+        return NULL;
+    }
+    memcpy(r->bytes, bytes, g->num_bytes);
+    return r;
+}
+
+/*
+ * Building pays for itself or stops. While a graph is instantiated the program's own launches wait
+ * for the driver's locks (measured: a decode loop that kept building lost 10 %), so what building
+ * takes is held against what replaying has gained. In debt, only what has been seen often is built.
+ */
+enum {
+    ALLOWANCE_NS = 20000000, /* to begin with */
+    GAIN_SHARE = 4,          /* a quarter of what is gained may be spent */
+    NS_A_VISIT = 4000000,
+    FIRST_PRICE = 3,
+    HIGHEST_PRICE = 64,
+    FIRST_LOOK = 32,   /* launches until the cycle of a loop's arguments is looked at (cycle.c) */
+    LONGEST_DELAY = 8, /* visits until it is looked again: the price may have fallen */
+};
+
+static uint32_t sightings_needed(struct ag_stream *s)
+{
+    if (!ag_options.gate)
+        return 0;
+    int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
+    int64_t debt = spent - s->gained_ns / GAIN_SHARE - ALLOWANCE_NS;
+    if (debt <= 0)
+        return 0;
+    int64_t price = FIRST_PRICE + debt / NS_A_VISIT;
+    return price < HIGHEST_PRICE ? (uint32_t)price : HIGHEST_PRICE;
+}
+
+void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
+{
+    ag_request_prepare(s);
+    if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
+        ag_policy_built(chunk, false);
+        return;
+    }
+    if (!may_hold_back) {
+        ag_count(AG_COUNT_NO_WATCHDOG);
+        ag_policy_put_off(chunk, LONGEST_DELAY);
+        return;
+    }
+    enum ag_twin twin = ag_state_builds_nothing() ? AG_TWIN_NONE : ag_twin_find(s, chunk);
+    if (twin != AG_TWIN_NONE) {
+        if (twin == AG_TWIN_COMING)
+            ag_policy_not_built(chunk);
+        return;
+    }
+    /* graphs that went before they paid count as often as they are built anew */
+    uint32_t seen = chunk->block->visits - chunk->block->dropped_at, needed = sightings_needed(s);
+    if (seen < needed) {
+        ag_count(AG_COUNT_BUILD_TOO_DEAR);
+        ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
+        return;
+    }
+    bool wanted = !ag_state_builds_nothing();
+    struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
+    struct ag_request *r = NULL;
+    uint64_t now = ag_clock_ns();
+    if (g) {
+        g->last_used_ns = now;
+        g->look_at = FIRST_LOOK;
+        g->chunks = 1;
+        g->context = s->context;
+        g->priority = s->priority;
+        g->count = s->num_staged;
+        g->num_bytes = s->num_bytes;
+        g->ops = malloc(s->num_staged * sizeof(*g->ops));
+        if (g->ops) {
+            memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
+            g->trace_id = ag_trace_chunk(s, chunk);
+            r = make_request(s, g, chunk, s->bytes);
+            if (r)
+                r->apart_ns = chunk->block->seen_ns ? now - chunk->block->seen_ns : 0;
+        }
+    }
+    if (r && ag_builder_submit(r))
+        return;
+    if (r)
+        ag_request_free(r);
+    if (g)
+        ag_graphs_destroy(g);
+    ag_policy_not_built(chunk);
+}
+
+void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    if (sightings_needed(s)) {
+        ag_count(AG_COUNT_BUILD_TOO_DEAR);
+        return;
+    }
+    struct ag_request *r = make_request(s, g, NULL, bytes);
+    if (!r)
+        return;
+    ag_graphs_requested(g);
+    if (ag_builder_submit(r))
+        return;
+    ag_request_free(r);
+    ag_graphs_answered(g);
+}

@@ -1,0 +1,157 @@
+/* compare.c - see compare.h. */
+#include "capture/report/compare.h"
+#include "capture/system/clock.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/nap.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/stream.h"
+#include "capture/system/thread.h"
+#include "policy/policy.h"
+#include <stdlib.h>
+
+enum {
+    MOST_REST = 128, /* ops asleep before the stream looks again whether the span has ended */
+    LEAST_REST = 4,
+    REST_SHARE = 16, /* of a span, at most, by the ops of the one before: it is to end in time */
+    FEWEST_OPS = 32, /* a span in which the program did less says nothing */
+    MOST_PAIRS = 4096,
+};
+
+_Atomic uint32_t ag_compare_span;
+static _Atomic uint32_t rest_ops = LEAST_REST;
+static _Atomic uint64_t told; /* ops of all streams, but for those of a nap under way */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t stop = PTHREAD_COND_INITIALIZER;
+static bool running, stopping;
+static pthread_t thread;
+static double ratios[MOST_PAIRS];
+static size_t num_ratios;
+
+void ag_compare_meet(struct ag_stream *s)
+{
+    const struct ag_policy_counts *c = &s->policy.counts;
+    uint64_t ops = c->ops + c->dormant - atomic_load_explicit(&s->nap.left, memory_order_relaxed);
+    atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
+    s->told = ops;
+    if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||
+        s->num_deferred || s->policy.dormant || ag_nap_is_active(&s->nap))
+        return;
+    s->num_staged = s->num_bytes = 0;
+    ag_policy_rest(&s->policy, atomic_load_explicit(&rest_ops, memory_order_relaxed));
+    ag_stream_sleeps(s, s->policy.dormant);
+    s->policy.dormant = 0;
+}
+
+/* False where the end has come. Under the mutex. */
+static bool wait_us(uint64_t us)
+{
+    if (!stopping)
+        ag_thread_wait(&stop, &mutex, us * 1000);
+    return !stopping;
+}
+
+struct sample {
+    uint64_t ops, ns;
+};
+
+static struct sample sample(void)
+{
+    uint64_t ops = atomic_load(&told);
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t granted = atomic_load(&streams[i]->nap.granted);
+        uint32_t left = atomic_load(&streams[i]->nap.left);
+        ops += granted > left ? granted - left : 0;
+    }
+    ag_streams_release(streams, n);
+    return (struct sample){ops, ag_clock_monotonic_ns()};
+}
+
+/* Ops per nanosecond of a span, 0 where it held too few, negative at the end. Under the mutex. */
+static double span(bool eager)
+{
+    uint64_t us = (uint64_t)ag_options.compare_ms * 1000;
+    atomic_store(&ag_compare_span, eager ? AG_COMPARE_RESTS : AG_COMPARE_REPLAYS);
+    if (!wait_us(us / 4))
+        return -1.0;
+    struct sample from = sample();
+    if (!wait_us(us - us / 4))
+        return -1.0;
+    struct sample to = sample();
+    uint64_t rest = (to.ops - from.ops) / REST_SHARE;
+    atomic_store(&rest_ops, rest < LEAST_REST ? LEAST_REST : rest > MOST_REST ? MOST_REST : rest);
+    if (to.ops < from.ops + FEWEST_OPS || to.ns <= from.ns)
+        return 0.0;
+    return (double)(to.ops - from.ops) / (double)(to.ns - from.ns);
+}
+
+static void *compare(void *unused)
+{
+    (void)unused;
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
+    while (!stopping && num_ratios < MOST_PAIRS) {
+        double replayed = span(false), eager = replayed < 0.0 ? -1.0 : span(true);
+        if (replayed > 0.0 && eager > 0.0)
+            ratios[num_ratios++] = replayed / eager;
+    }
+    atomic_store(&ag_compare_span, AG_COMPARE_OFF);
+    ag_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static bool wanted(void)
+{
+    return ag_options.compare_ms && ag_options.mode == AG_MODE_ON;
+}
+
+void ag_compare_start(void)
+{
+    if (!wanted())
+        return;
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
+    if (!running && !stopping) {
+        running = ag_thread_start(&thread, "autograph-pairs", compare);
+        stopping = !running;
+    }
+    ag_mutex_unlock(&mutex);
+}
+
+void ag_compare_stop(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_COMPARE);
+    stopping = true;
+    bool join = running;
+    running = false;
+    pthread_cond_broadcast(&stop);
+    ag_mutex_unlock(&mutex);
+    if (join)
+        ag_thread_join(thread);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void ag_compare_print(const char *process)
+{
+    if (!wanted())
+        return;
+    size_t n = num_ratios;
+    if (!n) {
+        ag_say(
+            "%s:   compared with eager: the program ended before two spans of %u ms were measured",
+            process, ag_options.compare_ms);
+        return;
+    }
+    qsort(ratios, n, sizeof(*ratios), by_value);
+    ag_say("%s:   compared with eager: %.3f times as fast (half of %zu pairs of spans between %.3f "
+           "and "
+           "%.3f)",
+           process, (ratios[(n - 1) / 2] + ratios[n / 2]) / 2, n, ratios[n / 4],
+           ratios[(n - 1) * 3 / 4]);
+}

@@ -1,0 +1,237 @@
+/* shortfall.c - see shortfall.h. */
+#include "capture/report/shortfall.h"
+#include "capture/tracking/count.h"
+#include "capture/trace/live.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
+#include "capture/report/stats.h"
+#include "capture/tracking/stream.h"
+#include "policy/policy.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    FEWEST_OPS = 1000,      /* of a program of which a line is worth saying */
+    LITTLE = 10,            /* percent: less is as good as nothing */
+    ENOUGH = 95,            /* percent: more needs no reason */
+    MOST_KINDS = 8,         /* of ops that cannot be recorded */
+    LONGEST_REST = 1 << 18, /* as long as the policy's naps get; then `autograph top` is answered */
+};
+
+/* ---- observing by its own decision ------------------------------------------------------ */
+
+static char observes[200]; /* why */
+static uint64_t before;    /* ops of the program when that began */
+static _Atomic bool observing, told;
+
+static uint64_t unseen(void)
+{
+    return atomic_load(&ag_counts[AG_COUNT_PER_THREAD]) +
+           atomic_load(&ag_counts[AG_COUNT_NOT_UNDERSTOOD]) +
+           atomic_load(&ag_counts[AG_COUNT_NOT_RECORDABLE]) +
+           atomic_load(&ag_counts[AG_COUNT_COLLECTIVE]);
+}
+
+void ag_shortfall_observes(const char *why)
+{
+    struct ag_totals t;
+    ag_stats_collect(&t);
+    before = t.ops + unseen();
+    snprintf(observes, sizeof(observes), "%s", why);
+    atomic_store(&observing, true);
+}
+
+/* What to do about it, by how the reason begins. */
+static const char *advice_on_observing(void)
+{
+    static const struct {
+        const char *word, *advice;
+    } list[] = {
+        {"older than", "install a driver of CUDA 12.4 (550) or newer"},
+        {"export table", "AUTOGRAPH_FORCE=1 replays all the same; please report the table's id"},
+        {"CUDA_INJECTION64_PATH",
+         "run it without the tool; AUTOGRAPH_FORCE=1 replays all the same"},
+        {"profiler", "run it without the tool; AUTOGRAPH_FORCE=1 replays all the same"},
+        {"CUDA_LAUNCH_BLOCKING", "unset it, if launches need not wait for their kernels"},
+        {"cuda-gdb", "run it without the debugger; AUTOGRAPH_FORCE=1 replays all the same"},
+    };
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+        if (strstr(observes, list[i].word))
+            return list[i].advice;
+    return "please report it with the version of the driver";
+}
+
+uint32_t ag_shortfall_rest(void)
+{
+    return atomic_load_explicit(&told, memory_order_relaxed) ? LONGEST_REST : FEWEST_OPS;
+}
+
+/* ---- ops that cannot be recorded -------------------------------------------------------- */
+
+static struct {
+    _Atomic(const char *) why;
+    _Atomic uint64_t ops;
+} kinds[MOST_KINDS];
+
+void ag_shortfall_not_recordable(const char *why)
+{
+    for (int i = 0; i < MOST_KINDS; i++) {
+        const char *known = atomic_load_explicit(&kinds[i].why, memory_order_relaxed);
+        if (!known && atomic_compare_exchange_strong(&kinds[i].why, &known, why))
+            known = why;
+        if (known == why) {
+            atomic_fetch_add_explicit(&kinds[i].ops, 1, memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+static const char *main_kind(void)
+{
+    int most = 0;
+    for (int i = 1; i < MOST_KINDS; i++)
+        if (atomic_load(&kinds[i].ops) > atomic_load(&kinds[most].ops))
+            most = i;
+    const char *why = atomic_load(&kinds[most].why);
+    return why ? why : "";
+}
+
+/* ---- the largest reason ----------------------------------------------------------------- */
+
+static void consider(struct ag_shortfall *f, uint64_t ops, const char *why, const char *advice)
+{
+    if (ops <= f->kept)
+        return;
+    f->kept = ops;
+    f->why = why;
+    f->advice = advice;
+}
+
+static uint64_t count(enum ag_count which)
+{
+    return atomic_load(&ag_counts[which]);
+}
+
+/* What the policy said of the eager ops that were looked at, for all of them. */
+static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
+{
+    static const char *const wait = "a longer run replays more";
+    static const struct {
+        const char *why, *advice;
+    } texts[AG_NUM_WHYS] = {
+        [AG_WHY_UNKNOWN] = {"its launches are not known to repeat in the same order",
+                            "look with `autograph report` at what changes from step to step"},
+        [AG_WHY_SELDOM] = {"its sequences came too seldom for graphs to be built", wait},
+        [AG_WHY_BUILDING] = {"its graphs were still being built", wait},
+        [AG_WHY_BUILD_FAILED] = {"its graphs could not be built",
+                                 "AUTOGRAPH_LOG=info says why; please report it"},
+        [AG_WHY_SLOWER] = {"its sequences were measured to be faster without graphs",
+                           "that is as fast as it goes; AUTOGRAPH=0 saves the watching"},
+        [AG_WHY_TRIAL] = {"it was still being measured whether graphs pay", wait},
+        [AG_WHY_RESTS] = {"its sequences were left half way too often",
+                          "look with `autograph report` at what comes in between"},
+        [AG_WHY_MEASURED] = {"it measures its launches with events",
+                             "what it goes on measuring for 200 ms is replayed"},
+        [AG_WHY_REST_OF_CHUNK] = {"its sequences were left half way",
+                                  "look with `autograph report` at what comes in between"},
+    };
+    uint64_t samples = 0;
+    bool none_built = !count(AG_COUNT_BUILT);
+    for (int i = 0; i < AG_NUM_WHYS; i++)
+        samples += t->whys[i];
+    for (int i = 0; samples && i < AG_NUM_WHYS; i++) {
+        uint64_t ops = (uint64_t)((double)t->eager * (double)t->whys[i] / (double)samples);
+        const char *why = texts[i].why, *advice = texts[i].advice;
+        if (none_built && count(AG_COUNT_ENDLESS)) {
+            why = "it waits on the GPU for something whose end cannot be told, and nothing is "
+                  "built behind that";
+            advice = "see cuStreamWaitValue and host functions in docs/limits.md";
+        } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_OVER_BUDGET)) {
+            why = "the memory budget for graphs is used up";
+            advice = "raise AUTOGRAPH_MEMORY_MB";
+        } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_TOO_DEAR)) {
+            why = "building its graphs has cost more than replaying them gained";
+            advice = "fewer different sequences, or a longer run";
+        }
+        consider(f, ops, why, advice);
+    }
+}
+
+/* Ops that were held back and then submitted one by one. */
+static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
+{
+    const struct {
+        uint64_t times;
+        const char *why, *advice;
+    } causes[] = {
+        {t->mismatches, "its sequences begin like known ones and go on otherwise",
+         "look with `autograph report` at what comes instead"},
+        {count(AG_COUNT_WATCHDOG), "it pauses in the middle of its sequences",
+         "a larger AUTOGRAPH_MAX_DEFER_US lets graphs wait"},
+        {count(AG_COUNT_ORDER), "the legacy default stream orders everything",
+         "cudaStreamNonBlocking or --default-stream per-thread ends that"},
+        {count(AG_COUNT_OTHER_THREAD), "calls of other threads come in between",
+         "look with `autograph report` at who makes them"},
+    };
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof(causes) / sizeof(causes[0]); i++)
+        if (causes[i].times > causes[most].times)
+            most = i;
+    consider(f, t->flushed, causes[most].why, causes[most].advice);
+}
+
+void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
+{
+    bool own = atomic_load(&observing);
+    *f = (struct ag_shortfall){.launched = t->ops + unseen(), .replayed = t->replayed + t->covered};
+    if (f->replayed * 100 >= f->launched * ENOUGH || ag_options.mode == AG_MODE_OBSERVE)
+        return;
+    if (own)
+        consider(f, f->launched > before ? f->launched - before : 0, observes,
+                 advice_on_observing());
+    else
+        consider(f, t->dormant, "nothing in its launches repeated for long",
+                 "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
+    consider(f, count(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
+             "launch to streams that the program creates, or build without --default-stream "
+             "per-thread");
+    consider(f, count(AG_COUNT_NOT_UNDERSTOOD), "its streams have properties that graphs lack",
+             "set them for launches instead of streams, if they are needed");
+    snprintf(f->text, sizeof(f->text), "its ops cannot be recorded (%s)", main_kind());
+    consider(f, count(AG_COUNT_NOT_RECORDABLE), f->text, "see docs/limits.md for such ops");
+    consider(f, count(AG_COUNT_COLLECTIVE), "its kernels are collectives, which no graph may hold",
+             "see docs/limits.md");
+    consider_policy(t, f);
+    consider_flushes(t, f);
+}
+
+/* ---- the line --------------------------------------------------------------------------- */
+
+static bool is_due(const struct ag_shortfall *f)
+{
+    if (!f->why || f->launched < FEWEST_OPS)
+        return false;
+    return f->replayed * 100 < f->launched * LITTLE ||
+           (f->why == observes && f->kept >= FEWEST_OPS);
+}
+
+void ag_shortfall_tell(void)
+{
+    struct ag_totals t;
+    struct ag_shortfall f;
+    char process[128];
+    if (atomic_load(&told))
+        return;
+    ag_stats_collect(&t);
+    ag_shortfall_find(&t, &f);
+    if (!is_due(&f) || atomic_exchange(&told, true))
+        return;
+    ag_live_update();
+    if (ag_options.stats || ag_options.log_level < AG_LOG_WARN)
+        return; /* the summary tells it as well */
+    ag_say("%s: replayed %" PRIu64 " of %" PRIu64 " launches%s: %s. What to do: %s. "
+           "(AUTOGRAPH_LOG=off silences this line)",
+           ag_process_name(process, sizeof(process)), f.replayed, f.launched,
+           f.why == observes && f.replayed ? ", none since this was found" : "", f.why, f.advice);
+}

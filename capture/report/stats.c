@@ -1,0 +1,78 @@
+/* stats.c - see stats.h. */
+#include "capture/report/stats.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/stream.h"
+#include "policy/policy.h"
+#include <stdlib.h>
+#include <time.h>
+
+static struct ag_lock lock;
+static struct ag_totals retired;
+
+void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
+{
+    const struct ag_policy_counts *c = &s->policy.counts;
+    uint64_t napping = atomic_load(&s->nap.left);
+    t->ops += c->ops + c->dormant - napping;
+    t->dormant += c->dormant - napping;
+    t->replayed += s->replayed_ops;
+    t->covered += s->covered_ops;
+    t->flushed += s->flushed_ops;
+    t->eager += s->eager_ops;
+    t->updates += s->updates;
+    t->graph_launches += s->launches;
+    t->mismatches += c->mismatches;
+    t->switches += c->switches;
+    t->resyncs += c->resyncs;
+    t->periods += c->periods;
+    t->blocks += c->blocks;
+    t->evicted += c->evicted;
+    t->gained_ns += s->gained_ns;
+    for (int i = 0; i < AG_NUM_WHYS; i++)
+        t->whys[i] += s->whys[i];
+}
+
+void ag_stats_retire_stream(const struct ag_stream *s)
+{
+    ag_lock(&lock, AG_RANK_STATS);
+    ag_stats_add_stream(&retired, s);
+    ag_unlock(&lock);
+}
+
+/* Live figures are asked for while others launch. Of a stream whose lock's holder stays in the
+ * driver, they are those of the last time. */
+static void add_figures(struct ag_totals *t, struct ag_stream *s)
+{
+    enum { TRIES = 20 };
+    const struct timespec rest = {.tv_nsec = 50000};
+    struct ag_totals now = {0};
+    bool locked = ag_stream_lock_if_prompt(s);
+    for (int i = 0; i < TRIES && !locked; i++) {
+        nanosleep(&rest, NULL);
+        locked = ag_stream_lock_if_prompt(s);
+    }
+    if (locked) {
+        ag_stats_add_stream(&now, s);
+        ag_unlock(&s->lock);
+    }
+    ag_lock(&lock, AG_RANK_STATS);
+    if (locked)
+        s->counted = now;
+    uint64_t *to = (uint64_t *)t;
+    const uint64_t *from = (const uint64_t *)&s->counted;
+    for (size_t i = 0; i < sizeof(*t) / sizeof(*to); i++)
+        to[i] += from[i];
+    ag_unlock(&lock);
+}
+
+void ag_stats_collect(struct ag_totals *t)
+{
+    size_t n;
+    ag_lock(&lock, AG_RANK_STATS);
+    *t = retired;
+    ag_unlock(&lock);
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        add_figures(t, streams[i]);
+    ag_streams_release(streams, n);
+}

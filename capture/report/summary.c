@@ -1,0 +1,118 @@
+/* summary.c - the summary at exit. */
+#include "capture/report/summary.h"
+#include "capture/graphs/budget.h"
+#include "capture/report/compare.h"
+#include "capture/tracking/count.h"
+#include "capture/trace/live.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
+#include "capture/report/shortfall.h"
+#include "capture/report/stats.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include <stdlib.h>
+
+enum { MOST_BOUNDARIES = 10 }; /* the summary is to fit on a screen */
+
+static unsigned long long ull(uint64_t n)
+{
+    return (unsigned long long)n;
+}
+
+static int by_count(const void *a, const void *b)
+{
+    uint64_t x = atomic_load(&ag_boundary_counts[*(const int *)a]);
+    uint64_t y = atomic_load(&ag_boundary_counts[*(const int *)b]);
+    return x < y ? 1 : x > y ? -1 : *(const int *)a - *(const int *)b;
+}
+
+static void print_boundaries(const char *process)
+{
+    int order[AG_SYM_COUNT + 1], n = 0;
+    for (int i = 0; i <= AG_SYM_COUNT; i++)
+        if (atomic_load(&ag_boundary_counts[i]))
+            order[n++] = i;
+    qsort(order, (size_t)n, sizeof(order[0]), by_count);
+    int shown = n > MOST_BOUNDARIES ? MOST_BOUNDARIES : n;
+    for (int i = 0; i < shown; i++)
+        ag_say("%s:   boundary %-36s %llu", process,
+               order[i] == AG_SYM_COUNT ? "(unknown entry point, or the end)"
+                                        : ag_sym_name((enum ag_sym)order[i]),
+               ull(atomic_load(&ag_boundary_counts[order[i]])));
+    if (n > shown)
+        ag_say("%s:   and %d more entry points", process, n - shown);
+}
+
+/* What a launch took less than an eager one, as measured by the stream that made it. */
+static void print_time(const char *process, const struct ag_totals *t)
+{
+    double ms = (double)t->gained_ns / 1e6;
+    if (!t->replayed)
+        ag_say("%s: it saved no time", process);
+    else
+        ag_say("%s: it %s %.2f ms of the host's time in launches (measured), %.2f us each", process,
+               ms < 0 ? "lost" : "saved", ms < 0 ? -ms : ms,
+               (ms < 0 ? -ms : ms) * 1e3 / (double)t->replayed);
+    ag_compare_print(process);
+}
+
+/* The last of the four lines names the next step, as whoever reads it would type it. */
+static void print_shortfall(const char *process, const struct ag_totals *t)
+{
+    const char *more = ag_options.trace || ag_live_is_of_command()
+                           ? ""
+                           : "; for more: AUTOGRAPH_TRACE=FILE writes a dump, "
+                             "autograph report FILE explains it";
+    struct ag_shortfall f;
+    ag_shortfall_find(t, &f);
+    if (f.why)
+        ag_say("%s: why not more: mostly because %s (about %llu ops). What to do: %s%s", process,
+               f.why, ull(f.kept), f.advice, more);
+    else
+        ag_say("%s: why not more: %s%s", process,
+               ag_options.mode == AG_MODE_OBSERVE ? "AUTOGRAPH=observe replays nothing"
+               : f.launched                       ? "that is as good as all"
+                                                  : "nothing was launched",
+               more);
+}
+
+static void print_counters(const char *process, const struct ag_totals *t)
+{
+    ag_say("%s:   eager %llu, flushed %llu, covered by shorter graphs %llu, not looked at %llu",
+           process, ull(t->eager), ull(t->flushed), ull(t->covered), ull(t->dormant));
+    ag_say("%s:   mismatches %llu, switches %llu, resyncs %llu, sequences %llu (%llu periodic, "
+           "%llu evicted)",
+           process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->blocks),
+           ull(t->periods), ull(t->evicted));
+    ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %llu", process,
+           ull(atomic_load(&ag_counts[AG_COUNT_BUILT])),
+           ull(atomic_load(&ag_counts[AG_COUNT_BUILT_NODES])),
+           (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
+           (double)ag_budget_used() / 1048576.0, ull(ag_budget() >> 20));
+    for (int i = AG_COUNT_BUILD_NS + 1; i < AG_NUM_COUNTS; i++)
+        if (atomic_load(&ag_counts[i]))
+            ag_say("%s:   %s: %llu", process, ag_count_text((enum ag_count)i),
+                   ull(atomic_load(&ag_counts[i])));
+    print_boundaries(process);
+}
+
+void ag_summary_print(void)
+{
+    struct ag_totals t;
+    struct ag_shortfall f;
+    char process[128];
+    ag_process_name(process, sizeof(process));
+    ag_stats_collect(&t);
+    ag_shortfall_find(&t, &f);
+    double share = f.launched ? 100.0 * (double)f.replayed / (double)f.launched : 0.0;
+    ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
+           process, ull(f.replayed), ull(f.launched), share, ull(t.graph_launches), ull(t.updates));
+    print_time(process, &t);
+    ag_say("%s: it cost %.1f ms of processor time to build graphs, and %.1f MiB for them (of "
+           "AUTOGRAPH_MEMORY_MB, %u)",
+           process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
+           (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
+    print_shortfall(process, &t);
+    if (ag_options.stats > 1)
+        print_counters(process, &t);
+}

@@ -1,0 +1,107 @@
+/* log.c - a line is one write(2), so that lines of several threads and processes do not mix. */
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of torchrun, Open MPI, MPICH, Slurm; NULL: there is none. */
+const char *ag_rank(void)
+{
+    static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value && strlen(value) < 10 && !value[strspn(value, "0123456789")])
+            return value;
+    }
+    return NULL;
+}
+
+void ag_expand_path(const char *pattern, char *path, size_t size)
+{
+    size_t n = 0;
+    for (const char *p = pattern; *p && n + 1 < size; p++) {
+        char text[256] = {*p, 0};
+        if (*p == '%' && p[1]) {
+            p++;
+            if (*p == 'p')
+                snprintf(text, sizeof(text), "%d", (int)getpid());
+            else if (*p == 'r')
+                snprintf(text, sizeof(text), "%s", ag_rank() ? ag_rank() : "0");
+            else if (*p == 'h')
+                gethostname(text, sizeof(text) - 1);
+            else if (*p == 'e')
+                snprintf(text, sizeof(text), "%s", program_invocation_short_name);
+            else
+                snprintf(text, sizeof(text), "%s%c", *p == '%' ? "" : "%", *p);
+        }
+        for (const char *t = text; *t && n + 1 < size; t++)
+            path[n++] = *t;
+    }
+    path[n] = 0;
+}
+
+const char *ag_process_name(char *text, size_t size)
+{
+    const char *of = ag_rank();
+    snprintf(text, size, "%.64s[%d]%s%s", program_invocation_short_name, (int)getpid(),
+             of ? " rank " : "", of ? of : "");
+    return text;
+}
+
+static int output(void)
+{
+    static int fd = -1;
+    static pid_t opened_by; /* a child of fork has a file of its own, if its name says so */
+    if (fd >= 0 && opened_by == getpid())
+        return fd;
+    if (!ag_options.log_file)
+        return STDERR_FILENO;
+    if (fd > STDERR_FILENO)
+        close(fd);
+    opened_by = getpid();
+    char path[4096];
+    ag_expand_path(ag_options.log_file, path, sizeof(path));
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) {
+        const char *why = strerror(errno);
+        fd = STDERR_FILENO;
+        dprintf(fd, "autograph: cannot open AUTOGRAPH_LOG_FILE %s: %s\n", path, why);
+    }
+    return fd;
+}
+
+static void line(const char *domain, const char *format, va_list args)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof(text) - 1, "autograph: %s%s", domain ? domain : "",
+                     domain ? ": " : "");
+    int m = vsnprintf(text + n, sizeof(text) - 1 - (size_t)n, format, args);
+    n += m < (int)sizeof(text) - 2 - n ? m : (int)sizeof(text) - 2 - n;
+    text[n++] = '\n';
+    int saved = errno;
+    if (write(output(), text, (size_t)n) < 0) {
+        /* nobody to tell */
+    }
+    errno = saved;
+}
+
+void ag_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line(NULL, format, args);
+    va_end(args);
+}
+
+void ag_log_line(const char *domain, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    line(domain, format, args);
+    va_end(args);
+}

@@ -1,0 +1,33 @@
+/* log.h - one prefixed line per event, on stderr or in AUTOGRAPH_LOG_FILE. Never on the hot path.
+ */
+#ifndef AG_LOG_H
+#define AG_LOG_H
+
+#include "capture/settings/options.h"
+
+enum { AG_LOG_OFF, AG_LOG_WARN, AG_LOG_INFO, AG_LOG_DEBUG };
+
+/* Always said: bad settings and the summary that was asked for. */
+void ag_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void ag_log_line(const char *domain, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* `domain` is one word: start, build, flush, evict, watchdog, capture. */
+#define ag_warn(domain, ...)  ag_log_at(AG_LOG_WARN, domain, __VA_ARGS__)
+#define ag_info(domain, ...)  ag_log_at(AG_LOG_INFO, domain, __VA_ARGS__)
+#define ag_debug(domain, ...) ag_log_at(AG_LOG_DEBUG, domain, __VA_ARGS__)
+#define ag_log_at(level, domain, ...)                                                              \
+    do {                                                                                           \
+        if (__builtin_expect(ag_options.log_level >= (level), 0))                                  \
+            ag_log_line(domain, __VA_ARGS__);                                                      \
+    } while (0)
+
+/* The number that a launcher of many processes gave this one, as text; NULL: none. */
+const char *ag_rank(void);
+/* "program[pid]", with the rank where a launcher gave one: for lines of many processes. */
+const char *ag_process_name(char *text, size_t size);
+
+/* Expands %p (pid), %r (rank, or 0), %h (host), %e (program's name) and %% in a path; truncates to
+ * `size`. */
+void ag_expand_path(const char *pattern, char *path, size_t size);
+
+#endif

@@ -1,0 +1,52 @@
+/* clock.c - the rate of the processor's counter. */
+#include "capture/system/clock.h"
+
+#if defined(__x86_64__)
+struct ag_clock ag_clock;
+
+enum {
+    MEASURED_NS = 1000000,
+    ATTEMPTS = 10,
+    CLOSE = 256, /* the two clocks are read within such a part of the time measured */
+};
+
+/* Reads both clocks; returns how many ticks lay between the readings. */
+static uint64_t read_both(uint64_t *ns, uint64_t *ticks)
+{
+    uint64_t before = __builtin_ia32_rdtsc();
+    *ns = ag_clock_monotonic_ns();
+    uint64_t after = __builtin_ia32_rdtsc();
+    *ticks = before + (after - before) / 2;
+    return after - before;
+}
+
+void ag_clock_start(void)
+{
+    uint64_t best = UINT64_MAX;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        uint64_t ns, ticks, apart = read_both(&ns, &ticks);
+        if (apart < best) {
+            best = apart;
+            ag_clock.start_ns = ns;
+            ag_clock.start_ticks = ticks;
+        }
+    }
+}
+
+/* A thread that was interrupted between the readings leaves the rate to the next caller. */
+uint64_t ag_clock_scaling_ns(void)
+{
+    uint64_t now, ticks, unknown = 0, apart = read_both(&now, &ticks);
+    uint64_t passed = now - ag_clock.start_ns;
+    ticks -= ag_clock.start_ticks;
+    if (ag_clock.start_ns && passed > MEASURED_NS && apart < ticks / CLOSE)
+        atomic_compare_exchange_strong_explicit(
+            &ag_clock.scale, &unknown, (uint64_t)(((unsigned __int128)passed << 32) / ticks),
+            memory_order_relaxed, memory_order_relaxed);
+    return now;
+}
+#else
+void ag_clock_start(void)
+{
+}
+#endif

@@ -1,0 +1,112 @@
+/* lock.c - the slow path of lock.h, and the order of locks. */
+#include "capture/system/lock.h"
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+__thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
+
+enum { SPINS = 100 };
+
+static void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void ag_lock_contended(struct ag_lock *lock)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0 && ag_take_lock(lock))
+            return;
+        relax();
+    }
+    while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
+        syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+/* Waits until the lock may be free, 50 us at most. Whether it slept. */
+static bool wait_briefly(struct ag_lock *lock)
+{
+    const struct timespec most = {.tv_nsec = 50000};
+    uint32_t held = 1;
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0)
+            return false;
+        relax();
+    }
+    /* whoever unlocks it wakes one that waits, so the word has to say that there is one */
+    if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held != 2)
+        return false;
+    syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, &most, NULL, 0);
+    return true;
+}
+
+/* One that may have been woken in place of another goes without the lock: the other is to be woken
+ * by whoever holds it, or now. */
+static void hand_on(struct ag_lock *lock)
+{
+    uint32_t held = 1;
+    if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held == 0)
+        syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool *gives_up)
+{
+    bool slept = false;
+    for (;;) {
+        /* behind a sleep others may still be asleep, and are woken only if the word says so */
+        uint32_t expected = 0;
+        if (slept ? atomic_compare_exchange_strong_explicit(
+                        &lock->state, &expected, 2, memory_order_acquire, memory_order_relaxed)
+                  : ag_take_lock(lock)) {
+            ag_locks_held++;
+            ag_rank_take(lock, rank);
+            return true;
+        }
+        if (atomic_load_explicit(gives_up, memory_order_acquire))
+            break;
+        slept |= wait_briefly(lock);
+    }
+    if (slept)
+        hand_on(lock);
+    return false;
+}
+
+#ifndef NDEBUG
+enum { MOST_HELD = 16 };
+
+/* In the order in which they were taken, which is that of their ranks. */
+static __thread struct {
+    const void *lock;
+    enum ag_rank rank;
+} held[MOST_HELD];
+static __thread unsigned int num_held;
+
+void ag_rank_take(const void *lock, enum ag_rank rank)
+{
+    if (num_held == MOST_HELD || (num_held && held[num_held - 1].rank >= rank)) {
+        fprintf(stderr, "autograph: lock %d is taken under lock %d (enum ag_rank)\n", (int)rank,
+                num_held ? (int)held[num_held - 1].rank : -1);
+        abort();
+    }
+    held[num_held].lock = lock;
+    held[num_held++].rank = rank;
+}
+
+void ag_rank_give(const void *lock)
+{
+    unsigned int i = num_held;
+    while (i && held[i - 1].lock != lock)
+        i--;
+    if (!i) /* taken before a fork */
+        return;
+    for (; i < num_held; i++)
+        held[i - 1] = held[i];
+    num_held--;
+}
+#endif

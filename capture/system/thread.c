@@ -1,0 +1,76 @@
+/* thread.c - the library's own threads. */
+#include "capture/system/thread.h"
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+/* Of the process before the program pinned any of its threads; empty where it is not known. */
+static cpu_set_t processors;
+
+void ag_thread_look(void)
+{
+    if (sched_getaffinity(0, sizeof(processors), &processors))
+        CPU_ZERO(&processors);
+}
+
+bool ag_thread_starves_others(void)
+{
+    int policy = sched_getscheduler(0);
+    return (policy == SCHED_FIFO || policy == SCHED_RR) && CPU_COUNT(&processors) == 1;
+}
+
+/* Of the ordinary class, whatever that of the thread is which starts it, and on the processors that
+ * the process was given. */
+static bool attributes(pthread_attr_t *a)
+{
+    const struct sched_param ordinary = {0};
+    if (pthread_attr_init(a))
+        return false;
+    pthread_attr_setinheritsched(a, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(a, SCHED_OTHER);
+    pthread_attr_setschedparam(a, &ordinary);
+    if (CPU_COUNT(&processors))
+        pthread_attr_setaffinity_np(a, sizeof(processors), &processors);
+    return true;
+}
+
+bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_attr_t a;
+    if (!attributes(&a))
+        return false;
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    /* the processors may have been taken from the process: then those of this thread */
+    bool started =
+        pthread_create(thread, &a, run, NULL) == 0 || pthread_create(thread, NULL, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        pthread_setname_np(*thread, name);
+    pthread_attr_destroy(&a);
+    return started;
+}
+
+void ag_thread_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    ns += (uint64_t)until.tv_nsec;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    pthread_cond_timedwait(cond, mutex, &until);
+}
+
+void ag_thread_join(pthread_t thread)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    if (pthread_timedjoin_np(thread, NULL, &until))
+        pthread_detach(thread);
+}

@@ -1,0 +1,375 @@
+/*
+ * trace.c - what the events of the dump mean: ops, graphs, flushes, boundaries, and the names that
+ * they use.
+ */
+#include "ag_version.h"
+#include "capture/trace/trace.h"
+#include "driver/call.h"
+#include "capture/system/clock.h"
+#include "capture/system/digest.h"
+#include "capture/tracking/function.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/shape.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace_define.h"
+#include "capture/trace/trace_file.h"
+#include "capture/trace/trace_format.h"
+#include "capture/trace/trace_lines.h"
+#include "capture/trace/trace_ring.h"
+#include "capture/trace/trace_site.h"
+#include "capture/trace/trace_text.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+__thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
+
+/* ---- texts ----------------------------------------------------------------------------- */
+
+static const char *cause_text(uint32_t cause)
+{
+    switch (cause) {
+    case AG_SYM_COUNT:
+    case AG_CAUSE_END:
+        return "end";
+    case AG_CAUSE_MISMATCH:
+        return "mismatch";
+    case AG_CAUSE_WATCHDOG:
+        return "watchdog";
+    case AG_CAUSE_ORDER:
+        return "order of the legacy default stream";
+    case AG_CAUSE_NOT_RECORDABLE:
+        return "op that cannot be recorded";
+    case AG_CAUSE_GRAPH_FAILED:
+        return "graph that could not be launched";
+    default:
+        return ag_sym_name((enum ag_sym)cause);
+    }
+}
+
+static uint32_t cause_string(uint32_t cause)
+{
+    static _Atomic uint32_t ids[AG_NUM_CAUSES];
+    if (cause >= AG_NUM_CAUSES)
+        cause = AG_SYM_COUNT;
+    uint32_t id = atomic_load_explicit(&ids[cause], memory_order_relaxed);
+    if (__builtin_expect(!id, 0)) {
+        id = ag_trace_string(cause_text(cause));
+        atomic_store_explicit(&ids[cause], id, memory_order_relaxed);
+    }
+    return id;
+}
+
+/* Why an op that a graph could hold was submitted at once. */
+static uint32_t why_string(enum ag_why why)
+{
+    static const char *const names[AG_NUM_WHYS] = {
+        [AG_WHY_UNKNOWN] = "not known to repeat, or not yet",
+        [AG_WHY_SELDOM] = "its sequence was seen too seldom for a graph",
+        [AG_WHY_BUILDING] = "its graph is being built",
+        [AG_WHY_BUILD_FAILED] = "its graph could not be built",
+        [AG_WHY_SLOWER] = "its sequence is faster without graphs",
+        [AG_WHY_TRIAL] = "its sequence is tried without graphs, to compare",
+        [AG_WHY_RESTS] = "held back in vain too often of late",
+        [AG_WHY_MEASURED] = "the program measures how long it takes",
+        [AG_WHY_REST_OF_CHUNK] = "the rest of a graph that was left half way",
+    };
+    static _Atomic uint32_t ids[AG_NUM_WHYS];
+    uint32_t id = atomic_load_explicit(&ids[why], memory_order_relaxed);
+    if (__builtin_expect(!id, 0)) {
+        id = ag_trace_string(names[why]);
+        atomic_store_explicit(&ids[why], id, memory_order_relaxed);
+    }
+    return id;
+}
+
+/* ---- shapes ----------------------------------------------------------------------------- */
+
+static const char *kernel_name(const struct ag_shape *shape)
+{
+    const char *name = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (shape->function->is_kernel && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)shape->func);
+    else if (!shape->function->is_kernel && AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, shape->func);
+    return r == CUDA_SUCCESS && name ? name : "unknown kernel";
+}
+
+_Static_assert((int)AG_OP_LAUNCH == AG_DUMP_KERNEL && (int)AG_OP_MEMSET == AG_DUMP_MEMSET &&
+                   (int)AG_OP_COPY == AG_DUMP_COPY,
+               "the dump's kinds of ops are capture's");
+
+static uint32_t define_shape(struct ag_shape *shape)
+{
+    static struct ag_lock lock;
+    static uint32_t last;
+    uint32_t name = shape->kind == AG_OP_LAUNCH   ? ag_trace_string(kernel_name(shape))
+                    : shape->kind == AG_OP_MEMSET ? ag_trace_string("memset")
+                                                  : ag_trace_string("copy");
+    ag_lock(&lock, AG_RANK_SHAPE_IDS);
+    uint32_t id = atomic_load(&shape->trace_id);
+    if (!id) {
+        id = ++last;
+        struct ag_dump_shape d = {.id = id,
+                                  .kind = shape->kind,
+                                  .name = name,
+                                  .num_params = shape->function ? shape->function->num_params : 0,
+                                  .arg_bytes = shape->staged_bytes,
+                                  .elem_size = shape->elem_size,
+                                  .num_attrs = shape->num_attrs,
+                                  .width = shape->width,
+                                  .height = shape->height,
+                                  .pitch = shape->pitch};
+        memcpy(d.dims, shape->dims, sizeof(d.dims));
+        ag_trace_define(AG_DUMP_SHAPE, &d, sizeof(d), NULL, 0);
+        atomic_store(&shape->trace_id, id);
+    }
+    ag_unlock(&lock);
+    return id;
+}
+
+static inline uint32_t shape_id(struct ag_shape *shape)
+{
+    uint32_t id = atomic_load_explicit(&shape->trace_id, memory_order_relaxed);
+    return __builtin_expect(id != 0, 1) ? id : define_shape(shape);
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+/* Equal arguments, equal digest; from the program's own pointers, so that nothing is copied. */
+static uint64_t digest(const struct ag_shape *shape, const struct ag_incoming *in)
+{
+    if (in->kind == AG_OP_MEMSET)
+        return ag_digest_word(ag_digest_word(1, in->fill->dst), in->fill->value);
+    if (in->kind == AG_OP_COPY)
+        return ag_digest_word(ag_digest_word(1, in->copy->dst), in->copy->src);
+    const struct ag_function *f = shape->function;
+    if (in->launch->params && !in->launch->extra) {
+        uint64_t hash = 1;
+        for (uint32_t i = 0; i < f->num_params; i++)
+            hash = ag_digest(hash, in->launch->params[i], f->params[i].size);
+        return hash;
+    }
+    uint8_t small[4096];
+    if (!f->num_params || shape->staged_bytes > sizeof(small))
+        return 1;
+    ag_stage_launch(small, shape, in->launch);
+    return ag_digest(1, small, shape->staged_bytes);
+}
+
+/* ---- events ----------------------------------------------------------------------------- */
+
+static inline uint32_t stream_id(const struct ag_stream *s)
+{
+    return s ? (uint32_t)s->serial : 0;
+}
+
+/* Of something that ends `now`: time and duration are of one reading of the clock, so that what was
+ * within something else is so in the dump. */
+static inline uint32_t short_ns(uint64_t began, uint64_t now)
+{
+    uint64_t ns = began ? now - began : 0;
+    return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+static inline void event_at(uint64_t now, enum ag_dump_kind kind, uint32_t what,
+                            const struct ag_stream *s, uint32_t a, uint32_t b, uint64_t value)
+{
+    ag_trace_push(&(struct ag_dump_event){.time = now,
+                                          .kind = (uint8_t)kind,
+                                          .what = (uint8_t)what,
+                                          .stream = stream_id(s),
+                                          .a = a,
+                                          .b = b,
+                                          .value = value});
+}
+
+static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_stream *s,
+                         uint32_t a, uint32_t b, uint64_t value)
+{
+    event_at(ag_clock_ns(), kind, what, s, a, b, value);
+}
+
+void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
+                       const struct ag_incoming *in, uint32_t what)
+{
+    uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
+    event(AG_EVENT_OP, what, s, shape_id(shape), why, digest(shape, in));
+    ag_trace_cause_now = AG_CAUSE_MISMATCH; /* what this op flushes, it did not fit to */
+}
+
+/* The dump is to show every op, so that it can be replayed; the policy saw none of these. */
+void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why)
+{
+    if (why || !s) {
+        event(AG_EVENT_OP, AG_DONE_IMMEDIATE, s, 0, ag_trace_string(why ? why : "no stream"),
+              ag_trace_site());
+        ag_trace_cause_now = AG_CAUSE_NOT_RECORDABLE;
+        return;
+    }
+    const char *ignored;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    struct ag_shape *shape = ag_shape_of(&s->shapes, in, &ignored);
+    if (shape && ag_incoming_has_arguments(in, shape))
+        event(AG_EVENT_OP, AG_DONE_PASSED, s, shape_id(shape), 0, digest(shape, in));
+    ag_unlock(&s->lock);
+}
+
+void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
+                         CUresult r)
+{
+    (void)in;
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_CALL, 0, s, 0, short_ns(began, now), (uint64_t)r);
+}
+
+void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
+                          uint64_t updates, uint64_t began, CUresult r)
+{
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_GRAPH, variant, s, graph, short_ns(began, now),
+             (updates & UINT32_MAX) | (uint64_t)r << 32);
+}
+
+void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
+{
+    event(AG_EVENT_UPDATE, 0, s, graph, op, 0);
+}
+
+uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
+{
+    static _Atomic uint32_t last;
+    uint32_t *shapes = malloc((s->num_staged + 1) * sizeof(*shapes));
+    if (!shapes)
+        return 0;
+    for (uint32_t i = 0; i < s->num_staged; i++)
+        shapes[i] = shape_id((struct ag_shape *)(uintptr_t)s->staged[i].shape);
+    struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
+                              .stream = stream_id(s),
+                              .sequence = chunk->block->id,
+                              .sequence_length = chunk->block->len,
+                              .first = chunk->first,
+                              .count = s->num_staged};
+    ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), shapes, s->num_staged * sizeof(*shapes));
+    free(shapes);
+    return d.id;
+}
+
+void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
+{
+    event(AG_EVENT_BUILD, how, NULL, graph, ops, ns);
+}
+
+void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
+{
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_FLUSH, 0, s, cause_string(ag_trace_cause_now), n,
+             (covered & UINT32_MAX) | (uint64_t)short_ns(began, now) << 32);
+}
+
+void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym)
+{
+    ag_trace_cause_now = sym;
+    event(AG_EVENT_BOUNDARY, 0, s, cause_string(sym), ag_trace_site(), 0);
+}
+
+void ag_trace_write_drop(uint32_t graph, uint64_t variants)
+{
+    event(AG_EVENT_DROP, 0, NULL, graph, (uint32_t)variants, 0);
+}
+
+void ag_trace_write_note(const char *text)
+{
+    event(AG_EVENT_NOTE, 0, NULL, ag_trace_string(text), 0, 0);
+}
+
+/* ---- the process ------------------------------------------------------------------------ */
+
+/* `autograph doctor` finds it in the file. */
+static const char version_line[] = "libautograph version " AG_VERSION ", " AG_COMMIT;
+
+static void define_process(void)
+{
+    struct ag_lines l = {.used = 0};
+    char host[256] = "", line[1024];
+    int version = 0;
+    struct ag_option_row row;
+    gethostname(host, sizeof(host) - 1);
+    ag_lines_add(&l, "pid", "%d", (int)getpid());
+    ag_lines_add(&l, "host", "%s", host);
+    ag_lines_add(&l, "rank", "%s", ag_rank() ? ag_rank() : "");
+    ag_lines_add(&l, "program", "%s", program_invocation_name);
+    FILE *f = fopen("/proc/self/cmdline", "re");
+    size_t n = f ? fread(line, 1, sizeof(line) - 1, f) : 0;
+    if (f)
+        fclose(f);
+    for (size_t i = 0; i + 1 < n; i++)
+        line[i] = line[i] ? line[i] : ' ';
+    line[n] = 0;
+    ag_lines_add(&l, "command", "%s", line);
+    ag_lines_add(&l, "library", "%s", version_line + strlen("libautograph version "));
+    CUresult (*driver_version)(int *) = (CUresult(*)(int *))ag_real[AG_SYM_cuDriverGetVersion];
+    if (driver_version && driver_version(&version) == CUDA_SUCCESS)
+        ag_lines_add(&l, "driver", "%d", version);
+    for (size_t i = 0; !ag_options_row(i, &row); i++)
+        ag_lines_add(&l, row.variable, "%s", row.value);
+    ag_trace_define(AG_DUMP_PROCESS, l.text, l.used, NULL, 0);
+}
+
+void ag_trace_write_stream(const struct ag_stream *s)
+{
+    uint32_t flags =
+        (s->legacy ? AG_DUMP_STREAM_LEGACY : 0u) | (s->blocking ? AG_DUMP_STREAM_BLOCKING : 0u);
+    struct ag_dump_stream d = {.id = stream_id(s),
+                               .flags = flags,
+                               .priority = s->priority,
+                               .handle = (uint64_t)(uintptr_t)s->handle,
+                               .context = (uint64_t)(uintptr_t)s->context->handle};
+    ag_trace_define(AG_DUMP_STREAM, &d, sizeof(d), NULL, 0);
+}
+
+static bool opened;
+
+void ag_trace_start(void)
+{
+    if (!ag_options.trace || !ag_dump_open(ag_options.trace, (uint64_t)ag_options.trace_mb << 20))
+        return;
+    opened = true;
+    ag_trace_sites_start();
+    define_process();
+    atomic_store(&ag_tracing, true);
+}
+
+bool ag_trace_stop(void)
+{
+    if (!opened)
+        return false;
+    atomic_store(&ag_tracing, false);
+    ag_trace_drain();
+    return true;
+}
+
+void ag_trace_close(const struct ag_lines *counters)
+{
+    char process[128];
+    ag_dump_write(AG_DUMP_COUNTERS, counters->text, counters->used, NULL, 0, true);
+    const char *why = ag_dump_is_full() ? "full" : "exit";
+    ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
+    if (ag_options.stats)
+        ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
+               ag_process_name(process, sizeof(process)), ag_dump_path(),
+               (double)ag_dump_size() / 1048576.0, ag_dump_path());
+    ag_dump_close();
+}
+
+void ag_trace_after_fork(void)
+{
+    atomic_store(&ag_tracing, false);
+    opened = false;
+}

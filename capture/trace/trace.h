@@ -1,0 +1,154 @@
+/*
+ * trace.h - telling what happens to the dump (AUTOGRAPH_TRACE), see trace_format.h.
+ *
+ * Everything here is one predictable branch while no dump is written. With one, an event goes to a
+ * ring of the calling thread (no lock, no system call, no allocation but for the thread's first
+ * event and for what is seen for the first time); a thread of its own writes the rings to the file.
+ * A ring that is full loses events, which the dump then says.
+ */
+#ifndef AG_TRACE_H
+#define AG_TRACE_H
+
+#include "driver/call.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace_define.h"
+#include "capture/trace/trace_format.h"
+#include "capture/trace/trace_lines.h"
+
+/* 0 where nothing is traced: the beginning of what is to be measured. */
+static inline uint64_t ag_trace_clock(void)
+{
+    return ag_trace_on() ? ag_clock_ns() : 0;
+}
+
+/* Why this thread flushes, if it does: an entry point, or one of these. */
+enum ag_trace_cause {
+    AG_CAUSE_MISMATCH = AG_SYM_COUNT + 1,
+    AG_CAUSE_WATCHDOG,
+    AG_CAUSE_ORDER,
+    AG_CAUSE_NOT_RECORDABLE,
+    AG_CAUSE_GRAPH_FAILED,
+    AG_CAUSE_END, /* of the process, or of deferral altogether */
+    AG_NUM_CAUSES
+};
+extern __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
+static inline void ag_trace_cause(uint32_t cause)
+{
+    if (ag_trace_on())
+        ag_trace_cause_now = cause;
+}
+
+/* Start: opens the file that AUTOGRAPH_TRACE names; says one line where it cannot. Stop: writes
+ * what is left; if it returns true the counters are to be given to ag_trace_close(). After a fork,
+ * in the child: nothing is written any more. */
+void ag_trace_start(void);
+bool ag_trace_stop(void);
+void ag_trace_close(const struct ag_lines *counters);
+void ag_trace_after_fork(void);
+
+void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
+                       const struct ag_incoming *in, uint32_t what);
+void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why);
+void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
+                         CUresult r);
+void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
+                          uint64_t updates, uint64_t began, CUresult r);
+void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op);
+uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
+void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
+void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began);
+void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym);
+void ag_trace_write_drop(uint32_t graph, uint64_t variants);
+void ag_trace_write_stream(const struct ag_stream *s);
+void ag_trace_write_note(const char *text);
+
+/* An op arrived and this is done with it. Under the stream's lock. */
+static inline void ag_trace_op(const struct ag_stream *s, struct ag_shape *shape,
+                               const struct ag_incoming *in, enum ag_do what)
+{
+    if (ag_trace_on())
+        ag_trace_write_op(s, shape, in,
+                          what == AG_DO_DEFER   ? AG_DONE_DEFERRED
+                          : what == AG_DO_STAGE ? AG_DONE_STAGED
+                                                : AG_DONE_EAGER);
+}
+
+/* An op is submitted that the policy does not see. `why` NULL: it is not looked at for a while.
+ * Without the stream's lock; `s` NULL: the per-thread default stream. */
+static inline void ag_trace_passed(struct ag_stream *s, const struct ag_incoming *in,
+                                   const char *why)
+{
+    if (ag_trace_on())
+        ag_trace_write_passed(s, in, why);
+}
+
+/* The driver call of an op that was submitted at once has returned. */
+static inline void ag_trace_call(const struct ag_stream *s, const struct ag_incoming *in,
+                                 uint64_t began, CUresult r)
+{
+    if (ag_trace_on())
+        ag_trace_write_call(s, in, began, r);
+}
+
+static inline void ag_trace_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
+                                  uint64_t updates, uint64_t began, CUresult r)
+{
+    if (ag_trace_on())
+        ag_trace_write_graph(s, graph, variant, updates, began, r);
+}
+
+static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
+{
+    if (ag_trace_on())
+        ag_trace_write_update(s, graph, op);
+}
+
+/* The staged ops of `s` are handed out to be built as this chunk's graphs: their id. */
+static inline uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
+{
+    return ag_trace_on() ? ag_trace_write_chunk(s, chunk) : 0;
+}
+
+/* `how`: enum ag_dump_built. */
+static inline void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
+{
+    if (ag_trace_on())
+        ag_trace_write_build(graph, ops, how, ns);
+}
+
+/* `n` deferred ops were submitted before their chunk was complete, `covered` of them by graphs. */
+static inline void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_t covered,
+                                  uint64_t began)
+{
+    if (ag_trace_on() && n)
+        ag_trace_write_flush(s, n, covered, began);
+}
+
+/* A call that ends segments: of this stream, or of all (NULL). What it flushes is put down to it.
+ */
+static inline void ag_trace_boundary(const struct ag_stream *s, enum ag_sym sym)
+{
+    if (ag_trace_on())
+        ag_trace_write_boundary(s, sym);
+}
+
+static inline void ag_trace_drop(uint32_t graph, uint64_t variants)
+{
+    if (ag_trace_on() && variants)
+        ag_trace_write_drop(graph, variants);
+}
+
+static inline void ag_trace_stream(const struct ag_stream *s)
+{
+    if (ag_trace_on())
+        ag_trace_write_stream(s);
+}
+
+static inline void ag_trace_note(const char *text)
+{
+    if (ag_trace_on())
+        ag_trace_write_note(text);
+}
+
+#endif

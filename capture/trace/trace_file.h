@@ -1,0 +1,21 @@
+/* trace_file.h - the dump's file. One thread at a time. */
+#ifndef AG_TRACE_FILE_H
+#define AG_TRACE_FILE_H
+
+#include "capture/trace/trace_format.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Creates the dump, or takes over an old one. False: one line has said why not. */
+bool ag_dump_open(const char *path, uint64_t limit);
+/* Appends one chunk made of two parts. False where the dump is full or broken (said once): nothing
+ * more can be written, but for `last` chunks, for which room is kept. */
+bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void *body,
+                   size_t body_size, bool last);
+void ag_dump_close(void);
+uint64_t ag_dump_size(void);
+const char *ag_dump_path(void);
+bool ag_dump_is_full(void);
+
+#endif

@@ -1,0 +1,209 @@
+/*
+ * trace_ring.c - events on their way to the dump.
+ *
+ * Each thread has a ring of its own: one producer, one consumer, no lock. The writer's thread looks
+ * every few milliseconds and is woken where a ring fills up. What defines names goes through one
+ * buffer under a lock; it is written behind the moment at which the rings were looked at and before
+ * the events found in them, so that no event names what the file does not know.
+ */
+#include "capture/trace/trace_ring.h"
+#include "capture/system/lock.h"
+#include "capture/system/thread.h"
+#include "capture/trace/trace_define.h"
+#include "capture/trace/trace_file.h"
+#include "capture/trace/trace_format.h"
+#include "capture/trace/trace_site.h"
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    RING = 32768,    /* events of 32 bytes: 1 MiB, of which only what is used is ever touched */
+    IN_CHUNK = 4096, /* most events in one chunk */
+    LOOK_NS = 10000000,
+    IDLE_LOOK_NS = 200000000,
+    IDLE_LOOKS = 100
+};
+
+struct ring {
+    /* the producer's */
+    _Atomic uint32_t head __attribute__((aligned(64)));
+    uint32_t known_tail;
+    uint64_t lost;
+    /* the writer's */
+    _Atomic uint32_t tail __attribute__((aligned(64)));
+    _Atomic uint32_t thread; /* 0: free */
+    _Atomic bool ended;      /* the thread is gone */
+    struct ring *next;
+    struct ag_dump_event events[RING] __attribute__((aligned(64)));
+};
+
+static __thread struct ring *own __attribute__((tls_model("initial-exec")));
+static _Atomic(struct ring *) rings;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* making of rings */
+static pthread_key_t key;
+static bool have_key, running;
+static pthread_t thread;
+static _Atomic uint32_t bell; /* what the writer sleeps on */
+static _Atomic bool stopping;
+
+/* ---- the writer's side ------------------------------------------------------------------ */
+
+static void write_definition(uint32_t type, const void *bytes, size_t size)
+{
+    if (!ag_dump_write(type, bytes, size, NULL, 0, false))
+        ag_trace_give_up();
+}
+
+static void write_events(struct ring *r, uint32_t until)
+{
+    uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    while (tail != until) {
+        uint32_t n = until - tail, at = tail % RING;
+        if (n > IN_CHUNK)
+            n = IN_CHUNK;
+        if (n > RING - at)
+            n = RING - at;
+        struct ag_dump_events head = {atomic_load_explicit(&r->thread, memory_order_relaxed), n};
+        if (!ag_dump_write(AG_DUMP_EVENTS, &head, sizeof(head), &r->events[at],
+                           n * sizeof(r->events[0]), false))
+            ag_trace_give_up();
+        tail += n;
+        atomic_store_explicit(&r->tail, tail, memory_order_release);
+    }
+}
+
+enum { MAX_RINGS = 1024 };
+
+/* One look at everything; whether there was anything. */
+static bool look(void)
+{
+    static uint32_t until[MAX_RINGS];
+    static bool ended[MAX_RINGS];
+    size_t n = 0;
+    bool any = false;
+    struct ring *list = atomic_load_explicit(&rings, memory_order_acquire);
+    for (struct ring *r = list; r && n < MAX_RINGS; r = r->next, n++) {
+        ended[n] = atomic_load(&r->ended); /* before the head: nothing comes behind it */
+        until[n] = atomic_load_explicit(&r->head, memory_order_acquire);
+    }
+    ag_trace_sites_define();
+    ag_trace_definitions_take(write_definition);
+    n = 0;
+    for (struct ring *r = list; r && n < MAX_RINGS; r = r->next, n++) {
+        any |= until[n] != atomic_load_explicit(&r->tail, memory_order_relaxed);
+        write_events(r, until[n]);
+        if (ended[n]) {
+            atomic_store(&r->ended, false);
+            atomic_store(&r->thread, 0);
+        }
+    }
+    return any;
+}
+
+static void *writer(void *unused)
+{
+    unsigned int idle = 0;
+    (void)unused;
+    while (!atomic_load(&stopping)) {
+        uint32_t heard = atomic_load(&bell);
+        idle = look() ? 0 : idle + 1;
+        struct timespec t = {0, idle < IDLE_LOOKS ? LOOK_NS : IDLE_LOOK_NS};
+        syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, &t, NULL, 0);
+    }
+    return NULL;
+}
+
+static void ring_bell(void)
+{
+    atomic_fetch_add(&bell, 1);
+    syscall(SYS_futex, &bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ag_trace_drain(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_RINGS);
+    bool join = running;
+    running = false;
+    atomic_store(&stopping, true);
+    ag_mutex_unlock(&mutex);
+    if (join) {
+        ring_bell();
+        pthread_join(thread, NULL);
+    }
+    look();
+}
+
+/* ---- the producers' side ---------------------------------------------------------------- */
+
+static void thread_ends(void *ring)
+{
+    struct ring *r = ring;
+    own = NULL;
+    atomic_store(&r->ended, true);
+}
+
+/* Under the mutex. */
+static void start_writer(void)
+{
+    if (running || atomic_load(&stopping))
+        return;
+    running = ag_thread_start(&thread, "autograph-trace", writer);
+    if (!running)
+        ag_trace_give_up();
+}
+
+static struct ring *make_ring(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_RINGS);
+    start_writer();
+    if (!have_key)
+        have_key = pthread_key_create(&key, thread_ends) == 0;
+    struct ring *r = atomic_load(&rings);
+    while (r && atomic_load(&r->thread))
+        r = r->next;
+    if (!r && (r = aligned_alloc(64, sizeof(*r)))) {
+        memset(r, 0, offsetof(struct ring, events));
+        r->next = atomic_load(&rings);
+        atomic_store_explicit(&rings, r, memory_order_release);
+    }
+    if (r)
+        atomic_store(&r->thread, (uint32_t)syscall(SYS_gettid));
+    ag_mutex_unlock(&mutex);
+    if (r && have_key)
+        pthread_setspecific(key, r);
+    own = r;
+    return r;
+}
+
+static inline bool has_room(struct ring *r, uint32_t head, uint32_t n)
+{
+    if (__builtin_expect(head + n - r->known_tail <= RING, 1))
+        return true;
+    r->known_tail = atomic_load_explicit(&r->tail, memory_order_acquire);
+    return head + n - r->known_tail <= RING;
+}
+
+void ag_trace_push(const struct ag_dump_event *event)
+{
+    struct ring *r = own;
+    if (__builtin_expect(!r, 0) && !(r = make_ring()))
+        return;
+    uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    if (__builtin_expect(!has_room(r, head, r->lost ? 2 : 1), 0)) {
+        r->lost++;
+        return;
+    }
+    if (__builtin_expect(r->lost != 0, 0)) {
+        r->events[head++ % RING] =
+            (struct ag_dump_event){.time = event->time, .kind = AG_EVENT_LOST, .value = r->lost};
+        r->lost = 0;
+    }
+    r->events[head++ % RING] = *event;
+    atomic_store_explicit(&r->head, head, memory_order_release);
+    if (__builtin_expect(head % (RING / 4) == 0, 0))
+        ring_bell();
+}

@@ -1,0 +1,229 @@
+/*
+ * function.c - what is known of the functions that are launched: parameter layout, and whether they
+ * wait for peers.
+ */
+#include "capture/tracking/function.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ag_function_entry {
+    struct ag_function function;
+    struct ag_function_entry *next_dead;
+    UT_hash_handle handle;
+};
+
+typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
+
+static param_info_fn param_info_of(const struct ag_function *f)
+{
+    return (param_info_fn)
+        ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
+}
+
+/* cudart 13 passes a CUkernel where a CUfunction is declared; each getter answers
+ * CUDA_ERROR_INVALID_HANDLE for the other kind. */
+static void read_layout(struct ag_function *f)
+{
+    size_t offset, size;
+    if (!AG_HAVE(cuFuncGetParamInfo))
+        return;
+    CUresult r = AG_REAL(cuFuncGetParamInfo)(f->func, 0, &offset, &size);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetParamInfo)) {
+        f->is_kernel = true;
+        r = AG_REAL(cuKernelGetParamInfo)((CUkernel)f->func, 0, &offset, &size);
+    }
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
+        return; /* INVALID_VALUE: no such parameter, that is, none at all */
+    param_info_fn info = param_info_of(f);
+    uint32_t capacity = 0, staged = 0;
+    while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
+        if (f->num_params == capacity) {
+            capacity = capacity ? capacity * 2 : 8;
+            struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
+            if (!params)
+                return;
+            f->params = params;
+        }
+        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
+        staged += (uint32_t)size;
+    }
+    if (r != CUDA_ERROR_INVALID_VALUE)
+        return; /* not the end of the list: what is behind would be missing in every launch */
+    f->staged_bytes = (staged + 7) & ~7u;
+    f->usable = true;
+    f->all_words = true;
+    for (uint32_t i = 0; i < f->num_params; i++)
+        f->all_words = f->all_words && f->params[i].size == 8;
+}
+
+const char *ag_function_name(CUfunction func)
+{
+    const char *name = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    ag_probe_begins();
+    if (AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, func);
+    if (r == CUDA_ERROR_INVALID_HANDLE && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)func);
+    ag_probe_ends();
+    return r == CUDA_SUCCESS ? name : NULL;
+}
+
+bool ag_name_is_of_peers(const char *name)
+{
+    return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
+}
+
+/* A kernel without a name is known by its handle. */
+static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func, bool create)
+{
+    struct ag_kernel *k = NULL;
+    char by_handle[32];
+    const char *name = ag_function_name(func);
+    if (!name) {
+        snprintf(by_handle, sizeof(by_handle), "%p", (void *)func);
+        name = by_handle;
+    }
+    size_t length = strlen(name);
+    HASH_FIND(handle, t->kernels, name, length, k);
+    if (k || !create)
+        return k;
+    k = calloc(1, sizeof(*k) + length + 1);
+    if (!k)
+        return NULL;
+    memcpy(k->name, name, length + 1);
+    HASH_ADD(handle, t->kernels, name[0], length, k);
+    if (!k->handle.tbl) {
+        free(k);
+        return NULL;
+    }
+    return k;
+}
+
+/* The stream's, which is not current where a thread launches into a stream of another context. */
+static CUcontext context_of(CUstream stream)
+{
+    CUcontext ctx = NULL;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
+        AG_REAL(cuStreamGetCtx)(stream, &ctx) != CUDA_SUCCESS)
+        AG_REAL(cuCtxGetCurrent)(&ctx);
+    return ctx;
+}
+
+struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, CUstream stream,
+                                    bool create)
+{
+    struct ag_function_entry *entry = NULL;
+    HASH_FIND(handle, t->functions, &func, sizeof(func), entry);
+    if (entry || !create)
+        return entry ? &entry->function : NULL;
+    entry = calloc(1, sizeof(*entry));
+    if (!entry)
+        return NULL;
+    entry->function.func = func;
+    ag_probe_begins();
+    entry->function.ctx = context_of(stream);
+    read_layout(&entry->function);
+    ag_probe_ends();
+    entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
+    entry->function.kernel = kernel_get(t, func, true);
+    if (!entry->function.kernel) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
+    HASH_ADD(handle, t->functions, function.func, sizeof(func), entry);
+    if (!entry->handle.tbl) {
+        free(entry->function.params);
+        free(entry);
+        return NULL;
+    }
+    entry->function.kernel->kinds |=
+        entry->function.is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
+    return &entry->function;
+}
+
+struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
+{
+    struct ag_function *f = ag_function_get(t, func, NULL, false);
+    return f ? f->kernel : kernel_get(t, func, false);
+}
+
+static void settings_free(struct ag_setting *s)
+{
+    for (struct ag_setting *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+}
+
+static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of)
+{
+    void *owner = NULL;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    if (kind == AG_OF_CONTEXT) /* a CUkernel outlives it */
+        return !f->is_kernel && f->ctx == of;
+    if (f->is_kernel && kind == AG_OF_MODULE)
+        return false; /* a library's module is not the program's to unload */
+    ag_probe_begins();
+    if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
+        r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
+    else if (!f->is_kernel && kind == AG_OF_MODULE)
+        r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
+    ag_probe_ends();
+    return r != CUDA_SUCCESS || owner == of;
+}
+
+bool ag_functions_die(struct ag_function_table *t, enum ag_owner kind, void *owner)
+{
+    bool any = false;
+    for (struct ag_function_entry *entry = t->functions, *following; entry; entry = following) {
+        struct ag_function *f = &entry->function;
+        following = entry->handle.next;
+        if (!belongs_to(f, kind, owner))
+            continue;
+        any = true;
+        f->dead = true;
+        /* a kernel of this name may be loaded anew, as it is by default */
+        settings_free(f->kernel->settings);
+        f->kernel->settings = NULL;
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
+        HASH_DELETE(handle, t->functions, entry);
+        entry->next_dead = t->dead;
+        t->dead = entry;
+    }
+    return any;
+}
+
+static void entry_free(struct ag_function_entry *entry)
+{
+    settings_free(entry->function.limits);
+    free(entry->function.params);
+    free(entry);
+}
+
+void ag_functions_destroy(struct ag_function_table *t)
+{
+    struct ag_function_entry *entry, *following;
+    HASH_ITER(handle, t->functions, entry, following)
+    {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->functions, entry);
+        entry_free(entry);
+    }
+    for (struct ag_function_entry *next; t->dead; t->dead = next) {
+        next = t->dead->next_dead;
+        entry_free(t->dead);
+    }
+    struct ag_kernel *kernel, *other;
+    HASH_ITER(handle, t->kernels, kernel, other)
+    {
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->kernels, kernel);
+        settings_free(kernel->settings);
+        free(kernel);
+    }
+}

@@ -1,0 +1,97 @@
+/*
+ * memory.c - which memory an op on addresses may be recorded for.
+ *
+ * The driver checks the addresses of a memset or a copy in the call itself; a graph node would
+ * fault later. So an address is looked up (0.3 us) before its op is deferred, and remembered until
+ * something is freed or unmapped anywhere.
+ */
+#include "capture/tracking/memory.h"
+#include "capture/capture.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include <pthread.h>
+
+_Atomic uint64_t ag_memory_epoch = 1;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
+static _Atomic bool held; /* by one builder at a time */
+
+bool ag_memory_hold(uint64_t epoch)
+{
+    atomic_store(&held, true);
+    if (epoch == atomic_load(&ag_memory_epoch))
+        return true;
+    ag_memory_release();
+    return false;
+}
+
+void ag_memory_release(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_MEMORY);
+    atomic_store(&held, false);
+    pthread_cond_broadcast(&released);
+    ag_mutex_unlock(&mutex);
+}
+
+void ag_capture_memory_goes(void)
+{
+    atomic_fetch_add(&ag_memory_epoch, 1);
+    if (!atomic_load(&held))
+        return;
+    ag_mutex_lock(&mutex, AG_RANK_MEMORY);
+    while (atomic_load(&held))
+        pthread_cond_wait(&released, &mutex);
+    ag_mutex_unlock(&mutex);
+}
+
+static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,
+                    size_t *size)
+{
+    unsigned int type = 0, managed = 1;
+    CUcontext ctx = NULL;
+    void *values[] = {&type, &managed, &ctx, start, size};
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT,
+                                    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                    CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuPointerGetAttributes)(5, wanted, values, address);
+    ag_probe_ends();
+    if (r != CUDA_SUCCESS)
+        return false;
+    /* no context: virtual memory management or a pool, which can be unmapped under a graph's feet
+     */
+    return type == CU_MEMORYTYPE_DEVICE && !managed && ctx == s->context->handle && *size;
+}
+
+/* Under the stream's lock: two threads may use one stream. */
+static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+{
+    uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
+    if (s->ranges_epoch != epoch) {
+        s->ranges_epoch = epoch;
+        s->num_ranges = 0;
+    }
+    uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
+    for (uint32_t i = 0; i < known; i++)
+        if (address >= s->ranges[i].start && address - s->ranges[i].start <= s->ranges[i].size &&
+            bytes <= s->ranges[i].size - (address - s->ranges[i].start))
+            return true;
+    struct ag_range range;
+    if (!look_up(s, address, &range.start, &range.size) || address < range.start ||
+        address - range.start > range.size || bytes > range.size - (address - range.start))
+        return false;
+    s->ranges[s->num_ranges++ % AG_RANGES] = range;
+    return true;
+}
+
+bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    bool plain = is_plain(s, address, bytes);
+    ag_unlock(&s->lock);
+    return plain;
+}

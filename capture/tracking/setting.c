@@ -1,0 +1,127 @@
+/*
+ * setting.c - what the program sets for a function, and what that means for what is recorded.
+ *
+ * In general a graph holds what was set when it was built: graphs with the kernel go when a value
+ * changes. The most dynamic shared memory is another matter. It permits a launch or refuses it and
+ * changes nothing of what the launch does, and libraries set it to and fro in every step (cuDNN's
+ * batch normalisation in training: 16 KiB for one layer, 4 KiB for the next). So graphs stay;
+ * launches that take more than is allowed now are the driver's to refuse, until it is allowed
+ * again.
+ */
+#include "capture/tracking/setting.h"
+#include "driver/call.h"
+#include "capture/tracking/function.h"
+#include "capture/tracking/shape.h"
+#include <stdlib.h>
+
+static bool sets_limit(int attribute)
+{
+    return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+}
+
+static struct ag_setting *find(struct ag_setting *list, int attribute, int device)
+{
+    while (list && (list->attribute != attribute || list->device != device))
+        list = list->next;
+    return list;
+}
+
+/* False without memory. */
+static bool put(struct ag_setting **list, int attribute, int device, int value)
+{
+    struct ag_setting *s = find(*list, attribute, device);
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (!s)
+            return false;
+        s->attribute = attribute;
+        s->device = device;
+        s->next = *list;
+        *list = s;
+    }
+    s->value = value;
+    return true;
+}
+
+/* What was known of the others is void where they may mean the same: a function belongs to a
+ * context, and which device that is on is not asked. */
+static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
+{
+    for (struct ag_setting **at = &k->settings, *s; (s = *at);)
+        if (s->attribute == attribute && s->device != device &&
+            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
+            *at = s->next;
+            free(s);
+        } else {
+            at = &s->next;
+        }
+}
+
+/* Whether what is set through this handle concerns launches through itself alone. So it is taken to
+ * be among CUkernels, and among CUfunctions (of one kernel there is one in a context); but a
+ * CUkernel's value is also that of its CUfunctions, until one has a value of its own (both seen on
+ * an H100, driver 580). */
+static bool stands_alone(const struct ag_kernel *k, const struct ag_function *f, int device)
+{
+    unsigned int kind = device == AG_ANY_DEVICE ? AG_HANDLE_FUNCTION : AG_HANDLE_KERNEL;
+    return k->kinds == kind && (!f || f->is_kernel == (kind == AG_HANDLE_KERNEL));
+}
+
+static bool takes_more(const struct ag_shape *shape, int limit)
+{
+    return limit < 0 || shape->dims[AG_DIM_SHARED] > (unsigned int)limit;
+}
+
+/* One that is over the new limit is marked before it holds, so that none is held back any more. */
+static enum ag_change limit_begins(struct ag_function *f, int value)
+{
+    enum ag_change change = AG_CHANGES_NOTHING;
+    for (struct ag_shape *shape = f->shapes; shape; shape = shape->sibling)
+        if (takes_more(shape, value) &&
+            !(atomic_fetch_or(&shape->bad, AG_SHAPE_OVER_LIMIT) & AG_SHAPE_OVER_LIMIT))
+            change = AG_CHANGES_LIMIT;
+    return change;
+}
+
+/* By what is set now; a handle may have a value on each device, and streams of all use its shapes.
+ */
+static void mark_shapes(struct ag_function *f)
+{
+    for (struct ag_shape *shape = f->shapes; shape; shape = shape->sibling) {
+        bool over = false;
+        for (struct ag_setting *s = f->limits; s; s = s->next)
+            over = over || takes_more(shape, s->value);
+        if (over)
+            atomic_fetch_or(&shape->bad, AG_SHAPE_OVER_LIMIT);
+        else if (ag_shape_bad(shape) & AG_SHAPE_OVER_LIMIT)
+            atomic_fetch_and(&shape->bad, (uint8_t)~AG_SHAPE_OVER_LIMIT);
+    }
+}
+
+enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, int attribute,
+                                 int value, int device, const struct ag_kernel **kernel)
+{
+    struct ag_kernel *k = ag_kernel_find(t, func);
+    if (!k)
+        return AG_CHANGES_NOTHING;
+    struct ag_function *f = ag_function_get(t, func, NULL, false);
+    if (sets_limit(attribute) && stands_alone(k, f, device))
+        return f ? limit_begins(f, value) : AG_CHANGES_NOTHING;
+    struct ag_setting *s = find(k->settings, attribute, device);
+    if (s && s->value == value)
+        return AG_CHANGES_NOTHING;
+    forget_overlapping(k, attribute, device);
+    put(&k->settings, attribute, device, value);
+    *kernel = k;
+    return AG_CHANGES_GRAPHS;
+}
+
+void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute, int value,
+                     int device, bool done)
+{
+    struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
+    if (!f || !stands_alone(f->kernel, f, device))
+        return;
+    if (!done || put(&f->limits, attribute, device, value))
+        mark_shapes(f);
+}

@@ -1,0 +1,402 @@
+/*
+ * shape.c - the table of shapes, and staging the arguments of a launch. Shapes point to functions
+ * (function.c), so one lock guards both tables and they go together.
+ */
+#include "capture/tracking/shape.h"
+#include "driver/attribute.h"
+#include "driver/call.h"
+#include "capture/system/digest.h"
+#include "driver/error.h"
+#include "capture/tracking/function.h"
+#include "capture/system/lock.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/setting.h"
+#include <stdlib.h>
+
+struct ag_shape_tables {
+    struct ag_function_table functions;
+    struct ag_shape **buckets;
+    struct ag_shape *dead;            /* linked by `next` */
+    uint32_t num_buckets, num_shapes; /* a power of two, at least as many as there are shapes */
+};
+
+enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
+_Atomic bool ag_shapes_full;
+
+static struct ag_lock lock;
+static struct ag_shape_tables *tables;
+
+/* Makes them where there are none. Under the lock. */
+static bool have_tables(void)
+{
+    if (!tables)
+        tables = calloc(1, sizeof(*tables));
+    return tables != NULL;
+}
+
+/* ---- shapes ----------------------------------------------------------------------------- */
+
+static bool attributes_are_known(const struct ag_launch *launch)
+{
+    for (unsigned int i = 0; i < launch->num_attrs; i++)
+        if (!ag_attribute_is_known(&launch->attrs[i]))
+            return false;
+    return true;
+}
+
+static uint64_t hash_attributes(uint64_t hash, const struct ag_launch *launch)
+{
+    for (unsigned int i = 0; i < launch->num_attrs; i++) {
+        const CUlaunchAttribute *a = &launch->attrs[i];
+        hash = ag_digest_word(hash, (uint64_t)a->id);
+        if (ag_attribute_is_known(a))
+            hash = ag_digest(hash, &a->value, ag_attribute_size(a));
+    }
+    return hash;
+}
+
+static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *, const void *),
+                             const void *what)
+{
+    struct ag_shape *s =
+        tables && tables->num_buckets ? tables->buckets[hash & (tables->num_buckets - 1)] : NULL;
+    while (s && (s->hash != hash || !same(s, what)))
+        s = s->next;
+    return s;
+}
+
+/* Without memory it stays as it is. */
+static void grow_buckets(struct ag_shape_tables *t)
+{
+    uint32_t n = t->num_buckets ? t->num_buckets * 2 : FEWEST_BUCKETS;
+    struct ag_shape **buckets = calloc(n, sizeof(struct ag_shape *));
+    if (!buckets)
+        return;
+    for (uint32_t i = 0; i < t->num_buckets; i++)
+        for (struct ag_shape *s = t->buckets[i], *next; s; s = next) {
+            next = s->next;
+            s->next = buckets[s->hash & (n - 1)];
+            buckets[s->hash & (n - 1)] = s;
+        }
+    free(t->buckets);
+    t->buckets = buckets;
+    t->num_buckets = n;
+}
+
+static uint64_t most_shapes(void)
+{
+    return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_shape);
+}
+
+static struct ag_shape *insert(uint64_t hash)
+{
+    struct ag_shape *shape;
+    if (!have_tables())
+        return NULL;
+    if (tables->num_shapes >= tables->num_buckets)
+        grow_buckets(tables);
+    if (!tables->num_buckets)
+        return NULL;
+    shape = calloc(1, sizeof(*shape));
+    if (!shape)
+        return NULL;
+    struct ag_shape **bucket = &tables->buckets[hash & (tables->num_buckets - 1)];
+    shape->hash = hash;
+    shape->next = *bucket;
+    *bucket = shape;
+    if (++tables->num_shapes > most_shapes())
+        atomic_store_explicit(&ag_shapes_full, true, memory_order_relaxed);
+    return shape;
+}
+
+static bool same_launch(const struct ag_shape *s, const void *what)
+{
+    return ag_shape_says(s, what);
+}
+
+static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
+{
+    struct ag_function *f =
+        have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
+    if (!f || !f->usable) {
+        *why = "kernel of unknown parameters";
+        return NULL;
+    }
+    if (f->immediate) {
+        *why = "collective kernel";
+        return NULL;
+    }
+    if (!ag_launch_has_arguments(l, f)) {
+        *why = "launch without arguments";
+        return NULL;
+    }
+    if (!attributes_are_known(l)) {
+        *why = "launch attribute";
+        return NULL;
+    }
+    CUlaunchAttribute *attrs = NULL;
+    if (l->num_attrs) {
+        attrs = calloc(l->num_attrs, sizeof(*attrs));
+        if (!attrs)
+            return NULL;
+        for (unsigned int i = 0; i < l->num_attrs; i++) {
+            attrs[i].id = l->attrs[i].id;
+            memcpy(&attrs[i].value, &l->attrs[i].value, ag_attribute_size(&attrs[i]));
+        }
+    }
+    struct ag_shape *s = insert(hash);
+    if (!s) {
+        free(attrs);
+        return NULL;
+    }
+    s->kind = AG_OP_LAUNCH;
+    s->func = l->func;
+    memcpy(s->dims, l->dims, sizeof(s->dims));
+    s->num_attrs = l->num_attrs;
+    s->attrs = attrs;
+    s->function = f;
+    s->staged_bytes = f->staged_bytes;
+    s->sibling = f->shapes;
+    f->shapes = s;
+    return s;
+}
+
+/* Every observed launch comes here: products that do not wait for each other, and words as the hook
+ * has just stored them, which wider loads would wait for. */
+static uint64_t hash_of_launch(const struct ag_launch *l)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull;
+    hash += l->dims[0] * 0xBF58476D1CE4E5B9ull + l->dims[1] * 0x94D049BB133111EBull;
+    hash += l->dims[2] * 0xD6E8FEB86659FD93ull + l->dims[3] * 0xA0761D6478BD642Full;
+    hash += l->dims[4] * 0xE7037ED1A0B428DBull + l->dims[5] * 0x8EBC6AF09C88C6E3ull;
+    hash += l->dims[AG_DIM_SHARED] * 0x589965CC75374CC3ull;
+    return ag_digest_word(hash, hash >> 32);
+}
+
+struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct ag_launch *l,
+                                    const char **why)
+{
+    uint64_t hash = hash_of_launch(l);
+    if (l->num_attrs)
+        hash = hash_attributes(hash, l);
+    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
+    if (*slot && (*slot)->hash == hash && ag_shape_says(*slot, l))
+        return *slot;
+    *why = "no memory";
+    ag_lock(&lock, AG_RANK_SHAPES);
+    struct ag_shape *shape = find(hash, same_launch, l);
+    if (!shape)
+        shape = make_launch(hash, l, why);
+    ag_unlock(&lock);
+    if (shape)
+        *slot = shape;
+    return shape;
+}
+
+static bool same_sizes(const struct ag_shape *s, const void *what)
+{
+    const struct ag_shape *o = what;
+    return s->kind == o->kind && s->elem_size == o->elem_size && s->width == o->width &&
+           s->height == o->height && s->pitch == o->pitch;
+}
+
+static struct ag_shape *of_sizes(struct ag_shape_cache *cache, const struct ag_shape *wanted)
+{
+    uint64_t hash = ag_digest_word(wanted->kind, wanted->elem_size);
+    hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
+                          wanted->pitch);
+    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
+    if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
+        return *slot;
+    ag_lock(&lock, AG_RANK_SHAPES);
+    struct ag_shape *shape = find(hash, same_sizes, wanted);
+    if (!shape && (shape = insert(hash))) {
+        shape->kind = wanted->kind;
+        shape->elem_size = wanted->elem_size;
+        shape->width = wanted->width;
+        shape->height = wanted->height;
+        shape->pitch = wanted->pitch;
+        shape->staged_bytes = 2 * sizeof(uint64_t);
+    }
+    ag_unlock(&lock);
+    if (shape)
+        *slot = shape;
+    return shape;
+}
+
+struct ag_shape *ag_shape_of_memset(struct ag_shape_cache *cache, const struct ag_memset *fill)
+{
+    struct ag_shape wanted = {.kind = AG_OP_MEMSET,
+                              .elem_size = (uint8_t)fill->elem_size,
+                              .width = fill->width,
+                              .height = fill->height,
+                              .pitch = fill->height > 1 ? fill->pitch : 0};
+    return of_sizes(cache, &wanted);
+}
+
+struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_copy *copy)
+{
+    struct ag_shape wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
+    return of_sizes(cache, &wanted);
+}
+
+struct ag_shape *ag_shape_of(struct ag_shape_cache *cache, const struct ag_incoming *in,
+                             const char **why)
+{
+    if (in->kind == AG_OP_LAUNCH)
+        return ag_shape_of_launch(cache, in->launch, why);
+    if (in->kind == AG_OP_MEMSET)
+        return ag_shape_of_memset(cache, in->fill);
+    return ag_shape_of_copy(cache, in->copy);
+}
+
+/* ---- arguments -------------------------------------------------------------------------- */
+
+/* The launch's packed parameter buffer (cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER), or NULL.
+ */
+static const uint8_t *packed_buffer(void **extra, size_t *size)
+{
+    const uint8_t *buffer = NULL;
+    *size = 0;
+    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            *size = extra[1] ? *(const size_t *)extra[1] : 0;
+        else
+            return NULL;
+    }
+    return buffer;
+}
+
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *f)
+{
+    if (launch->params)
+        return !launch->extra;
+    if (!f->num_params)
+        return !launch->extra;
+    const struct ag_param *last = &f->params[f->num_params - 1];
+    size_t size;
+    return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
+}
+
+void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch)
+{
+    const struct ag_function *f = shape->function;
+    if (!f->num_params)
+        return;
+    if (__builtin_expect(f->all_words && launch->params, 1)) {
+        for (uint32_t i = 0; i < f->num_params; i++)
+            memcpy(staged + 8 * (size_t)i, launch->params[i], 8);
+        return;
+    }
+    memset(staged + shape->staged_bytes - 8, 0, 8); /* the padding is compared too */
+    size_t size;
+    const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
+    for (uint32_t i = 0; i < f->num_params; i++) {
+        const struct ag_param *p = &f->params[i];
+        /* ag_launch_has_arguments() was asked: NOLINTNEXTLINE(clang-analyzer-core.*) */
+        const void *from = packed ? packed + p->offset : launch->params[i];
+        uint8_t *to = staged + p->staged;
+        if (p->size == 8)
+            memcpy(to, from, 8);
+        else if (p->size == 4)
+            memcpy(to, from, 4);
+        else
+            memcpy(to, from, p->size);
+    }
+}
+
+/* ---- functions -------------------------------------------------------------------------- */
+
+enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
+                                          const struct ag_kernel **kernel)
+{
+    *kernel = NULL;
+    ag_lock(&lock, AG_RANK_SHAPES);
+    enum ag_change change =
+        tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
+               : AG_CHANGES_NOTHING;
+    ag_unlock(&lock);
+    return change;
+}
+
+void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done)
+{
+    ag_lock(&lock, AG_RANK_SHAPES);
+    if (tables)
+        ag_setting_ends(&tables->functions, func, attribute, value, device, done);
+    ag_unlock(&lock);
+}
+
+bool ag_function_waits(CUfunction func, CUstream stream)
+{
+    ag_lock(&lock, AG_RANK_SHAPES);
+    const struct ag_function *f =
+        have_tables() ? ag_function_get(&tables->functions, func, stream, true) : NULL;
+    bool waits = !f || f->immediate;
+    ag_unlock(&lock);
+    return waits;
+}
+
+bool ag_shapes_die(enum ag_owner kind, void *owner)
+{
+    bool any = false;
+    ag_lock(&lock, AG_RANK_SHAPES);
+    struct ag_shape_tables *t = tables;
+    if (t && ag_functions_die(&t->functions, kind, owner)) {
+        any = true;
+        for (uint32_t i = 0; i < t->num_buckets; i++)
+            for (struct ag_shape **at = &t->buckets[i], *s; (s = *at);) {
+                if (!s->function || !s->function->dead) {
+                    at = &s->next;
+                    continue;
+                }
+                atomic_fetch_or(&s->bad, AG_SHAPE_DEAD);
+                *at = s->next;
+                s->next = t->dead;
+                t->dead = s;
+            }
+    }
+    ag_unlock(&lock);
+    return any;
+}
+
+void ag_shape_refused(const struct ag_shape *shape, CUresult result)
+{
+    if (result != CUDA_ERROR_OUT_OF_MEMORY && !ag_error_ends_context(result))
+        atomic_fetch_or(&((struct ag_shape *)(uintptr_t)shape)->bad, AG_SHAPE_FAILED);
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+struct ag_shape_tables *ag_shapes_detach(void)
+{
+    ag_lock(&lock, AG_RANK_SHAPES);
+    struct ag_shape_tables *old = tables;
+    tables = NULL;
+    atomic_store_explicit(&ag_shapes_full, false, memory_order_relaxed);
+    ag_unlock(&lock);
+    return old;
+}
+
+static void free_list(struct ag_shape *s)
+{
+    for (struct ag_shape *next; s; s = next) {
+        next = s->next;
+        free(s->attrs);
+        free(s);
+    }
+}
+
+void ag_shapes_destroy(struct ag_shape_tables *old)
+{
+    if (!old)
+        return;
+    for (uint32_t i = 0; i < old->num_buckets; i++)
+        free_list(old->buckets[i]);
+    free_list(old->dead);
+    ag_functions_destroy(&old->functions);
+    free(old->buckets);
+    free(old);
+}

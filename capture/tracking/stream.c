@@ -1,0 +1,455 @@
+/* stream.c - the table of streams. */
+#include "capture/tracking/stream.h"
+#include "capture/capture.h"
+#include "capture/system/lock.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/nap.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/peers.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include "policy/policy.h"
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+__thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
+
+static struct ag_lock lock;
+static struct ag_stream *streams; /* newest first */
+static struct ag_stream *buckets[256];
+static _Atomic(struct ag_context *) contexts; /* newest first; they stay */
+static struct ag_stream *left;                /* of streams that have gone, linked by `chained` */
+static _Atomic uint32_t num_contexts;
+static size_t num_streams;
+static uint64_t last_serial;
+static const struct ag_policy_hooks *policy_hooks;
+static void (*stream_made)(struct ag_stream *);
+
+/* The streams that this thread used last, at one of two places each. All void when
+ * ag_stream_generation has changed. */
+enum { CACHED = 16 };
+static __thread struct {
+    uint64_t generation;
+    struct {
+        uintptr_t key;
+        struct ag_stream *stream;
+    } entries[CACHED];
+} cache __attribute__((tls_model("initial-exec")));
+
+/* What a stream is found by: its handle, or for the legacy stream its context. The lowest bit tells
+ * them apart. */
+static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
+{
+    return ctx ? (uintptr_t)ctx | 1 : (uintptr_t)handle;
+}
+
+static inline uint32_t hash(uintptr_t key)
+{
+    return (uint32_t)((uint64_t)key * 0x9E3779B97F4A7C15ull >> 32);
+}
+
+uintptr_t ag_number_thread(void)
+{
+    static _Atomic uintptr_t last;
+    return ag_thread.number = atomic_fetch_add(&last, 1) + 1;
+}
+
+bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
+{
+    return handle == CU_STREAM_PER_THREAD || (!handle && ptsz);
+}
+
+/* Under the lock. */
+static struct ag_stream **bucket(uintptr_t key)
+{
+    return &buckets[hash(key) % (sizeof(buckets) / sizeof(buckets[0]))];
+}
+
+/* Under the lock. */
+static struct ag_stream *look_up(uintptr_t key)
+{
+    struct ag_stream *s = *bucket(key);
+    while (s && s->key != key)
+        s = s->chained;
+    return s;
+}
+
+struct ag_context *ag_context_find(CUcontext handle)
+{
+    struct ag_context *c = atomic_load(&contexts);
+    while (c && c->handle != handle)
+        c = c->next;
+    return c;
+}
+
+/* Under the lock. */
+static struct ag_context *context_get(CUcontext handle)
+{
+    struct ag_context *c = ag_context_find(handle);
+    if (c)
+        return c;
+    c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->handle = handle;
+    c->next = atomic_load(&contexts);
+    atomic_store(&contexts, c);
+    atomic_fetch_add(&num_contexts, 1);
+    atomic_fetch_add(&ag_stream_generation, 1); /* whose legacy stream NULL is, is not clear now */
+    return c;
+}
+
+struct ag_context *ag_context_get(CUcontext handle)
+{
+    ag_lock(&lock, AG_RANK_STREAMS);
+    struct ag_context *c = context_get(handle);
+    ag_unlock(&lock);
+    return c;
+}
+
+void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data)
+{
+    for (struct ag_context *c = atomic_load(&contexts); c; c = c->next)
+        act(c, data);
+}
+
+/* Memory for a stream, all 0 but for the lock: of one that has gone where there is any. A thread
+ * that found that one earlier may be about to take its lock, or hold it. Under the lock. */
+static struct ag_stream *allocate(struct ag_context *context, bool legacy)
+{
+    struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
+    if (!s)
+        return calloc(1, sizeof(*s));
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
+    *from = s->chained;
+    size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
+    memset(s, 0, before);
+    memset((char *)s + behind, 0, sizeof(*s) - behind);
+    s->life = AG_STREAM_DEAD; /* until it is filled in */
+    ag_unlock(&s->lock);
+    return s;
+}
+
+/* What nobody finds any more, but for threads that found it before. Under the lock. */
+static void keep(struct ag_stream *s)
+{
+    struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
+    s->chained = *list;
+    *list = s;
+}
+
+void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream))
+{
+    policy_hooks = hooks;
+    stream_made = made;
+}
+
+static struct ag_stream *make(CUstream handle, CUcontext ctx)
+{
+    unsigned int flags = 0;
+    int priority = 0;
+    bool legacy = handle == CU_STREAM_LEGACY;
+    if (!legacy) {
+        if (AG_REAL(cuStreamGetFlags)(handle, &flags) != CUDA_SUCCESS ||
+            AG_REAL(cuStreamGetCtx)(handle, &ctx) != CUDA_SUCCESS)
+            return NULL;
+        AG_REAL(cuStreamGetPriority)(handle, &priority);
+    }
+    if (!ctx)
+        return NULL;
+    struct ag_policy_config config;
+    struct ag_policy policy;
+    ag_policy_defaults(&config);
+    config.min_repeats = ag_options.min_repeats;
+    config.min_ops = ag_options.min_ops;
+    config.max_chunk = ag_options.max_chunk;
+    config.fixed_chunk = ag_options.chunk;
+    config.gate = ag_options.gate;
+    config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
+    if (ag_policy_open(&policy, &config, policy_hooks))
+        return NULL;
+
+    uintptr_t key = key_of(handle, legacy ? ctx : NULL);
+    ag_lock(&lock, AG_RANK_STREAMS);
+    struct ag_stream *other = look_up(key);
+    struct ag_context *context = other ? NULL : context_get(ctx);
+    struct ag_stream *s = context ? allocate(context, legacy) : NULL;
+    if (s) {
+        ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
+        s->handle = handle;
+        s->key = key;
+        s->legacy = legacy;
+        s->blocking = !legacy && !(flags & CU_STREAM_NON_BLOCKING);
+        s->priority = priority;
+        s->policy = policy;
+        s->context = context;
+        s->serial = ++last_serial;
+        s->life = AG_STREAM_LIVE;
+        ag_unlock(&s->lock);
+        atomic_store(&s->references, 1);
+        s->next = streams;
+        if (streams)
+            streams->prev = s;
+        streams = s;
+        s->chained = *bucket(s->key);
+        *bucket(s->key) = s;
+        num_streams++;
+        if (legacy) {
+            context->legacy = s;
+            atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
+        }
+    }
+    ag_unlock(&lock);
+    if (!s) {
+        ag_policy_close(&policy);
+        return other;
+    }
+    stream_made(s);
+    ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
+             legacy        ? "legacy default"
+             : s->blocking ? "blocking"
+                           : "non-blocking",
+             priority);
+    return s;
+}
+
+static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
+{
+    uintptr_t key = key_of(handle, ctx);
+    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
+    ag_lock(&lock, AG_RANK_STREAMS);
+    struct ag_stream *s = look_up(key);
+    ag_unlock(&lock);
+    if (!s && create)
+        s = make(handle, ctx);
+    if (!s)
+        return NULL;
+    if (cache.generation != now)
+        memset(&cache, 0, sizeof(cache));
+    cache.generation = now;
+    uint32_t place = hash(key) % CACHED;
+    if (cache.entries[place].key && !cache.entries[place ^ 1].key)
+        place ^= 1;
+    cache.entries[place].key = key;
+    cache.entries[place].stream = s;
+    return s;
+}
+
+static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
+{
+    if (ag_stream_is_per_thread(handle, ptsz))
+        return NULL;
+    CUcontext ctx = NULL;
+    if (!handle || handle == CU_STREAM_LEGACY) {
+        handle = CU_STREAM_LEGACY;
+        ctx = ag_context_current();
+        if (!ctx)
+            return NULL;
+    }
+    uintptr_t key = key_of(handle, ctx);
+    uint32_t place = hash(key) % CACHED;
+    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
+    if (__builtin_expect(cache.generation == now, 1)) {
+        if (__builtin_expect(cache.entries[place].key == key, 1))
+            return cache.entries[place].stream;
+        if (cache.entries[place ^ 1].key == key)
+            return cache.entries[place ^ 1].stream;
+    }
+    return get_uncached(handle, ctx, create);
+}
+
+struct ag_stream *ag_stream_get(CUstream handle, bool ptsz)
+{
+    return get(handle, ptsz, true);
+}
+
+struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
+{
+    return get(handle, ptsz, false);
+}
+
+/* A reference goes. What the last of a dead stream leaves behind is emptied. */
+static void release(struct ag_stream *s)
+{
+    if (atomic_fetch_sub(&s->references, 1) != 1)
+        return;
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
+    ag_policy_close(&s->policy);
+    free(s->twins);
+    free(s->staged);
+    free(s->bytes);
+    s->twins = NULL;
+    s->staged = NULL;
+    s->bytes = NULL;
+    s->num_staged = s->num_bytes = s->max_staged = s->max_bytes = 0;
+    ag_unlock(&s->lock);
+    ag_lock(&lock, AG_RANK_STREAMS);
+    keep(s);
+    ag_unlock(&lock);
+}
+
+void ag_stream_forget(struct ag_stream *s)
+{
+    if (ag_stream_is_own(s))
+        ag_thread.owned--;
+    ag_lock(&lock, AG_RANK_STREAMS);
+    if (s->prev)
+        s->prev->next = s->next;
+    else
+        streams = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    if (s->context->legacy == s)
+        s->context->legacy = NULL;
+    struct ag_stream **at = bucket(s->key);
+    while (*at != s)
+        at = &(*at)->chained;
+    *at = s->chained;
+    num_streams--;
+    atomic_fetch_add(&ag_stream_generation, 1);
+    ag_unlock(&lock);
+    release(s);
+}
+
+bool ag_stream_lock_if_prompt(struct ag_stream *s)
+{
+    return ag_lock_unless(&s->lock, AG_RANK_STREAM, &s->in_driver);
+}
+
+struct ag_visit ag_driver_enter(struct ag_stream *s)
+{
+    struct ag_visit visit;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit.cancel);
+    atomic_store_explicit(&s->in_driver, true, memory_order_release);
+    visit.entered = ag_context_enter(s->context->handle);
+    return visit;
+}
+
+void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
+{
+    ag_context_leave(visit.entered);
+    atomic_store_explicit(&s->in_driver, false, memory_order_release);
+    pthread_setcancelstate(visit.cancel, NULL);
+}
+
+/* ---- naps ------------------------------------------------------------------------------- */
+
+void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
+{
+    atomic_store_explicit(&s->nap.left, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->nap.granted, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->nap.active, 1, memory_order_release);
+    if (s->open && s->pending == CUDA_SUCCESS) { /* what is passed unseen has nothing to flush */
+        s->open = false;
+        atomic_fetch_sub(&ag_open_streams, 1);
+    }
+}
+
+void ag_stream_wakes(struct ag_stream *s)
+{
+    if (!ag_nap_is_active(&s->nap))
+        return;
+    atomic_store_explicit(&s->nap.granted, 0, memory_order_relaxed);
+    s->policy.counts.dormant -= atomic_exchange(&s->nap.left, 0); /* was not slept */
+    atomic_store(&s->nap.active, 0);
+}
+
+/* What tells that something is held back which goes before an op of this stream, as
+ * ag_flush_for_order() does it; NULL where one look at a counter does not tell. Read the generation
+ * before. */
+static const _Atomic uint32_t *held_before(struct ag_stream *s)
+{
+    static const _Atomic uint32_t nothing;
+    if (s->legacy) /* with one context known, nothing is held back in any other that is current */
+        return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;
+    struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;
+    return legacy ? &legacy->deferring : &nothing;
+}
+
+void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
+{
+    uint64_t now = atomic_load(&ag_stream_generation);
+    const _Atomic uint32_t *held = held_before(s);
+    if (!held || atomic_load(&ag_peers_are_known)) /* what waits for peers must be seen */
+        return;
+    if (ag_naps.generation != now)
+        memset(ag_naps.slots, 0xff, sizeof(ag_naps.slots)); /* no stream is called that */
+    ag_naps.generation = now;
+    ag_naps.slots[ag_nap_slot_of(handle)] = (struct ag_nap_slot){handle, &s->nap, held};
+}
+
+/* ---- all streams ------------------------------------------------------------------------ */
+
+/* Lists for when there is no memory: what is deferred must be found even then. Under `lock`. */
+enum { SPARES = 4, SPARE_STREAMS = 1024 };
+static struct ag_stream *spares[SPARES][SPARE_STREAMS];
+static bool spare_taken[SPARES];
+
+static struct ag_stream **spare_list(void)
+{
+    for (int i = 0; i < SPARES && num_streams <= SPARE_STREAMS; i++)
+        if (!spare_taken[i]) {
+            spare_taken[i] = true;
+            return spares[i];
+        }
+    return NULL;
+}
+
+/* Whether it was one of them. */
+static bool spare_back(struct ag_stream **list)
+{
+    for (int i = 0; i < SPARES; i++)
+        if (list == spares[i]) {
+            ag_lock(&lock, AG_RANK_STREAMS);
+            spare_taken[i] = false;
+            ag_unlock(&lock);
+            return true;
+        }
+    return false;
+}
+
+static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), size_t *n)
+{
+    ag_lock(&lock, AG_RANK_STREAMS);
+    struct ag_stream **list = malloc((num_streams + 1) * sizeof(*list));
+    if (!list)
+        list = spare_list();
+    *n = 0;
+    for (struct ag_stream *s = list ? streams : NULL; s; s = s->next) {
+        if (!wanted(s))
+            continue;
+        atomic_fetch_add(&s->references, 1);
+        list[(*n)++] = s;
+    }
+    ag_unlock(&lock);
+    return list;
+}
+
+static bool any(const struct ag_stream *s)
+{
+    return s != NULL;
+}
+
+static bool own_or_deferring(const struct ag_stream *s)
+{
+    return ag_stream_is_own(s) || atomic_load(&s->deferring);
+}
+
+struct ag_stream **ag_streams_snapshot(size_t *n)
+{
+    return snapshot(any, n);
+}
+
+struct ag_stream **ag_streams_concerned(bool deferring, size_t *n)
+{
+    return snapshot(deferring ? own_or_deferring : ag_stream_is_own, n);
+}
+
+void ag_streams_release(struct ag_stream **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        release(list[i]);
+    if (!spare_back(list))
+        free(list);
+}

@@ -1,0 +1,181 @@
+/*
+ * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
+ * memory operations of a stream for a word that the program may be about to write, host functions
+ * (hostfunction.c) for whatever they like. Instantiating a graph may wait for the GPU (the fuzzer
+ * hung so on an H200, driver 580), with the driver's locks held. So nothing is built until they
+ * have passed.
+ */
+#include "capture/tracking/waits.h"
+#include "capture/tracking/count.h"
+#include "capture/tracking/hostfunction.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include <pthread.h>
+
+static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
+
+/* Behind waits in streams that have no struct ag_stream. */
+enum { LOOSE = 16 };
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    CUcontext ctx;
+    CUevent event;
+} loose[LOOSE];
+
+/* Under the lock. */
+static bool record_locked(struct ag_stream *s)
+{
+    if (!s->behind_wait &&
+        AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        s->behind_wait = NULL;
+    return s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
+}
+
+bool ag_waits_record(struct ag_stream *s)
+{
+    bool done = true;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) { /* else its context ends, and what waits there with it */
+        struct ag_visit visit = ag_driver_enter(s);
+        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        done = record_locked(s);
+        ag_capture_mode(mode);
+        ag_driver_leave(s, visit);
+        if (done) {
+            atomic_store(&s->waits, true);
+            atomic_store(&any, true);
+        } else {
+            ag_count(AG_COUNT_ENDLESS);
+        }
+    }
+    ag_unlock(&s->lock);
+    return done;
+}
+
+static bool loose_at_rest(void);
+
+bool ag_waits_record_loose(CUstream stream, bool ptsz)
+{
+    bool done = false;
+    CUcontext ctx = ag_context_current();
+    if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
+        AG_REAL(cuStreamGetCtx)(stream, &ctx);
+    if (ctx)
+        ag_context_get(ctx); /* whose end is told */
+    bool entered = ag_context_enter(ctx);
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    loose_at_rest(); /* makes room */
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    for (int i = 0; i < LOOSE && !done; i++) {
+        if (loose[i].event ||
+            AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            continue;
+        loose[i].ctx = ctx;
+        CUresult r = ptsz ? AG_REAL(cuEventRecord_ptsz)(loose[i].event, stream)
+                          : AG_REAL(cuEventRecord)(loose[i].event, stream);
+        done = r == CUDA_SUCCESS;
+        if (!done) {
+            AG_REAL(cuEventDestroy_v2)(loose[i].event);
+            loose[i].event = NULL;
+            break;
+        }
+    }
+    ag_mutex_unlock(&mutex);
+    ag_capture_mode(mode);
+    ag_context_leave(entered);
+    if (done)
+        atomic_store(&any, true);
+    else
+        ag_count(AG_COUNT_ENDLESS);
+    return done;
+}
+
+static bool has_passed(CUcontext ctx, CUevent event)
+{
+    bool entered = ag_context_enter(ctx);
+    bool passed = AG_REAL(cuEventQuery)(event) != CUDA_ERROR_NOT_READY;
+    ag_context_leave(entered);
+    return passed;
+}
+
+static bool loose_at_rest(void)
+{
+    bool rest = true;
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    for (int i = 0; i < LOOSE; i++) {
+        if (!loose[i].event)
+            continue;
+        if (has_passed(loose[i].ctx, loose[i].event)) {
+            AG_REAL(cuEventDestroy_v2)(loose[i].event);
+            loose[i].event = NULL;
+        } else {
+            rest = false;
+        }
+    }
+    ag_mutex_unlock(&mutex);
+    return rest;
+}
+
+bool ag_waits_at_rest(void)
+{
+    size_t n;
+    if (ag_host_functions_pending())
+        return false;
+    if (!atomic_exchange(&any, false))
+        return true;
+    /* to ask for an event would end a capture of the program's (graph.h, ag_capture_mode) */
+    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    bool rest = loose_at_rest();
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (!atomic_exchange(&streams[i]->waits, false) || !streams[i]->behind_wait)
+            continue;
+        if (!has_passed(streams[i]->context->handle, streams[i]->behind_wait)) {
+            atomic_store(&streams[i]->waits, true);
+            rest = false;
+        }
+    }
+    ag_streams_release(streams, n);
+    ag_capture_mode(mode);
+    if (!rest)
+        atomic_store(&any, true);
+    return rest;
+}
+
+void ag_waits_stream_goes(struct ag_stream *s)
+{
+    CUevent event = s->behind_wait;
+    s->behind_wait = NULL;
+    if (!event)
+        return;
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
+        if (loose[i].event)
+            continue;
+        loose[i].ctx = s->context->handle;
+        loose[i].event = event;
+        event = NULL;
+        atomic_store(&s->waits, false);
+    }
+    ag_mutex_unlock(&mutex);
+    if (event)
+        AG_REAL(cuEventDestroy_v2)(event);
+    else
+        atomic_store(&any, true);
+}
+
+void ag_waits_context_goes(CUcontext ctx)
+{
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    for (int i = 0; i < LOOSE; i++)
+        if (loose[i].ctx == ctx)
+            loose[i].event = NULL;
+    ag_mutex_unlock(&mutex);
+}
+
+bool ag_waits_pending(void)
+{
+    return atomic_load(&any) || ag_host_functions_pending();
+}

@@ -1,0 +1,86 @@
+/*
+ * call.h - calls of the program's as the hooks describe them.
+ */
+#ifndef AG_CALL_H
+#define AG_CALL_H
+
+#include "driver/entries.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of a launch: grid, block, bytes of dynamic shared memory. */
+enum { AG_DIM_SHARED = 6, AG_DIMS = 7 };
+
+/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
+ * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
+ * called: eager submission of a launch that is not deferred calls that same entry point with the
+ * same arguments. */
+struct ag_launch {
+    enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
+    bool ptsz;
+    CUfunction func; /* a CUfunction, or a CUkernel cast to one (cudart 13 does that) */
+    unsigned int dims[AG_DIMS];
+    CUstream stream;
+    void **params;
+    void **extra;
+    const CUlaunchAttribute *attrs;
+    unsigned int num_attrs;
+};
+
+/* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1
+ * for the 1-D forms), `pitch` in bytes. */
+struct ag_memset {
+    enum ag_sym sym;
+    bool ptsz;
+    CUdeviceptr dst;
+    size_t pitch;
+    unsigned int value;
+    unsigned int elem_size;
+    size_t width;
+    size_t height;
+    CUstream stream;
+};
+
+/* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync. `bytes` long; the kinds of memory are looked up. */
+struct ag_copy {
+    enum ag_sym sym;
+    bool ptsz;
+    CUdeviceptr dst;
+    CUdeviceptr src;
+    size_t bytes;
+    CUstream stream;
+};
+
+enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
+
+/* An op as it came in. */
+struct ag_incoming {
+    enum ag_op_kind kind;
+    union {
+        const struct ag_launch *launch;
+        const struct ag_memset *fill;
+        const struct ag_copy *copy;
+    };
+};
+
+static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
+{
+    return in->kind == AG_OP_LAUNCH   ? in->launch->stream
+           : in->kind == AG_OP_MEMSET ? in->fill->stream
+                                      : in->copy->stream;
+}
+
+/* Makes the call. */
+CUresult ag_call_make(const struct ag_incoming *in);
+CUresult ag_call_launch(const struct ag_launch *launch);
+CUresult ag_call_fill(const struct ag_memset *fill);
+
+/* Of a function's setting: cuKernel* name a device, the device of a CUfunction is not asked. */
+enum { AG_ANY_DEVICE = -1 };
+enum ag_change {
+    AG_CHANGES_NOTHING, /* that anything recorded depends on */
+    AG_CHANGES_LIMIT,   /* launches of this function that are held back would be refused now */
+    AG_CHANGES_GRAPHS,  /* graphs with the kernel hold what was set before */
+};
+
+#endif

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Who may know whom: the rooms of the library's sources, from the bottom up, and the rooms below that each may use.
+
+  includes.py [FOLDER]    the top of the checkout (default: this one's)
+
+A .c file and its header are one file. An arrow runs from a file to each whose header it includes and to each that
+defines a function or variable which it names, so that a declaration of one's own hides nothing. Fails on an arrow to
+a room that is not listed, on more than two files in a circle, and on what a file defines for others but does not
+show in its own header.
+"""
+
+import collections
+import os
+import re
+import sys
+
+ROOMS = {
+    "driver": [],
+    "policy": [],
+    "capture/settings": [],
+    "capture/system": ["capture/settings"],
+    "capture/tracking": ["driver", "policy", "capture/settings", "capture/system"],
+    "capture/trace": ["driver", "policy", "capture/settings", "capture/system", "capture/tracking"],
+    "capture/graphs": ["driver", "policy", "capture/settings", "capture/system", "capture/tracking", "capture/trace"],
+    "capture/report": ["driver", "policy", "capture/settings", "capture/system", "capture/tracking", "capture/trace",
+                       "capture/graphs"],
+    "capture/core": ["driver", "policy", "capture/settings", "capture/system", "capture/tracking", "capture/trace",
+                     "capture/graphs", "capture/report"],
+    "preload": ["driver", "capture/settings", "capture/tracking", "capture/core"],
+}
+# The door between preload/ and capture/: whoever makes something that it shows includes it, and it belongs to nobody.
+DOOR = "capture/capture.h"
+# Rooms whose files share one inner header, or start each other: of these only the arrows to others are looked at.
+ONE_PIECE = ("policy", "preload")
+
+
+def sources(top):
+    """Path without its ending -> text of the .h and .c, without comments."""
+    found = {}
+    for room in ROOMS:
+        for name in sorted(os.listdir(os.path.join(top, room))):
+            if name.endswith((".c", ".h")):
+                with open(os.path.join(top, room, name)) as file:
+                    text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+                path, ending = os.path.splitext(room + "/" + name)
+                found.setdefault(path, {})[ending] = text
+    return found
+
+
+def defined(text):
+    """Names that a .c file defines for others."""
+    pattern = r"^(?!static|extern|typedef|return|else|#)[A-Za-z_][^;{}()=#]*?\b(ag_\w+)\s*(?:\([^;{}]*\)\s*\{|=|;|\[|__attr)"
+    return set(re.findall(pattern, text, flags=re.M))
+
+
+def arrows(files):
+    """(from, to) -> why, and name -> the file that defines it."""
+    makers = {}
+    for path, texts in files.items():
+        for name in defined(texts.get(".c", "")):
+            makers[name] = path
+    found = {}
+    for path, texts in files.items():
+        for ending, text in texts.items():
+            for header in re.findall(r'^#include "([^"]*)\.h"', text, flags=re.M):
+                if header != path and header in files:
+                    found[path, header] = "includes " + header + ".h"
+            body = text if ending == ".c" else "".join(re.findall(r"static inline.*?^}", text, flags=re.S | re.M))
+            for name in set(re.findall(r"\bag_\w+", body)) & set(makers):
+                if makers[name] != path:
+                    found.setdefault((path, makers[name]), "uses " + name)
+    return found, makers
+
+
+def not_shown(files, makers, door):
+    for name, path in sorted(makers.items()):
+        shown = files[path].get(".h", "") + door
+        others = any(re.search(r"\b%s\b" % name, text) for other, texts in files.items() if other != path
+                     for text in texts.values())
+        if others and not path.startswith(ONE_PIECE) and not re.search(r"\b%s\b" % name, shown):
+            yield "%s.c: %s is not in its header" % (path, name)
+
+
+def circles(files, found):
+    """Tarjan's algorithm: the sets of files in which each reaches each."""
+    ahead = collections.defaultdict(list)
+    for (source, target) in found:
+        ahead[source].append(target)
+    index, low, stack, result = {}, {}, [], []
+
+    def visit(path):
+        index[path] = low[path] = len(index)
+        stack.append(path)
+        for target in ahead[path]:
+            if target not in index:
+                visit(target)
+                low[path] = min(low[path], low[target])
+            elif target in stack:
+                low[path] = min(low[path], index[target])
+        if low[path] == index[path]:
+            circle = stack[stack.index(path):]
+            del stack[stack.index(path):]
+            result.append(sorted(circle))
+
+    for path in files:
+        if path not in index:
+            visit(path)
+    return result
+
+
+def main():
+    top = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    files = sources(top)
+    with open(os.path.join(top, DOOR)) as file:
+        door = file.read()
+    found, makers = arrows(files)
+    errors = list(not_shown(files, makers, door))
+    room = os.path.dirname
+    for (source, target), why in sorted(found.items()):
+        # What preload/ calls through the door is the door's.
+        through = room(source) == "preload" and why.startswith("uses") and re.search(r"\b%s\b" % why[5:], door)
+        if room(source) != room(target) and room(target) not in ROOMS[room(source)] and not through:
+            errors.append("%s %s, and %s may not know %s" % (source, why, room(source), room(target)))
+    inner = {pair: why for pair, why in found.items() if not pair[0].startswith(ONE_PIECE)}
+    errors += ["a circle of %d: %s" % (len(c), " ".join(c)) for c in circles(files, inner) if len(c) > 2]
+    print("\n".join(errors) if errors else "%d files, %d arrows: none runs up" % (len(files), len(inner)))
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
