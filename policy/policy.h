@@ -204,7 +204,8 @@ struct ag_policy_hooks {
     void *context;
 };
 
-/* The first four members are the hot path's; the rest is private to policy/. */
+/* Private to policy/: callers use the functions below. The first four members are the hot path's.
+ */
 struct ag_policy {
     const ag_key *next; /* expected op, valid while next != stop */
     const ag_key *stop; /* end of the current stretch */
@@ -223,12 +224,66 @@ void ag_policy_close(struct ag_policy *p);
 
 /*
  * An op arrived. `now` is in nanoseconds of any monotonic clock.
- * The hot path is the caller's: while p->next != p->stop and the op is the expected one, the caller
- * may do `p->next++` itself and act on p->doing, provided it calls ag_policy_stretch_end() when
- * p->next reaches p->stop. ag_policy_op() does the same and handles everything else.
+ * The hot path is the caller's: where the op is ag_policy_expected(), the caller may call
+ * ag_policy_step() and act on what that gives, provided that it calls ag_policy_stretch_end() where
+ * the stretch has ended. ag_policy_op() does the same and handles everything else.
  */
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
 void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
+
+/* The key of the expected op; 0: none is expected. */
+static inline ag_key ag_policy_expected(const struct ag_policy *p)
+{
+    return p->next == p->stop ? 0 : *p->next;
+}
+/* Whether ops are followed or were lately. */
+static inline bool ag_policy_follows(const struct ag_policy *p)
+{
+    return p->next != NULL;
+}
+/* The expected op has come. `*ends`: it was the last of its stretch. */
+static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)
+{
+    enum ag_do doing = p->doing;
+    p->counts.ops++;
+    *ends = ++p->next == p->stop;
+    return doing;
+}
+/* What is known before ag_policy_op(): the host's time of an eager submission, 0 where it is not;
+ * and an op of a kind that nobody had met before. */
+static inline void ag_policy_launch_takes(struct ag_policy *p, uint32_t ns)
+{
+    p->launch_ns = ns;
+}
+static inline void ag_policy_meets_new(struct ag_policy *p)
+{
+    p->fresh++;
+}
+/* The staged ops of this chunk are lost: the rest of it goes eagerly, and is not taken for all. */
+static inline void ag_policy_lost_stage(struct ag_policy *p)
+{
+    p->doing = AG_DO_EAGER;
+}
+/* Before ag_policy_boundary(): so many ops behind it the program may be measuring. */
+static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops)
+{
+    p->measured = ops;
+}
+/* Ops that the caller is to pass unseen from now on, and that it did not pass in the end. */
+static inline bool ag_policy_wants_rest(const struct ag_policy *p)
+{
+    return __builtin_expect(p->dormant != 0, 0);
+}
+static inline uint32_t ag_policy_take_rest(struct ag_policy *p)
+{
+    uint32_t ops = p->dormant;
+    p->dormant = 0;
+    return ops;
+}
+static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops)
+{
+    p->counts.dormant -= ops;
+}
 
 /* Why the op that came last was submitted eagerly, where it was. Read between calls, for reports.
  */

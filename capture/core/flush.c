@@ -139,7 +139,7 @@ void ag_stream_end_segment(struct ag_stream *s)
             return; /* the policy is not looking, and nothing was recorded since it stopped */
         ag_stream_wakes(s);
     }
-    s->policy.measured = ag_measured_ops();
+    ag_policy_may_measure(&s->policy, ag_measured_ops());
     uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
     if (n)
         ag_flush(s, n);

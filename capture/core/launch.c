@@ -145,7 +145,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
         if (v->done && v->what == AG_DO_STAGE)
             ag_policy_not_built(v->done);
         else if (v->what == AG_DO_STAGE)
-            s->policy.doing = AG_DO_EAGER; /* or the rest of the chunk would pass for all of it */
+            ag_policy_lost_stage(&s->policy);
         s->num_staged = s->num_bytes = 0;
         return true;
     }
@@ -206,10 +206,8 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_nap(struct ag_stream *s)
 {
-    if (__builtin_expect(s->policy.dormant != 0, 0)) {
-        ag_stream_sleeps(s, s->policy.dormant);
-        s->policy.dormant = 0;
-    }
+    if (ag_policy_wants_rest(&s->policy))
+        ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
 }
 
 static inline void open_segment(struct ag_stream *s)
@@ -244,7 +242,7 @@ static inline bool is_sample(struct ag_stream *s)
 static inline bool wants_time(const struct ag_stream *s)
 {
     uint64_t ops = s->policy.counts.ops;
-    return s->policy.next || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
+    return ag_policy_follows(&s->policy) || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
 }
 
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
@@ -283,8 +281,7 @@ static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
     ag_stream_wakes(s);
     s->num_staged = s->num_bytes = 0;
     ag_policy_rest(&s->policy, ag_shortfall_rest());
-    ag_stream_sleeps(s, s->policy.dormant);
-    s->policy.dormant = 0;
+    ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
     ag_nap_step(&s->nap); /* this op */
     CUresult pending = ag_stream_tell(s);
     ag_unlock(&s->lock);
@@ -339,10 +336,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return r;
     }
     ag_stream_wakes(s);
-    s->policy.launch_ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    ag_policy_launch_takes(&s->policy, atomic_load_explicit(&s->call_ns, memory_order_relaxed));
     if (__builtin_expect(!atomic_load_explicit(&shape->met, memory_order_relaxed), 0)) {
         atomic_store_explicit(&shape->met, true, memory_order_relaxed);
-        s->policy.fresh++;
+        ag_policy_meets_new(&s->policy);
     }
     ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
     open_segment(s);
@@ -383,11 +380,11 @@ static CUresult call_now(const struct ag_incoming *in)
     return ag_op_call(in);
 }
 
-static bool is_expected(const struct ag_policy *p, const struct ag_launch *l)
+static inline bool is_of_key(ag_key key, const struct ag_launch *l)
 {
-    if (p->next == p->stop)
+    if (!key)
         return false;
-    const struct ag_shape *shape = ag_key_shape(*p->next);
+    const struct ag_shape *shape = ag_key_shape(key);
     return ag_shape_is_launch(shape, l) && (__builtin_expect(l->params && !l->extra, 1) ||
                                             ag_launch_has_arguments(l, shape->function));
 }
@@ -461,14 +458,15 @@ CUresult ag_capture_launch(const struct ag_launch *l)
 
     ag_lock(&s->lock, AG_RANK_STREAM);
     struct ag_policy *p = &s->policy;
-    if (!is_expected(p, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
+    ag_key key = ag_policy_expected(p);
+    if (!is_of_key(key, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
         return arrive(s, &in);
-    struct ag_shape *shape = (struct ag_shape *)(uintptr_t)*p->next;
-    struct ag_verdict v = {.what = p->doing};
+    struct ag_shape *shape = (struct ag_shape *)(uintptr_t)key;
+    bool ends;
+    struct ag_verdict v = {.what = ag_policy_step(p, &ends)};
     uint64_t now = 0;
-    p->counts.ops++;
     open_segment(s);
-    if (++p->next == p->stop) {
+    if (ends) {
         now = ag_clock_ns();
         ag_policy_stretch_end(p, now, &v);
     }

@@ -36,12 +36,11 @@ void ag_compare_meet(struct ag_stream *s)
     atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
     s->told = ops;
     if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||
-        s->num_deferred || s->policy.dormant || ag_nap_is_active(&s->nap))
+        s->num_deferred || ag_policy_wants_rest(&s->policy) || ag_nap_is_active(&s->nap))
         return;
     s->num_staged = s->num_bytes = 0;
     ag_policy_rest(&s->policy, atomic_load_explicit(&rest_ops, memory_order_relaxed));
-    ag_stream_sleeps(s, s->policy.dormant);
-    s->policy.dormant = 0;
+    ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
 }
 
 /* False where the end has come. Under the mutex. */

@@ -351,7 +351,7 @@ void ag_stream_wakes(struct ag_stream *s)
     if (!ag_nap_is_active(&s->nap))
         return;
     atomic_store_explicit(&s->nap.granted, 0, memory_order_relaxed);
-    s->policy.counts.dormant -= atomic_exchange(&s->nap.left, 0); /* was not slept */
+    ag_policy_not_rested(&s->policy, atomic_exchange(&s->nap.left, 0));
     atomic_store(&s->nap.active, 0);
 }
 
