@@ -224,6 +224,15 @@ def emit_stubs(entries):
     return "".join(out)
 
 
+def emit_launch(entries):
+    """The launches that may pass straight to the driver; 1: NULL is the thread's own stream."""
+    out = [NOTICE]
+    for number, entry in enumerate(entries):
+        if re.fullmatch(r"cuLaunchKernel(_ptsz)?", entry.symbol):
+            out.append("AG_LAUNCH_STUB %s, %d, %d\n" % (entry.symbol, number, entry.symbol.endswith("_ptsz")))
+    return "".join(out)
+
+
 def emit_addresses(entries):
     """Tables of addresses, in assembly: older headers do not declare every symbol."""
     out = [NOTICE]
@@ -257,6 +266,7 @@ def main():
         "entries_table.c": emit_table(entries),
         "entries_check.h": emit_check(entries, protos),
         "stubs.inc": emit_stubs(entries),
+        "launch.inc": emit_launch(entries),
         "addresses.inc": emit_addresses(entries),
     }
     os.makedirs(options.out, exist_ok=True)

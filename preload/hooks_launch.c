@@ -1,6 +1,7 @@
 /* hooks_launch.c - kernel launches. */
 #include "capture/tracking/nap.h"
 #include "preload/hook.h"
+#include "preload/launch_stub.h"
 #include "preload/process.h"
 
 /* The rest of a hook, once its stream is known not to sleep. */
@@ -39,61 +40,25 @@ AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, true)
 
 /*
  * The hook: ag_nap_passes(), then a jump to the driver or to the rest, all arguments where they
- * are. On x86-64 it is written out, as five arguments lie on the stack, which compilers load and
- * store again around the jump: 4 ns of every launch. That a stream sleeps tells that the library
- * knows the driver.
+ * are. On x86-64 it is launch_x86_64.S. That a stream sleeps tells that the library knows the
+ * driver.
  */
+#if defined(__x86_64__)
+_Static_assert(sizeof(struct ag_nap_slot) == AG_LAUNCH_SLOT_SIZE, "as launch_x86_64.S has it");
+_Static_assert(offsetof(struct ag_naps, slots) == AG_LAUNCH_SLOTS, "as launch_x86_64.S has it");
+_Static_assert(offsetof(struct ag_naps, generation) == AG_LAUNCH_GENERATION, "the same");
+_Static_assert(offsetof(struct ag_nap_slot, stream) == AG_LAUNCH_STREAM, "the same");
+_Static_assert(offsetof(struct ag_nap_slot, nap) == AG_LAUNCH_NAP, "the same");
+_Static_assert(offsetof(struct ag_nap_slot, held) == AG_LAUNCH_HELD, "the same");
+_Static_assert(offsetof(struct ag_nap, active) == AG_LAUNCH_ACTIVE, "the same");
+_Static_assert(offsetof(struct ag_nap, left) == AG_LAUNCH_LEFT, "the same");
+_Static_assert(AG_NAP_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
+#else
 #define AG_LAUNCH_PARAMETERS                                                                       \
     CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,             \
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
         unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra
 
-#if defined(__x86_64__)
-_Static_assert(sizeof(struct ag_nap_slot) == 24, "three times eight, as below");
-#define AG_LAUNCH_HOOK(name, refuse_null)                                                          \
-    AG_HOOK __attribute__((naked)) name(AG_LAUNCH_PARAMETERS)                                      \
-    {                                                                                              \
-        __asm__(                                                                                   \
-            "endbr64\n\t"                                                                          \
-            "movq    24(%%rsp), %%r10\n\t" /* the stream */                                        \
-            refuse_null "movq    ag_naps@gottpoff(%%rip), %%r11\n\t"                               \
-            "movabsq %[multiplier], %%rax\n\t"                                                     \
-            "imulq   %%r10, %%rax\n\t"                                                             \
-            "shrq    $62, %%rax\n\t"                                                               \
-            "leaq    (%%rax, %%rax, 2), %%rax\n\t"                                                 \
-            "leaq    %c[slots](%%r11, %%rax, 8), %%rax\n\t"                                        \
-            "cmpq    %%r10, %%fs:%c[stream](%%rax)\n\t"                                            \
-            "jne     1f\n\t"                                                                       \
-            "movq    %%fs:%c[generation](%%r11), %%r11\n\t"                                        \
-            "cmpq    %%r11, ag_stream_generation(%%rip)\n\t"                                       \
-            "jne     1f\n\t"                                                                       \
-            "movq    %%fs:%c[held](%%rax), %%r11\n\t"                                              \
-            "movq    %%fs:%c[nap](%%rax), %%rax\n\t"                                               \
-            "cmpl    $0, %c[active](%%rax)\n\t"                                                    \
-            "je      1f\n\t"                                                                       \
-            "cmpl    $0, (%%r11)\n\t"                                                              \
-            "jne     1f\n\t"                                                                       \
-            "movl    %c[left](%%rax), %%r11d\n\t"                                                  \
-            "subl    $1, %%r11d\n\t"                                                               \
-            "jc      1f\n\t"                                                                       \
-            "movl    %%r11d, %c[left](%%rax)\n\t"                                                  \
-            "jmp     *ag_real + %c[real](%%rip)\n"                                                 \
-            "1:\tjmp  ag_capture_" #name                                                           \
-            :                                                                                      \
-            : [multiplier] "i"(AG_NAP_MULTIPLIER), [slots] "i"(offsetof(struct ag_naps, slots)),   \
-              [stream] "i"(offsetof(struct ag_nap_slot, stream)),                                  \
-              [generation] "i"(offsetof(struct ag_naps, generation)),                              \
-              [held] "i"(offsetof(struct ag_nap_slot, held)),                                      \
-              [nap] "i"(offsetof(struct ag_nap_slot, nap)),                                        \
-              [active] "i"(offsetof(struct ag_nap, active)),                                       \
-              [left] "i"(offsetof(struct ag_nap, left)),                                           \
-              [real] "i"(AG_SYM_##name * sizeof(void *)));                                         \
-    }
-#define AG_NULL_IS_LEGACY     ""
-#define AG_NULL_IS_PER_THREAD "testq   %%r10, %%r10\n\tje      1f\n\t"
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-#else
 #define AG_LAUNCH_HOOK(name, null_passes)                                                          \
     AG_HOOK name(AG_LAUNCH_PARAMETERS)                                                             \
     {                                                                                              \
@@ -103,15 +68,9 @@ _Static_assert(sizeof(struct ag_nap_slot) == 24, "three times eight, as below");
         return AG_REAL(name)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
                              sharedMemBytes, hStream, kernelParams, extra);                        \
     }
-#define AG_NULL_IS_LEGACY     true
-#define AG_NULL_IS_PER_THREAD false
-#endif
 
-AG_LAUNCH_HOOK(cuLaunchKernel, AG_NULL_IS_LEGACY)
-AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, AG_NULL_IS_PER_THREAD)
-
-#if defined(__x86_64__)
-#pragma GCC diagnostic pop
+AG_LAUNCH_HOOK(cuLaunchKernel, true)
+AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, false)
 #endif
 
 static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool ptsz,

@@ -73,10 +73,10 @@ def arrows(files):
 
 
 def not_shown(files, makers, door):
+    words = {path: set(re.findall(r"\bag_\w+", " ".join(texts.values()))) for path, texts in files.items()}
     for name, path in sorted(makers.items()):
         shown = files[path].get(".h", "") + door
-        others = any(re.search(r"\b%s\b" % name, text) for other, texts in files.items() if other != path
-                     for text in texts.values())
+        others = any(name in names for other, names in words.items() if other != path)
         if others and not path.startswith(ONE_PIECE) and not re.search(r"\b%s\b" % name, shown):
             yield "%s.c: %s is not in its header" % (path, name)
 

@@ -1,0 +1,57 @@
+/*
+ * launch_x86_64.S - the hooks of cuLaunchKernel: ag_nap_passes() (capture/tracking/nap.h), then a
+ * jump to the driver or to the rest (hooks_launch.c), all arguments where they are. Five of them lie
+ * on the stack, which compilers load and store again around the jump: 4 ns of every launch.
+ */
+#include "preload/launch_stub.h"
+
+    /* `per_thread`: a stream of NULL is the thread's own, of which nothing is kept. */
+    .macro AG_LAUNCH_STUB name, index, per_thread
+    .globl  \name
+    .type   \name, @function
+    .p2align 4
+\name:
+    .cfi_startproc
+    endbr64
+    movq    24(%rsp), %r10 /* the stream */
+    .if \per_thread
+    testq   %r10, %r10
+    je      1f
+    .endif
+    movq    ag_naps@gottpoff(%rip), %r11
+    movabsq $AG_LAUNCH_MULTIPLIER, %rax
+    imulq   %r10, %rax
+    shrq    $62, %rax
+    leaq    (%rax, %rax, 2), %rax
+    leaq    AG_LAUNCH_SLOTS(%r11, %rax, 8), %rax
+    cmpq    %r10, %fs:AG_LAUNCH_STREAM(%rax)
+    jne     1f
+    movq    %fs:AG_LAUNCH_GENERATION(%r11), %r11
+    cmpq    %r11, ag_stream_generation(%rip)
+    jne     1f
+    movq    %fs:AG_LAUNCH_HELD(%rax), %r11
+    movq    %fs:AG_LAUNCH_NAP(%rax), %rax
+    cmpl    $0, AG_LAUNCH_ACTIVE(%rax)
+    je      1f
+    cmpl    $0, (%r11)
+    jne     1f
+    movl    AG_LAUNCH_LEFT(%rax), %r11d
+    subl    $1, %r11d
+    jc      1f
+    movl    %r11d, AG_LAUNCH_LEFT(%rax)
+    jmp     *ag_real + 8 * \index(%rip)
+1:
+    jmp     ag_capture_\name
+    .cfi_endproc
+    .size   \name, . - \name
+    .endm
+
+    .text
+#include "driver/generated/launch.inc"
+
+    .hidden ag_naps
+    .hidden ag_stream_generation
+    .hidden ag_real
+    .hidden ag_capture_cuLaunchKernel
+    .hidden ag_capture_cuLaunchKernel_ptsz
+    .section .note.GNU-stack, "", %progbits
