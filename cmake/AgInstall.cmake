@@ -24,7 +24,7 @@ endforeach()
 set(modules ${CMAKE_INSTALL_DATADIR}/modulefiles/libautograph)
 file(RELATIVE_PATH AG_MODULE_TO_LIBRARY /prefix/${modules} /prefix/${CMAKE_INSTALL_LIBDIR}/libautograph.so)
 file(RELATIVE_PATH AG_MODULE_TO_COMMAND /prefix/${modules} /prefix/${CMAKE_INSTALL_BINDIR})
-configure_file(${CMAKE_SOURCE_DIR}/tools/modulefile.in ${CMAKE_BINARY_DIR}/modulefile @ONLY)
+configure_file(${CMAKE_SOURCE_DIR}/cmake/modulefile.in ${CMAKE_BINARY_DIR}/modulefile @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/modulefile DESTINATION ${modules} RENAME ${PROJECT_VERSION})
 
 add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/uninstall.cmake VERBATIM)

@@ -3,7 +3,7 @@
  *
  * Recorded are those whose meaning a graph node keeps (cuda.h: "Valid for graph nodes, launches");
  * the programmatic serialization becomes an edge of its own kind. Those that name an event, and
- * whatever is not known, make a launch a boundary.
+ * whatever is not known, make a launch a sync point.
  */
 #include "driver/attribute.h"
 

@@ -6,7 +6,7 @@
  * __CUDA_API_VERSION_INTERNAL, which leaves the names alone; every file of the library takes cuda.h
  * from here.
  *
- * ag_real[] holds the driver's own addresses. It is filled once, before ag_capture_start(), and
+ * ag_real[] holds the driver's own addresses. It is filled once, before ag_core_start(), and
  * never changes again; an entry is NULL where this driver has no such symbol.
  */
 #ifndef AG_ENTRIES_H

@@ -21,7 +21,7 @@ void ag_context_leave(bool entered)
         AG_REAL(cuCtxPopCurrent_v2)(&ctx);
 }
 
-CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode)
+CUstreamCaptureMode ag_core_mode(CUstreamCaptureMode mode)
 {
     AG_REAL(cuThreadExchangeStreamCaptureMode)(&mode);
     return mode;

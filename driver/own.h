@@ -31,6 +31,6 @@ void ag_context_leave(bool entered);
 /* Sets the calling thread's capture mode and returns the one before. Some calls of ours end a
  * capture of the program's that is in global mode, unless the thread says that it means none (CUDA
  * Driver API, cuThreadExchangeStreamCaptureMode). */
-CUstreamCaptureMode ag_capture_mode(CUstreamCaptureMode mode);
+CUstreamCaptureMode ag_core_mode(CUstreamCaptureMode mode);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * alike.c - choosing among known blocks that begin alike: which one a stream goes on with, which
+ * alike.c - choosing among known sequences that begin alike: which one a stream goes on with, which
  * one it keeps to, and which ones are cut alike and share their graphs.
  *
  * They are the list of one head, the most recently used first. What may be asked often looks at the
@@ -8,18 +8,18 @@
 #include "policy/internal.h"
 #include <string.h>
 
-/* The most recently used block that begins with the `position` ops hashed in `prefix` and goes on
- * with `key`. */
-struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, uint64_t prefix,
-                                    uint32_t position, ag_key key)
+/* The most recently used sequence that begins with the `position` ops hashed in `prefix` and goes
+ * on with `key`. */
+struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head_key,
+                                          uint64_t prefix, uint32_t position, ag_key key)
 {
     struct ag_head *head;
-    struct ag_block *seen_once = NULL;
+    struct ag_sequence *seen_once = NULL;
     int looked = 0;
     HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
     for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
          e = e->next, looked++) {
-        struct ag_block *b = &e->block;
+        struct ag_sequence *b = &e->sequence;
         if (b->len <= position || b->prefix[position] != prefix || b->keys[position] != key)
             continue;
         if (b->visits > 1)
@@ -30,48 +30,48 @@ struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head_key, 
     return seen_once;
 }
 
-/* A block is *kept* when what follows it mostly goes on to its end. Only what happened of late
+/* A sequence is *kept* when what follows it mostly goes on to its end. Only what happened of late
  * counts. */
 enum { RECENTLY = 64, LEFT_WEIGHT = 4 };
 
-static void forget_old(struct ag_block *block)
+static void drop_old(struct ag_sequence *sequence)
 {
-    if (block->kept + block->left >= RECENTLY) {
-        block->kept /= 2;
-        block->left /= 2;
+    if (sequence->kept + sequence->left >= RECENTLY) {
+        sequence->kept /= 2;
+        sequence->left /= 2;
     }
 }
 
-void ag_block_kept(struct ag_block *block)
+void ag_sequence_kept(struct ag_sequence *sequence)
 {
-    block->kept++;
-    forget_old(block);
+    sequence->kept++;
+    drop_old(sequence);
 }
 
-void ag_block_left(struct ag_block *block, uint32_t at)
+void ag_sequence_left(struct ag_sequence *sequence, uint32_t at)
 {
-    if (at == 0 || at == block->len)
+    if (at == 0 || at == sequence->len)
         return;
-    block->left++;
-    forget_old(block);
+    sequence->left++;
+    drop_old(sequence);
 }
 
-bool ag_block_is_kept(const struct ag_block *block)
+bool ag_sequence_is_kept(const struct ag_sequence *sequence)
 {
-    return block->kept > 1 && block->left * LEFT_WEIGHT <= block->kept;
+    return sequence->kept > 1 && sequence->left * LEFT_WEIGHT <= sequence->kept;
 }
 
-/* Of the blocks that begin with this op: the longest that is kept, else the most visited one. */
-struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key)
+/* Of the sequences that begin with this op: the longest that is kept, else the most visited one. */
+struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head_key)
 {
     struct ag_head *head;
-    struct ag_block *best = NULL;
+    struct ag_sequence *best = NULL;
     int looked = 0;
     HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
     for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
          e = e->next, looked++) {
-        struct ag_block *b = &e->block;
-        bool kept = ag_block_is_kept(b), best_kept = best && ag_block_is_kept(best);
+        struct ag_sequence *b = &e->sequence;
+        bool kept = ag_sequence_is_kept(b), best_kept = best && ag_sequence_is_kept(best);
         if (!best || (kept && !best_kept) ||
             (kept == best_kept && (kept ? b->len > best->len : b->visits > best->visits)))
             best = b;
@@ -79,19 +79,19 @@ struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key)
     return best;
 }
 
-/* Whether other blocks that begin alike are in use beside this one. Those are to be cut alike, so
- * that the stream can turn from one to the other with ops deferred. */
-bool ag_block_has_like(const struct ag_block *block)
+/* Whether other sequences that begin alike are in use beside this one. Those are to be cut alike,
+ * so that the stream can turn from one to the other with ops deferred. */
+bool ag_sequence_has_like(const struct ag_sequence *sequence)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)block;
+    const struct ag_entry *entry = (const struct ag_entry *)sequence;
     for (struct ag_entry *e = entry->head->first; e; e = e->next)
-        if (e != entry && !e->block.periodic && e->block.visits > 1 + block->visits / 32)
+        if (e != entry && !e->sequence.periodic && e->sequence.visits > 1 + sequence->visits / 32)
             return true;
     return false;
 }
 
 /* Ops that both begin with. */
-static uint32_t common(const struct ag_block *a, const struct ag_block *b)
+static uint32_t common(const struct ag_sequence *a, const struct ag_sequence *b)
 {
     uint32_t low = 0, high = a->len < b->len ? a->len : b->len;
     while (low < high) {
@@ -104,21 +104,21 @@ static uint32_t common(const struct ag_block *a, const struct ag_block *b)
     return low;
 }
 
-/* Of the other blocks that are cut in chunks already, the one that has the longest beginning in
+/* Of the other sequences that are cut in chunks already, the one that has the longest beginning in
  * common with this one, or the longest of these: so all of them come to the same cuts, whichever
- * came first. Asked when a block is cut, which is rare: all are looked at. */
-struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit)
+ * came first. Asked when a sequence is cut, which is rare: all are looked at. */
+struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)block;
-    struct ag_block *best = NULL;
+    const struct ag_entry *entry = (const struct ag_entry *)sequence;
+    struct ag_sequence *best = NULL;
     uint32_t best_common = 0;
     for (struct ag_entry *e = entry->head->first; e; e = e->next) {
-        struct ag_block *b = &e->block;
+        struct ag_sequence *b = &e->sequence;
         if (e == entry || !b->num_chunks || (b->periodic && !b->loose) ||
-            b->gate.most != block->gate.most || b->tune.up != block->tune.up ||
+            b->profit.most != sequence->profit.most || b->tune.up != sequence->tune.up ||
             b->planned_limit >= limit * 2 || limit >= b->planned_limit * 2)
             continue;
-        uint32_t n = common(b, block);
+        uint32_t n = common(b, sequence);
         if (!best || n > best_common || (n == best_common && b->len > best->len)) {
             best = b;
             best_common = n;
@@ -129,12 +129,12 @@ struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t l
 
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)chunk->block;
-    const ag_key *keys = chunk->block->keys + chunk->first;
+    const struct ag_entry *entry = (const struct ag_entry *)chunk->sequence;
+    const ag_key *keys = chunk->sequence->keys + chunk->first;
     int looked = 0;
     for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
          e = e->next, looked++) {
-        struct ag_block *b = &e->block;
+        struct ag_sequence *b = &e->sequence;
         if (e == entry || !b->num_chunks || b->len < chunk->first + chunk->count)
             continue;
         struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];

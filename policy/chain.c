@@ -1,7 +1,7 @@
 /*
- * chain.c - which block comes next: what has come after the same two blocks, unless only what comes
- * after the last of them is a habit (it came twice running). Segments (between real boundaries) and
- * parts (between any) have chains of their own.
+ * chain.c - which sequence comes next: what has come after the same two sequences, unless only what
+ * comes after the last of them is a habit (it came twice running). Segments (between real sync
+ * points) and parts (between any) have chains of their own.
  */
 #include "policy/internal.h"
 #include <stdlib.h>
@@ -67,15 +67,15 @@ size_t ag_chain_memory(const struct ag_chain *chain)
     return chain->size * sizeof(*chain->entries);
 }
 
-static void put(struct ag_policy_state *s, uint32_t context, struct ag_block *block)
+static void put(struct ag_policy_state *s, uint32_t context, struct ag_sequence *sequence)
 {
-    struct ag_ref ref = ag_block_ref(block);
+    struct ag_ref ref = ag_sequence_ref(sequence);
     grow(&s->chain);
     struct ag_link *link = link_of(&s->chain, context, true);
     if (!link)
         return;
     s->chain.used += !link->context;
-    if (link->context == context && ag_block_get(s, link->next) && link->next.slot != ref.slot) {
+    if (link->context == context && ag_sequence_get(s, link->next) && link->next.slot != ref.slot) {
         if (link->sure) { /* once is not enough to change a habit */
             link->sure = false;
             return;
@@ -90,30 +90,31 @@ static void put(struct ag_policy_state *s, uint32_t context, struct ag_block *bl
 static const struct ag_link *get(struct ag_policy_state *s, uint32_t context)
 {
     const struct ag_link *link = link_of(&s->chain, context, false);
-    return link && ag_block_get(s, link->next) ? link : NULL;
+    return link && ag_sequence_get(s, link->next) ? link : NULL;
 }
 
-/* `block` (NULL if too long or not kept) with content `id` has come after what the contexts hold.
+/* `sequence` (NULL if too long or not kept) with content `id` has come after what the contexts
+ * hold.
  */
-void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind, struct ag_block *block,
-                    uint64_t id)
+void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
+                    struct ag_sequence *sequence, uint64_t id)
 {
-    uint64_t *last = kind == AG_CHAIN_REAL ? &s->real1 : &s->part1;
-    uint64_t *before = kind == AG_CHAIN_REAL ? &s->real2 : &s->part2;
-    if (block) {
-        put(s, context_of(kind, *before, *last), block);
-        put(s, context_of(kind, 0, *last), block);
+    uint64_t *last = kind == AG_CHAIN_REAL ? &s->real1 : &s->subsegment1;
+    uint64_t *before = kind == AG_CHAIN_REAL ? &s->real2 : &s->subsegment2;
+    if (sequence) {
+        put(s, context_of(kind, *before, *last), sequence);
+        put(s, context_of(kind, 0, *last), sequence);
     }
     *before = *last;
     *last = id;
 }
 
-struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind)
+struct ag_sequence *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind)
 {
-    uint64_t last = kind == AG_CHAIN_REAL ? s->real1 : s->part1;
-    uint64_t before = kind == AG_CHAIN_REAL ? s->real2 : s->part2;
+    uint64_t last = kind == AG_CHAIN_REAL ? s->real1 : s->subsegment1;
+    uint64_t before = kind == AG_CHAIN_REAL ? s->real2 : s->subsegment2;
     const struct ag_link *two = get(s, context_of(kind, before, last));
     const struct ag_link *one = get(s, context_of(kind, 0, last));
     const struct ag_link *best = two && (two->sure || !one || !one->sure) ? two : one;
-    return best ? ag_block_get(s, best->next) : NULL;
+    return best ? ag_sequence_get(s, best->next) : NULL;
 }

@@ -60,7 +60,7 @@ size_t ag_finder_memory(const struct ag_finder *f)
            f->anchors_size * sizeof(*f->anchors);
 }
 
-/* All since the last boundary is kept, as far as AG_RING goes. Without memory it is less. */
+/* All since the last sync point is kept, as far as AG_RING goes. Without memory it is less. */
 static void grow_ring(struct ag_finder *f)
 {
     uint32_t size = f->ring_size * 2;
@@ -191,8 +191,8 @@ void ag_finder_push(struct ag_finder *f, ag_key key)
     note(f);
 }
 
-/* Ops of a followed block, in bulk: only the end enters the index, which is enough because blocks
- * end at the same places every time. */
+/* Ops of a followed sequence, in bulk: only the end enters the index, which is enough because
+ * sequences end at the same places every time. */
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n)
 {
     uint64_t power = gram_power();
@@ -202,7 +202,7 @@ void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n)
         note(f);
 }
 
-void ag_finder_boundary(struct ag_finder *f)
+void ag_finder_sync_point(struct ag_finder *f)
 {
     f->floor = f->end;
     f->guessing = false;
@@ -215,7 +215,7 @@ uint32_t ag_finder_period(const struct ag_finder *f)
     if (!f->guessing || f->odd_in_a_row)
         return 0;
     uint64_t period = f->end - f->guess;
-    if (period == 0 || period > AG_MAX_BLOCK_OPS / 2 || f->run < period || f->run < 8)
+    if (period == 0 || period > AG_MAX_SEQUENCE_OPS / 2 || f->run < period || f->run < 8)
         return 0;
     return (uint32_t)period;
 }
@@ -229,25 +229,27 @@ uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period)
     return first;
 }
 
-void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block)
+void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence)
 {
     uint64_t power = gram_power(), gram = 0;
-    grow_anchors(f, block->len);
+    grow_anchors(f, sequence->len);
     if (!f->anchors_size)
         return;
-    for (uint32_t i = 0; i < block->len; i++) {
-        gram = ag_hash_add(gram, block->keys[i]);
+    for (uint32_t i = 0; i < sequence->len; i++) {
+        gram = ag_hash_add(gram, sequence->keys[i]);
         if (i >= AG_GRAM)
-            gram -= ag_mix(block->keys[i - AG_GRAM]) * power;
-        if (i + 1 < AG_GRAM || i + 1 == block->len)
+            gram -= ag_mix(sequence->keys[i - AG_GRAM]) * power;
+        if (i + 1 < AG_GRAM || i + 1 == sequence->len)
             continue;
         struct ag_anchor *anchor = &f->anchors[slot_of(gram, f->anchors_size)];
         f->anchors_used += !anchor->gram;
-        *anchor = (struct ag_anchor){gram, (uint16_t)(i + 1), (uint16_t)block->slot, block->serial};
+        *anchor =
+            (struct ag_anchor){gram, (uint16_t)(i + 1), (uint16_t)sequence->slot, sequence->serial};
     }
 }
 
-/* The block, and the place in it, whose ops before that place are the last ones of the stream. */
+/* The sequence, and the place in it, whose ops before that place are the last ones of the stream.
+ */
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position)
 {
     if (f->end - f->floor < AG_GRAM || !f->anchors_size)

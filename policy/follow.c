@@ -1,23 +1,23 @@
 /*
- * follow.c - following a block: its stretches, and changing over to another one.
+ * follow.c - following a sequence: its runs, and changing over to another one.
  *
- * A *stretch* is what lies between p->next and p->stop: ops that are all treated alike (p->doing).
- * A *part* is what lies between two cuts, real (a boundary) or artificial (a period's end); a
- * *segment* is what lies between two boundaries, one part or several.
+ * A *run* is what lies between p->next and p->stop: ops that are all treated alike (p->doing).
+ * A *subsegment* is what lies between two cuts, real (a sync point) or artificial (a period's end);
+ * a *segment* is what lies between two sync points, one subsegment or several.
  *
  * Invariants
- *  - p->doing == AG_DO_DEFER only while s->block is set, the stretch began at the first op of a
+ *  - p->doing == AG_DO_DEFER only while s->sequence is set, the run began at the first op of a
  *    chunk, and that chunk was ready; the deferred ops are exactly the chunk's ops before p->next.
- *  - s->pure: the part so far is s->block->keys[0 .. position). Otherwise it is s->part followed by
- *    s->block->keys[s->from .. position).
+ *  - s->pure: the subsegment so far is s->sequence->keys[0 .. position). Otherwise it is
+ * s->subsegment followed by s->sequence->keys[s->from .. position).
  */
 #include "policy/internal.h"
 
-enum { FIRST_EVIDENCE = 4 }; /* ops of a block seen once that must agree before it is built */
+enum { FIRST_EVIDENCE = 4 }; /* ops of a sequence seen once that must agree before it is built */
 
 enum {
     MIN_FAILS = 4,        /* before a chunk that fails often is let cool down */
-    COOL_VISITS = 64,     /* of its block */
+    COOL_VISITS = 64,     /* of its sequence */
     FIRST_RETRY = 16,     /* visits until a failed build is tried again; then twice as many ... */
     MOST_RETRY_SHIFT = 8, /* ... and so on, so often */
 };
@@ -30,16 +30,17 @@ enum { MEASURED_NS = 200000000 };
 uint32_t ag_policy_deferred(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
-    return s->block && p->doing == AG_DO_DEFER ? ag_position(p) - s->block->chunks[s->chunk].first
-                                               : 0;
+    return s->sequence && p->doing == AG_DO_DEFER
+               ? ag_position(p) - s->sequence->chunks[s->chunk].first
+               : 0;
 }
 
-static bool wants_graphs(const struct ag_policy_state *s, const struct ag_block *b)
+static bool wants_graphs(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     return b->len >= s->config.min_ops && b->visits + 1 >= s->config.min_repeats;
 }
 
-/* Blocks that begin alike share the graphs of what they have in common. */
+/* Sequences that begin alike share the graphs of what they have in common. */
 static bool takes_graphs_over(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
     struct ag_chunk *other = s->hooks.share ? ag_chunk_alike(chunk) : NULL;
@@ -52,8 +53,8 @@ static bool takes_graphs_over(struct ag_policy_state *s, struct ag_chunk *chunk)
 /* What to do with a chunk whose first op comes next. */
 static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
-    struct ag_block *b = chunk->block;
-    if (s->config.gate && !ag_gate_defers(&b->gate))
+    struct ag_sequence *b = chunk->sequence;
+    if (s->config.profit && !ag_profit_defers(&b->profit))
         return AG_DO_EAGER;
     switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
     case AG_CHUNK_READY:
@@ -67,15 +68,15 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
             return AG_DO_EAGER;
         chunk->retry_at = 0;
         atomic_store_explicit(&chunk->state, AG_CHUNK_NEW, memory_order_relaxed);
-        return AG_DO_STAGE;
+        return AG_DO_RECORD;
     case AG_CHUNK_NEW:
         if (!wants_graphs(s, b))
             return AG_DO_EAGER;
-        /* that a block begins with an op seen once before says little */
+        /* that a sequence begins with an op seen once before says little */
         if (b->visits < 2 && chunk->first + chunk->count < FIRST_EVIDENCE &&
             chunk->first + chunk->count < b->len)
             return AG_DO_EAGER;
-        return takes_graphs_over(s, chunk) ? AG_DO_DEFER : AG_DO_STAGE;
+        return takes_graphs_over(s, chunk) ? AG_DO_DEFER : AG_DO_RECORD;
     default:
         return AG_DO_EAGER;
     }
@@ -86,19 +87,19 @@ static bool is_ready(struct ag_chunk *chunk)
     return atomic_load_explicit(&chunk->state, memory_order_acquire) == AG_CHUNK_READY;
 }
 
-bool ag_is_measured(const struct ag_policy *p, const struct ag_block *b, uint64_t now)
+bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now)
 {
     return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + MEASURED_NS);
 }
 
-/* The stretch that begins at `at` of the followed block. */
-static void begin_stretch(struct ag_policy *p, uint32_t at, uint64_t now)
+/* The run that begins at `at` of the followed sequence. */
+static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block;
+    struct ag_sequence *b = s->sequence;
     p->next = b->keys + at;
     p->doing = AG_DO_EAGER;
-    s->stretch_began = now;
+    s->run_began = now;
     if (at == b->len) {
         p->stop = p->next;
         return;
@@ -118,48 +119,48 @@ static void begin_stretch(struct ag_policy *p, uint32_t at, uint64_t now)
     } else if (chunk->first == at) {
         p->doing = treatment(s, chunk);
     }
-    s->staged |= p->doing == AG_DO_STAGE;
+    s->recorded |= p->doing == AG_DO_RECORD;
 }
 
-void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_t now)
+void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    s->block = block;
+    s->sequence = sequence;
     s->from = at;
     s->pushed = at;
-    ag_block_touch(s, block);
-    begin_stretch(p, at, now);
+    ag_sequence_touch(s, sequence);
+    begin_run(p, at, now);
 }
 
-/* Cuts the block that is about to begin anew where the host's pace has changed, or changes to the
- * other one of two cuts that are compared. Only when no chunk is in the caller's hands. */
+/* Cuts the sequence that is about to begin anew where the host's pace has changed, or changes to
+ * the other one of two cuts that are compared. Only when no chunk is in the caller's hands. */
 void ag_replan(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *block = s->block;
-    if (!block || p->next != block->keys)
+    struct ag_sequence *sequence = s->sequence;
+    if (!sequence || p->next != sequence->keys)
         return;
-    if (!ag_plan_is_stale(s, block)) {
-        if (ag_tune_changes_cut(p, block))
-            begin_stretch(p, 0, now);
-        return;
-    }
-    ag_tune_ends(block);
-    if (block->aside.num_chunks) {
-        ag_block_drop_aside(p, block); /* and the others before the block begins again */
+    if (!ag_plan_is_stale(s, sequence)) {
+        if (ag_tune_changes_plan(p, sequence))
+            begin_run(p, 0, now);
         return;
     }
-    if (!ag_block_drop_chunks(p, block))
+    ag_tune_ends(sequence);
+    if (sequence->aside.num_chunks) {
+        ag_sequence_drop_aside(p, sequence); /* and the others before the sequence begins again */
         return;
-    if (!block->gate.recut && !block->tune.recut)
-        block->replans++;
-    block->gate.recut = block->tune.recut = false;
-    begin_stretch(p, 0, now);
+    }
+    if (!ag_sequence_drop_chunks(p, sequence))
+        return;
+    if (!sequence->profit.replan && !sequence->tune.replan)
+        sequence->replans++;
+    sequence->profit.replan = sequence->tune.replan = false;
+    begin_run(p, 0, now);
 }
 
 void ag_follow_nothing(struct ag_policy *p)
 {
-    p->state->block = NULL;
+    p->state->sequence = NULL;
     p->next = p->stop = NULL;
     p->doing = AG_DO_EAGER;
 }
@@ -167,12 +168,12 @@ void ag_follow_nothing(struct ag_policy *p)
 void ag_into_history(struct ag_policy_state *s, uint32_t upto)
 {
     if (upto > s->pushed) {
-        ag_finder_push_run(&s->finder, s->block->keys + s->pushed, upto - s->pushed);
+        ag_finder_push_run(&s->finder, s->sequence->keys + s->pushed, upto - s->pushed);
         s->pushed = upto;
     }
 }
 
-/* Makes the part explicit and stops following. */
+/* Makes the subsegment explicit and stops following. */
 void ag_depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
@@ -180,34 +181,34 @@ void ag_depart(struct ag_policy *p)
     uint32_t at = ag_position(p);
     ag_into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)
-        ag_keys_push(&s->part, s->block->keys[i]);
+        ag_keys_push(&s->subsegment, s->sequence->keys[i]);
     s->pure = false;
-    s->block->streak = 0;
-    ag_block_left(s->block, at);
+    s->sequence->streak = 0;
+    ag_sequence_left(s->sequence, at);
     ag_follow_nothing(p);
 }
 
 /* A loop is cut evenly, for the GPU is busy with the turn before. One that takes turns with other
  * work that begins alike is cut as that is, or what is deferred fits neither's chunks. */
-static void loosen(struct ag_block *block)
+static void loosen(struct ag_sequence *sequence)
 {
-    if (!block->periodic || block->loose || !ag_block_has_like(block))
+    if (!sequence->periodic || sequence->loose || !ag_sequence_has_like(sequence))
         return;
-    block->loose = true;
-    block->tune.recut = true;
+    sequence->loose = true;
+    sequence->tune.replan = true;
 }
 
 /* What was deferred for the current chunk must be submitted eagerly. A chunk with which that
- * happens often is let cool down; the other chunks of its block go on. */
+ * happens often is let cool down; the other chunks of its sequence go on. */
 void ag_chunk_failed(struct ag_chunk *chunk)
 {
-    chunk->block->fails++;
+    chunk->sequence->fails++;
     chunk->fails++;
-    ag_tune_failed(chunk->block);
+    ag_tune_failed(chunk->sequence);
     if (chunk->fails >= MIN_FAILS) {
         if (chunk->fails > chunk->hits) {
-            chunk->cold_until = chunk->block->visits + COOL_VISITS;
-            loosen(chunk->block);
+            chunk->cold_until = chunk->sequence->visits + COOL_VISITS;
+            loosen(chunk->sequence);
         }
         chunk->hits = chunk->fails = 0;
     }
@@ -215,17 +216,17 @@ void ag_chunk_failed(struct ag_chunk *chunk)
 
 void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 {
-    p->state->stretch_began = now;
+    p->state->run_began = now;
     ag_replan(p, now);
 }
 
-void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block;
+    struct ag_sequence *b = s->sequence;
     uint32_t at = ag_position(p);
     if (s->retired)
-        ag_block_free_retired(p);
+        ag_sequence_free_retired(p);
     s->idle = false;
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
@@ -241,9 +242,9 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
             p->counts.replayed += chunk->count;
             b->tries++;
             chunk->hits++;
-            /* the first stretch of a segment began before the wait that precedes it */
-            if (now > s->stretch_began && (chunk->first || b->periodic))
-                ag_learn_gap(s, (now - s->stretch_began) / chunk->count);
+            /* the first run of a segment began before the wait that precedes it */
+            if (now > s->run_began && (chunk->first || b->periodic))
+                ag_learn_gap(s, (now - s->run_began) / chunk->count);
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }
@@ -252,39 +253,39 @@ void ag_policy_stretch_end(struct ag_policy *p, uint64_t now, struct ag_verdict 
     if (at == b->len && b->periodic)
         ag_end_period(p, now);
     else
-        begin_stretch(p, at, now);
+        begin_run(p, at, now);
 }
 
 static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     v->what = p->doing;
-    v->fresh = p->doing != AG_DO_EAGER && ag_position(p) == s->block->chunks[s->chunk].first;
+    v->fresh = p->doing != AG_DO_EAGER && ag_position(p) == s->sequence->chunks[s->chunk].first;
     if (++p->next == p->stop)
-        ag_policy_stretch_end(p, now, v);
+        ag_policy_run_end(p, now, v);
 }
 
-/* Another known block with the same beginning that goes on with this op. */
-static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+/* Another known sequence with the same beginning that goes on with this op. */
+static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block, *other;
+    struct ag_sequence *b = s->sequence, *other;
     uint32_t at = b ? ag_position(p) : 0, deferred = ag_policy_deferred(p);
     enum ag_do doing = p->doing;
     if (b ? !s->pure : !s->idle)
         return false;
-    if (b && s->cuts && at == b->len)
-        return false; /* a part that ended is over */
-    other = ag_block_candidate(s, at ? b->keys[0] : key, at ? b->prefix[at] : 0, at, key);
+    if (b && s->splits && at == b->len)
+        return false; /* a subsegment that ended is over */
+    other = ag_sequence_candidate(s, at ? b->keys[0] : key, at ? b->prefix[at] : 0, at, key);
     if (!other || other == b)
         return false;
     bool running = b && doing != AG_DO_EAGER && at > b->chunks[s->chunk].first;
     uint32_t began = running ? b->chunks[s->chunk].first : at;
-    uint64_t stretch_began = s->stretch_began;
+    uint64_t run_began = s->run_began;
     struct ag_chunk *left = running ? &b->chunks[s->chunk] : NULL;
     if (b) {
         ag_into_history(s, at);
-        ag_block_left(b, at);
+        ag_sequence_left(b, at);
         b->streak = 0;
     }
     ag_follow(p, other, at, now);
@@ -297,10 +298,10 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
         /* a chunk that cools down is not entered, but what is deferred already may go on in it */
         if (alike && doing == AG_DO_DEFER && is_ready(fits))
             wanted = AG_DO_DEFER;
-        bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_STAGE);
+        bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_RECORD);
         if (goes_on) {
             p->doing = wanted;
-            s->stretch_began = stretch_began;
+            s->run_began = run_began;
         }
         /* p->doing may be that of a chunk which begins here: what is deferred is not part of it */
         if (deferred && !(goes_on && wanted == AG_DO_DEFER)) {
@@ -315,26 +316,26 @@ static bool switch_block(struct ag_policy *p, ag_key key, uint64_t now, struct a
     return true;
 }
 
-/* Between two boundaries a part ends where a loop is left behind a whole turn, where ops end that
- * are a block by themselves, and where the stream goes on with an op that has been the first of
- * other work before. The block that begins with this op is followed from its first op; where none
- * does, what comes is observed as a part of its own. */
+/* Between two sync points a subsegment ends where a loop is left behind a whole turn, where ops end
+ * that are a sequence by themselves, and where the stream goes on with an op that has been the
+ * first of other work before. The sequence that begins with this op is followed from its first op;
+ * where none does, what comes is observed as a subsegment of its own. */
 static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block, *part = NULL;
+    struct ag_sequence *b = s->sequence, *subsegment = NULL;
     uint32_t at = b ? ag_position(p) : 0, deferred = ag_policy_deferred(p);
-    if (!b || !(s->cuts || b->periodic))
+    if (!b || !(s->splits || b->periodic))
         return false;
     bool starts = ag_seen_before(s, ag_mix(key) | 1);
-    struct ag_block *after = ag_block_beginning(s, key);
+    struct ag_sequence *after = ag_sequence_beginning(s, key);
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
     bool turn = s->pure && b->periodic && at % unit == 0;
     if (!at)
         return false;
     if (s->pure && !turn)
-        part = at == b->len ? b : ag_block_find(s, b->prefix[at], at);
-    if (!starts && !(after && (turn || part)))
+        subsegment = at == b->len ? b : ag_sequence_find(s, b->prefix[at], at);
+    if (!starts && !(after && (turn || subsegment)))
         return false;
     if (deferred) {
         v->flush = deferred;
@@ -348,20 +349,20 @@ static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_v
         s->looped += at;
         ag_chain_learn(s, AG_CHAIN_PART, NULL, ag_content_id(b->prefix[unit], unit));
         b->streak = 0;
-        ag_block_left(b, at);
+        ag_sequence_left(b, at);
         ag_follow_nothing(p);
     } else {
         s->keep = after;
         ag_depart(p);
-        ag_end_part(p, part);
+        ag_end_subsegment(p, subsegment);
         s->keep = NULL;
     }
-    s->cuts++;
+    s->splits++;
     s->departed.serial = 0;
     s->rejoined = false;
     s->pure = true;
-    struct ag_block *predicted = ag_chain_predict(s, AG_CHAIN_PART);
-    if (predicted && predicted->keys[0] == key && (!after || ag_block_is_kept(predicted)))
+    struct ag_sequence *predicted = ag_chain_predict(s, AG_CHAIN_PART);
+    if (predicted && predicted->keys[0] == key && (!after || ag_sequence_is_kept(predicted)))
         after = predicted;
     if (!after)
         return false;
@@ -388,21 +389,21 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
-    if (switch_block(p, key, now, v) || next_part(p, key, now, v)) {
+    if (switch_sequence(p, key, now, v) || next_part(p, key, now, v)) {
         s->idle = false;
         advance(p, now, v);
         return;
     }
     s->idle = false;
-    if (s->block) {
+    if (s->sequence) {
         uint32_t deferred = ag_policy_deferred(p), at = ag_position(p);
         if (deferred) {
             v->flush = deferred;
-            ag_chunk_failed(&s->block->chunks[s->chunk]);
+            ag_chunk_failed(&s->sequence->chunks[s->chunk]);
             p->counts.mismatches++;
         }
-        if (at && at < s->block->len) {
-            s->departed = ag_block_ref(s->block);
+        if (at && at < s->sequence->len) {
+            s->departed = ag_sequence_ref(s->sequence);
             s->departed_at = at;
             s->realign_run = 0;
             s->realign_left = AG_REALIGN_OPS;
@@ -416,7 +417,7 @@ void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     p->measured = ops;
-    if (s->block && p->doing != AG_DO_EAGER && ag_is_measured(p, s->block, now))
+    if (s->sequence && p->doing != AG_DO_EAGER && ag_is_measured(p, s->sequence, now))
         p->doing = AG_DO_EAGER;
 }
 
@@ -424,7 +425,7 @@ uint32_t ag_policy_break(struct ag_policy *p)
 {
     uint32_t deferred = ag_policy_deferred(p);
     if (deferred) {
-        ag_chunk_failed(&p->state->block->chunks[p->state->chunk]);
+        ag_chunk_failed(&p->state->sequence->chunks[p->state->chunk]);
         p->doing = AG_DO_EAGER;
     }
     return deferred;

@@ -1,16 +1,16 @@
 /*
  * internal.h - what the parts of policy/ share. Nothing outside policy/ includes this.
  *
- *   block.c    the table of known blocks, by content and by first key; chunks ready to launch
- *   alike.c    choosing among known blocks that begin alike
- *   plan.c     how a block is cut in chunks
- *   gate.c     whether replaying a block is faster than submitting it eagerly
- *   chain.c    which block follows which
- *   finder.c   the history ring, the period finder, the anchors that recognise a block
- *   follow.c   stretches, following a block, changing from one to another: ag_policy_op()
- *   observe.c  while nothing is followed: finding back, recognising, napping
- *   period.c   loops without boundaries
- *   learn.c    ends of parts and segments: ag_policy_boundary()
+ *   sequence.c    the table of known sequences, by content and by first key; chunks ready to launch
+ *   alike.c    choosing among known sequences that begin alike
+ *   plan.c     how a sequence is cut in chunks
+ *   profit.c     whether replaying a sequence is faster than submitting it eagerly
+ *   chain.c    which sequence follows which
+ *   finder.c   the history ring, the period finder, the anchors that recognise a sequence
+ *   follow.c   runs, following a sequence, changing from one to another: ag_policy_op()
+ *   observe.c  while nothing is followed: finding back, recognising, is_dormant
+ *   period.c   loops without sync points
+ *   learn.c    ends of parts and segments: ag_policy_sync point()
  *   life.c     open, close, forget; the builder's answers
  */
 #ifndef AG_POLICY_INTERNAL_H
@@ -23,15 +23,15 @@
 #include <utlist.h>
 
 enum {
-    AG_SLOTS = 8192,        /* most blocks of a stream */
+    AG_SLOTS = 8192,        /* most sequences of a stream */
     AG_KNOWN_OPS = 1 << 22, /* most ops in them, 16 bytes each */
-    AG_RING = 16384,        /* most ops of history, a power of two, at least AG_MAX_BLOCK_OPS */
+    AG_RING = 16384,        /* most ops of history, a power of two, at least AG_MAX_SEQUENCE_OPS */
     AG_GRAM = 6,            /* ops that recognise a place in the stream */
     AG_INDEX = 16384,       /* most entries of the tables keyed by gram, a power of two */
     AG_CHAIN = 65536,       /* most entries of the successor table, a power of two */
     AG_SEEN = 256,          /* contents seen once, a power of two */
-    AG_CANDIDATES = 64,     /* blocks of one first key that a switch looks at */
-    AG_REALIGN_WINDOW = 64, /* how far ahead in a block a departed stream is looked for */
+    AG_CANDIDATES = 64,     /* sequences of one first key that a switch looks at */
+    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence a departed stream is looked for */
     AG_REALIGN_RUN = 3,     /* ops that must agree before it is taken for found */
     AG_REALIGN_OPS = 256,   /* ops after which the search ends */
 };
@@ -58,7 +58,7 @@ static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
     return ag_mix(hash ^ ((uint64_t)len << 40)) | 1;
 }
 
-/* A reference to a block that does not outlive it: valid while slot and serial agree. */
+/* A reference to a sequence that does not outlive it: valid while slot and serial agree. */
 struct ag_ref {
     uint32_t slot;
     uint32_t serial; /* 0: none */
@@ -66,26 +66,26 @@ struct ag_ref {
 
 struct ag_head {
     ag_key key;
-    struct ag_entry *first; /* blocks with this first key, most recently used first */
+    struct ag_entry *first; /* sequences with this first key, most recently used first */
     struct ag_chunk *ready; /* ready chunks with this first key */
     UT_hash_handle hh;
 };
 
-/* A block with its handles. */
+/* A sequence with its handles. */
 struct ag_entry {
-    struct ag_block block; /* first, so that a block pointer is an entry pointer */
+    struct ag_sequence sequence; /* first, so that a sequence pointer is an entry pointer */
     struct ag_head *head;
     struct ag_entry *next, *prev;   /* of the same head */
     struct ag_entry *older, *newer; /* of the same list by use */
     bool seen_again;                /* which of the two lists that is */
-    UT_hash_handle hh;              /* by block.id */
+    UT_hash_handle hh;              /* by sequence.id */
 };
 
 struct ag_keys {
     ag_key *data;
     uint32_t count, capacity;
     uint64_t hash;
-    bool overflow; /* too long to be a block; data is not complete */
+    bool overflow; /* too long to be a sequence; data is not complete */
 };
 
 /* Tables start small and grow with what is in them, so that a stream of few ops costs little. They
@@ -96,8 +96,8 @@ struct ag_place {
 };
 struct ag_anchor {
     uint64_t gram;     /* 0: empty */
-    uint16_t position; /* in the block, behind the gram; at most AG_MAX_BLOCK_OPS */
-    uint16_t slot;     /* of the block */
+    uint16_t position; /* in the sequence, behind the gram; at most AG_MAX_SEQUENCE_OPS */
+    uint16_t slot;     /* of the sequence */
     uint32_t serial;
 };
 
@@ -106,7 +106,7 @@ struct ag_finder {
     uint32_t ring_size; /* a power of two, at most AG_RING */
     uint64_t end;       /* ops pushed so far; position of the next */
     uint64_t gram;      /* hash of the last AG_GRAM keys */
-    uint64_t floor;     /* nothing before this position counts (last real boundary) */
+    uint64_t floor;     /* nothing before this position counts (last real sync point) */
     uint64_t guess;     /* position that predicts the next op */
     uint64_t run;       /* ops that the guess has predicted, but for ... */
     uint32_t odd;       /* ... so many that were others in the same place, */
@@ -134,32 +134,32 @@ struct ag_policy_state {
     struct ag_policy_config config;
     struct ag_policy_hooks hooks;
 
-    /* known blocks */
+    /* known sequences */
     struct ag_entry *by_id;
     struct ag_head *by_head;
     struct ag_entry *by_use[2]; /* those seen once and those seen again, the longest unused first */
-    struct ag_block **slots;
-    uint32_t num_slots, num_blocks, serial;
+    struct ag_sequence **slots;
+    uint32_t num_slots, num_sequences, serial;
     uint32_t free_slot;       /* none before it is free */
-    uint32_t blocks_ops;      /* in all blocks */
-    struct ag_chunk *retired; /* of a block that is cut anew; freed in the next call */
+    uint32_t sequences_ops;   /* in all sequences */
+    struct ag_chunk *retired; /* of a sequence that is cut anew; freed in the next call */
     uint32_t num_retired;
     uint64_t clock;
 
     /* where we are */
-    struct ag_block *block; /* followed, or NULL: observing */
-    struct ag_block *keep;  /* about to be followed: not evicted either */
-    uint32_t chunk;         /* index of the chunk that the current stretch lies in */
-    uint32_t from;          /* content before it in this part came through `part` */
-    uint32_t pushed;        /* ops of the block before this index are in the history */
-    bool pure;              /* this part is block->keys[0..position) and nothing else */
-    bool rejoined;          /* this part departed from `block` and came back */
-    bool idle;              /* no op since the last boundary */
-    struct ag_keys part;    /* ops since the last cut that were not followed purely */
-    uint64_t segment_hash;  /* of all ops since the last real boundary up to the last cut */
+    struct ag_sequence *sequence; /* followed, or NULL: observing */
+    struct ag_sequence *keep;     /* about to be followed: not evicted either */
+    uint32_t chunk;               /* index of the chunk that the current run lies in */
+    uint32_t from;             /* content before it in this subsegment came through `subsegment` */
+    uint32_t pushed;           /* ops of the sequence before this index are in the history */
+    bool pure;                 /* this subsegment is sequence->keys[0..position) and nothing else */
+    bool rejoined;             /* this subsegment departed from `sequence` and came back */
+    bool idle;                 /* no op since the last sync point */
+    struct ag_keys subsegment; /* ops since the last cut that were not followed purely */
+    uint64_t segment_hash;     /* of all ops since the last real sync point up to the last cut */
     uint64_t segment_len;
-    uint32_t cuts;   /* artificial boundaries since the last real one */
-    uint64_t looped; /* ops of this segment in periodic blocks */
+    uint32_t splits; /* artificial sync points since the last real one */
+    uint64_t looped; /* ops of this segment in periodic sequences */
 
     /* realignment after a departure */
     struct ag_ref departed;
@@ -167,73 +167,73 @@ struct ag_policy_state {
 
     /* contexts */
     struct ag_chain chain;
-    uint64_t real1, real2; /* ids of the last two segments */
-    uint64_t part1, part2; /* ids of the last two parts */
+    uint64_t real1, real2;             /* ids of the last two segments */
+    uint64_t subsegment1, subsegment2; /* ids of the last two subsegments */
     uint64_t seen[AG_SEEN];
 
     struct ag_finder finder;
 
     /* timing, in ns */
-    uint64_t stretch_began;
-    uint64_t block_began;    /* last boundary, real or artificial */
+    uint64_t run_began;
+    uint64_t sequence_began; /* last sync point, real or artificial */
     uint64_t replayed_began; /* ops replayed up to then */
-    bool staged;             /* ops were to be staged since then */
+    bool recorded;           /* ops were to be recorded since then */
     uint64_t last_op;        /* when the last op came, if it was observed; else 0 */
     uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
 
     /* backing off */
     uint64_t unproductive; /* ops since something repeated */
     uint32_t fresh;        /* p->fresh as it was seen last */
-    uint32_t barren;       /* blocks made since one came again */
+    uint32_t barren;       /* sequences made since one came again */
     uint32_t sleep;        /* next nap, in ops */
     bool slept;
 };
 
-/* block.c */
+/* sequence.c */
 int ag_keys_push(struct ag_keys *keys, ag_key key);
 void ag_keys_clear(struct ag_keys *keys);
-struct ag_block *ag_block_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
-struct ag_block *ag_block_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
-void ag_block_touch(struct ag_policy_state *s, struct ag_block *block);
-struct ag_ref ag_block_ref(const struct ag_block *block);
-struct ag_block *ag_block_get(struct ag_policy_state *s, struct ag_ref ref);
-void ag_block_drop_all(struct ag_policy *p);
-void ag_block_free_retired(struct ag_policy *p);
-bool ag_block_drop_chunks(struct ag_policy *p, struct ag_block *block);
-bool ag_block_drop_aside(struct ag_policy *p, struct ag_block *block);
-void ag_block_change_cuts(struct ag_block *block);
+struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
+struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
+void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence);
+struct ag_ref ag_sequence_ref(const struct ag_sequence *sequence);
+struct ag_sequence *ag_sequence_get(struct ag_policy_state *s, struct ag_ref ref);
+void ag_sequence_drop_all(struct ag_policy *p);
+void ag_sequence_free_retired(struct ag_policy *p);
+bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence);
+bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence);
+void ag_sequence_swap_plans(struct ag_sequence *sequence);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 
 /* alike.c */
-struct ag_block *ag_block_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
-                                    uint32_t position, ag_key key);
-struct ag_block *ag_block_beginning(struct ag_policy_state *s, ag_key head_key);
-bool ag_block_is_kept(const struct ag_block *block);
-void ag_block_left(struct ag_block *block, uint32_t at);
-void ag_block_kept(struct ag_block *block);
-bool ag_block_has_like(const struct ag_block *block);
-struct ag_block *ag_block_planned_alike(const struct ag_block *block, uint32_t limit);
-/* A ready chunk of the same ops at the same place of another block with the same first key, or
+struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head, uint64_t prefix,
+                                          uint32_t position, ag_key key);
+struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head_key);
+bool ag_sequence_is_kept(const struct ag_sequence *sequence);
+void ag_sequence_left(struct ag_sequence *sequence, uint32_t at);
+void ag_sequence_kept(struct ag_sequence *sequence);
+bool ag_sequence_has_like(const struct ag_sequence *sequence);
+struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit);
+/* A ready chunk of the same ops at the same place of another sequence with the same first key, or
  * NULL. */
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
 
-/* follow.c; `now` is the time of the op or boundary that is being looked at */
-static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed block */
+/* follow.c; `now` is the time of the op or sync point that is being looked at */
+static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed sequence */
 {
-    return (uint32_t)(p->next - p->state->block->keys);
+    return (uint32_t)(p->next - p->state->sequence->keys);
 }
-void ag_follow(struct ag_policy *p, struct ag_block *block, uint32_t at, uint64_t now);
+void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, uint64_t now);
 void ag_follow_nothing(struct ag_policy *p);
 void ag_replan(struct ag_policy *p, uint64_t now);
 void ag_into_history(struct ag_policy_state *s, uint32_t upto);
-/* Whether the program may be measuring this block, which has not come up for long yet. */
-bool ag_is_measured(const struct ag_policy *p, const struct ag_block *b, uint64_t now);
+/* Whether the program may be measuring this sequence, which has not come up for long yet. */
+bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now);
 void ag_depart(struct ag_policy *p);
 void ag_chunk_failed(struct ag_chunk *chunk);
 
 /* observe.c */
 void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
-void ag_block_is_new(struct ag_policy_state *s);
+void ag_sequence_is_new(struct ag_policy_state *s);
 void ag_something_repeats(struct ag_policy_state *s);
 void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
@@ -243,17 +243,17 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now);
 void ag_end_period(struct ag_policy *p, uint64_t now);
 
 /* learn.c */
-void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now);
-void ag_visited(struct ag_policy *p, struct ag_block *block);
+void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now);
+void ag_visited(struct ag_policy *p, struct ag_sequence *sequence);
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id);
-struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block);
+struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence);
 
 /* plan.c */
-int ag_plan(struct ag_policy_state *s, struct ag_block *block);
-/* Whether the block would be cut differently now, and it is time to do so. */
-bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block);
-uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position);
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, int up);
+int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence);
+/* Whether the sequence would be cut differently now, and it is time to do so. */
+bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence);
+uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position);
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up);
 
 /* samples.c: times in nanoseconds, UINT32_MAX for all that are longer. */
 /* Adds one; the latest `most` are kept, AG_TUNE_SAMPLES at most. `*count` tells how many there are,
@@ -269,29 +269,29 @@ uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off);
 bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
                      int percent);
 
-/* gate.c */
-bool ag_gate_defers(const struct ag_gate *gate);
-void ag_gate_first(struct ag_gate *gate, uint64_t ns);
-void ag_gate_visit(struct ag_gate *gate, uint64_t ns, bool replayed, uint32_t longest,
-                   uint32_t gap);
+/* profit.c */
+bool ag_profit_defers(const struct ag_profit *profit);
+void ag_profit_first(struct ag_profit *profit, uint64_t ns);
+void ag_profit_visit(struct ag_profit *profit, uint64_t ns, bool replayed, uint32_t longest,
+                     uint32_t gap);
 
 /* tune.c */
-void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *block, uint64_t ns,
+void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *sequence, uint64_t ns,
                    bool replayed);
 
-void ag_tune_failed(struct ag_block *block);
-/* Before the block begins: true where other chunks are to be followed from now on. */
-bool ag_tune_changes_cut(struct ag_policy *p, struct ag_block *block);
+void ag_tune_failed(struct ag_sequence *sequence);
+/* Before the sequence begins: true where other chunks are to be followed from now on. */
+bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *sequence);
 /* A trial is over without a winner. */
-void ag_tune_ends(struct ag_block *block);
+void ag_tune_ends(struct ag_sequence *sequence);
 
 /* chain.c */
 enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };
-void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind, struct ag_block *block,
-                    uint64_t id);
+void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
+                    struct ag_sequence *sequence, uint64_t id);
 void ag_chain_close(struct ag_chain *chain);
 size_t ag_chain_memory(const struct ag_chain *chain);
-struct ag_block *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind);
+struct ag_sequence *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind);
 
 /* finder.c */
 int ag_finder_open(struct ag_finder *f);
@@ -303,11 +303,11 @@ static inline ag_key ag_finder_at(const struct ag_finder *f, uint64_t position)
 }
 void ag_finder_push(struct ag_finder *f, ag_key key);
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
-void ag_finder_boundary(struct ag_finder *f);
+void ag_finder_sync_point(struct ag_finder *f);
 /* Period in ops that the history has just repeated, 0 if none; and where that loop began. */
 uint32_t ag_finder_period(const struct ag_finder *f);
 uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period);
-void ag_finder_anchor(struct ag_finder *f, const struct ag_block *block);
+void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence);
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position);
 
 #endif

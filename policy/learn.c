@@ -1,4 +1,4 @@
-/* learn.c - what is remembered at the end of a part and of a segment. */
+/* learn.c - what is remembered at the end of a subsegment and of a segment. */
 #include "policy/internal.h"
 #include <stdlib.h>
 
@@ -7,44 +7,44 @@ enum {
     LOOP_OPS = 512, /* shorter segments are graphed whole even where they are all loop */
 };
 
-/* A whole block (or, NULL, something else) has passed since the last boundary of any kind. */
-void ag_measure(struct ag_policy *p, struct ag_block *block, uint64_t now)
+/* A whole sequence (or, NULL, something else) has passed since the last sync point of any kind. */
+void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint64_t replayed = p->counts.replayed - s->replayed_began;
-    bool whole = block && !s->staged && now > s->block_began;
-    if (block && !block->periodic && !replayed && now > s->block_began)
-        ag_gate_first(&block->gate, now - s->block_began);
-    if (s->config.gate && block && block->tune.mode == AG_TUNE_TRIES) {
-        ag_tune_visit(s, block, now - s->block_began, whole && replayed == block->len);
-    } else if (s->config.gate && whole && (!replayed || replayed * 2 > block->len)) {
-        ag_tune_visit(s, block, now - s->block_began, replayed == block->len);
-        ag_gate_visit(&block->gate, now - s->block_began, replayed > 0,
-                      s->config.fixed_chunk ? 1 : block->longest, s->gap);
+    bool whole = sequence && !s->recorded && now > s->sequence_began;
+    if (sequence && !sequence->periodic && !replayed && now > s->sequence_began)
+        ag_profit_first(&sequence->profit, now - s->sequence_began);
+    if (s->config.profit && sequence && sequence->tune.mode == AG_TUNE_TRIES) {
+        ag_tune_visit(s, sequence, now - s->sequence_began, whole && replayed == sequence->len);
+    } else if (s->config.profit && whole && (!replayed || replayed * 2 > sequence->len)) {
+        ag_tune_visit(s, sequence, now - s->sequence_began, replayed == sequence->len);
+        ag_profit_visit(&sequence->profit, now - s->sequence_began, replayed > 0,
+                        s->config.fixed_chunk ? 1 : sequence->longest, s->gap);
     }
-    s->block_began = now;
-    s->staged = false;
+    s->sequence_began = now;
+    s->recorded = false;
     s->replayed_began = p->counts.replayed;
 }
 
-void ag_visited(struct ag_policy *p, struct ag_block *block)
+void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
-    block->visits++;
-    block->seen_ns = s->block_began;
-    if (!block->first_seen_ns)
-        block->first_seen_ns = s->block_began;
-    ag_block_kept(block);
-    ag_block_touch(s, block);
-    if (block->visits == 2 || (block->visits == 1 && block->len >= LONG_OPS))
-        ag_finder_anchor(&s->finder, block);
-    if (block->visits > 1) {
+    sequence->visits++;
+    sequence->seen_ns = s->sequence_began;
+    if (!sequence->first_seen_ns)
+        sequence->first_seen_ns = s->sequence_began;
+    ag_sequence_kept(sequence);
+    ag_sequence_touch(s, sequence);
+    if (sequence->visits == 2 || (sequence->visits == 1 && sequence->len >= LONG_OPS))
+        ag_finder_anchor(&s->finder, sequence);
+    if (sequence->visits > 1) {
         ag_something_repeats(s);
         s->sleep = 0;
     }
 }
 
-/* Whether this content, or this first op of a part, has been met before. */
+/* Whether this content, or this first op of a subsegment, has been met before. */
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
 {
     if (s->seen[id & (AG_SEEN - 1)] == id)
@@ -53,46 +53,48 @@ bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
     return false;
 }
 
-/* The part ended here, being `block` or s->part; adds it to the segment. Returns its block. */
-struct ag_block *ag_end_part(struct ag_policy *p, struct ag_block *block)
+/* The subsegment ended here, being `sequence` or s->subsegment; adds it to the segment. Returns its
+ * sequence. */
+struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
-    uint64_t hash = block ? block->prefix[block->len] : s->part.hash;
-    uint32_t len = block ? block->len : s->part.count;
-    if (!block && s->part.overflow) {
+    uint64_t hash = sequence ? sequence->prefix[sequence->len] : s->subsegment.hash;
+    uint32_t len = sequence ? sequence->len : s->subsegment.count;
+    if (!sequence && s->subsegment.overflow) {
         s->segment_len = UINT32_MAX;
     } else if (len) {
-        uint64_t made = p->counts.blocks;
-        if (!block && (!s->rejoined || ag_seen_before(s, ag_content_id(hash, len))))
-            block = ag_block_add(p, s->part.data, len);
-        if (p->counts.blocks != made)
-            ag_block_is_new(s);
-        if (block)
-            ag_visited(p, block);
+        uint64_t made = p->counts.sequences;
+        if (!sequence && (!s->rejoined || ag_seen_before(s, ag_content_id(hash, len))))
+            sequence = ag_sequence_add(p, s->subsegment.data, len);
+        if (p->counts.sequences != made)
+            ag_sequence_is_new(s);
+        if (sequence)
+            ag_visited(p, sequence);
         s->segment_hash = ag_hash_join(s->segment_hash, hash, len);
         s->segment_len += len;
-        ag_chain_learn(s, AG_CHAIN_PART, block, ag_content_id(hash, len));
+        ag_chain_learn(s, AG_CHAIN_PART, sequence, ag_content_id(hash, len));
     }
-    ag_keys_clear(&s->part);
+    ag_keys_clear(&s->subsegment);
     s->pure = true;
     s->departed.serial = 0;
-    return block;
+    return sequence;
 }
 
-/* A segment of several parts becomes a block of its own when it is seen for the second time. */
-static struct ag_block *whole_segment(struct ag_policy *p)
+/* A segment of several subsegments becomes a sequence of its own when it is seen for the second
+ * time. */
+static struct ag_sequence *whole_segment(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     struct ag_finder *f = &s->finder;
-    if (s->segment_len > AG_MAX_BLOCK_OPS || s->segment_len > f->ring_size ||
+    if (s->segment_len > AG_MAX_SEQUENCE_OPS || s->segment_len > f->ring_size ||
         f->end - f->floor < s->segment_len)
         return NULL;
     if (s->segment_len > LOOP_OPS && s->looped * 10 > s->segment_len * 9)
         return NULL; /* its loops are known already; a graph of every turn would gain nothing */
     uint32_t len = (uint32_t)s->segment_len;
     uint64_t id = ag_content_id(s->segment_hash, len);
-    struct ag_block *block = ag_block_find(s, s->segment_hash, len);
-    if (!block) {
+    struct ag_sequence *sequence = ag_sequence_find(s, s->segment_hash, len);
+    if (!sequence) {
         if (!ag_seen_before(s, id))
             return NULL;
         ag_key *keys = malloc(len * sizeof(*keys));
@@ -100,29 +102,29 @@ static struct ag_block *whole_segment(struct ag_policy *p)
             return NULL;
         for (uint32_t i = 0; i < len; i++)
             keys[i] = ag_finder_at(f, f->end - len + i);
-        block = ag_block_add(p, keys, len);
+        sequence = ag_sequence_add(p, keys, len);
         free(keys);
-        if (block)
-            block->visits++;
+        if (sequence)
+            sequence->visits++;
     }
-    if (block)
-        ag_visited(p, block);
-    return block;
+    if (sequence)
+        ag_visited(p, sequence);
+    return sequence;
 }
 
 static void begin_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *next = ag_chain_predict(s, AG_CHAIN_REAL);
+    struct ag_sequence *next = ag_chain_predict(s, AG_CHAIN_REAL);
     s->idle = true;
     s->pure = true;
     s->rejoined = false;
     s->segment_hash = 0;
     s->segment_len = 0;
-    s->cuts = 0;
+    s->splits = 0;
     s->looped = 0;
-    s->part1 = ag_mix(s->real1 + 1);
-    s->part2 = ag_mix(s->real2 + 1);
+    s->subsegment1 = ag_mix(s->real1 + 1);
+    s->subsegment2 = ag_mix(s->real2 + 1);
     if (!next)
         next = ag_chain_predict(s, AG_CHAIN_PART);
     if (next)
@@ -132,60 +134,60 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
-/* The segment is a long block but for its last ops. */
+/* The segment is a long sequence but for its last ops. */
 static bool departed_late(struct ag_policy_state *s)
 {
-    const struct ag_block *b = ag_block_get(s, s->departed);
+    const struct ag_sequence *b = ag_sequence_get(s, s->departed);
     return b && !b->periodic && s->departed_at >= LONG_OPS &&
            s->departed_at + AG_REALIGN_WINDOW >= b->len;
 }
 
-uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
+uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint32_t deferred = ag_policy_deferred(p);
-    struct ag_block *part = NULL;
-    p->counts.boundaries++;
+    struct ag_sequence *subsegment = NULL;
+    p->counts.sync_points++;
     if (s->retired)
-        ag_block_free_retired(p);
+        ag_sequence_free_retired(p);
     s->last_op = 0; /* the program may wait now */
     if (p->dormant)
         return 0;
     if (s->slept)
         ag_wake(p);
-    if (s->idle && !(s->block && ag_position(p)))
+    if (s->idle && !(s->sequence && ag_position(p)))
         return 0;
     if (deferred) {
-        ag_chunk_failed(&s->block->chunks[s->chunk]);
+        ag_chunk_failed(&s->sequence->chunks[s->chunk]);
         p->counts.mismatches++;
     }
-    bool followed = s->block && s->pure && !s->cuts && ag_position(p) == s->block->len;
-    uint64_t took = now > s->block_began ? now - s->block_began : 0;
-    ag_measure(p, followed ? s->block : NULL, now);
-    struct ag_ref stayed = ag_block_ref(s->block);
-    if (!s->block && !s->cuts && departed_late(s)) {
+    bool followed = s->sequence && s->pure && !s->splits && ag_position(p) == s->sequence->len;
+    uint64_t took = now > s->sequence_began ? now - s->sequence_began : 0;
+    ag_measure(p, followed ? s->sequence : NULL, now);
+    struct ag_ref stayed = ag_sequence_ref(s->sequence);
+    if (!s->sequence && !s->splits && departed_late(s)) {
         stayed = s->departed;
         s->rejoined = true;
     }
-    if (s->block) {
-        if (s->pure && ag_position(p) == s->block->len && !s->block->periodic)
-            part = s->block;
-        if (part && !s->cuts)
+    if (s->sequence) {
+        if (s->pure && ag_position(p) == s->sequence->len && !s->sequence->periodic)
+            subsegment = s->sequence;
+        if (subsegment && !s->splits)
             ag_follow_nothing(p);
         else
             ag_depart(p);
     }
-    if (part)
-        ag_keys_clear(&s->part);
-    bool whole = s->cuts == 0;
-    part = ag_end_part(p, part);
-    struct ag_block *segment = whole ? part : whole_segment(p);
+    if (subsegment)
+        ag_keys_clear(&s->subsegment);
+    bool whole = s->splits == 0;
+    subsegment = ag_end_subsegment(p, subsegment);
+    struct ag_sequence *segment = whole ? subsegment : whole_segment(p);
     if (segment && segment->visits == 1 && took)
-        ag_gate_first(&segment->gate, took);
-    uint64_t id = s->segment_len <= AG_MAX_BLOCK_OPS
+        ag_profit_first(&segment->profit, took);
+    uint64_t id = s->segment_len <= AG_MAX_SEQUENCE_OPS
                       ? ag_content_id(s->segment_hash, (uint32_t)s->segment_len)
                       : 1;
-    struct ag_block *main = s->rejoined ? ag_block_get(s, stayed) : NULL;
+    struct ag_sequence *main = s->rejoined ? ag_sequence_get(s, stayed) : NULL;
     if (main) { /* a variation of it: what follows it follows this too */
         ag_visited(p, main);
         segment = main;
@@ -193,7 +195,7 @@ uint32_t ag_policy_boundary(struct ag_policy *p, uint64_t now)
     }
     if (s->segment_len)
         ag_chain_learn(s, AG_CHAIN_REAL, segment, id);
-    ag_finder_boundary(&s->finder);
+    ag_finder_sync_point(&s->finder);
     begin_segment(p, now);
     return deferred;
 }

@@ -10,8 +10,8 @@ void ag_policy_defaults(struct ag_policy_config *config)
                                         .min_ops = 1,
                                         .max_chunk = 64,
                                         .fixed_chunk = 0,
-                                        .gate = false,
-                                        .max_blocks = 8192,
+                                        .profit = false,
+                                        .max_sequences = 8192,
                                         .hold_most_ns = 150000};
 }
 
@@ -28,10 +28,10 @@ int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
     }
     memset(p, 0, sizeof(*p));
     s->config = *config;
-    if (s->config.max_blocks > AG_SLOTS)
-        s->config.max_blocks = AG_SLOTS;
-    if (s->config.max_blocks < 16)
-        s->config.max_blocks = 16;
+    if (s->config.max_sequences > AG_SLOTS)
+        s->config.max_sequences = AG_SLOTS;
+    if (s->config.max_sequences < 16)
+        s->config.max_sequences = 16;
     if (hooks)
         s->hooks = *hooks;
     s->idle = true;
@@ -40,14 +40,14 @@ int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
     return 0;
 }
 
-void ag_policy_forget(struct ag_policy *p)
+void ag_policy_invalidate(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     ag_follow_nothing(p);
-    ag_block_drop_all(p);
-    ag_keys_clear(&s->part);
-    ag_finder_boundary(&s->finder);
-    s->segment_hash = s->segment_len = s->cuts = 0;
+    ag_sequence_drop_all(p);
+    ag_keys_clear(&s->subsegment);
+    ag_finder_sync_point(&s->finder);
+    s->segment_hash = s->segment_len = s->splits = 0;
     s->departed.serial = 0;
     s->pure = s->idle = true;
     s->rejoined = false;
@@ -57,8 +57,8 @@ void ag_policy_close(struct ag_policy *p)
 {
     if (!p->state)
         return;
-    ag_policy_forget(p);
-    free(p->state->part.data);
+    ag_policy_invalidate(p);
+    free(p->state->subsegment.data);
     free(p->state->slots);
     ag_finder_close(&p->state->finder);
     ag_chain_close(&p->state->chain);
@@ -80,6 +80,6 @@ void ag_policy_not_built(struct ag_chunk *chunk)
 
 void ag_policy_put_off(struct ag_chunk *chunk, uint32_t visits)
 {
-    chunk->retry_at = chunk->block->visits + visits;
+    chunk->retry_at = chunk->sequence->visits + visits;
     atomic_store_explicit(&chunk->state, AG_CHUNK_FAILED, memory_order_release);
 }

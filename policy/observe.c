@@ -1,12 +1,12 @@
 /*
- * observe.c - while no block is followed: finding back into the block that was left, recognising
- * any block by its last ops, the host's pace, and naps where nothing repeats.
+ * observe.c - while no sequence is followed: finding back into the sequence that was left,
+ * recognising any sequence by its last ops, the host's pace, and naps where nothing repeats.
  */
 #include "policy/internal.h"
 #include <string.h>
 
 enum {
-    AWAKE_OPS = 40960, /* without a repetition, before a nap: two of the longest blocks */
+    AWAKE_OPS = 40960, /* without a repetition, before a nap: two of the longest sequences */
     FIRST_NAP = 8192,  /* ops; every nap is twice as long as the one before ... */
     LONGEST_NAP = 262144,
     AWAKE_SHARE = 6, /* ... and the observer then stays awake for one sixth of that */
@@ -14,7 +14,7 @@ enum {
      * there are more of them than any program has kinds of ops, each counts as many without a
      * repetition. */
     MOST_KINDS = 2048,
-    MOST_NEW = 512, /* blocks without a repetition, before a nap */
+    MOST_NEW = 512, /* sequences without a repetition, before a nap */
     FRESH_OPS = 16,
     OUTLIER_NS = 2000, /* a gap that counts whole, whatever those before were */
     LAUNCH_NS = 2500,  /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
@@ -23,7 +23,7 @@ enum {
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)
 {
     struct ag_policy_state *s = p->state;
-    if (s->block && ag_position(p))
+    if (s->sequence && ag_position(p))
         ag_depart(p);
     else
         ag_follow_nothing(p);
@@ -32,7 +32,7 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops)
     s->slept = true;
 }
 
-static void nap(struct ag_policy *p)
+static void dormant(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     s->sleep = s->sleep ? s->sleep * 2 : FIRST_NAP;
@@ -43,8 +43,8 @@ static void nap(struct ag_policy *p)
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
-/* Another block was made of what came, and many before it, of which none has come again. */
-void ag_block_is_new(struct ag_policy_state *s)
+/* Another sequence was made of what came, and many before it, of which none has come again. */
+void ag_sequence_is_new(struct ag_policy_state *s)
 {
     if (++s->barren <= MOST_NEW)
         return;
@@ -62,9 +62,9 @@ void ag_wake(struct ag_policy *p)
     struct ag_policy_state *s = p->state;
     s->slept = false;
     p->dormant = 0;
-    ag_finder_boundary(&s->finder);
-    ag_keys_clear(&s->part);
-    s->part.overflow = true; /* what this segment held is not known */
+    ag_finder_sync_point(&s->finder);
+    ag_keys_clear(&s->subsegment);
+    s->subsegment.overflow = true; /* what this segment held is not known */
     s->segment_len = UINT32_MAX;
     s->pure = false;
     s->idle = false;
@@ -78,15 +78,15 @@ void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
         return; /* not a gap between ops of one step */
     uint32_t gap = (uint32_t)ns, most = s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4;
     if (s->gap && gap > most)
-        gap = most; /* one interrupt is not to cut a block in pieces */
+        gap = most; /* one interrupt is not to cut a sequence in pieces */
     s->gap = s->gap ? s->gap + (int32_t)(gap - s->gap) / 8 : gap;
 }
 
-/* After a departure: the same block a little further on? */
+/* After a departure: the same sequence a little further on? */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = ag_block_get(s, s->departed);
+    struct ag_sequence *b = ag_sequence_get(s, s->departed);
     if (!b)
         return false;
     if (s->realign_left-- == 0) {
@@ -115,32 +115,32 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     return true;
 }
 
-/* Any block by its last ops. */
+/* Any sequence by its last ops. */
 static bool recognise(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint32_t at;
     struct ag_ref ref = ag_finder_recognise(&s->finder, &at);
-    struct ag_block *b = ag_block_get(s, ref);
+    struct ag_sequence *b = ag_sequence_get(s, ref);
     if (!b || at >= b->len || at < AG_GRAM)
         return false;
-    if (s->part.count < AG_GRAM && !s->part.overflow)
+    if (s->subsegment.count < AG_GRAM && !s->subsegment.overflow)
         return false;
-    if (!s->part.overflow && memcmp(s->part.data + s->part.count - AG_GRAM, b->keys + at - AG_GRAM,
-                                    AG_GRAM * sizeof(ag_key)))
+    if (!s->subsegment.overflow && memcmp(s->subsegment.data + s->subsegment.count - AG_GRAM,
+                                          b->keys + at - AG_GRAM, AG_GRAM * sizeof(ag_key)))
         return false; /* the hashes are equal, the ops are not */
-    /* the beginning of a periodic block within this part ends what came before it */
-    if (b->periodic && !s->part.overflow && s->part.count >= at &&
-        !memcmp(s->part.data + s->part.count - at, b->keys, at * sizeof(ag_key))) {
+    /* the beginning of a periodic sequence within this subsegment ends what came before it */
+    if (b->periodic && !s->subsegment.overflow && s->subsegment.count >= at &&
+        !memcmp(s->subsegment.data + s->subsegment.count - at, b->keys, at * sizeof(ag_key))) {
         uint64_t hash = 0;
-        s->part.count -= at;
-        for (uint32_t i = 0; i < s->part.count; i++)
-            hash = ag_hash_add(hash, s->part.data[i]);
-        s->part.hash = hash;
+        s->subsegment.count -= at;
+        for (uint32_t i = 0; i < s->subsegment.count; i++)
+            hash = ag_hash_add(hash, s->subsegment.data[i]);
+        s->subsegment.hash = hash;
         s->keep = b;
-        ag_end_part(p, NULL);
+        ag_end_subsegment(p, NULL);
         s->keep = NULL;
-        s->cuts++;
+        s->splits++;
     }
     p->counts.resyncs++;
     ag_follow(p, b, at, now);
@@ -162,7 +162,7 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
         if (s->fresh > MOST_KINDS)
             s->unproductive += FRESH_OPS - 1;
     }
-    ag_keys_push(&s->part, key);
+    ag_keys_push(&s->subsegment, key);
     ag_finder_push(&s->finder, key);
     if (s->last_op && now > s->last_op) {
         uint64_t apart = now - s->last_op, launch = p->launch_ns ? p->launch_ns : LAUNCH_NS;
@@ -175,5 +175,5 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
         (s->finder.anchors_size && recognise(p, now)))
         return;
     if (s->unproductive > AWAKE_OPS)
-        nap(p);
+        dormant(p);
 }

@@ -1,34 +1,35 @@
-/* period.c - loops without boundaries: a period becomes a block that follows itself. */
+/* period.c - loops without sync points: a period becomes a sequence that follows itself. */
 #include "policy/internal.h"
 #include <stdlib.h>
 
 enum {
-    MERGE_STREAK = 8, /* repetitions in a row before several are merged in one block */
-    MERGE_OPS = 64,   /* ops that a merged block may have */
-    LONG_RUN = 4,     /* merged blocks */
+    MERGE_STREAK = 8, /* repetitions in a row before several are merged in one sequence */
+    MERGE_OPS = 64,   /* ops that a merged sequence may have */
+    LONG_RUN = 4,     /* merged sequences */
     SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
 };
 
-/* The block of these ops, as one that repeats itself. */
-static struct ag_block *periodic_block(struct ag_policy *p, const ag_key *keys, uint32_t len)
+/* The sequence of these ops, as one that repeats itself. */
+static struct ag_sequence *periodic_sequence(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
-    uint64_t made = p->counts.blocks;
-    struct ag_block *block = ag_block_add(p, keys, len);
-    if (!block)
+    uint64_t made = p->counts.sequences;
+    struct ag_sequence *sequence = ag_sequence_add(p, keys, len);
+    if (!sequence)
         return NULL;
-    if (p->counts.blocks != made)
+    if (p->counts.sequences != made)
         p->counts.periods++;
-    block->periodic = true;
-    if (block->visits < s->config.min_repeats - 1) {
-        block->visits = s->config.min_repeats - 1;
-        ag_finder_anchor(&s->finder, block);
+    sequence->periodic = true;
+    if (sequence->visits < s->config.min_repeats - 1) {
+        sequence->visits = s->config.min_repeats - 1;
+        ag_finder_anchor(&s->finder, sequence);
     }
-    return block;
+    return sequence;
 }
 
-/* A block of `times` repetitions of the `period` ops at position `began` of the history. */
-static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t period, uint32_t times)
+/* A sequence of `times` repetitions of the `period` ops at position `began` of the history. */
+static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t period,
+                                  uint32_t times)
 {
     struct ag_policy_state *s = p->state;
     uint32_t len = period * times;
@@ -37,17 +38,17 @@ static struct ag_block *repeat(struct ag_policy *p, uint64_t began, uint32_t per
         return NULL;
     for (uint32_t i = 0; i < len; i++)
         keys[i] = ag_finder_at(&s->finder, began + i % period);
-    struct ag_block *block = periodic_block(p, keys, len);
+    struct ag_sequence *sequence = periodic_sequence(p, keys, len);
     free(keys);
-    if (block && times > 1)
-        block->shortest_period = period;
-    return block;
+    if (sequence && times > 1)
+        sequence->shortest_period = period;
+    return sequence;
 }
 
-/* Repeating unit of a followed periodic block, 0 if it has not covered the last `period` ops. */
+/* Repeating unit of a followed periodic sequence, 0 if it has not covered the last `period` ops. */
 static bool inside_known_period(const struct ag_policy_state *s, uint32_t period)
 {
-    const struct ag_block *b = s->block;
+    const struct ag_sequence *b = s->sequence;
     if (!b || !b->periodic)
         return false;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
@@ -57,38 +58,38 @@ static bool inside_known_period(const struct ag_policy_state *s, uint32_t period
 /* A loop of this period was left a few ops ago and may go on. */
 static bool finding_back(struct ag_policy_state *s, uint32_t period)
 {
-    struct ag_block *b = ag_block_get(s, s->departed);
+    struct ag_sequence *b = ag_sequence_get(s, s->departed);
     return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
 }
 
-/* Looks whether the history has just repeated a whole period; if so enters its block. All ops that
- * were seen are in the history. */
+/* Looks whether the history has just repeated a whole period; if so enters its sequence. All ops
+ * that were seen are in the history. */
 bool ag_adopt_period(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_finder *f = &s->finder;
     uint32_t period = ag_finder_period(f);
-    if (s->block && s->finder.run < 2 * (uint64_t)period)
+    if (s->sequence && s->finder.run < 2 * (uint64_t)period)
         return false; /* what is followed already needs better evidence */
     if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
     uint64_t began = ag_finder_began(f, period);
     uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
     uint32_t at = (uint32_t)((f->end - began) % ((uint64_t)period * times));
-    struct ag_block *block = repeat(p, began, period, times);
-    if (!block)
+    struct ag_sequence *sequence = repeat(p, began, period, times);
+    if (!sequence)
         return false;
-    if (s->block) { /* it has just ended, and is in the segment already */
-        s->block->streak = 0;
+    if (s->sequence) { /* it has just ended, and is in the segment already */
+        s->sequence->streak = 0;
         ag_follow_nothing(p);
     }
-    /* what came before the loop is a part of its own */
-    if (!s->part.overflow && s->part.count) {
+    /* what came before the loop is a subsegment of its own */
+    if (!s->subsegment.overflow && s->subsegment.count) {
         uint64_t inside = f->end - began;
-        if (inside < s->part.count) {
-            uint32_t before = s->part.count - (uint32_t)inside;
-            s->keep = block;
-            struct ag_block *head = ag_block_add(p, s->part.data, before);
+        if (inside < s->subsegment.count) {
+            uint32_t before = s->subsegment.count - (uint32_t)inside;
+            s->keep = sequence;
+            struct ag_sequence *head = ag_sequence_add(p, s->subsegment.data, before);
             if (head) {
                 ag_visited(p, head);
                 ag_chain_learn(s, AG_CHAIN_PART, head, head->id);
@@ -96,35 +97,35 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
             s->keep = NULL;
         }
     }
-    /* the ops since the loop began count for the segment, though not as a part */
-    s->segment_hash = ag_hash_join(s->segment_hash, s->part.hash, s->part.count);
-    s->segment_len += s->part.overflow ? UINT32_MAX : s->part.count;
-    ag_keys_clear(&s->part);
-    s->cuts++;
+    /* the ops since the loop began count for the segment, though not as a subsegment */
+    s->segment_hash = ag_hash_join(s->segment_hash, s->subsegment.hash, s->subsegment.count);
+    s->segment_len += s->subsegment.overflow ? UINT32_MAX : s->subsegment.count;
+    ag_keys_clear(&s->subsegment);
+    s->splits++;
     s->pure = false;
     s->departed.serial = 0;
     ag_something_repeats(s);
-    ag_follow(p, block, at, now);
+    ag_follow(p, sequence, at, now);
     if (at == 0)
         s->pure = true;
     return true;
 }
 
-static void merge_repetitions(struct ag_policy *p, struct ag_block *b)
+static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
 {
     struct ag_policy_state *s = p->state;
     uint32_t times = MERGE_OPS / b->len;
     if (b->unrolled || b->streak < MERGE_STREAK || times < 2)
         return;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
-    struct ag_block *merged = repeat(p, s->finder.end - b->len, b->len, times);
+    struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times);
     if (merged) {
         merged->shortest_period = unit;
         b->unrolled = merged;
     }
 }
 
-void ag_policy_align(struct ag_policy *p, struct ag_block *b, uint32_t period)
+void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period)
 {
     struct ag_policy_state *s = p->state;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
@@ -135,28 +136,28 @@ void ag_policy_align(struct ag_policy *p, struct ag_block *b, uint32_t period)
     for (uint32_t i = 0; i < len; i++)
         keys[i] = b->keys[i % unit];
     s->keep = b;
-    struct ag_block *aligned = periodic_block(p, keys, len);
+    struct ag_sequence *aligned = periodic_sequence(p, keys, len);
     s->keep = NULL;
     if (!aligned)
         return;
     aligned->arguments_period = b->arguments_period = period;
     if (aligned == b) {
-        b->tune.recut = true;
+        b->tune.replan = true;
         return;
     }
     aligned->shortest_period = unit;
     for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
-        if (e->block.unrolled == b)
-            e->block.unrolled = aligned;
+        if (e->sequence.unrolled == b)
+            e->sequence.unrolled = aligned;
     b->unrolled = aligned;
 }
 
 /* Whether the next repetitions are to be taken several at once: after a few in a row, or, where
- * loops mostly ended in the middle of the merged block, once there were far more than that block
- * holds. */
-static bool takes_several(const struct ag_block *b)
+ * loops mostly ended in the middle of the merged sequence, once there were far more than that
+ * sequence holds. */
+static bool takes_several(const struct ag_sequence *b)
 {
-    const struct ag_block *merged = b->unrolled;
+    const struct ag_sequence *merged = b->unrolled;
     if (!merged)
         return false;
     uint32_t enough = MERGE_STREAK;
@@ -165,40 +166,40 @@ static bool takes_several(const struct ag_block *b)
     return b->streak >= enough;
 }
 
-/* A periodic block has been followed to its end: an artificial boundary. */
+/* A periodic sequence has been followed to its end: an artificial sync point. */
 void ag_end_period(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block;
+    struct ag_sequence *b = s->sequence;
     ag_into_history(s, b->len);
     ag_measure(p, s->pure ? b : NULL, now);
     s->looped += b->len;
     if (s->pure) {
-        ag_end_part(p, b);
+        ag_end_subsegment(p, b);
     } else {
         for (uint32_t i = s->from; i < b->len; i++)
-            ag_keys_push(&s->part, b->keys[i]);
-        s->segment_hash = ag_hash_join(s->segment_hash, s->part.hash, s->part.count);
-        s->segment_len += s->part.overflow ? UINT32_MAX : s->part.count;
-        ag_keys_clear(&s->part);
+            ag_keys_push(&s->subsegment, b->keys[i]);
+        s->segment_hash = ag_hash_join(s->segment_hash, s->subsegment.hash, s->subsegment.count);
+        s->segment_len += s->subsegment.overflow ? UINT32_MAX : s->subsegment.count;
+        ag_keys_clear(&s->subsegment);
         ag_chain_learn(s, AG_CHAIN_PART, NULL, b->id);
         s->pure = true;
         ag_visited(p, b);
     }
     b->streak++;
-    s->cuts++;
+    s->splits++;
     s->rejoined = false;
     if (ag_adopt_period(p, now))
         return;
     merge_repetitions(p, b);
-    struct ag_block *next = NULL;
+    struct ag_sequence *next = NULL;
     if (takes_several(b))
         next = b->unrolled;
     if (!next)
         next = ag_chain_predict(s, AG_CHAIN_PART);
     uint32_t streak = b->streak;
     ag_follow(p, next ? next : b, 0, now);
-    if (s->block != b)
+    if (s->sequence != b)
         b->streak = 0;
     else
         b->streak = streak;

@@ -1,5 +1,5 @@
 /*
- * plan.c - how a block is cut in chunks.
+ * plan.c - how a sequence is cut in chunks.
  *
  * A chunk is submitted when its last op has arrived, so a long chunk lets the GPU wait for the host
  * and a short one pays a graph launch more often. Measured on an H100 (docs/performance.md): with a
@@ -24,28 +24,28 @@ enum {
     FIRST_NS = 4000,     /* and is not to wait longer than this for it */
 };
 
-static bool is_loop(const struct ag_block *block)
+static bool is_loop(const struct ag_sequence *sequence)
 {
-    return block->periodic && !block->loose;
+    return sequence->periodic && !sequence->loose;
 }
 
 /* Short turns merged, mostly followed to the end. */
-static bool is_steady(const struct ag_block *block)
+static bool is_steady(const struct ag_sequence *sequence)
 {
-    return is_loop(block) && block->shortest_period && block->visits >= STEADY_VISITS &&
-           block->left * STEADY_TURNS <= block->kept;
+    return is_loop(sequence) && sequence->shortest_period && sequence->visits >= STEADY_VISITS &&
+           sequence->left * STEADY_TURNS <= sequence->kept;
 }
 
-/* Most ops in a chunk of this block at the present pace of the host, made longer `up` times, or
+/* Most ops in a chunk of this sequence at the present pace of the host, made longer `up` times, or
  * shorter. */
-uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *block, int up)
+uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up)
 {
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
     uint32_t most = s->config.hold_most_ns / gap + 1; /* what takes longer is flushed half way */
     uint32_t limit = HOLD_NS / gap;
-    if (is_steady(block) && STEADY_NS / gap >= block->len && most >= block->len)
+    if (is_steady(sequence) && STEADY_NS / gap >= sequence->len && most >= sequence->len)
         limit = STEADY_NS / gap;
     if (limit < 4)
         limit = 4;
@@ -59,29 +59,29 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_block *b
         limit = most;
     if (limit > s->config.max_chunk)
         limit = s->config.max_chunk;
-    if (block->gate.most && limit > block->gate.most)
-        limit = block->gate.most;
+    if (sequence->profit.most && limit > sequence->profit.most)
+        limit = sequence->profit.most;
     return limit;
 }
 
-static uint32_t next_count(const struct ag_policy_state *s, const struct ag_block *block,
+static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequence *sequence,
                            uint32_t limit, uint32_t at, uint32_t previous)
 {
-    uint32_t left = block->len - at, count;
+    uint32_t left = sequence->len - at, count;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
-    } else if (is_loop(block)) {
+    } else if (is_loop(sequence)) {
         /* the GPU is busy with the period before: whole repeating units, evenly */
-        uint32_t unit = block->arguments_period  ? block->arguments_period
-                        : block->shortest_period ? block->shortest_period
-                                                 : block->len;
+        uint32_t unit = sequence->arguments_period  ? sequence->arguments_period
+                        : sequence->shortest_period ? sequence->shortest_period
+                                                    : sequence->len;
         count = unit <= limit ? limit / unit * unit : limit;
-        uint32_t pieces = (block->len + count - 1) / count;
+        uint32_t pieces = (sequence->len + count - 1) / count;
         if (unit > limit)
-            count = (block->len + pieces - 1) / pieces;
-    } else if (block->tune.up > 0) {
+            count = (sequence->len + pieces - 1) / pieces;
+    } else if (sequence->tune.up > 0) {
         /* the GPU waits for the host: only the last chunk keeps the program waiting */
-        uint32_t tail = ag_plan_limit(s, block, 0);
+        uint32_t tail = ag_plan_limit(s, sequence, 0);
         count = left > limit + tail ? limit : left > tail ? left - tail : left;
     } else {
         uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
@@ -98,102 +98,102 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_bloc
     return count < left ? count : left;
 }
 
-/* Blocks that begin alike are cut alike, so that what is deferred fits when one takes over from the
- * other. Length of the chunk at `at`, given a planned block with the same beginning. */
-static uint32_t copied_count(const struct ag_block *model, const struct ag_block *block,
+/* Sequences that begin alike are cut alike, so that what is deferred fits when one takes over from
+ * the other. Length of the chunk at `at`, given a planned sequence with the same beginning. */
+static uint32_t copied_count(const struct ag_sequence *model, const struct ag_sequence *sequence,
                              uint32_t at)
 {
     const struct ag_chunk *chunk;
-    if (!model || at >= model->len || model->prefix[at] != block->prefix[at])
+    if (!model || at >= model->len || model->prefix[at] != sequence->prefix[at])
         return 0;
     chunk = &model->chunks[ag_plan_chunk_at(model, at)];
     if (chunk->first != at)
         return 0;
-    return chunk->count < block->len - at ? chunk->count : block->len - at;
+    return chunk->count < sequence->len - at ? chunk->count : sequence->len - at;
 }
 
 struct cut {
     uint32_t limit;
-    const struct ag_block *model;
+    const struct ag_sequence *model;
 };
 
-/* Behind the end of its model a block goes on with the model's limit: else the next longer one
+/* Behind the end of its model a sequence goes on with the model's limit: else the next longer one
  * would be cut in another way by every change of the pace. */
-static struct cut cut_of(struct ag_policy_state *s, const struct ag_block *block)
+static struct cut plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
-    struct cut cut = {.limit = ag_plan_limit(s, block, block->tune.up)};
-    if (!is_loop(block))
-        cut.model = ag_block_planned_alike(block, cut.limit);
+    struct cut cut = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
+    if (!is_loop(sequence))
+        cut.model = ag_sequence_planned_alike(sequence, cut.limit);
     if (cut.model)
         cut.limit = cut.model->planned_limit;
     return cut;
 }
 
 static uint32_t count_at(const struct ag_policy_state *s, const struct cut *cut,
-                         const struct ag_block *block, uint32_t at, uint32_t previous)
+                         const struct ag_sequence *sequence, uint32_t at, uint32_t previous)
 {
-    uint32_t count = copied_count(cut->model, block, at);
-    return count ? count : next_count(s, block, cut->limit, at, previous);
+    uint32_t count = copied_count(cut->model, sequence, at);
+    return count ? count : next_count(s, sequence, cut->limit, at, previous);
 }
 
-int ag_plan(struct ag_policy_state *s, struct ag_block *block)
+int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    struct cut cut = cut_of(s, block);
+    struct cut cut = plan_of(s, sequence);
     uint32_t n = 0, previous = 0;
-    for (uint32_t at = 0; at < block->len; at += previous, n++)
-        previous = count_at(s, &cut, block, at, previous);
+    for (uint32_t at = 0; at < sequence->len; at += previous, n++)
+        previous = count_at(s, &cut, sequence, at, previous);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
-    previous = block->longest = 0;
+    previous = sequence->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
-        previous = count_at(s, &cut, block, at, previous);
-        chunks[i].block = block;
+        previous = count_at(s, &cut, sequence, at, previous);
+        chunks[i].sequence = sequence;
         chunks[i].first = at;
         chunks[i].count = previous;
-        if (block->longest < previous)
-            block->longest = previous;
+        if (sequence->longest < previous)
+            sequence->longest = previous;
     }
-    block->chunks = chunks;
-    block->num_chunks = n;
-    block->planned_limit = cut.limit;
-    block->planned_at = block->visits;
+    sequence->chunks = chunks;
+    sequence->num_chunks = n;
+    sequence->planned_limit = cut.limit;
+    sequence->planned_at = sequence->visits;
     return 0;
 }
 
 /* Far other chunks would do now, or a steady loop need not be cut at all. */
-static bool is_far(const struct ag_block *block, uint32_t limit)
+static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
 {
-    return limit >= block->planned_limit * 2 || block->planned_limit >= limit * 2 ||
-           (is_steady(block) && limit >= block->len && block->num_chunks > 1);
+    return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
+           (is_steady(sequence) && limit >= sequence->len && sequence->num_chunks > 1);
 }
 
-bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_block *block)
+bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    if (block->gate.recut || block->tune.recut)
-        return block->num_chunks > 0;
-    if (!block->num_chunks || block->tune.mode == AG_TUNE_TRIES ||
-        block->tune.wants != AG_TUNE_NOTHING || block->replans == MOST_REPLANS ||
-        block->visits < block->planned_at + ((uint32_t)REPLAN_VISITS << block->replans) ||
-        !is_far(block, ag_plan_limit(s, block, block->tune.up)))
+    if (sequence->profit.replan || sequence->tune.replan)
+        return sequence->num_chunks > 0;
+    if (!sequence->num_chunks || sequence->tune.mode == AG_TUNE_TRIES ||
+        sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == MOST_REPLANS ||
+        sequence->visits < sequence->planned_at + ((uint32_t)REPLAN_VISITS << sequence->replans) ||
+        !is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up)))
         return false;
-    struct cut cut = cut_of(s, block);
+    struct cut cut = plan_of(s, sequence);
     uint32_t previous = 0;
-    for (uint32_t i = 0, at = 0; i < block->num_chunks; i++, at += previous) {
-        previous = count_at(s, &cut, block, at, previous);
-        if (previous != block->chunks[i].count)
+    for (uint32_t i = 0, at = 0; i < sequence->num_chunks; i++, at += previous) {
+        previous = count_at(s, &cut, sequence, at, previous);
+        if (previous != sequence->chunks[i].count)
             return true;
     }
-    block->planned_limit = cut.limit; /* it comes to the same cut */
+    sequence->planned_limit = cut.limit; /* it comes to the same cut */
     return false;
 }
 
-uint32_t ag_plan_chunk_at(const struct ag_block *block, uint32_t position)
+uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position)
 {
-    uint32_t low = 0, high = block->num_chunks;
+    uint32_t low = 0, high = sequence->num_chunks;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
-        if (block->chunks[middle].first <= position)
+        if (sequence->chunks[middle].first <= position)
             low = middle;
         else
             high = middle;

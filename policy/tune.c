@@ -1,27 +1,27 @@
 /*
- * tune.c - whether a block gains from longer or shorter chunks, by the program's own clock.
+ * tune.c - whether a sequence gains from longer or shorter chunks, by the program's own clock.
  *
- * plan.c cuts a block so that the GPU never waits long for a chunk to fill. Where the host is far
- * slower than the GPU that only pays for graph launches: the GPU waits anyway, and only the last
- * chunk keeps the program waiting. (Measured on an H100: ResNet-18 under TorchScript, an op every 9
- * us, takes 606 us in chunks of 4 and 576 us in chunks of 8.) How fast the GPU is nobody tells, so
- * longer chunks are tried: the time of a whole visit, from boundary to boundary, must get shorter
- * by more than its noise. If it does, still longer ones are tried; if not, the block goes back to
- * the cut before and rests, and after ever longer rests it is tried again.
+ * plan.c cuts a sequence so that the GPU never waits long for a chunk to fill. Where the host is
+ * far slower than the GPU that only pays for graph launches: the GPU waits anyway, and only the
+ * last chunk keeps the program waiting. (Measured on an H100: ResNet-18 under TorchScript, an op
+ * every 9 us, takes 606 us in chunks of 4 and 576 us in chunks of 8.) How fast the GPU is nobody
+ * tells, so longer chunks are tried: the time of a whole visit, from sync point to sync point, must
+ * get shorter by more than its noise. If it does, still longer ones are tried; if not, the sequence
+ * goes back to the cut before and rests, and after ever longer rests it is tried again.
  *
  * Both cuts are kept for a trial and take turns: a virtual processor goes at 0.6 of its speed for a
  * second now and then (docs/gpu-results.md), which is far more than any cut gains. When the visits
  * of a trial were compared with those before it, two of three processes of ResNet-18 kept chunks of
  * 4, presumably by that, and took 1.2 and 1.6 ms a step for 1.0 (H200, 8ee58b9).
  *
- * Where longer ones do not help a short block of a host that is no faster than the GPU, shorter
+ * Where longer ones do not help a short sequence of a host that is no faster than the GPU, shorter
  * ones are tried in the same way: there the GPU waits for each chunk. (Five kernels of 5 us, issued
  * every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one and four.)
  *
- * Only while replay is not in doubt (gate.c). A loop without boundaries is timed from turn to turn:
- * if the host is the limit that is what it takes to submit one, else what the GPU takes, and then
- * no cut is faster. (Kernels of 2 us, issued every 3 us: 3.8 us each in chunks of 5, 3.5 in chunks
- * of 8.)
+ * Only while replay is not in doubt (profit.c). A loop without sync points is timed from turn to
+ * turn: if the host is the limit that is what it takes to submit one, else what the GPU takes, and
+ * then no cut is faster. (Kernels of 2 us, issued every 3 us: 3.8 us each in chunks of 5, 3.5 in
+ * chunks of 8.)
  */
 #include "policy/internal.h"
 
@@ -35,7 +35,7 @@ enum {
     LONGEST_TRIAL = 512, /* visits */
     MOST_UP = 2,         /* times the chunks are made longer, each time four times */
     MOST_DOWN = 2,       /* times they are made half as long */
-    SHORT_OPS = 8,       /* a block where that is tried */
+    SHORT_OPS = 8,       /* a sequence where that is tried */
     SLOW_HOST_NS = 2000, /* between two ops: about what the GPU takes for a small kernel */
     EQUAL = 1000,        /* thousandths of the time with the cut before: no gain */
     FASTER = 985,        /* at most so much */
@@ -48,7 +48,7 @@ enum {
 };
 
 /* A trial must save so many launches a visit to be worth building for. */
-static bool saves_launches(const struct ag_policy_state *s, const struct ag_block *b)
+static bool saves_launches(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
     uint32_t chunks = (b->len + longer - 1) / longer + 1;
@@ -56,11 +56,12 @@ static bool saves_launches(const struct ag_policy_state *s, const struct ag_bloc
 }
 
 /* The trial that is due: 1 for longer chunks, -1 for shorter ones, 0: none. */
-static int due(const struct ag_policy_state *s, const struct ag_block *b)
+static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     const struct ag_tune *t = &b->tune;
-    if (s->config.fixed_chunk || b->gate.mode != AG_GATE_REPLAY || b->gate.doubt || b->gate.most ||
-        (b->periodic && (b->loose || s->gap < SLOW_HOST_NS)) || ag_block_has_like(b))
+    if (s->config.fixed_chunk || b->profit.mode != AG_PROFIT_REPLAY || b->profit.doubt ||
+        b->profit.most || (b->periodic && (b->loose || s->gap < SLOW_HOST_NS)) ||
+        ag_sequence_has_like(b))
         return 0;
     if (t->up >= 0 && t->up < MOST_UP && !t->shorter && saves_launches(s, b))
         return 1;
@@ -87,7 +88,7 @@ static void try(struct ag_tune *t, int step)
 {
     t->up = (int8_t)(t->up + step);
     t->shorter = step < 0;
-    t->wants = AG_TUNE_NEW_CUT;
+    t->wants = AG_TUNE_NEW_PLAN;
     t->pairs = 0;
     enter(t, AG_TUNE_TRIES);
     begin_turn(t);
@@ -101,11 +102,11 @@ static void rest(struct ag_tune *t)
     enter(t, AG_TUNE_RESTS);
 }
 
-static void settle(const struct ag_policy_state *s, struct ag_block *b, bool won)
+static void settle(const struct ag_policy_state *s, struct ag_sequence *b, bool won)
 {
     struct ag_tune *t = &b->tune;
     int step = t->shorter ? -1 : 1;
-    if (t->wants == AG_TUNE_NEW_CUT) { /* the block has not begun since: there is but one cut */
+    if (t->wants == AG_TUNE_NEW_PLAN) { /* the sequence has not begun since: there is but one cut */
         t->wants = AG_TUNE_NOTHING;
     } else {
         t->wants = AG_TUNE_SETTLE;
@@ -121,7 +122,7 @@ static void settle(const struct ag_policy_state *s, struct ag_block *b, bool won
         rest(t);
 }
 
-void ag_tune_ends(struct ag_block *b)
+void ag_tune_ends(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
     if (t->mode == AG_TUNE_TRIES) {
@@ -129,33 +130,33 @@ void ag_tune_ends(struct ag_block *b)
         rest(t);
     }
     t->wants = AG_TUNE_NOTHING;
-    t->old_cut = t->old_wins = false;
+    t->old_plan = t->old_wins = false;
 }
 
-static void turn(struct ag_block *b)
+static void turn(struct ag_sequence *b)
 {
-    ag_block_change_cuts(b);
-    b->tune.old_cut = !b->tune.old_cut;
+    ag_sequence_swap_plans(b);
+    b->tune.old_plan = !b->tune.old_plan;
 }
 
-bool ag_tune_changes_cut(struct ag_policy *p, struct ag_block *b)
+bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
     uint8_t wants = t->wants;
     if (wants == AG_TUNE_NOTHING)
         return false;
     t->wants = AG_TUNE_NOTHING;
-    if (wants == AG_TUNE_NEW_CUT) {
-        ag_block_change_cuts(b); /* none is aside: it is made when the block begins */
+    if (wants == AG_TUNE_NEW_PLAN) {
+        ag_sequence_swap_plans(b); /* none is aside: it is made when the sequence begins */
         return true;
     }
-    bool turns = wants == AG_TUNE_TURN || t->old_cut != t->old_wins;
+    bool turns = wants == AG_TUNE_TURN || t->old_plan != t->old_wins;
     if (turns)
         turn(b);
     if (wants == AG_TUNE_TURN)
         return true;
-    if (ag_block_drop_aside(p, b))
-        t->old_cut = t->old_wins = false;
+    if (ag_sequence_drop_aside(p, b))
+        t->old_plan = t->old_wins = false;
     else
         t->wants = AG_TUNE_SETTLE; /* one of them is being built: later */
     return turns;
@@ -194,7 +195,7 @@ static bool is_open(const struct ag_tune *t)
 /* A visit of a trial. Turns of a few visits with the new cut and with the one before follow each
  * other, and each is compared with the one before it: a processor that goes at half its speed for a
  * second makes both slower. */
-static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64_t ns,
+static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uint64_t ns,
                      bool replayed)
 {
     struct ag_tune *t = &b->tune;
@@ -204,8 +205,8 @@ static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64
         t->counted++;
     }
     if (t->counted == TURN) {
-        uint64_t with = t->old_cut ? t->before_ns : t->turn_ns;
-        uint64_t without = t->old_cut ? t->turn_ns : t->before_ns;
+        uint64_t with = t->old_plan ? t->before_ns : t->turn_ns;
+        uint64_t without = t->old_plan ? t->turn_ns : t->before_ns;
         if (t->before_ns && without)
             ag_sample_add(t->ratios, &t->pairs, AG_TUNE_SAMPLES, with * EQUAL / without);
         t->wants = AG_TUNE_TURN;
@@ -217,25 +218,26 @@ static void in_trial(const struct ag_policy_state *s, struct ag_block *b, uint64
     }
 }
 
-/* Deferred ops of the block had to be submitted eagerly: long chunks make that dear. */
-void ag_tune_failed(struct ag_block *b)
+/* Deferred ops of the sequence had to be submitted eagerly: long chunks make that dear. */
+void ag_tune_failed(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
     if (t->up <= 0 || (uint32_t)++t->fails < MOST_FAILS + t->visits / VISITS_A_FAIL)
         return;
     t->up = 0;
-    t->recut = true;
+    t->replan = true;
     rest(t);
 }
 
-/* The block was visited in `ns`; replayed: all of it by its graphs. */
-void ag_tune_visit(const struct ag_policy_state *s, struct ag_block *b, uint64_t ns, bool replayed)
+/* The sequence was visited in `ns`; replayed: all of it by its graphs. */
+void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *b, uint64_t ns,
+                   bool replayed)
 {
     struct ag_tune *t = &b->tune;
     t->visits++;
     switch (t->mode) {
     case AG_TUNE_WAITS:
-        if (replayed && t->wants == AG_TUNE_NOTHING && !t->recut && ++t->replayed >= SETTLED) {
+        if (replayed && t->wants == AG_TUNE_NOTHING && !t->replan && ++t->replayed >= SETTLED) {
             int step = due(s, b);
             if (step)
                 try(t, step);

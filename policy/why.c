@@ -3,12 +3,12 @@
 
 static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *chunk, bool measured)
 {
-    const struct ag_block *b = chunk->block;
+    const struct ag_sequence *b = chunk->sequence;
     if (measured)
         return AG_WHY_MEASURED;
-    if (s->config.gate && b->gate.mode == AG_GATE_TRIES_EAGER)
+    if (s->config.profit && b->profit.mode == AG_PROFIT_TRIES_EAGER)
         return AG_WHY_TRIAL;
-    if (s->config.gate && !ag_gate_defers(&b->gate))
+    if (s->config.profit && !ag_profit_defers(&b->profit))
         return AG_WHY_SLOWER;
     switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
     case AG_CHUNK_READY:
@@ -25,12 +25,12 @@ static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *ch
 enum ag_why ag_policy_why_eager(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
-    struct ag_block *b = s->block;
+    struct ag_sequence *b = s->sequence;
     if (!b)
         return AG_WHY_UNKNOWN;
     if (!b->num_chunks)
         return AG_WHY_SELDOM;
     uint32_t at = ag_position(p); /* of the op after it; a period that ended begins anew */
     return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)],
-                    ag_is_measured(p, b, s->stretch_began));
+                    ag_is_measured(p, b, s->run_began));
 }

@@ -136,7 +136,7 @@ static const void *untouched(const void *table, const unsigned char *id, const c
     if (ag_options.force)
         ag_log_line("start", "%s", why);
     else
-        ag_capture_observe_only(why);
+        ag_core_observe_only(why);
     return table;
 }
 
@@ -169,10 +169,10 @@ void *ag_export_table_call(uint32_t number, const void *caller)
 {
     struct function *f = &functions[number];
     bool first = atomic_fetch_add_explicit(&f->calls, 1, memory_order_relaxed) == 0;
-    if (ag_hooked() && ag_capture_active()) {
+    if (ag_hooked() && ag_core_active()) {
         if (first)
             say_first(f, caller);
-        ag_capture_table_call(first);
+        ag_core_table_call(first);
     }
     return f->address;
 }

@@ -76,6 +76,6 @@ AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableI
     if (!ag_attached_later(caller, id))
         *ppExportTable = ag_export_table(*ppExportTable, id, caller);
     else if (!ag_options.force)
-        ag_capture_observe_only("a profiler or checker has asked for an export table");
+        ag_core_observe_only("a profiler or checker has asked for an export table");
     return result;
 }

@@ -38,7 +38,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
 {
     if (AG_LIKELY(result == CUDA_SUCCESS))
         return pending;
-    ag_capture_driver_error(result);
+    ag_core_driver_error(result);
     return result;
 }
 
@@ -50,7 +50,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked())                                                                           \
-            pending = ag_capture_stream_boundary(stream, ptsz, AG_SYM_##name, blocks);             \
+            pending = ag_core_stream_sync_point(stream, ptsz, AG_SYM_##name, blocks);              \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
@@ -62,11 +62,11 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         CUresult pending = CUDA_SUCCESS;                                                           \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            pending = ag_capture_stream_boundary(stream, is_ptsz, AG_SYM_##name, false);           \
+            pending = ag_core_stream_sync_point(stream, is_ptsz, AG_SYM_##name, false);            \
         bool held = hooked && begins(stream, is_ptsz);                                             \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (held)                                                                                  \
-            ag_capture_wait_ends(stream, is_ptsz, result == CUDA_SUCCESS);                         \
+            ag_core_wait_ends(stream, is_ptsz, result == CUDA_SUCCESS);                            \
         return ag_first_error(result, pending);                                                    \
     }
 
@@ -76,7 +76,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked())                                                                           \
-            pending = ag_capture_barrier(AG_SYM_##name);                                           \
+            pending = ag_core_barrier(AG_SYM_##name);                                              \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 

@@ -6,7 +6,7 @@
 
 static inline bool gives_memory(CUresult result)
 {
-    return !AG_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) && ag_capture_gives_memory();
+    return !AG_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) && ag_core_gives_memory();
 }
 
 /* `before`: what a stub would have done. */
@@ -26,13 +26,13 @@ static inline bool nothing_is_open(void)
 }
 
 #define AG_ALLOCATION_HOOK(name, params, args)                                                     \
-    AG_SCARCE_HOOK(name, nothing_is_open() ? (void)0 : ag_capture_barrier_quiet(AG_SYM_##name),    \
+    AG_SCARCE_HOOK(name, nothing_is_open() ? (void)0 : ag_core_barrier_quiet(AG_SYM_##name),       \
                    params, args)
 #define AG_STREAM_ALLOCATION_HOOK(name, is_ptsz, params, args)                                     \
     AG_SCARCE_HOOK(name,                                                                           \
                    nothing_is_open()                                                               \
                        ? (void)0                                                                   \
-                       : ag_capture_stream_boundary_quiet(hStream, is_ptsz, AG_SYM_##name, false), \
+                       : ag_core_stream_sync_point_quiet(hStream, is_ptsz, AG_SYM_##name, false),  \
                    params, args)
 #define AG_PASSING_HOOK(name, params, args) AG_SCARCE_HOOK(name, (void)0, params, args)
 

@@ -6,10 +6,10 @@
     {                                                                                              \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            ag_capture_program_capture_begins(hStream, is_ptsz, AG_SYM_##name);                    \
+            ag_core_capture_begins(hStream, is_ptsz, AG_SYM_##name);                               \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked)                                                                                \
-            ag_capture_program_capture_began(result == CUDA_SUCCESS);                              \
+            ag_core_capture_began(result == CUDA_SUCCESS);                                         \
         return result;                                                                             \
     }
 #define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
@@ -55,14 +55,14 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
         CUstreamCaptureStatus after = CU_STREAM_CAPTURE_STATUS_NONE;                               \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            ag_capture_stream_boundary_quiet(hStream, is_ptsz, AG_SYM_##name, false);              \
+            ag_core_stream_sync_point_quiet(hStream, is_ptsz, AG_SYM_##name, false);               \
         if (hooked && AG_CALL(status_of, hStream, &before) != CUDA_SUCCESS)                        \
             before = CU_STREAM_CAPTURE_STATUS_NONE;                                                \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
             (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \
              after == CU_STREAM_CAPTURE_STATUS_NONE))                                              \
-            ag_capture_program_capture_ended();                                                    \
+            ag_core_capture_ended();                                                               \
         return result;                                                                             \
     }
 
@@ -84,7 +84,7 @@ AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz,
                  size_t numDependencies, const type *nodeParams)                                   \
     {                                                                                              \
         if (ag_hooked())                                                                           \
-            ag_capture_graphs_wait();                                                              \
+            ag_core_graphs_wait();                                                                 \
         return AG_CALL(name, phGraphNode, hGraph, dependencies, numDependencies, nodeParams);      \
     }
 AG_WAITING_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
@@ -98,7 +98,7 @@ AG_WAITING_NODE_HOOK(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS)
         if (hooked && result == CUDA_SUCCESS &&                                                    \
             (nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||                                \
              nodeParams->type == CU_GRAPH_NODE_TYPE_HOST))                                         \
-            ag_capture_graphs_wait();                                                              \
+            ag_core_graphs_wait();                                                                 \
         return result;                                                                             \
     }
 AG_ADD_NODE_HOOK(cuGraphAddNode,

@@ -12,9 +12,9 @@ AG_BARRIER_HOOK(cuCtxSynchronize_v2, (CUcontext ctx), (ctx))
     AG_HOOK name(CUcontext ctx)                                                                    \
     {                                                                                              \
         struct ag_context *known =                                                                 \
-            ag_hooked() ? ag_capture_context_may_end(ctx, AG_SYM_##name) : NULL;                   \
+            ag_hooked() ? ag_core_context_may_end(ctx, AG_SYM_##name) : NULL;                      \
         CUresult r = AG_CALL(name, ctx);                                                           \
-        ag_capture_context_ended(known, r == CUDA_SUCCESS);                                        \
+        ag_core_context_ended(known, r == CUDA_SUCCESS);                                           \
         return r;                                                                                  \
     }
 
@@ -24,9 +24,9 @@ AG_CONTEXT_ENDS_HOOK(cuCtxDetach)
 
 AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-    bool locked = ag_hooked() && ag_capture_primary_begins(dev);
+    bool locked = ag_hooked() && ag_core_primary_begins(dev);
     CUresult r = AG_CALL(cuDevicePrimaryCtxRetain, pctx, dev);
-    ag_capture_primary_retained(dev, locked, r == CUDA_SUCCESS);
+    ag_core_primary_retained(dev, locked, r == CUDA_SUCCESS);
     return r;
 }
 
@@ -35,7 +35,7 @@ AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, device);                                                          \
-        bool locked = ag_capture_primary_begins(device);                                           \
+        bool locked = ag_core_primary_begins(device);                                              \
         struct ag_context *known = begins;                                                         \
         CUresult r = AG_CALL(name, device);                                                        \
         ends(known, device, locked, r == CUDA_SUCCESS);                                            \
@@ -43,24 +43,23 @@ AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     }
 
 #define AG_PRIMARY_RELEASE_HOOK(name)                                                              \
-    AG_PRIMARY_ENDS_HOOK(name, ag_capture_primary_releases(device, locked, AG_SYM_##name),         \
-                         ag_capture_primary_released)
+    AG_PRIMARY_ENDS_HOOK(name, ag_core_primary_releases(device, locked, AG_SYM_##name),            \
+                         ag_core_primary_released)
 AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 AG_PRIMARY_RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
 #define AG_PRIMARY_RESET_HOOK(name)                                                                \
-    AG_PRIMARY_ENDS_HOOK(name, ag_capture_primary_resets(device, AG_SYM_##name),                   \
-                         ag_capture_primary_reset)
+    AG_PRIMARY_ENDS_HOOK(name, ag_core_primary_resets(device, AG_SYM_##name), ag_core_primary_reset)
 AG_PRIMARY_RESET_HOOK(cuDevicePrimaryCtxReset)
 AG_PRIMARY_RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 
 AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
 {
     bool hooked = ag_hooked();
-    CUresult pending = hooked ? ag_capture_barrier(AG_SYM_cuGreenCtxDestroy) : CUDA_SUCCESS;
+    CUresult pending = hooked ? ag_core_barrier(AG_SYM_cuGreenCtxDestroy) : CUDA_SUCCESS;
     CUresult r = AG_CALL(cuGreenCtxDestroy, hCtx);
     if (hooked && r == CUDA_SUCCESS)
-        ag_capture_green_context_ended(hCtx);
+        ag_core_green_context_ended(hCtx);
     return ag_first_error(r, pending);
 }
 
@@ -74,7 +73,7 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
         if (ag_hooked()) {                                                                         \
             old_type old;                                                                          \
             if (AG_CALL(getter, AG_UNWRAP asked) != CUDA_SUCCESS || old != (wanted))               \
-                ag_capture_functions_die(AG_SYM_##name);                                           \
+                ag_core_invalidate_functions(AG_SYM_##name);                                       \
         }                                                                                          \
         return AG_CALL(name, AG_UNWRAP args);                                                      \
     }

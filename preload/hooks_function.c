@@ -2,7 +2,7 @@
  * kernels that are looked up. */
 #include "preload/hook.h"
 
-/* What ag_capture_function_changes() takes in place of an attribute. */
+/* What ag_core_function_changes() takes in place of an attribute. */
 enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
 
 #define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, device, params, args)               \
@@ -10,11 +10,11 @@ enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, AG_UNWRAP args);                                                  \
-        enum ag_change change = ag_capture_function_changes(                                       \
+        enum ag_change change = ag_core_function_changes(                                          \
             (CUfunction)(func), (int)(attribute), (int)(value), (int)(device), AG_SYM_##name);     \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        ag_capture_function_changed((CUfunction)(func), (int)(attribute), (int)(value),            \
-                                    (int)(device), change, result);                                \
+        ag_core_function_changed((CUfunction)(func), (int)(attribute), (int)(value),               \
+                                 (int)(device), change, result);                                   \
         return result;                                                                             \
     }
 
@@ -39,10 +39,10 @@ AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config, d
     {                                                                                              \
         bool hooked = ag_hooked();                                                                 \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (hooked && result == CUDA_ERROR_OUT_OF_MEMORY && ag_capture_gives_memory())             \
+        if (hooked && result == CUDA_ERROR_OUT_OF_MEMORY && ag_core_gives_memory())                \
             result = AG_CALL(name, AG_UNWRAP args);                                                \
         if (hooked && result == CUDA_SUCCESS)                                                      \
-            ag_capture_kernel_found(kernel);                                                       \
+            ag_core_kernel_found(kernel);                                                          \
         return result;                                                                             \
     }
 
@@ -65,6 +65,6 @@ AG_KERNEL_FOUND_HOOK(cuLibraryGetKernel,
     }
 
 AG_KERNELS_FOUND_HOOK(cuModuleEnumerateFunctions, CUfunction, CUmodule, cuModuleGetFunctionCount,
-                      ag_capture_functions_found)
+                      ag_core_functions_found)
 AG_KERNELS_FOUND_HOOK(cuLibraryEnumerateKernels, CUkernel, CUlibrary, cuLibraryGetKernelCount,
-                      ag_capture_kernels_found)
+                      ag_core_kernels_found)

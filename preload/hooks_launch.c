@@ -1,19 +1,19 @@
 /* hooks_launch.c - kernel launches. */
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "preload/hook.h"
 #include "preload/launch_stub.h"
 #include "preload/process.h"
 
 /* The rest of a hook, once its stream is known not to sleep. */
 #define AG_CAPTURE_LAUNCH(name, is_ptsz)                                                           \
-    CUresult ag_capture_##name(                                                                    \
-        CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
-        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
-        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);         \
-    CUresult ag_capture_##name(                                                                    \
-        CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
-        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
-        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)          \
+    CUresult ag_core_##name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,            \
+                            unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, \
+                            unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, \
+                            void **kernelParams, void **extra);                                    \
+    CUresult ag_core_##name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,            \
+                            unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, \
+                            unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, \
+                            void **kernelParams, void **extra)                                     \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
@@ -32,26 +32,27 @@
             .num_attrs = 0,                                                                        \
         };                                                                                         \
         ag_process_op();                                                                           \
-        return ag_capture_launch(&launch);                                                         \
+        return ag_core_launch(&launch);                                                            \
     }
 
 AG_CAPTURE_LAUNCH(cuLaunchKernel, false)
 AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, true)
 
 /*
- * The hook: ag_nap_passes(), then a jump to the driver or to the rest, all arguments where they
+ * The hook: ag_dormant_passes(), then a jump to the driver or to the rest, all arguments where they
  * are. On x86-64 it is launch_x86_64.S. That a stream sleeps tells that the library knows the
  * driver.
  */
 #if defined(__x86_64__)
-_Static_assert(sizeof(struct ag_nap_slot) == AG_LAUNCH_SLOT_SIZE, "as launch_x86_64.S has it");
-_Static_assert(offsetof(struct ag_naps, slots) == AG_LAUNCH_SLOTS, "as launch_x86_64.S has it");
-_Static_assert(offsetof(struct ag_naps, generation) == AG_LAUNCH_GENERATION, "the same");
-_Static_assert(offsetof(struct ag_nap_slot, stream) == AG_LAUNCH_STREAM, "the same");
-_Static_assert(offsetof(struct ag_nap_slot, nap) == AG_LAUNCH_NAP, "the same");
-_Static_assert(offsetof(struct ag_nap_slot, held) == AG_LAUNCH_HELD, "the same");
-_Static_assert(offsetof(struct ag_nap, active) == AG_LAUNCH_ACTIVE, "the same");
-_Static_assert(offsetof(struct ag_nap, left) == AG_LAUNCH_LEFT, "the same");
+_Static_assert(sizeof(struct ag_dormant_slot) == AG_LAUNCH_SLOT_SIZE, "as launch_x86_64.S has it");
+_Static_assert(offsetof(struct ag_dormant_streams, slots) == AG_LAUNCH_SLOTS,
+               "as launch_x86_64.S has it");
+_Static_assert(offsetof(struct ag_dormant_streams, generation) == AG_LAUNCH_GENERATION, "the same");
+_Static_assert(offsetof(struct ag_dormant_slot, stream) == AG_LAUNCH_STREAM, "the same");
+_Static_assert(offsetof(struct ag_dormant_slot, dormant) == AG_LAUNCH_DORMANT, "the same");
+_Static_assert(offsetof(struct ag_dormant_slot, held) == AG_LAUNCH_HELD, "the same");
+_Static_assert(offsetof(struct ag_dormant, active) == AG_LAUNCH_ACTIVE, "the same");
+_Static_assert(offsetof(struct ag_dormant, left) == AG_LAUNCH_LEFT, "the same");
 _Static_assert(AG_NAP_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
 #else
 #define AG_LAUNCH_PARAMETERS                                                                       \
@@ -62,9 +63,9 @@ _Static_assert(AG_NAP_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
 #define AG_LAUNCH_HOOK(name, null_passes)                                                          \
     AG_HOOK name(AG_LAUNCH_PARAMETERS)                                                             \
     {                                                                                              \
-        if (!((hStream || null_passes) && ag_nap_passes(hStream)))                                 \
-            return ag_capture_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,        \
-                                     blockDimZ, sharedMemBytes, hStream, kernelParams, extra);     \
+        if (!((hStream || null_passes) && ag_dormant_passes(hStream)))                             \
+            return ag_core_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,           \
+                                  blockDimZ, sharedMemBytes, hStream, kernelParams, extra);        \
         return AG_REAL(name)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
                              sharedMemBytes, hStream, kernelParams, extra);                        \
     }
@@ -90,7 +91,7 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
         .num_attrs = config->numAttrs,
     };
     ag_process_op();
-    return ag_capture_launch(&launch);
+    return ag_core_launch(&launch);
 }
 
 /* The driver judges a config of NULL, and attributes that are said to exist and do not. */
@@ -98,7 +99,7 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
     AG_HOOK name(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)    \
     {                                                                                              \
         if (!ag_hooked() || !config || (config->numAttrs && !config->attrs) ||                     \
-            ((config->hStream || !is_ptsz) && ag_nap_passes(config->hStream)))                     \
+            ((config->hStream || !is_ptsz) && ag_dormant_passes(config->hStream)))                 \
             return AG_CALL(name, config, f, kernelParams, extra);                                  \
         return launch_config(AG_SYM_##name, is_ptsz, config, f, kernelParams, extra);              \
     }
@@ -115,29 +116,28 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
         CUresult pending = CUDA_SUCCESS;                                                           \
         struct ag_host_call *call = NULL;                                                          \
         if (ag_hooked()) {                                                                         \
-            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+            pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
             if (what)                                                                              \
-                call =                                                                             \
-                    ag_capture_host_begins(hStream, is_ptsz, as_function, as_callback, userData);  \
+                call = ag_core_host_begins(hStream, is_ptsz, as_function, as_callback, userData);  \
         }                                                                                          \
         CUresult result = call ? AG_CALL(name, hStream, runs, call AG_UNWRAP rest)                 \
                                : AG_CALL(name, hStream, what, userData AG_UNWRAP rest);            \
         if (call)                                                                                  \
-            ag_capture_host_ends(result == CUDA_SUCCESS ? NULL : call);                            \
+            ag_core_host_ends(result == CUDA_SUCCESS ? NULL : call);                               \
         return ag_first_error(result, pending);                                                    \
     }
 #define AG_FUNCTION_HOOK(name, is_ptsz)                                                            \
     AG_HOST_HOOK(name, name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what,     \
-                 NULL, ag_capture_host_function, ())
+                 NULL, ag_core_host_function, ())
 #define AG_FUNCTION_V2 (CUstream hStream, CUhostFn what, void *userData, unsigned int syncMode)
 #define AG_FUNCTION_V2_HOOK(name, is_ptsz)                                                         \
     AG_NEWER(name, AG_FUNCTION_V2);                                                                \
     AG_HOST_HOOK(ag_newer_##name, name, is_ptsz, AG_FUNCTION_V2, what, NULL,                       \
-                 ag_capture_host_function, (, syncMode))
+                 ag_core_host_function, (, syncMode))
 #define AG_CALLBACK_HOOK(name, is_ptsz)                                                            \
     AG_HOST_HOOK(name, name, is_ptsz,                                                              \
                  (CUstream hStream, CUstreamCallback what, void *userData, unsigned int flags),    \
-                 NULL, what, ag_capture_host_callback, (, flags))
+                 NULL, what, ag_core_host_callback, (, flags))
 
 AG_FUNCTION_HOOK(cuLaunchHostFunc, false)
 AG_FUNCTION_HOOK(cuLaunchHostFunc_ptsz, true)
@@ -147,7 +147,7 @@ AG_CALLBACK_HOOK(cuStreamAddCallback, false)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
 
 /* A graph of the program, launched into a stream that may hold deferred work. */
-AG_WAIT_HOOK(cuGraphLaunch, false, ag_capture_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch, false, ag_core_graph_wait_begins,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
-AG_WAIT_HOOK(cuGraphLaunch_ptsz, true, ag_capture_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch_ptsz, true, ag_core_graph_wait_begins,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))

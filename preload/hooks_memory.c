@@ -19,7 +19,7 @@
             .stream = hStream,                                                                     \
         };                                                                                         \
         ag_process_op();                                                                           \
-        return ag_capture_memset(&fill);                                                           \
+        return ag_core_memset(&fill);                                                              \
     }
 
 #define AG_MEMSET_2D_HOOK(name, is_ptsz, value_type, size)                                         \
@@ -40,7 +40,7 @@
             .stream = hStream,                                                                     \
         };                                                                                         \
         ag_process_op();                                                                           \
-        return ag_capture_memset(&fill);                                                           \
+        return ag_core_memset(&fill);                                                              \
     }
 
 AG_MEMSET_HOOK(cuMemsetD8Async, false, unsigned char, 1)
@@ -70,7 +70,7 @@ AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, true, unsigned int, 4)
             .stream = hStream,                                                                     \
         };                                                                                         \
         ag_process_op();                                                                           \
-        return ag_capture_copy(&copy);                                                             \
+        return ag_core_copy(&copy);                                                                \
     }
 
 AG_COPY_HOOK(cuMemcpyAsync, false)

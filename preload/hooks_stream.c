@@ -28,7 +28,7 @@ AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd
     {                                                                                              \
         CUresult result = AG_CALL(name, pMilliseconds, hStart, hEnd);                              \
         if (result == CUDA_SUCCESS && ag_hooked())                                                 \
-            ag_capture_time_asked();                                                               \
+            ag_core_time_asked();                                                                  \
         return result;                                                                             \
     }
 
@@ -38,11 +38,11 @@ AG_ELAPSED_HOOK(cuEventElapsedTime_v2)
 /* The stream waits for a word that the program may be about to write. A semaphore of another API is
  * as a rule signalled by that API: its waits are not followed (docs/limits.md). */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \
-    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
+    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins,                                               \
                  (CUstream stream, CUdeviceptr addr, type value, unsigned int flags),              \
                  (stream, addr, value, flags))
 #define AG_BATCH_HOOK(name, is_ptsz)                                                               \
-    AG_WAIT_HOOK(name, is_ptsz, ag_capture_wait_begins,                                            \
+    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins,                                               \
                  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,       \
                   unsigned int flags),                                                             \
                  (stream, count, paramArray, flags))
@@ -66,7 +66,7 @@ AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked())                                                                           \
-            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+            pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
             return pending;                                                                        \
@@ -90,11 +90,11 @@ static bool is_capturing(CUstream stream)
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, hStream);                                                         \
-        CUresult pending = ag_capture_stream_dies(hStream, AG_SYM_##name);                         \
+        CUresult pending = ag_core_invalidate_stream(hStream, AG_SYM_##name);                      \
         bool capturing = is_capturing(hStream);                                                    \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (capturing && result == CUDA_SUCCESS)                                                   \
-            ag_capture_program_capture_ended();                                                    \
+            ag_core_capture_ended();                                                               \
         return ag_first_error(result, pending);                                                    \
     }
 
@@ -112,11 +112,11 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
         CUresult pending = CUDA_SUCCESS;                                                           \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            pending = ag_capture_stream_boundary(hStream, is_ptsz, AG_SYM_##name, false);          \
+            pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
         CUresult result = AG_CALL(name, hStream, attr, value);                                     \
         if (hooked && result == CUDA_SUCCESS &&                                                    \
             attr != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)                                    \
-            ag_capture_stream_not_understood(hStream, is_ptsz, AG_SYM_##name);                     \
+            ag_core_stream_not_understood(hStream, is_ptsz, AG_SYM_##name);                        \
         return ag_first_error(result, pending);                                                    \
     }
 
@@ -130,10 +130,10 @@ AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
         CUresult pending = CUDA_SUCCESS;                                                           \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            pending = ag_capture_stream_boundary(dst, is_ptsz, AG_SYM_##name, false);              \
+            pending = ag_core_stream_sync_point(dst, is_ptsz, AG_SYM_##name, false);               \
         CUresult result = AG_CALL(name, dst, src);                                                 \
         if (hooked && result == CUDA_SUCCESS)                                                      \
-            ag_capture_stream_not_understood(dst, is_ptsz, AG_SYM_##name);                         \
+            ag_core_stream_not_understood(dst, is_ptsz, AG_SYM_##name);                            \
         return ag_first_error(result, pending);                                                    \
     }
 
@@ -146,9 +146,9 @@ AG_HOOK cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned
                                int priority)
 {
     bool hooked = ag_hooked();
-    CUresult pending = hooked ? ag_capture_barrier(AG_SYM_cuGreenCtxStreamCreate) : CUDA_SUCCESS;
+    CUresult pending = hooked ? ag_core_barrier(AG_SYM_cuGreenCtxStreamCreate) : CUDA_SUCCESS;
     CUresult result = AG_CALL(cuGreenCtxStreamCreate, phStream, greenCtx, flags, priority);
     if (hooked && result == CUDA_SUCCESS)
-        ag_capture_green_stream(*phStream, greenCtx, AG_SYM_cuGreenCtxStreamCreate);
+        ag_core_green_stream(*phStream, greenCtx, AG_SYM_cuGreenCtxStreamCreate);
     return ag_first_error(result, pending);
 }

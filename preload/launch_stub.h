@@ -1,16 +1,16 @@
-/* launch_stub.h - what launch_x86_64.S must know of capture/tracking/nap.h; hooks_launch.c
+/* launch_stub.h - what launch_x86_64.S must know of capture/tracking/dormant.h; hooks_launch.c
  * compares. */
 #ifndef AG_LAUNCH_STUB_H
 #define AG_LAUNCH_STUB_H
 
 #define AG_LAUNCH_MULTIPLIER 0x9E3779B97F4A7C15
-#define AG_LAUNCH_GENERATION 0  /* struct ag_naps */
-#define AG_LAUNCH_SLOTS      8  /* struct ag_naps */
+#define AG_LAUNCH_GENERATION 0  /* struct ag_dormant_streams */
+#define AG_LAUNCH_SLOTS      8  /* struct ag_dormant_streams */
 #define AG_LAUNCH_SLOT_SIZE  24 /* three times eight */
-#define AG_LAUNCH_STREAM     0  /* struct ag_nap_slot */
-#define AG_LAUNCH_NAP        8  /* struct ag_nap_slot */
-#define AG_LAUNCH_HELD       16 /* struct ag_nap_slot */
-#define AG_LAUNCH_ACTIVE     0  /* struct ag_nap */
-#define AG_LAUNCH_LEFT       4  /* struct ag_nap */
+#define AG_LAUNCH_STREAM     0  /* struct ag_dormant_slot */
+#define AG_LAUNCH_DORMANT    8  /* struct ag_dormant_slot */
+#define AG_LAUNCH_HELD       16 /* struct ag_dormant_slot */
+#define AG_LAUNCH_ACTIVE     0  /* struct ag_dormant */
+#define AG_LAUNCH_LEFT       4  /* struct ag_dormant */
 
 #endif

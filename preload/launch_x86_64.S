@@ -1,7 +1,7 @@
 /*
- * launch_x86_64.S - the hooks of cuLaunchKernel: ag_nap_passes() (capture/tracking/nap.h), then a
- * jump to the driver or to the rest (hooks_launch.c), all arguments where they are. Five of them lie
- * on the stack, which compilers load and store again around the jump: 4 ns of every launch.
+ * launch_x86_64.S - the hooks of cuLaunchKernel: ag_dormant_passes() (capture/tracking/dormant.h),
+ * then a jump to the driver or to the rest (hooks_launch.c), all arguments where they are. Five of
+ * them lie on the stack, which compilers load and store again around the jump: 4 ns of every launch.
  */
 #include "preload/launch_stub.h"
 
@@ -18,7 +18,7 @@
     testq   %r10, %r10
     je      1f
     .endif
-    movq    ag_naps@gottpoff(%rip), %r11
+    movq    ag_dormant_streams@gottpoff(%rip), %r11
     movabsq $AG_LAUNCH_MULTIPLIER, %rax
     imulq   %r10, %rax
     shrq    $62, %rax
@@ -30,7 +30,7 @@
     cmpq    %r11, ag_stream_generation(%rip)
     jne     1f
     movq    %fs:AG_LAUNCH_HELD(%rax), %r11
-    movq    %fs:AG_LAUNCH_NAP(%rax), %rax
+    movq    %fs:AG_LAUNCH_DORMANT(%rax), %rax
     cmpl    $0, AG_LAUNCH_ACTIVE(%rax)
     je      1f
     cmpl    $0, (%r11)
@@ -41,7 +41,7 @@
     movl    %r11d, AG_LAUNCH_LEFT(%rax)
     jmp     *ag_real + 8 * \index(%rip)
 1:
-    jmp     ag_capture_\name
+    jmp     ag_core_\name
     .cfi_endproc
     .size   \name, . - \name
     .endm
@@ -49,9 +49,9 @@
     .text
 #include "driver/generated/launch.inc"
 
-    .hidden ag_naps
+    .hidden ag_dormant_streams
     .hidden ag_stream_generation
     .hidden ag_real
-    .hidden ag_capture_cuLaunchKernel
-    .hidden ag_capture_cuLaunchKernel_ptsz
+    .hidden ag_core_cuLaunchKernel
+    .hidden ag_core_cuLaunchKernel_ptsz
     .section .note.GNU-stack, "", %progbits

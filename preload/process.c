@@ -26,7 +26,7 @@ _Atomic bool ag_process_has_ops;
 
 static void finish(void)
 {
-    ag_capture_finish();
+    ag_core_finish();
     ag_export_tables_report();
 }
 
@@ -43,7 +43,7 @@ static void in_child(void)
 {
     ag_substitute_after_fork();
     if (ag_resolve_after_fork())
-        ag_capture_after_fork_in_child();
+        ag_core_after_fork_in_child();
 }
 
 void ag_process_watch(void)

@@ -89,7 +89,7 @@ void ag_resolve_found(const char *path, bool complete)
     if (!complete) {
         ag_warn("start", "the driver's names could not be replaced everywhere: kernels may be "
                          "launched unseen, and nothing is replayed");
-        ag_capture_observe_only("the driver's names could not be replaced everywhere");
+        ag_core_observe_only("the driver's names could not be replaced everywhere");
     }
     atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
 }
@@ -111,12 +111,12 @@ static void start(void)
         first = true;
         atomic_store(&begun, true);
         ag_process_watch();
-        ag_capture_start(why != NULL, why);
+        ag_core_start(why != NULL, why);
         atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
     }
     pthread_mutex_unlock(&start_lock);
     if (first) {
-        ag_capture_started();
+        ag_core_started();
         ag_bypass_report();
     }
     /* Nothing that ran here may be heard of by the program's dlerror(). */

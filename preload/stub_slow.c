@@ -33,26 +33,26 @@ static void flush_for(enum ag_sym sym, const struct ag_entry *entry, const uint6
     if (entry->cls == AG_CLASS_TRACK)
         return;
     if (entry->cls == AG_CLASS_BARRIER || entry->stream_arg < 0) {
-        ag_capture_barrier_quiet(sym);
+        ag_core_barrier_quiet(sym);
         return;
     }
-    ag_capture_stream_boundary_quiet((CUstream)argument(entry->stream_arg, registers, stack),
-                                     entry->flags & AG_ENTRY_PTSZ, sym,
-                                     entry->flags & AG_ENTRY_BLOCKS);
+    ag_core_stream_sync_point_quiet((CUstream)argument(entry->stream_arg, registers, stack),
+                                    entry->flags & AG_ENTRY_PTSZ, sym,
+                                    entry->flags & AG_ENTRY_BLOCKS);
 }
 
 static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *stack)
 {
     const struct ag_entry *entry = &ag_entries[sym];
     if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
-        ag_capture_functions_die(sym);
+        ag_core_invalidate_functions(sym);
     if (entry->flags & AG_ENTRY_KILLS_MODULE)
-        ag_capture_module_dies((void *)argument(0, registers, stack), sym);
+        ag_core_invalidate_module((void *)argument(0, registers, stack), sym);
     if (entry->flags & AG_ENTRY_KILLS_REPLAY)
-        ag_capture_observe_only(entry->name);
+        ag_core_observe_only(entry->name);
     flush_for(sym, entry, registers, stack);
     if (entry->flags & AG_ENTRY_KILLS_MEMORY)
-        ag_capture_memory_goes(); /* last: nothing that is submitted before looks at it again */
+        ag_core_invalidate_memory(); /* last: nothing that is submitted before looks at it again */
 }
 
 /*
@@ -74,20 +74,20 @@ static CUresult capture_call(CAPTURE_PARAMS)
     CUresult (*real)(CAPTURE_PARAMS);
     *(void **)&real = ag_target[AG_SYM_COUNT + slot];
     if (kind == AG_UNKNOWN_BEGINS_CAPTURE)
-        ag_capture_program_capture_begins(NULL, false, AG_SYM_COUNT);
+        ag_core_capture_begins(NULL, false, AG_SYM_COUNT);
     else
-        ag_capture_barrier_quiet(AG_SYM_COUNT);
-    uint32_t before = ag_capture_streams_capturing();
+        ag_core_barrier_quiet(AG_SYM_COUNT);
+    uint32_t before = ag_core_streams_capturing();
     CUresult result = real(CAPTURE_ARGS);
-    uint32_t after = ag_capture_streams_capturing();
+    uint32_t after = ag_core_streams_capturing();
     if (kind == AG_UNKNOWN_BEGINS_CAPTURE) {
-        ag_capture_program_capture_began(result == CUDA_SUCCESS);
+        ag_core_capture_began(result == CUDA_SUCCESS);
     } else if (kind == AG_UNKNOWN_ENDS_CAPTURE) {
         if (result == CUDA_SUCCESS || after < before)
-            ag_capture_program_capture_ended();
+            ag_core_capture_ended();
     } else if (after > before) {
-        ag_capture_program_capture_begins(NULL, false, AG_SYM_COUNT);
-        ag_capture_program_capture_began(true);
+        ag_core_capture_begins(NULL, false, AG_SYM_COUNT);
+        ag_core_capture_began(true);
     }
     return result;
 }
@@ -101,8 +101,8 @@ static void *unknown_call(uint32_t slot)
         capture_slot = slot;
         return (void *)capture_call;
     }
-    ag_capture_barrier_quiet(AG_SYM_COUNT);
-    ag_capture_memory_goes();
+    ag_core_barrier_quiet(AG_SYM_COUNT);
+    ag_core_invalidate_memory();
     return ag_target[AG_SYM_COUNT + slot];
 }
 
@@ -117,7 +117,7 @@ void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *s
                                     (const void *)RETURN_ADDRESS(registers, stack));
     if (number >= AG_SYM_COUNT)
         return unknown_call(number - AG_SYM_COUNT);
-    if (ag_hooked() && ag_capture_active())
+    if (ag_hooked() && ag_core_active())
         tell((enum ag_sym)number, registers, stack);
     return ag_real[number];
 }

@@ -1,7 +1,7 @@
 /*
  * stubs_x86_64.S - the entry points that need no argument understood: barriers of all kinds.
  *
- * A stub knows no signature. Nothing open (no stream has seen an op since its last boundary): one
+ * A stub knows no signature. Nothing open (no stream has seen an op since its last sync point): one
  * compare and a jump to the driver. Otherwise every argument register is saved, ag_stub_slow() told
  * which call this is and where its arguments lie, and the call goes on to the driver as if nothing
  * had been: the stack the driver sees is the caller's.

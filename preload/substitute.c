@@ -131,7 +131,7 @@ static void *pool_stub(void *address, const char *name)
     }
     pthread_mutex_unlock(&lock);
     if (!stub) {
-        ag_capture_observe_only("the driver has more unknown entry points than there are stubs");
+        ag_core_observe_only("the driver has more unknown entry points than there are stubs");
         return address;
     }
     return stub;
@@ -171,7 +171,7 @@ void *ag_substitute(void *address, const char *name)
     if (pool_slot(hook) >= 0)
         say_unknown(name);
     else if (names_function(name) && !ag_is_ours(hook) && !ag_in_driver(hook))
-        ag_capture_observe_only("the driver's getter answered an address outside the driver");
+        ag_core_observe_only("the driver's getter answered an address outside the driver");
     return hook;
 }
 

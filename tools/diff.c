@@ -95,15 +95,16 @@ static void add_kernels(struct entry **all, const struct model *m, int side)
 {
     char name[2048];
     const struct dump *d = m->d;
-    for (uint32_t i = 1; i < d->num_shapes; i++) {
-        if (!m->shape_ops[i])
+    for (uint32_t i = 1; i < d->num_signatures; i++) {
+        if (!m->signature_ops[i])
             continue;
-        names_of_shape(d, &d->shapes[i], name, sizeof(name));
-        entry_get(all, name)->ops[side] += m->shape_ops[i];
+        names_of_signature(d, &d->signatures[i], name, sizeof(name));
+        entry_get(all, name)->ops[side] += m->signature_ops[i];
     }
     for (uint32_t i = 1; i < d->num_graphs; i++)
         for (uint32_t k = 0; m->graphs[i].launches && k < d->graphs[i].d.count; k++) {
-            names_of_shape(d, dump_shape(d, d->graphs[i].shapes[k]), name, sizeof(name));
+            names_of_signature(d, dump_signature(d, d->graphs[i].signatures[k]), name,
+                               sizeof(name));
             entry_get(all, name)->carried[side] += m->graphs[i].launches;
         }
 }
@@ -172,7 +173,7 @@ static void totals(struct table_output *o, const struct model *a, const struct m
     number_row(o, "graph launches", a->launches, b->launches);
     number_row(o, "updates of arguments", a->updates, b->updates);
     number_row(o, "graphs built", a->builds, b->builds);
-    number_row(o, "boundaries", a->boundaries, b->boundaries);
+    number_row(o, "sync points", a->sync_points, b->sync_points);
     real_row(o, "host time saved (ms)", a->saved_ns / 1e6, b->saved_ns / 1e6);
     real_row(o, "building (ms)", (double)a->build_ns / 1e6, (double)b->build_ns / 1e6);
     real_row(o, "seconds", (double)(a->last_ns - a->first_ns) / 1e9,

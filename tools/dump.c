@@ -142,12 +142,12 @@ static void read_graph(struct reader *r, const unsigned char *at, size_t n)
     if (g.count > (n - sizeof(g)) / sizeof(uint32_t) ||
         !grow(r, &d->graphs, &d->num_graphs, g.id, sizeof(*d->graphs)))
         return;
-    uint32_t *shapes = malloc((g.count + 1) * sizeof(*shapes));
-    if (!shapes)
+    uint32_t *signatures = malloc((g.count + 1) * sizeof(*signatures));
+    if (!signatures)
         return;
-    memcpy(shapes, at + sizeof(g), g.count * sizeof(*shapes));
-    free(d->graphs[g.id].shapes);
-    d->graphs[g.id] = (struct dump_graph){g, shapes};
+    memcpy(signatures, at + sizeof(g), g.count * sizeof(*signatures));
+    free(d->graphs[g.id].signatures);
+    d->graphs[g.id] = (struct dump_graph){g, signatures};
 }
 
 static void read_site(struct reader *r, const unsigned char *at, size_t n)
@@ -184,7 +184,7 @@ static void read_string(struct reader *r, const unsigned char *at, size_t n)
 static void read_chunk(struct reader *r, uint32_t type, const unsigned char *at, size_t n)
 {
     struct dump *d = r->d;
-    struct ag_dump_shape shape;
+    struct ag_dump_signature signature;
     struct ag_dump_stream stream;
     switch (type) {
     case AG_DUMP_PROCESS:
@@ -196,12 +196,12 @@ static void read_chunk(struct reader *r, uint32_t type, const unsigned char *at,
     case AG_DUMP_STRING:
         read_string(r, at, n);
         break;
-    case AG_DUMP_SHAPE:
-        if (n < sizeof(shape))
+    case AG_DUMP_SIGNATURE:
+        if (n < sizeof(signature))
             break;
-        memcpy(&shape, at, sizeof(shape));
-        if (grow(r, &d->shapes, &d->num_shapes, shape.id, sizeof(shape)))
-            d->shapes[shape.id] = shape;
+        memcpy(&signature, at, sizeof(signature));
+        if (grow(r, &d->signatures, &d->num_signatures, signature.id, sizeof(signature)))
+            d->signatures[signature.id] = signature;
         break;
     case AG_DUMP_STREAM:
         if (n < sizeof(stream))
@@ -349,13 +349,13 @@ void dump_free(struct dump *d)
     for (uint32_t i = 0; i < d->num_strings; i++)
         free(d->strings[i]);
     for (uint32_t i = 0; i < d->num_graphs; i++)
-        free(d->graphs[i].shapes);
+        free(d->graphs[i].signatures);
     for (uint32_t i = 0; i < d->num_sites; i++)
         free(d->sites[i].frames);
     free_pairs(d->process, d->num_process);
     free_pairs(d->counters, d->num_counters);
     free(d->strings);
-    free(d->shapes);
+    free(d->signatures);
     free(d->streams);
     free(d->graphs);
     free(d->sites);
@@ -391,10 +391,10 @@ const char *dump_string(const struct dump *d, uint32_t id)
     return id < d->num_strings && d->strings[id] ? d->strings[id] : "?";
 }
 
-const struct ag_dump_shape *dump_shape(const struct dump *d, uint32_t id)
+const struct ag_dump_signature *dump_signature(const struct dump *d, uint32_t id)
 {
-    static const struct ag_dump_shape none;
-    return id < d->num_shapes ? &d->shapes[id] : &none;
+    static const struct ag_dump_signature none;
+    return id < d->num_signatures ? &d->signatures[id] : &none;
 }
 
 const struct dump_graph *dump_graph(const struct dump *d, uint32_t id)

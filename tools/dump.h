@@ -17,7 +17,7 @@ struct dump_event {
 
 struct dump_graph {
     struct ag_dump_graph d;
-    uint32_t *shapes; /* d.count of them */
+    uint32_t *signatures; /* d.count of them */
 };
 
 struct dump_site {
@@ -33,11 +33,11 @@ struct dump {
     char *path;
     struct ag_dump_header header;
     char **strings; /* lists by id; entry 0 and what was not defined are empty */
-    struct ag_dump_shape *shapes;
+    struct ag_dump_signature *signatures;
     struct ag_dump_stream *streams;
     struct dump_graph *graphs;
     struct dump_site *sites;
-    uint32_t num_strings, num_shapes, num_streams, num_graphs, num_sites;
+    uint32_t num_strings, num_signatures, num_streams, num_graphs, num_sites;
     struct dump_event *events; /* by time */
     size_t num_events;
     struct dump_pair *process, *counters;
@@ -65,7 +65,7 @@ void dump_complain(const struct dump *d);
 void dump_sort_events(struct dump *d);
 
 const char *dump_string(const struct dump *d, uint32_t id);
-const struct ag_dump_shape *dump_shape(const struct dump *d, uint32_t id);
+const struct ag_dump_signature *dump_signature(const struct dump *d, uint32_t id);
 const struct dump_graph *dump_graph(const struct dump *d, uint32_t id);
 /* For each event the next one of its thread; 0: there is none. To be freed; NULL without memory. */
 uint32_t *dump_link_threads(const struct dump *d);

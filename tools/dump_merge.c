@@ -9,8 +9,8 @@ enum { THREAD_BITS = 22 };
 struct merge {
     struct dump *to;
     const struct dump *from;
-    uint32_t *strings;                       /* by id there: the id here */
-    uint32_t shapes, streams, graphs, sites; /* ids there become these and the following ones */
+    uint32_t *strings;                           /* by id there: the id here */
+    uint32_t signatures, streams, graphs, sites; /* ids there become these and the following ones */
     uint32_t process;
     uint64_t later; /* what its clock is to be put forward by */
 };
@@ -69,20 +69,21 @@ static bool add_strings(struct merge *g)
     return true;
 }
 
-static bool add_shapes(struct merge *g)
+static bool add_signatures(struct merge *g)
 {
     struct dump *d = g->to;
-    uint32_t count = g->from->num_shapes, n = d->num_shapes ? d->num_shapes : 1;
-    struct ag_dump_shape *list = extend(d->shapes, d->num_shapes, count + 1, sizeof(*list));
+    uint32_t count = g->from->num_signatures, n = d->num_signatures ? d->num_signatures : 1;
+    struct ag_dump_signature *list =
+        extend(d->signatures, d->num_signatures, count + 1, sizeof(*list));
     if (!list)
         return false;
-    g->shapes = n;
+    g->signatures = n;
     for (uint32_t i = 1; i < count; i++, n++) {
-        list[n] = g->from->shapes[i];
+        list[n] = g->from->signatures[i];
         list[n].name = string_of(g, list[n].name);
     }
-    d->shapes = list;
-    d->num_shapes = n;
+    d->signatures = list;
+    d->num_signatures = n;
     return true;
 }
 
@@ -117,12 +118,13 @@ static bool add_graphs(struct merge *g)
         list[n].d = g->from->graphs[i].d;
         list[n].d.id = list[n].d.id ? n : 0;
         list[n].d.stream = moved(list[n].d.stream, g->from->num_streams, g->streams);
-        list[n].shapes = malloc((list[n].d.count + 1) * sizeof(uint32_t));
-        if (!list[n].shapes)
+        list[n].signatures = malloc((list[n].d.count + 1) * sizeof(uint32_t));
+        if (!list[n].signatures)
             return false;
         d->num_graphs = n + 1;
         for (uint32_t k = 0; k < list[n].d.count; k++)
-            list[n].shapes[k] = moved(g->from->graphs[i].shapes[k], g->from->num_shapes, g->shapes);
+            list[n].signatures[k] =
+                moved(g->from->graphs[i].signatures[k], g->from->num_signatures, g->signatures);
     }
     return true;
 }
@@ -157,13 +159,13 @@ static void move_ids(const struct merge *g, struct ag_dump_event *e)
     e->stream = moved(e->stream, from->num_streams, g->streams);
     switch (e->kind) {
     case AG_EVENT_OP:
-        e->a = moved(e->a, from->num_shapes, g->shapes);
+        e->a = moved(e->a, from->num_signatures, g->signatures);
         e->b = string_of(g, e->b);
         if (e->what == AG_DONE_IMMEDIATE && e->value <= UINT32_MAX)
             e->value = moved((uint32_t)e->value, from->num_sites, g->sites);
         break;
     case AG_EVENT_CALL:
-        e->a = moved(e->a, from->num_shapes, g->shapes);
+        e->a = moved(e->a, from->num_signatures, g->signatures);
         break;
     case AG_EVENT_GRAPH:
     case AG_EVENT_UPDATE:
@@ -171,7 +173,7 @@ static void move_ids(const struct merge *g, struct ag_dump_event *e)
     case AG_EVENT_DROP:
         e->a = moved(e->a, from->num_graphs, g->graphs);
         break;
-    case AG_EVENT_BOUNDARY:
+    case AG_EVENT_SYNC_POINT:
         e->b = moved(e->b, from->num_sites, g->sites);
         e->a = string_of(g, e->a);
         break;
@@ -314,7 +316,7 @@ bool dump_merge_add(struct dump *to, const struct dump *from)
     bool good = to->num_processes < DUMP_MOST_PROCESSES && add_state(&g);
     g.later =
         (from->header.wall_ns - from->header.clock_ns) - (to->header.wall_ns - to->header.clock_ns);
-    good = good && add_strings(&g) && add_shapes(&g) && add_streams(&g) && add_graphs(&g) &&
+    good = good && add_strings(&g) && add_signatures(&g) && add_streams(&g) && add_graphs(&g) &&
            add_sites(&g) && add_events(&g) && add_process(&g);
     free(g.strings);
     to->num_processes++;

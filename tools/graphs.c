@@ -87,9 +87,9 @@ static void draw(const struct model *m, uint32_t id, FILE *out)
             id, id, g->d.count, g->d.stream, g->d.first, g->d.sequence_length,
             (unsigned long long)mine->launches, (unsigned long long)mine->updates, mine->variants);
     for (uint32_t i = 0; i < g->d.count; i++) {
-        const struct ag_dump_shape *s = dump_shape(m->d, g->shapes[i]);
+        const struct ag_dump_signature *s = dump_signature(m->d, g->signatures[i]);
         uint64_t updates = mine->op_updates ? mine->op_updates[i] : 0;
-        names_of_shape(m->d, s, text, sizeof(text));
+        names_of_signature(m->d, s, text, sizeof(text));
         uint32_t place = names_place(m->d, s->name);
         fprintf(out, "    n%u_%u [fillcolor=\"%.3f %.2f 1\", label=\"", id, i,
                 (210 + place * 137) % 360 / 360.0, place % 2 ? 0.35 : 0.18);
@@ -140,7 +140,7 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
 {
     uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
-          "  node [shape=box, style=\"rounded,filled\", "
+          "  node [signature=box, style=\"rounded,filled\", "
           "fontname=\"sans-serif\"];\n",
           out);
     for (uint32_t i = 0; i < n; i++)
@@ -163,7 +163,7 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
         const struct model_graph *mine = &m->graphs[ids[i]];
         *first = 0;
         if (g->d.count)
-            names_of_shape(m->d, dump_shape(m->d, g->shapes[0]), first, sizeof(first));
+            names_of_signature(m->d, dump_signature(m->d, g->signatures[0]), first, sizeof(first));
         table_number(o, ids[i]);
         table_number(o, mine->launches);
         table_number(o, g->d.count);

@@ -361,9 +361,9 @@ static void reasons(const struct model *m, FILE *out)
     end_table(out, n, n);
 }
 
-static void boundaries(const struct model *m, FILE *out)
+static void sync_points(const struct model *m, FILE *out)
 {
-    begin_table(out, "boundaries", "Calls that end sequences",
+    begin_table(out, "sync_points", "Calls that end sequences",
                 "Times|Launches between|<Call|<Mostly made by");
     uint32_t n = m->cuts.count < MOST_ROWS ? m->cuts.count : MOST_ROWS;
     for (uint32_t i = 0; i < n; i++) {
@@ -420,7 +420,7 @@ int verb_html(int argc, char **argv)
     sequences(m, out);
     html_pictures(m, out);
     reasons(m, out);
-    boundaries(m, out);
+    sync_points(m, out);
     fputs("<p class=\"soft\">Made by libautograph " AG_VERSION ".</p>\n</body></html>\n", out);
     bool sound = r->sound;
     ranks_free(r);

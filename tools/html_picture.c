@@ -64,14 +64,14 @@ static void row(const struct model *m, uint32_t id, uint32_t length, FILE *out)
             "role=\"img\" aria-label=\"graph %u\">\n",
             html_grouped(mine->launches), length * 10, id);
     for (uint32_t k = 0; k < g->d.count && k < length && g->d.first + k < length; k++) {
-        const struct ag_dump_shape *shape = dump_shape(m->d, g->shapes[k]);
+        const struct ag_dump_signature *signature = dump_signature(m->d, g->signatures[k]);
         uint64_t updates = mine->op_updates ? mine->op_updates[k] : 0;
-        names_of_shape(m->d, shape, name, sizeof(name));
+        names_of_signature(m->d, signature, name, sizeof(name));
         fprintf(out,
                 "<rect class=\"box\" x=\"%u\" y=\"0\" width=\"10\" height=\"10\" "
                 "fill=\"%s\"><title>graph "
                 "%u, launched %llu times: ",
-                (g->d.first + k) * 10, colour(m->d, shape->name), id,
+                (g->d.first + k) * 10, colour(m->d, signature->name), id,
                 (unsigned long long)mine->launches);
         html_text(out, name);
         if (updates)
@@ -89,7 +89,7 @@ static uint32_t add_to_key(const struct model *m, uint32_t id, uint32_t *names, 
 {
     const struct dump_graph *g = dump_graph(m->d, id);
     for (uint32_t k = 0; k < g->d.count && n < MOST_KEYS; k++) {
-        uint32_t name = dump_shape(m->d, g->shapes[k])->name, i = 0;
+        uint32_t name = dump_signature(m->d, g->signatures[k])->name, i = 0;
         while (i < n && names[i] != name)
             i++;
         if (i == n)

@@ -109,14 +109,14 @@ static void free_reasons(struct model_reasons *r)
 struct adding {
     struct model *m;
     struct life {
-        uint32_t round;  /* boundaries of all its streams so far */
-        uint64_t since;  /* ops of all its streams since their last boundaries */
+        uint32_t round;  /* sync points of all its streams so far */
+        uint64_t since;  /* ops of all its streams since their last sync points */
     } * lives;           /* of the processes */
     uint32_t departures; /* threads whose next op is waited for */
     struct caller *list; /* threads */
 };
 
-/* A thread's last boundary, which tells who flushed; and its last flush by a mismatch, which the
+/* A thread's last sync point, which tells who flushed; and its last flush by a mismatch, which the
  * next op explains. */
 struct caller {
     uint32_t thread, text, site;
@@ -144,14 +144,14 @@ static struct model_bucket *bucket(struct model *m, uint64_t time)
     return &m->buckets[i < MODEL_BUCKETS ? i : MODEL_BUCKETS - 1];
 }
 
-static uint64_t *ops_since_boundary(const struct adding *a, const struct ag_dump_event *e)
+static uint64_t *ops_since_sync_point(const struct adding *a, const struct ag_dump_event *e)
 {
     struct model_stream *s = &a->m->streams[e->stream];
     if (s->round != a->lives[e->reserved].round) {
         s->round = a->lives[e->reserved].round;
-        s->since_boundary = 0;
+        s->since_sync_point = 0;
     }
-    return &s->since_boundary;
+    return &s->since_sync_point;
 }
 
 static void add_op(struct adding *a, const struct dump_event *event)
@@ -161,11 +161,11 @@ static void add_op(struct adding *a, const struct dump_event *event)
     m->ops++;
     m->done[e->what & 7]++;
     bucket(m, e->time)->ops++;
-    if (e->a < m->d->num_shapes)
-        m->shape_ops[e->a]++;
+    if (e->a < m->d->num_signatures)
+        m->signature_ops[e->a]++;
     if (e->stream < m->num_streams) {
         m->streams[e->stream].ops++;
-        ++*ops_since_boundary(a, e);
+        ++*ops_since_sync_point(a, e);
         a->lives[e->reserved].since++;
     }
     if (e->what == AG_DONE_IMMEDIATE) {
@@ -182,7 +182,7 @@ static void add_op(struct adding *a, const struct dump_event *event)
     }
     struct caller *c = a->departures ? caller_get(a, event->thread) : NULL;
     if (c && c->departed) {
-        tally(&reason_get(&m->flushes, c->departed)->names, dump_shape(m->d, e->a)->name,
+        tally(&reason_get(&m->flushes, c->departed)->names, dump_signature(m->d, e->a)->name,
               m->d->num_strings);
         c->departed = 0;
         a->departures--;
@@ -260,21 +260,21 @@ static void add_flush(struct adding *a, const struct dump_event *event)
     }
 }
 
-static void add_boundary(struct adding *a, const struct dump_event *event)
+static void add_sync_point(struct adding *a, const struct dump_event *event)
 {
     struct model *m = a->m;
     const struct ag_dump_event *e = &event->e;
     struct model_reason *r = reason_get(&m->cuts, e->a);
     struct caller *c = caller_get(a, event->thread);
     struct life *life = &a->lives[e->reserved];
-    m->boundaries++;
+    m->sync_points++;
     r->times++;
     if (!e->stream) {
         r->ops_before += life->since;
         life->since = 0;
         life->round++;
     } else if (e->stream < m->num_streams) {
-        uint64_t *ops = ops_since_boundary(a, e);
+        uint64_t *ops = ops_since_sync_point(a, e);
         r->ops_before += *ops;
         life->since -= *ops;
         *ops = 0;
@@ -333,8 +333,8 @@ static void add_event(struct adding *a, const struct dump_event *event)
     case AG_EVENT_FLUSH:
         add_flush(a, event);
         break;
-    case AG_EVENT_BOUNDARY:
-        add_boundary(a, event);
+    case AG_EVENT_SYNC_POINT:
+        add_sync_point(a, event);
         break;
     case AG_EVENT_NOTE: /* that it replays nothing from here on */
         m->why = dump_string(m->d, e->a);
@@ -468,7 +468,7 @@ struct model *model_make(const struct dump *d)
     m->graphs = need(calloc(d->num_graphs + 1, sizeof(*m->graphs)));
     m->num_streams = d->num_streams;
     m->streams = need(calloc(d->num_streams + 1, sizeof(*m->streams)));
-    m->shape_ops = need(calloc(d->num_shapes + 1, sizeof(*m->shape_ops)));
+    m->signature_ops = need(calloc(d->num_signatures + 1, sizeof(*m->signature_ops)));
     find_eager_cost(m);
     add_events(m);
     find_sequences(m);
@@ -497,7 +497,7 @@ void model_free(struct model *m)
     free(m->sequences);
     free(m->graphs);
     free(m->streams);
-    free(m->shape_ops);
+    free(m->signature_ops);
     free(m);
 }
 

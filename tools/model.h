@@ -45,7 +45,7 @@ struct model_tally {
 struct model_reason {
     uint32_t text; /* string */
     uint64_t times, ops, covered, ns;
-    uint64_t ops_before;      /* boundaries: ops on the stream since the one before */
+    uint64_t ops_before;      /* sync points: ops on the stream since the one before */
     struct model_tally sites; /* who made the call, where it was looked at */
     struct model_tally names; /* mismatches: strings, the op that came instead */
 };
@@ -57,7 +57,7 @@ struct model_reasons {
 
 struct model_stream {
     uint64_t ops, carried, flushed, launches;
-    uint64_t since_boundary; /* ops; of an earlier round: none */
+    uint64_t since_sync_point; /* ops; of an earlier round: none */
     uint32_t round;
 };
 
@@ -73,7 +73,7 @@ struct model {
     uint64_t ops, done[8]; /* by enum ag_dump_done */
     uint64_t replayed, covered, flushed, launches, updates, graph_ns;
     uint64_t builds, builds_failed, builds_put_off, build_ns;
-    uint64_t boundaries, dropped;
+    uint64_t sync_points, dropped;
     uint64_t eager_calls, eager_total_ns;
     double eager_ns; /* a typical eager call; assumed where none was seen */
     double saved_ns;
@@ -82,7 +82,7 @@ struct model {
     struct model_graph *graphs;   /* by id, d->num_graphs */
     struct model_stream *streams; /* by id, num_streams */
     uint32_t num_streams;
-    uint64_t *shape_ops;              /* by id, d->num_shapes: arrivals */
+    uint64_t *signature_ops;          /* by id, d->num_signatures: arrivals */
     struct model_sequence *sequences; /* by time saved */
     uint32_t num_sequences;
     uint32_t *sequence_graphs;

@@ -192,7 +192,8 @@ const char *names_kernel(const char *name)
     return k && k->kernel && *k->kernel ? k->kernel : name;
 }
 
-void names_of_shape(const struct dump *d, const struct ag_dump_shape *s, char *text, size_t size)
+void names_of_signature(const struct dump *d, const struct ag_dump_signature *s, char *text,
+                        size_t size)
 {
     if (s->kind == AG_DUMP_MEMSET)
         snprintf(text, size, "memset %llu B",
@@ -367,8 +368,8 @@ uint32_t names_place(const struct dump *d, uint32_t name)
 {
     static uint32_t *places, count;
     if (!places && (places = calloc((size_t)d->num_strings + 1, sizeof(*places))))
-        for (uint32_t i = 1; i < d->num_shapes; i++) {
-            uint32_t id = d->shapes[i].name;
+        for (uint32_t i = 1; i < d->num_signatures; i++) {
+            uint32_t id = d->signatures[i].name;
             if (id < d->num_strings && !places[id])
                 places[id] = ++count;
         }

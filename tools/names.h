@@ -12,8 +12,8 @@ const char *names_short(const char *name);
 /* A kernel's name as people tell kernels apart: "vectorized_elementwise_kernel<FillFunctor>". */
 const char *names_kernel(const char *name);
 /* "name <<<grid, block>>>", "memset 4096 B", "copy 64 B" */
-void names_of_shape(const struct dump *d, const struct ag_dump_shape *shape, char *text,
-                    size_t size);
+void names_of_signature(const struct dump *d, const struct ag_dump_signature *signature, char *text,
+                        size_t size);
 
 /* The place of a kernel's name (a string) in the order in which the dump tells of kernels, from 0
  * up: for colours that tell kernels apart. Of one dump in a process. */

@@ -3,7 +3,7 @@
  * play them. Says what a run in observe mode would have gained, and what other settings would make
  * of a run.
  *
- * What is played besides the launches: boundaries, of the calling thread's streams as capture/
+ * What is played besides the launches: sync points, of the calling thread's streams as capture/
  * takes them; the order of the legacy default stream; the watchdog; the memory budget. What is not:
  * graphs are there as soon as they are asked for, and building costs nothing.
  */
@@ -90,11 +90,11 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
     return true;
 }
 
-static uint64_t last_use_of(const struct ag_block *block)
+static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < block->num_chunks; i++) {
-        const struct graphs *g = block->chunks[i].user;
+    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
+        const struct graphs *g = sequence->chunks[i].user;
         if (g && g->last_used > latest)
             latest = g->last_used;
     }
@@ -107,13 +107,13 @@ static bool evict_one(void)
     uint64_t oldest = UINT64_MAX, ignored;
     struct stream *from = NULL;
     for (struct stream *s = all; s; s = s->next) {
-        struct ag_block *b = ag_policy_victim(&s->policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(&s->policy, &ignored);
         if (b && last_use_of(b) < oldest) {
             oldest = last_use_of(b);
             from = s;
         }
     }
-    struct ag_block *b = from ? ag_policy_victim(&from->policy, &ignored) : NULL;
+    struct ag_sequence *b = from ? ag_policy_victim(&from->policy, &ignored) : NULL;
     return b && ag_policy_drop_graphs(&from->policy, b);
 }
 
@@ -176,9 +176,9 @@ static void flush(struct stream *s, uint32_t n)
     s->num_deferred = 0;
 }
 
-static void boundary(struct stream *s, uint64_t now)
+static void sync_point(struct stream *s, uint64_t now)
 {
-    flush(s, ag_policy_boundary(&s->policy, now));
+    flush(s, ag_policy_sync_point(&s->policy, now));
 }
 
 static void submit(struct stream *s)
@@ -190,7 +190,7 @@ static void submit(struct stream *s)
 static void meet(struct stream *s, uint32_t thread, uint64_t now)
 {
     if (s->owner == thread)
-        boundary(s, now);
+        sync_point(s, now);
     else if (s->num_deferred)
         submit(s);
 }
@@ -225,10 +225,10 @@ static void defer(struct stream *s, ag_key key, uint64_t now)
     s->deferred[s->num_deferred++] = key;
 }
 
-static void op(struct stream *s, uint32_t shape, uint32_t thread, uint64_t now)
+static void op(struct stream *s, uint32_t signature, uint32_t thread, uint64_t now)
 {
     struct ag_verdict v;
-    ag_key key = shape;
+    ag_key key = signature;
     num_ops++;
     s->owner = thread;
     watchdog(s, now);
@@ -258,7 +258,7 @@ static void call(const struct dump *d, struct stream *s, const struct dump_event
         keep_order(s->as, event->thread, now);
         everywhere = s->as->flags & AG_DUMP_STREAM_LEGACY;
         watchdog(s, now);
-        boundary(s, now);
+        sync_point(s, now);
     }
     /* who waits for one stream is not launching to others */
     bool waits = strstr(dump_string(d, event->e.a), "Synchronize") != NULL;
@@ -275,7 +275,7 @@ static void play(const struct dump *d, struct stream **streams)
         const struct dump_event *event = &d->events[i];
         const struct ag_dump_event *e = &event->e;
         bool known = e->stream && e->stream < d->num_streams;
-        if (e->kind == AG_EVENT_BOUNDARY)
+        if (e->kind == AG_EVENT_SYNC_POINT)
             call(d, known ? streams[e->stream] : NULL, event);
         if (e->kind != AG_EVENT_OP)
             continue;
@@ -286,7 +286,7 @@ static void play(const struct dump *d, struct stream **streams)
         if (e->a && e->what != AG_DONE_IMMEDIATE)
             op(s, e->a, event->thread, e->time);
         else
-            boundary(s, e->time);
+            sync_point(s, e->time);
     }
 }
 
@@ -297,7 +297,7 @@ static struct ag_policy_counts close_streams(void)
     struct ag_policy_counts t = {0};
     for (struct stream *s = all, *next; s; s = next) {
         next = s->next;
-        flush(s, ag_policy_boundary(&s->policy, UINT64_MAX / 2));
+        flush(s, ag_policy_sync_point(&s->policy, UINT64_MAX / 2));
         look_at_memory(s);
         const uint64_t *from = (const uint64_t *)&s->policy.counts;
         uint64_t *to = (uint64_t *)&t;
@@ -337,7 +337,7 @@ static uint64_t now_ns(void)
 static void replay_defaults(void)
 {
     ag_policy_defaults(&settings.config);
-    settings.config.gate = true;
+    settings.config.profit = true;
     settings.max_defer_us = 500;
     settings.memory_mb = 256;
 }
@@ -345,7 +345,7 @@ static void replay_defaults(void)
 int replay_dump(const struct dump *d, struct table_output *o)
 {
     struct stream **streams = need(calloc(d->num_streams + 1, sizeof(*streams)));
-    if (!settings.config.max_blocks)
+    if (!settings.config.max_sequences)
         replay_defaults();
     memset(&result, 0, sizeof(result));
     num_ops = 0;
@@ -366,7 +366,7 @@ int replay_dump(const struct dump *d, struct table_output *o)
     count_row(o, "graphs built", result.built, t.ops);
     count_row(o, "nodes in them", result.nodes, t.ops);
     count_row(o, "graphs put off, over the memory budget", result.put_off, t.ops);
-    count_row(o, "sequences known", t.blocks, t.ops);
+    count_row(o, "sequences known", t.sequences, t.ops);
     count_row(o, "departures from a sequence", t.mismatches, t.ops);
     count_row(o, "until the first replay", result.first ? result.first - 1 : t.ops, t.ops);
     table_end(o);
@@ -427,7 +427,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         s->memory_mb = number(state, arg, 1, 65536);
         return 0;
     case KEY_GATE:
-        s->config.gate = number(state, arg, 0, 1);
+        s->config.profit = number(state, arg, 0, 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

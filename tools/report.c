@@ -55,7 +55,8 @@ static uint32_t list_names(const struct model *m, const struct model_sequence *s
             continue;
         covered = g->d.first + g->d.count;
         for (uint32_t k = 0; k < g->d.count && n < MOST_NAMES; k++)
-            list[n++] = names_kernel(dump_string(m->d, dump_shape(m->d, g->shapes[k])->name));
+            list[n++] =
+                names_kernel(dump_string(m->d, dump_signature(m->d, g->signatures[k])->name));
     }
     return n;
 }
@@ -272,10 +273,10 @@ static void departures(const struct model *m, struct table_output *o, unsigned i
     }
 }
 
-static void boundaries(const struct model *m, struct table_output *o, unsigned int top)
+static void sync_points(const struct model *m, struct table_output *o, unsigned int top)
 {
     static struct place places[MOST_PLACES];
-    table_begin(o, "boundaries", "Calls that end sequences, and who makes them",
+    table_begin(o, "sync_points", "Calls that end sequences, and who makes them",
                 "Times|Launches between|Of the call (%)|<Call|<Made by");
     for (uint32_t i = 0, rows = 0; i < m->cuts.count && rows < top; i++) {
         const struct model_reason *r = &m->cuts.list[i];
@@ -376,7 +377,7 @@ int verb_report(int argc, char **argv)
     sequences(m, o, top, s.common.wish.format == TABLE_TEXT);
     reasons(m, o, top);
     departures(m, o, top);
-    boundaries(m, o, top);
+    sync_points(m, o, top);
     streams(m, o);
     advise(m, o);
     bool sound = table_close(o) && r->sound;

@@ -111,11 +111,11 @@ static void arrow(struct writer *w, const struct held *from, uint32_t to_thread,
     json_raw(w->out, ",\"bp\":\"e\"}");
 }
 
-static void shape_args(struct writer *w, uint32_t id)
+static void signature_args(struct writer *w, uint32_t id)
 {
-    const struct ag_dump_shape *s = dump_shape(w->d, id);
+    const struct ag_dump_signature *s = dump_signature(w->d, id);
     char text[1024];
-    names_of_shape(w->d, s, text, sizeof(text));
+    names_of_signature(w->d, s, text, sizeof(text));
     json_add_text(w->out, "kernel", text);
     if (s->kind != AG_DUMP_KERNEL)
         return;
@@ -129,9 +129,9 @@ static void shape_args(struct writer *w, uint32_t id)
 }
 
 /* As the driver's function is called. */
-static const char *call_name(const struct writer *w, uint32_t shape)
+static const char *call_name(const struct writer *w, uint32_t signature)
 {
-    const struct ag_dump_shape *s = dump_shape(w->d, shape);
+    const struct ag_dump_signature *s = dump_signature(w->d, signature);
     bool flat = s->height <= 1;
     switch (s->kind) {
     case AG_DUMP_MEMSET:
@@ -241,7 +241,7 @@ static void op(struct writer *w, size_t i)
     if (immediate)
         json_add_text(w->out, "not recorded", dump_string(w->d, e->b));
     else
-        shape_args(w, e->a);
+        signature_args(w, e->a);
     end_slice(w);
 }
 
@@ -284,7 +284,7 @@ static void flush(struct writer *w, const struct dump_event *event)
             name);
 }
 
-static void boundary(struct writer *w, const struct dump_event *event)
+static void sync_point(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
     char place[512];
@@ -333,8 +333,8 @@ static void one(struct writer *w, size_t i)
     case AG_EVENT_FLUSH:
         flush(w, event);
         break;
-    case AG_EVENT_BOUNDARY:
-        boundary(w, event);
+    case AG_EVENT_SYNC_POINT:
+        sync_point(w, event);
         break;
     case AG_EVENT_BUILD:
     case AG_EVENT_DROP:

@@ -121,7 +121,7 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
     sum->graph_launches += p->graph_launches;
     sum->node_updates += p->node_updates;
     sum->mismatches += p->mismatches;
-    sum->boundaries += p->boundaries;
+    sum->sync_points += p->sync_points;
     sum->watchdog += p->watchdog;
     sum->sequences += p->sequences;
     sum->graphs_built += p->graphs_built;
@@ -178,7 +178,7 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
     row(o, "graph launches", now->graph_launches, before->graph_launches, seconds);
     row(o, "updates of arguments", now->node_updates, before->node_updates, seconds);
     row(o, "departures from a sequence", now->mismatches, before->mismatches, seconds);
-    row(o, "boundaries", now->boundaries, before->boundaries, seconds);
+    row(o, "sync points", now->sync_points, before->sync_points, seconds);
     row(o, "flushes by the watchdog", now->watchdog, before->watchdog, seconds);
     row(o, "sequences", now->sequences, before->sequences, seconds);
     row(o, "graphs built", now->graphs_built, before->graphs_built, seconds);

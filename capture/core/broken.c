@@ -10,7 +10,7 @@
 #include "driver/entries.h"
 #include "driver/own.h"
 
-void ag_capture_driver_error(CUresult error)
+void ag_core_driver_error(CUresult error)
 {
     if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
         return;

@@ -12,7 +12,8 @@ static void submit_everything(void)
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        /* the calling thread's own streams meet a boundary, the others only lose their deferral */
+        /* the calling thread's own streams meet a sync point, the others only lose their deferral
+         */
         bool own = ag_stream_is_own(streams[i]);
         if (ag_state_is(AG_EAGER_END)) /* does not wait for a thread that waits in the driver */
             ag_stream_submit_if_prompt(streams[i], own);
@@ -26,8 +27,8 @@ void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
 {
     ag_state_defer_nothing(reason);
     if (atomic_load(&ag_open_streams)) {
-        ag_count_boundary(sym);
-        ag_trace_boundary(NULL, sym);
+        ag_count_sync_point(sym);
+        ag_trace_sync_point(NULL, sym);
     }
     submit_everything();
     if (reason != AG_EAGER_OBSERVE) /* there calls are still looked at; launches sleep */

@@ -16,10 +16,10 @@ bool ag_unexpected(struct ag_stream *s, const char *what)
                what);
     atomic_store(&s->not_understood, true);
     ag_policy_break(&s->policy);
-    if (s->num_deferred > s->num_staged)
-        s->num_deferred = s->num_staged;
+    if (s->num_deferred > s->num_recorded)
+        s->num_deferred = s->num_recorded;
     if (s->num_deferred)
         ag_flush(s, s->num_deferred);
-    s->num_staged = s->num_bytes = 0;
+    s->num_recorded = s->num_bytes = 0;
     return false;
 }

@@ -8,10 +8,10 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/core/measure.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/graphs/replay.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
@@ -61,7 +61,8 @@ void ag_stream_open(struct ag_stream *s)
 
 static void close_segment(struct ag_stream *s)
 {
-    if (!s->open || s->pending != CUDA_SUCCESS) /* an untold error is asked for at every boundary */
+    if (!s->open ||
+        s->pending != CUDA_SUCCESS) /* an untold error is asked for at every sync point */
         return;
     s->open = false;
     atomic_fetch_sub(&ag_open_streams, 1);
@@ -76,10 +77,10 @@ CUresult ag_stream_tell(struct ag_stream *s)
 
 /* A deferred op was refused. Lack of memory may pass; whatever else the driver has against the op
  * it will have again, and says at the launch itself from now on. */
-static void fail(struct ag_stream *s, const struct ag_shape *shape, CUresult r)
+static void fail(struct ag_stream *s, const struct ag_signature *signature, CUresult r)
 {
     ag_info("flush", "a deferred launch failed with error %d", (int)r);
-    ag_shape_refused(shape, r);
+    ag_signature_refused(signature, r);
     if (s->pending != CUDA_SUCCESS)
         return;
     s->pending = r;
@@ -91,18 +92,18 @@ static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
 {
     ag_key *keys = alloca((n - at) * sizeof(*keys));
     for (uint32_t i = at; i < n; i++)
-        keys[i - at] = ag_shape_key(s->staged[i].shape);
+        keys[i - at] = ag_signature_key(s->recorded[i].signature);
     struct ag_chunk *chunk = ag_policy_cover(&s->policy, keys, n - at);
     if (!chunk || !chunk->user)
         return 0;
-    if (!ag_graphs_launch(s, chunk->user, s->bytes + s->staged[at].offset))
+    if (!ag_graphs_launch(s, chunk->user, s->bytes + s->recorded[at].offset))
         return 0;
     return chunk->count;
 }
 
 void ag_flush(struct ag_stream *s, uint32_t n)
 {
-    if (!AG_EXPECT(n == s->num_deferred && n <= s->num_staged, s))
+    if (!AG_EXPECT(n == s->num_deferred && n <= s->num_recorded, s))
         return;
     uint64_t began = ag_trace_clock(), covered_before = s->covered_ops;
     struct ag_visit visit = ag_driver_enter(s);
@@ -113,9 +114,9 @@ void ag_flush(struct ag_stream *s, uint32_t n)
             i += covered;
             continue;
         }
-        CUresult r = ag_op_submit(s, s->staged[i].shape, s->bytes + s->staged[i].offset);
+        CUresult r = ag_op_submit(s, s->recorded[i].signature, s->bytes + s->recorded[i].offset);
         if (r != CUDA_SUCCESS)
-            fail(s, s->staged[i].shape, r);
+            fail(s, s->recorded[i].signature, r);
         s->flushed_ops++;
         i++;
     }
@@ -125,25 +126,25 @@ void ag_flush(struct ag_stream *s, uint32_t n)
     ag_trace_flush(s, n, s->covered_ops - covered_before, began);
 }
 
-static void unstage(struct ag_stream *s)
+static void drop_recorded(struct ag_stream *s)
 {
     AG_EXPECT(s->num_deferred == 0 && !atomic_load(&s->deferring), s);
-    s->num_staged = 0;
+    s->num_recorded = 0;
     s->num_bytes = 0;
 }
 
 void ag_stream_end_segment(struct ag_stream *s)
 {
-    if (ag_nap_is_active(&s->nap)) {
-        if (atomic_load_explicit(&s->nap.left, memory_order_relaxed))
+    if (ag_dormant_is_active(&s->dormant)) {
+        if (atomic_load_explicit(&s->dormant.left, memory_order_relaxed))
             return; /* the policy is not looking, and nothing was recorded since it stopped */
-        ag_stream_wakes(s);
+        ag_stream_leaves_dormant(s);
     }
     ag_policy_may_measure(&s->policy, ag_measured_ops());
-    uint32_t n = ag_policy_boundary(&s->policy, ag_clock_ns());
+    uint32_t n = ag_policy_sync_point(&s->policy, ag_clock_ns());
     if (n)
         ag_flush(s, n);
-    unstage(s);
+    drop_recorded(s);
     close_segment(s);
     ag_compare_look(s);
 }
@@ -153,38 +154,38 @@ void ag_stream_break(struct ag_stream *s)
     uint32_t n = ag_policy_break(&s->policy);
     if (n) {
         ag_flush(s, n);
-        unstage(s);
+        drop_recorded(s);
     }
 }
 
 /* Under the lock. */
-static void submit(struct ag_stream *s, bool boundary)
+static void submit(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_is_live(s))
         return;
-    if (boundary)
+    if (sync_point)
         ag_stream_end_segment(s);
     else
         ag_stream_break(s);
 }
 
-void ag_stream_submit_deferred(struct ag_stream *s, bool boundary)
+void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    submit(s, boundary);
+    submit(s, sync_point);
     ag_unlock(&s->lock);
 }
 
-bool ag_stream_submit_if_prompt(struct ag_stream *s, bool boundary)
+bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_lock_if_prompt(s))
         return false;
-    submit(s, boundary);
+    submit(s, sync_point);
     ag_unlock(&s->lock);
     return true;
 }
 
-/* The calling thread's own streams meet a planned boundary; those of others only lose their
+/* The calling thread's own streams meet a planned sync point; those of others only lose their
  * deferral, so that one thread's calls do not tear the sequences of another. */
 static void submit_for_order(struct ag_stream *s)
 {

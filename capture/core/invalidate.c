@@ -18,7 +18,7 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/pause.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/stream.h"
@@ -28,41 +28,41 @@
 #include "policy/policy.h"
 
 /* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
-static void forget_sequences(struct ag_stream *s)
+static void invalidate_sequences(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
-        ag_stream_wakes(s);
-        ag_policy_forget(&s->policy);
-        memset(&s->shapes, 0, sizeof(s->shapes));
+        ag_stream_leaves_dormant(s);
+        ag_policy_invalidate(&s->policy);
+        memset(&s->signatures, 0, sizeof(s->signatures));
     }
     ag_unlock(&s->lock);
 }
 
-static void forget_everything(void)
+static void invalidate_everything(void)
 {
     size_t n;
     ag_builder_pause();
-    struct ag_shape_tables *old = ag_shapes_detach();
+    struct ag_signature_tables *old = ag_signatures_detach();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        forget_sequences(streams[i]);
+        invalidate_sequences(streams[i]);
     ag_streams_release(streams, n);
     ag_graphs_collect(UINT32_MAX);
-    ag_shapes_destroy(old);
+    ag_signatures_destroy(old);
     ag_pause_resume();
 }
 
-void ag_capture_functions_die(enum ag_sym sym)
+void ag_core_invalidate_functions(enum ag_sym sym)
 {
     if (!ag_state_tracks())
         return;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     ag_count(AG_COUNT_FUNCTIONS_DIED);
     ag_debug("capture", "%s: all sequences are forgotten", ag_sym_name(sym));
-    forget_everything();
+    invalidate_everything();
 }
 
 /* ---- graphs with certain kernels ---------------------------------------------------------- */
@@ -72,18 +72,18 @@ struct dropping {
     const struct ag_kernel *kernel; /* NULL: those with dead functions */
 };
 
-static bool concerns(const struct ag_shape *shape, const struct ag_kernel *kernel)
+static bool concerns(const struct ag_signature *signature, const struct ag_kernel *kernel)
 {
-    return kernel ? shape->function && shape->function->kernel == kernel
-                  : ag_shape_bad(shape) & AG_SHAPE_DEAD;
+    return kernel ? signature->function && signature->function->kernel == kernel
+                  : ag_signature_bad(signature) & AG_SIGNATURE_DEAD;
 }
 
-static void drop_if_concerned(void *context, struct ag_block *block)
+static void drop_if_concerned(void *context, struct ag_sequence *sequence)
 {
     const struct dropping *d = context;
-    for (uint32_t i = 0; i < block->len; i++)
-        if (concerns(ag_key_shape(block->keys[i]), d->kernel)) {
-            ag_policy_drop_graphs(d->policy, block);
+    for (uint32_t i = 0; i < sequence->len; i++)
+        if (concerns(ag_key_signature(sequence->keys[i]), d->kernel)) {
+            ag_policy_drop_graphs(d->policy, sequence);
             return;
         }
 }
@@ -102,31 +102,32 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
             if (drop)
                 ag_policy_each(&s->policy, drop_if_concerned, &d);
             if (drop && !kernel)
-                memset(&s->shapes, 0, sizeof(s->shapes));
+                memset(&s->signatures, 0, sizeof(s->signatures));
         }
         ag_unlock(&s->lock);
     }
     ag_streams_release(streams, n);
 }
 
-void ag_capture_module_dies(void *module, enum ag_sym sym)
+void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
     if (!ag_state_tracks())
         return;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     ag_builder_pause();
-    bool any = ag_shapes_die(sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
+    bool any =
+        ag_signatures_die(sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
     if (any)
         ag_count(AG_COUNT_MODULE_DIED);
     submit_all(any, NULL);
     ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
-    ag_capture_memory_goes(); /* its variables */
+    ag_core_invalidate_memory(); /* its variables */
 }
 
-enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                           enum ag_sym sym)
+enum ag_change ag_core_function_changes(CUfunction func, int attribute, int value, int device,
+                                        enum ag_sym sym)
 {
     const struct ag_kernel *kernel;
     if (!ag_state_tracks())
@@ -134,8 +135,8 @@ enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int v
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
     if (change == AG_CHANGES_NOTHING)
         return change;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     ag_debug("capture", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
              attribute, (void *)func, device, value);
     ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
@@ -145,8 +146,8 @@ enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int v
     return change;
 }
 
-void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
-                                 enum ag_change change, CUresult result)
+void ag_core_function_changed(CUfunction func, int attribute, int value, int device,
+                              enum ag_change change, CUresult result)
 {
     ag_function_setting_ends(func, attribute, value, device, result == CUDA_SUCCESS);
     if (change == AG_CHANGES_GRAPHS)
@@ -162,14 +163,14 @@ static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
-    ag_stream_wakes(s);
+    ag_stream_leaves_dormant(s);
     CUresult r = ag_stream_tell(s);
     if (s->open) {
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
-    ag_policy_forget(&s->policy);
-    memset(&s->shapes, 0, sizeof(s->shapes));
+    ag_policy_invalidate(&s->policy);
+    memset(&s->signatures, 0, sizeof(s->signatures));
     s->life = (uint8_t)life;
     ag_unlock(&s->lock);
     return r;
@@ -178,18 +179,18 @@ static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
 static void stream_gone(struct ag_stream *s)
 {
     ag_stats_retire_stream(s);
-    ag_stream_forget(s);
+    ag_stream_invalidate(s);
 }
 
-CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
 {
     if (!ag_state_tracks())
         return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, false);
     if (!s || s->legacy)
         return CUDA_SUCCESS; /* the default streams cannot be destroyed: the driver refuses */
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
     CUresult r = stream_goes(s, AG_STREAM_DEAD);
@@ -208,26 +209,26 @@ static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym 
     struct ag_stream *s = ag_state_tracks() ? ag_stream_get(stream, ptsz) : NULL;
     if (!s || atomic_exchange(&s->not_understood, true))
         return s;
-    ag_count_boundary(sym);
+    ag_count_sync_point(sym);
     ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
             (void *)s->handle);
     ag_stream_submit_deferred(s, true);
     return s;
 }
 
-void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     not_understood(stream, ptsz, sym);
 }
 
-void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
 {
     struct ag_stream *s = not_understood(stream, false, sym);
     if (s)
         s->green = green;
 }
 
-void ag_capture_green_context_ended(CUgreenCtx green)
+void ag_core_green_context_ended(CUgreenCtx green)
 {
     size_t n;
     if (!ag_state_tracks())
@@ -262,9 +263,9 @@ static void context_may_end(struct ag_context *context)
             stream_goes(streams[i], AG_STREAM_CLOSING);
     ag_streams_release(streams, n);
     /* before they go: another thread that unloads a module asks the driver about every function */
-    ag_shapes_die(AG_OF_CONTEXT, context->handle);
+    ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
-    ag_fill_kernel_forget(context->handle, true);
+    ag_fill_kernel_invalidate(context->handle, true);
 }
 
 static void context_goes_on(struct ag_context *context)
@@ -285,7 +286,7 @@ static void context_has_ended(struct ag_context *context)
     size_t n;
     ag_count(AG_COUNT_CONTEXT_ENDED);
     ag_waits_context_goes(context->handle);
-    ag_host_functions_forget(context);
+    ag_host_functions_invalidate(context);
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         if (streams[i]->context != context)
@@ -295,23 +296,23 @@ static void context_has_ended(struct ag_context *context)
         stream_gone(streams[i]);
     }
     ag_streams_release(streams, n);
-    ag_shapes_die(AG_OF_CONTEXT, context->handle);
+    ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_broken_context_ended(context);
-    ag_capture_memory_goes();
+    ag_core_invalidate_memory();
 }
 
-struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
+struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
     struct ag_context *context = ctx && ag_state_tracks() ? ag_context_find(ctx) : NULL;
     if (!context)
         return NULL;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     context_may_end(context);
     return context;
 }
 
-void ag_capture_context_ended(struct ag_context *context, bool ended)
+void ag_core_context_ended(struct ag_context *context, bool ended)
 {
     if (!context)
         return;

@@ -24,12 +24,12 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/memory.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/tracking/peers.h"
 #include "capture/graphs/replay.h"
 #include "capture/graphs/request.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/state.h"
@@ -45,13 +45,13 @@
 /* Room for one more op; false without memory. */
 static bool grow(struct ag_stream *s, uint32_t bytes)
 {
-    if (s->num_staged == s->max_staged) {
-        uint32_t n = s->max_staged ? s->max_staged * 2 : 64;
-        struct ag_staged *staged = realloc(s->staged, n * sizeof(*staged));
-        if (!staged)
+    if (s->num_recorded == s->max_recorded) {
+        uint32_t n = s->max_recorded ? s->max_recorded * 2 : 64;
+        struct ag_recorded *recorded = realloc(s->recorded, n * sizeof(*recorded));
+        if (!recorded)
             return false;
-        s->staged = staged;
-        s->max_staged = n;
+        s->recorded = recorded;
+        s->max_recorded = n;
     }
     /* there is a buffer even where no op has arguments: it is compared and copied from */
     if (!s->bytes || s->num_bytes + bytes > s->max_bytes) {
@@ -65,17 +65,17 @@ static bool grow(struct ag_stream *s, uint32_t bytes)
     return true;
 }
 
-static inline bool stage(struct ag_stream *s, const struct ag_shape *shape,
-                         const struct ag_incoming *in)
+static inline bool record(struct ag_stream *s, const struct ag_signature *signature,
+                          const struct ag_incoming *in)
 {
-    if (__builtin_expect(s->num_staged == s->max_staged ||
-                             s->num_bytes + shape->staged_bytes > s->max_bytes,
+    if (__builtin_expect(s->num_recorded == s->max_recorded ||
+                             s->num_bytes + signature->recorded_bytes > s->max_bytes,
                          0) &&
-        !grow(s, shape->staged_bytes))
+        !grow(s, signature->recorded_bytes))
         return false;
-    ag_op_stage(s->bytes + s->num_bytes, shape, in);
-    s->staged[s->num_staged++] = (struct ag_staged){shape, s->num_bytes};
-    s->num_bytes += shape->staged_bytes;
+    ag_op_record(s->bytes + s->num_bytes, signature, in);
+    s->recorded[s->num_recorded++] = (struct ag_recorded){signature, s->num_bytes};
+    s->num_bytes += signature->recorded_bytes;
     return true;
 }
 
@@ -90,15 +90,15 @@ static uint32_t usual_call_ns(const struct ag_stream *s)
 static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct ag_chunk *chunk)
 {
     g->look_at *= 4;
-    if (chunk->block->periodic)
-        ag_policy_align(&s->policy, chunk->block, ag_graphs_cycle(g));
+    if (chunk->sequence->periodic)
+        ag_policy_align(&s->policy, chunk->sequence, ag_graphs_cycle(g));
 }
 
 /* The chunk whose last op has just been deferred goes to the GPU as one graph. */
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
     struct ag_graphs *g = chunk->user;
-    if (!AG_EXPECT(s->num_deferred == chunk->count && s->num_staged == chunk->count, s))
+    if (!AG_EXPECT(s->num_deferred == chunk->count && s->num_recorded == chunk->count, s))
         return;
     s->update_ns = 0;
     struct ag_visit visit = ag_driver_enter(s);
@@ -123,30 +123,30 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
     }
 }
 
-/* Acts on a verdict about an op of this shape. Returns whether the op is still to be launched by
- * the caller, after the lock is released. Under the lock. */
-static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct ag_incoming *in,
-                const struct ag_verdict *v, uint64_t now)
+/* Acts on a verdict about an op of this signature. Returns whether the op is still to be launched
+ * by the caller, after the lock is released. Under the lock. */
+static bool act(struct ag_stream *s, const struct ag_signature *signature,
+                const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
 {
     bool eager = v->what != AG_DO_DEFER;
     if (v->flush) {
         ag_trace_cause(AG_CAUSE_MISMATCH);
         ag_flush(s, v->flush);
     }
-    ag_trace_op(s, (struct ag_shape *)(uintptr_t)shape, in, v->what);
+    ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
     if (v->fresh || v->what == AG_DO_EAGER) {
-        s->num_staged = 0;
+        s->num_recorded = 0;
         s->num_bytes = 0;
     }
-    if (v->what != AG_DO_EAGER && !stage(s, shape, in)) {
+    if (v->what != AG_DO_EAGER && !record(s, signature, in)) {
         /* out of memory: everything deferred goes, and this op after it */
         ag_flush(s, s->num_deferred);
         ag_policy_break(&s->policy);
-        if (v->done && v->what == AG_DO_STAGE)
+        if (v->done && v->what == AG_DO_RECORD)
             ag_policy_not_built(v->done);
-        else if (v->what == AG_DO_STAGE)
+        else if (v->what == AG_DO_RECORD)
             ag_policy_lost_stage(&s->policy);
-        s->num_staged = s->num_bytes = 0;
+        s->num_recorded = s->num_bytes = 0;
         return true;
     }
     if (!eager)
@@ -156,7 +156,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
             ag_request_graphs(s, v->done, ag_watchdog_is_ready());
         else
             submit_chunk(s, v->done, now);
-        s->num_staged = 0;
+        s->num_recorded = 0;
         s->num_bytes = 0;
         ag_compare_look(s);
     } else if (!eager) {
@@ -167,7 +167,7 @@ static bool act(struct ag_stream *s, const struct ag_shape *shape, const struct 
     return eager;
 }
 
-/* An op that is not recordable: a boundary. */
+/* An op that is not recordable: a sync point. */
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
     CUresult pending = CUDA_SUCCESS;
@@ -193,21 +193,21 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
             s->pending = pending;
             ag_stream_open(s);
         }
-        /* looked up again: during the call all shapes may have been forgotten */
-        struct ag_shape *shape = ag_shape_of(&s->shapes, in, &why);
-        if (shape)
-            ag_shape_refused(shape, r);
+        /* looked up again: during the call all signatures may have been forgotten */
+        struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
+        if (signature)
+            ag_signature_refused(signature, r);
     }
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    ag_capture_driver_error(r);
+    ag_core_driver_error(r);
     return r;
 }
 
-static void update_nap(struct ag_stream *s)
+static void update_dormant(struct ag_stream *s)
 {
     if (ag_policy_wants_rest(&s->policy))
-        ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
+        ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
 }
 
 static inline void open_segment(struct ag_stream *s)
@@ -237,7 +237,7 @@ static inline bool is_sample(struct ag_stream *s)
     return timed;
 }
 
-/* Where nothing is followed, and an op has come since the last boundary, the policy wants a time
+/* Where nothing is followed, and an op has come since the last sync point, the policy wants a time
  * for that between two ops alone, and takes 0 for none. */
 static inline bool wants_time(const struct ag_stream *s)
 {
@@ -278,11 +278,11 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
  * back: it sleeps, and its launches cost what sleeping costs. Under the lock, which it releases. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
-    ag_stream_wakes(s);
-    s->num_staged = s->num_bytes = 0;
+    ag_stream_leaves_dormant(s);
+    s->num_recorded = s->num_bytes = 0;
     ag_policy_rest(&s->policy, ag_shortfall_rest());
-    ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
-    ag_nap_step(&s->nap); /* this op */
+    ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
+    ag_dormant_step(&s->dormant); /* this op */
     CUresult pending = ag_stream_tell(s);
     ag_unlock(&s->lock);
     ag_shortfall_tell();
@@ -301,7 +301,7 @@ static inline bool sees_nothing(const struct ag_stream *s)
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 {
     const char *why = "";
-    struct ag_shape *shape;
+    struct ag_signature *signature;
     struct ag_verdict v;
     if (ag_state_is_eager()) {
         if (sees_nothing(s))
@@ -315,16 +315,17 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return ag_op_call(in);
     }
     uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    shape = ag_shape_of(&s->shapes, in, &why);
-    if (shape && !ag_incoming_has_arguments(in, shape))
-        shape = NULL;
-    uint8_t bad = shape ? ag_shape_bad(shape) : 0;
-    if (!shape || bad) {
+    signature = ag_signature_of(&s->signatures, in, &why);
+    if (signature && !ag_incoming_has_arguments(in, signature))
+        signature = NULL;
+    uint8_t bad = signature ? ag_signature_bad(signature) : 0;
+    if (!signature || bad) {
         ag_unlock(&s->lock);
         bool collective = !strcmp(why, "collective kernel");
-        if (shape)
-            why = bad & AG_SHAPE_FAILED ? "a launch of this shape has failed"
-                                        : "more shared memory than its function attribute allows";
+        if (signature)
+            why = bad & AG_SIGNATURE_FAILED
+                      ? "a launch of this signature has failed"
+                      : "more shared memory than its function attribute allows";
         ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
         if (!collective)
             ag_shortfall_not_recordable(why);
@@ -335,34 +336,34 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
             ag_wait_launched(s);
         return r;
     }
-    ag_stream_wakes(s);
+    ag_stream_leaves_dormant(s);
     ag_policy_launch_takes(&s->policy, atomic_load_explicit(&s->call_ns, memory_order_relaxed));
-    if (__builtin_expect(!atomic_load_explicit(&shape->met, memory_order_relaxed), 0)) {
-        atomic_store_explicit(&shape->met, true, memory_order_relaxed);
+    if (__builtin_expect(!atomic_load_explicit(&signature->met, memory_order_relaxed), 0)) {
+        atomic_store_explicit(&signature->met, true, memory_order_relaxed);
         ag_policy_meets_new(&s->policy);
     }
-    ag_policy_op(&s->policy, ag_shape_key(shape), now, &v);
+    ag_policy_op(&s->policy, ag_signature_key(signature), now, &v);
     open_segment(s);
-    bool eager = act(s, shape, in, &v, now);
+    bool eager = act(s, signature, in, &v, now);
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
-    update_nap(s);
+    update_dormant(s);
     CUresult pending = ag_stream_tell(s);
     bool timed = eager && is_sample(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, in, r, pending);
-    if (__builtin_expect(atomic_load_explicit(&ag_shapes_full, memory_order_relaxed), 0) &&
-        atomic_exchange(&ag_shapes_full, false))
-        ag_capture_functions_die(AG_SYM_COUNT);
+    if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
+        atomic_exchange(&ag_signatures_full, false))
+        ag_core_invalidate_functions(AG_SYM_COUNT);
     return pending;
 }
 
 /* Whether this op is to be passed unseen. */
-static inline bool napping(struct ag_stream *s)
+static inline bool is_dormant(struct ag_stream *s)
 {
-    return ag_nap_is_active(&s->nap) && ag_nap_step(&s->nap);
+    return ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant);
 }
 
 static inline void set_owner(struct ag_stream *s)
@@ -384,9 +385,10 @@ static inline bool is_of_key(ag_key key, const struct ag_launch *l)
 {
     if (!key)
         return false;
-    const struct ag_shape *shape = ag_key_shape(key);
-    return ag_shape_is_launch(shape, l) && (__builtin_expect(l->params && !l->extra, 1) ||
-                                            ag_launch_has_arguments(l, shape->function));
+    const struct ag_signature *signature = ag_key_signature(key);
+    return ag_signature_is_launch(signature, l) &&
+           (__builtin_expect(l->params && !l->extra, 1) ||
+            ag_launch_has_arguments(l, signature->function));
 }
 
 /* Nothing is built while it waits for its peers, whatever is not looked at otherwise. */
@@ -395,12 +397,12 @@ static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
     const struct ag_launch *l = in->launch;
     ag_count(AG_COUNT_COLLECTIVE);
     ag_trace_passed(s, in, "collective kernel");
-    bool held = !s && ag_capture_wait_begins(l->stream, l->ptsz);
+    bool held = !s && ag_core_wait_begins(l->stream, l->ptsz);
     CUresult r = ag_op_call(in);
     if (s)
         ag_wait_launched(s);
     if (held)
-        ag_capture_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
+        ag_core_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
     return r;
 }
 
@@ -429,7 +431,7 @@ static inline bool is_understood(const struct ag_stream *s)
     return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
 }
 
-CUresult ag_capture_launch(const struct ag_launch *l)
+CUresult ag_core_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
     if (ag_state_bypasses())
@@ -446,11 +448,11 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     }
     if (!is_understood(s))
         return call_not_understood(s, &in);
-    if (napping(s)) {
+    if (is_dormant(s)) {
         if (is_of_peers(l))
             return call_of_peers(s, &in);
         if (!ag_trace_on()) /* a dump names every launch */
-            ag_stream_remember_nap(s, l->stream);
+            ag_stream_remember_dormant(s, l->stream);
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }
@@ -461,16 +463,16 @@ CUresult ag_capture_launch(const struct ag_launch *l)
     ag_key key = ag_policy_expected(p);
     if (!is_of_key(key, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
         return arrive(s, &in);
-    struct ag_shape *shape = (struct ag_shape *)(uintptr_t)key;
+    struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
     bool ends;
     struct ag_verdict v = {.what = ag_policy_step(p, &ends)};
     uint64_t now = 0;
     open_segment(s);
     if (ends) {
         now = ag_clock_ns();
-        ag_policy_stretch_end(p, now, &v);
+        ag_policy_run_end(p, now, &v);
     }
-    bool eager = act(s, shape, &in, &v, now);
+    bool eager = act(s, signature, &in, &v, now);
     CUresult r = ag_stream_tell(s);
     bool timed = eager && is_sample(s);
     ag_unlock(&s->lock);
@@ -493,14 +495,14 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
         if (s)
             ag_shortfall_not_recordable(kind);
         ag_trace_passed(s, in, s ? kind : "per-thread default stream");
-        CUresult pending = ag_capture_stream_boundary(stream, ptsz, sym, false);
+        CUresult pending = ag_core_stream_sync_point(stream, ptsz, sym, false);
         CUresult r = ag_op_call(in);
         return r == CUDA_SUCCESS ? pending : r;
     }
     ag_flush_for_order(s);
     if (!is_understood(s))
         return call_not_understood(s, in);
-    if (napping(s)) {
+    if (is_dormant(s)) {
         ag_trace_passed(s, in, NULL);
         return ag_op_call(in);
     }
@@ -522,7 +524,7 @@ static size_t fill_extent(const struct ag_memset *f)
     return f->pitch * (f->height - 1) + row;
 }
 
-CUresult ag_capture_memset(const struct ag_memset *f)
+CUresult ag_core_memset(const struct ag_memset *f)
 {
     struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
     if (ag_state_bypasses())
@@ -534,7 +536,7 @@ CUresult ag_capture_memset(const struct ag_memset *f)
     return on_addresses(s, &in, plain, f->stream, f->ptsz, f->sym);
 }
 
-CUresult ag_capture_copy(const struct ag_copy *c)
+CUresult ag_core_copy(const struct ag_copy *c)
 {
     struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
     if (ag_state_bypasses())

@@ -25,13 +25,13 @@
 #include "driver/entries.h"
 #include <stdlib.h>
 
-void ag_capture_started(void)
+void ag_core_started(void)
 {
     if (!ag_state_builds_nothing())
         ag_nvtx_start();
 }
 
-void ag_capture_observe_only(const char *why)
+void ag_core_observe_only(const char *why)
 {
     uint32_t not = AG_OBSERVE_NOT;
     if (!atomic_compare_exchange_strong(&ag_state.observe_only, &not, AG_OBSERVE_OWN))
@@ -41,7 +41,7 @@ void ag_capture_observe_only(const char *why)
     ag_trace_note(why);
     ag_state_enter(AG_EAGER_OBSERVE, AG_SYM_COUNT);
     if (ag_state_tracks())
-        ag_capture_functions_die(AG_SYM_COUNT); /* the graphs are of no use any more */
+        ag_core_invalidate_functions(AG_SYM_COUNT); /* the graphs are of no use any more */
 }
 
 /* The driver reads the variable when it is initialised, which has happened once there is a stream.
@@ -53,7 +53,7 @@ static void ask_blocking(void)
         return;
     const char *value = getenv("CUDA_LAUNCH_BLOCKING");
     if (value && atoi(value))
-        ag_capture_observe_only("CUDA_LAUNCH_BLOCKING is set");
+        ag_core_observe_only("CUDA_LAUNCH_BLOCKING is set");
 }
 
 /* Behind the making of a stream. */
@@ -65,7 +65,7 @@ static void stream_made(struct ag_stream *s)
     ag_trace_stream(s);
 }
 
-void ag_capture_start(bool observe_only, const char *why)
+void ag_core_start(bool observe_only, const char *why)
 {
     ag_options_read();
     ag_clock_start();
@@ -79,7 +79,7 @@ void ag_capture_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OBSERVE)
         atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);
     if (observe_only)
-        ag_capture_observe_only(why);
+        ag_core_observe_only(why);
     ag_state_leave(AG_EAGER_OFF);
     ag_info("start", "%s", ag_state_builds_nothing() ? "observing" : "replaying");
 }
@@ -88,7 +88,7 @@ void ag_capture_start(bool observe_only, const char *why)
 
 static struct ag_lock captures_lock; /* of the count, and leaving the state with it */
 
-void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     (void)stream;
     (void)ptsz;
@@ -116,18 +116,18 @@ static void capture_over(void)
         ag_pause_wake();
 }
 
-void ag_capture_program_capture_began(bool succeeded)
+void ag_core_capture_began(bool succeeded)
 {
     if (!succeeded)
         capture_over();
 }
 
-void ag_capture_program_capture_ended(void)
+void ag_core_capture_ended(void)
 {
     capture_over();
 }
 
-uint32_t ag_capture_streams_capturing(void)
+uint32_t ag_core_streams_capturing(void)
 {
     size_t n;
     uint32_t count = 0;
@@ -147,7 +147,7 @@ uint32_t ag_capture_streams_capturing(void)
 
 /* ---- process ---------------------------------------------------------------------------- */
 
-void ag_capture_after_fork_in_child(void)
+void ag_core_after_fork_in_child(void)
 {
     ag_state_set(AG_EAGER_FORKED);
     ag_trace_after_fork();
@@ -155,12 +155,12 @@ void ag_capture_after_fork_in_child(void)
     atomic_store(&ag_open_streams, 0);
 }
 
-bool ag_capture_active(void)
+bool ag_core_active(void)
 {
     return ag_state_tracks();
 }
 
-void ag_capture_finish(void)
+void ag_core_finish(void)
 {
     static _Atomic bool finished;
     if (ag_state_is(AG_EAGER_OFF) || ag_state_is(AG_EAGER_FORKED) ||

@@ -13,18 +13,19 @@
 #include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/tracking/stream.h"
 #include "policy/policy.h"
 
 enum {
     ASKED_NS = 500000000, /* so long after it was told a time the program is taken to measure */
-    OPS = 256, /* behind a boundary: a candidate has fewer, a loop that is timed as a whole more */
+    OPS =
+        256, /* behind a sync point: a candidate has fewer, a loop that is timed as a whole more */
 };
 
 static _Atomic uint64_t asked_ns; /* when a time was told last; 0: never */
 
-void ag_capture_time_asked(void)
+void ag_core_time_asked(void)
 {
     atomic_store_explicit(&asked_ns, ag_clock_ns(), memory_order_relaxed);
 }
@@ -43,7 +44,7 @@ uint32_t ag_measured_ops(void)
 void ag_measure_begins(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s) && !s->num_deferred && !ag_nap_is_active(&s->nap))
+    if (ag_stream_is_live(s) && !s->num_deferred && !ag_dormant_is_active(&s->dormant))
         ag_policy_measured(&s->policy, OPS, ag_clock_ns());
     ag_unlock(&s->lock);
 }

@@ -1,72 +1,73 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "driver/call.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <alloca.h>
 #include <string.h>
 
-void ag_op_stage(uint8_t *staged, const struct ag_shape *shape, const struct ag_incoming *in)
+void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
+                  const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_LAUNCH) {
-        ag_stage_launch(staged, shape, in->launch);
+        ag_record_launch(recorded, signature, in->launch);
     } else if (in->kind == AG_OP_MEMSET) {
-        struct ag_staged_fill fill = {in->fill->dst, in->fill->value};
-        memcpy(staged, &fill, sizeof(fill));
+        struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};
+        memcpy(recorded, &fill, sizeof(fill));
     } else {
-        struct ag_staged_copy copy = {in->copy->dst, in->copy->src};
-        memcpy(staged, &copy, sizeof(copy));
+        struct ag_recorded_copy copy = {in->copy->dst, in->copy->src};
+        memcpy(recorded, &copy, sizeof(copy));
     }
 }
 
-/* ---- again, from staged arguments ------------------------------------------------------- */
+/* ---- again, from recorded arguments ------------------------------------------------------- */
 
-static CUresult submit_launch(const struct ag_stream *s, const struct ag_shape *shape,
-                              const uint8_t *staged)
+static CUresult submit_launch(const struct ag_stream *s, const struct ag_signature *signature,
+                              const uint8_t *recorded)
 {
-    void **params = alloca((shape->function->num_params + 1) * sizeof(*params));
-    ag_shape_params(shape, staged, params);
-    struct ag_launch call = {.sym =
-                                 shape->num_attrs ? AG_SYM_cuLaunchKernelEx : AG_SYM_cuLaunchKernel,
-                             .func = shape->func,
+    void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
+    ag_signature_params(signature, recorded, params);
+    struct ag_launch call = {.sym = signature->num_attrs ? AG_SYM_cuLaunchKernelEx
+                                                         : AG_SYM_cuLaunchKernel,
+                             .func = signature->func,
                              .stream = s->handle,
                              .params = params,
-                             .attrs = shape->attrs,
-                             .num_attrs = shape->num_attrs};
-    memcpy(call.dims, shape->dims, sizeof(call.dims));
+                             .attrs = signature->attrs,
+                             .num_attrs = signature->num_attrs};
+    memcpy(call.dims, signature->dims, sizeof(call.dims));
     return ag_call_launch(&call);
 }
 
-static enum ag_sym fill_symbol(const struct ag_shape *shape)
+static enum ag_sym fill_symbol(const struct ag_signature *signature)
 {
-    bool flat = shape->height == 1;
-    if (shape->elem_size == 1)
+    bool flat = signature->height == 1;
+    if (signature->elem_size == 1)
         return flat ? AG_SYM_cuMemsetD8Async : AG_SYM_cuMemsetD2D8Async;
-    if (shape->elem_size == 2)
+    if (signature->elem_size == 2)
         return flat ? AG_SYM_cuMemsetD16Async : AG_SYM_cuMemsetD2D16Async;
     return flat ? AG_SYM_cuMemsetD32Async : AG_SYM_cuMemsetD2D32Async;
 }
 
-CUresult ag_op_submit(const struct ag_stream *s, const struct ag_shape *shape,
-                      const uint8_t *staged)
+CUresult ag_op_submit(const struct ag_stream *s, const struct ag_signature *signature,
+                      const uint8_t *recorded)
 {
-    if (shape->kind == AG_OP_LAUNCH)
-        return submit_launch(s, shape, staged);
-    if (shape->kind == AG_OP_MEMSET) {
-        struct ag_staged_fill fill;
-        memcpy(&fill, staged, sizeof(fill));
-        struct ag_memset call = {.sym = fill_symbol(shape),
+    if (signature->kind == AG_OP_LAUNCH)
+        return submit_launch(s, signature, recorded);
+    if (signature->kind == AG_OP_MEMSET) {
+        struct ag_recorded_fill fill;
+        memcpy(&fill, recorded, sizeof(fill));
+        struct ag_memset call = {.sym = fill_symbol(signature),
                                  .dst = fill.dst,
                                  .value = (unsigned int)fill.value,
-                                 .pitch = shape->pitch,
-                                 .elem_size = shape->elem_size,
-                                 .width = shape->width,
-                                 .height = shape->height,
+                                 .pitch = signature->pitch,
+                                 .elem_size = signature->elem_size,
+                                 .width = signature->width,
+                                 .height = signature->height,
                                  .stream = s->handle};
         return ag_call_fill(&call);
     }
-    struct ag_staged_copy copy;
-    memcpy(&copy, staged, sizeof(copy));
-    return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, shape->width, s->handle);
+    struct ag_recorded_copy copy;
+    memcpy(&copy, recorded, sizeof(copy));
+    return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, s->handle);
 }

@@ -4,12 +4,13 @@
 
 #include "capture/tracking/stream.h"
 
-/* Copies the arguments to `staged`, which has room for shape->staged_bytes. */
-void ag_op_stage(uint8_t *staged, const struct ag_shape *shape, const struct ag_incoming *in);
+/* Copies the arguments to `recorded`, which has room for signature->recorded_bytes. */
+void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
+                  const struct ag_incoming *in);
 
-/* The same op again from its staged arguments, on the stream's handle. Under the stream's lock, in
- * its context. */
-CUresult ag_op_submit(const struct ag_stream *s, const struct ag_shape *shape,
-                      const uint8_t *staged);
+/* The same op again from its recorded arguments, on the stream's handle. Under the stream's lock,
+ * in its context. */
+CUresult ag_op_submit(const struct ag_stream *s, const struct ag_signature *signature,
+                      const uint8_t *recorded);
 
 #endif

@@ -43,7 +43,7 @@ static CUcontext handle_of(CUdevice device)
     return ctx;
 }
 
-bool ag_capture_primary_begins(CUdevice device)
+bool ag_core_primary_begins(CUdevice device)
 {
     bool locked = ag_state_tracks() && is_followed(device);
     if (locked)
@@ -51,7 +51,7 @@ bool ag_capture_primary_begins(CUdevice device)
     return locked;
 }
 
-void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     if (!locked)
         return;
@@ -60,18 +60,18 @@ void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
     ag_unlock(&devices[device].lock);
 }
 
-struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
 {
     if (locked && devices[device].retained + devices[device].unseen > 1)
         return NULL;
-    return ag_capture_context_may_end(handle_of(device), sym);
+    return ag_core_context_may_end(handle_of(device), sym);
 }
 
-void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                                 bool success)
+void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                              bool success)
 {
     bool active = context && is_active(device);
-    ag_capture_context_ended(context, !active);
+    ag_core_context_ended(context, !active);
     if (!locked)
         return;
     if (success && devices[device].retained)
@@ -84,15 +84,14 @@ void ag_capture_primary_released(struct ag_context *context, CUdevice device, bo
     ag_unlock(&devices[device].lock);
 }
 
-struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
+struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
 {
-    return ag_capture_context_may_end(handle_of(device), sym);
+    return ag_core_context_may_end(handle_of(device), sym);
 }
 
-void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
-                              bool success)
+void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
 {
-    ag_capture_context_ended(context, success);
+    ag_core_context_ended(context, success);
     if (!locked)
         return;
     if (success) /* what the driver makes of the count is not documented */

@@ -21,9 +21,9 @@
 #include "policy/policy.h"
 #include <pthread.h>
 
-static void drop(void *policy, struct ag_block *block)
+static void drop(void *policy, struct ag_sequence *sequence)
 {
-    ag_policy_drop_graphs(policy, block);
+    ag_policy_drop_graphs(policy, sequence);
 }
 
 /* A stream whose holder is in the driver keeps its graphs: it may wait there for room in a queue,
@@ -64,7 +64,7 @@ static bool give_back(void)
 
 /* Where there is no graph any more the call is made once more all the same: another thread may have
  * given them back since it failed. */
-bool ag_capture_gives_memory(void)
+bool ag_core_gives_memory(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     int cancel;
@@ -82,7 +82,7 @@ bool ag_capture_gives_memory(void)
 CUresult ag_op_call(const struct ag_incoming *in)
 {
     CUresult r = ag_call_make(in);
-    if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0) && ag_capture_gives_memory())
+    if (__builtin_expect(r == CUDA_ERROR_OUT_OF_MEMORY, 0) && ag_core_gives_memory())
         r = ag_call_make(in);
     return r;
 }

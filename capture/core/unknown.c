@@ -10,12 +10,12 @@
 #include "capture/tracking/count.h"
 #include "driver/entries.h"
 
-void ag_capture_table_call(bool first)
+void ag_core_table_call(bool first)
 {
     ag_count(AG_COUNT_TABLE_CALLS);
     if (first)
-        ag_capture_functions_die(AG_SYM_cuGetExportTable);
+        ag_core_invalidate_functions(AG_SYM_cuGetExportTable);
     else
-        ag_capture_barrier_quiet(AG_SYM_cuGetExportTable);
-    ag_capture_memory_goes();
+        ag_core_barrier_quiet(AG_SYM_cuGetExportTable);
+    ag_core_invalidate_memory();
 }

@@ -29,32 +29,32 @@ static bool is_capturing(CUstream stream, bool ptsz)
     return r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-bool ag_capture_wait_begins(CUstream stream, bool ptsz)
+bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
     if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || ag_state_builds_nothing())
         return false;
     /* The stream itself, not the count of captures, which may miss one that an unknown call began:
      * a host function of a graph runs any number of times, and its wrapper must not. */
     if (is_capturing(stream, ptsz)) {
-        ag_capture_graphs_wait(); /* it becomes a node, and nothing waits yet */
+        ag_core_graphs_wait(); /* it becomes a node, and nothing waits yet */
         return false;
     }
     ag_pause_hold();
     return true;
 }
 
-bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
     return atomic_load_explicit(&graphs_wait, memory_order_relaxed) &&
-           ag_capture_wait_begins(stream, ptsz);
+           ag_core_wait_begins(stream, ptsz);
 }
 
-void ag_capture_graphs_wait(void)
+void ag_core_graphs_wait(void)
 {
     atomic_store_explicit(&graphs_wait, true, memory_order_relaxed);
 }
 
-void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+void ag_core_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
     /* none is made here: that may load the fill kernel, which may wait for this very wait */
     struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
@@ -63,10 +63,10 @@ void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
         ag_pause_release(); /* else nothing is built any more */
 }
 
-struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
-                                            CUstreamCallback callback, void *data)
+struct ag_host_call *ag_core_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                         CUstreamCallback callback, void *data)
 {
-    if (!ag_capture_wait_begins(stream, ptsz))
+    if (!ag_core_wait_begins(stream, ptsz))
         return NULL;
     struct ag_host_call *call = ag_host_call_make(stream, ptsz, function, callback, data);
     if (!call)
@@ -74,7 +74,7 @@ struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn
     return call;
 }
 
-void ag_capture_host_ends(struct ag_host_call *not_launched)
+void ag_core_host_ends(struct ag_host_call *not_launched)
 {
     if (not_launched)
         ag_host_call_cancel(not_launched);

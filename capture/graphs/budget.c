@@ -68,9 +68,9 @@ static void destroy(struct ag_graphs *g)
     atomic_fetch_sub(&memory, n * size_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
     ag_trace_drop(g->trace_id, n);
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_graphs_destroy(g);
-    ag_capture_mode(mode);
+    ag_core_mode(mode);
     ag_context_leave(entered);
 }
 
@@ -173,11 +173,11 @@ void ag_graphs_answered(struct ag_graphs *g)
 
 /* ---- the budget ------------------------------------------------------------------------- */
 
-static uint64_t last_use_of(const struct ag_block *block)
+static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < block->num_chunks; i++) {
-        const struct ag_graphs *g = block->chunks[i].user;
+    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
+        const struct ag_graphs *g = sequence->chunks[i].user;
         if (g && g->last_used_ns > latest)
             latest = g->last_used_ns;
     }
@@ -198,7 +198,7 @@ static bool evict_one(uint64_t apart_ns)
     for (size_t i = 0; i < n; i++) {
         if (!ag_stream_lock_if_prompt(streams[i]))
             continue;
-        struct ag_block *b = ag_policy_victim(&streams[i]->policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(&streams[i]->policy, &ignored);
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
         ag_unlock(&streams[i]->lock);
         if (use < oldest) {
@@ -207,7 +207,7 @@ static bool evict_one(uint64_t apart_ns)
         }
     }
     if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
-        struct ag_block *b = ag_policy_victim(&from->policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(&from->policy, &ignored);
         done = b && ag_policy_drop_graphs(&from->policy, b);
         ag_unlock(&from->lock);
     }

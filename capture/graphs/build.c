@@ -21,8 +21,8 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
     if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)
         return false;
     for (uint32_t i = 0; i < g->count; i++) {
-        const struct ag_staged *op = &g->ops[i];
-        CUresult r = ag_node_add(v->graph, g, op->shape, bytes + op->offset,
+        const struct ag_recorded *op = &g->ops[i];
+        CUresult r = ag_node_add(v->graph, g, op->signature, bytes + op->offset,
                                  i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);

@@ -19,7 +19,7 @@
 #include "capture/tracking/memory.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/pause.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_format.h"
@@ -83,7 +83,7 @@ static bool touches_memory(const struct ag_graphs *g)
 {
     bool fills = ag_fill_kernel(g->context->handle) != NULL;
     for (uint32_t i = 0; i < g->count; i++) {
-        enum ag_op_kind kind = g->ops[i].shape->kind;
+        enum ag_op_kind kind = g->ops[i].signature->kind;
         if (kind == AG_OP_COPY || (kind == AG_OP_MEMSET && !fills))
             return true;
     }
@@ -95,7 +95,7 @@ static bool touches_memory(const struct ag_graphs *g)
 static bool over_limit(const struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++)
-        if (ag_shape_bad(g->ops[i].shape) & AG_SHAPE_OVER_LIMIT)
+        if (ag_signature_bad(g->ops[i].signature) & AG_SIGNATURE_OVER_LIMIT)
             return true;
     return false;
 }
@@ -110,7 +110,7 @@ static void build(struct ag_request *r, bool evict)
     bool room = ag_budget_room(g, evict, r->apart_ns);
     if (room) {
         bool entered = ag_context_enter(g->context->handle);
-        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
         again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
         v = again ? NULL : ag_variant_build(g, r->bytes);
@@ -118,7 +118,7 @@ static void build(struct ag_request *r, bool evict)
             ag_memory_release();
         again = again || (!v && over_limit(g));
         took = ag_clock_monotonic_ns() - began;
-        ag_capture_mode(mode);
+        ag_core_mode(mode);
         ag_context_leave(entered);
     } else {
         ag_count(AG_COUNT_BUILD_OVER_BUDGET);

@@ -84,7 +84,7 @@ void ag_fill_kernel_load(CUcontext ctx)
     ag_unlock(&lock);
 }
 
-void ag_fill_kernel_forget(CUcontext ctx, bool unload)
+void ag_fill_kernel_invalidate(CUcontext ctx, bool unload)
 {
     ag_lock(&lock, AG_RANK_FILL_KERNELS);
     for (struct loaded **link = &all; *link;) {

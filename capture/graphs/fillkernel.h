@@ -11,7 +11,7 @@
 CUfunction ag_fill_kernel(CUcontext ctx);
 bool ag_fill_kernel_tried(CUcontext ctx);
 void ag_fill_kernel_load(CUcontext ctx);
-void ag_fill_kernel_forget(CUcontext ctx, bool unload);
+void ag_fill_kernel_invalidate(CUcontext ctx, bool unload);
 struct ag_fill_params {
     CUdeviceptr dst;
     uint64_t pitch;   /* bytes from row to row */

@@ -2,9 +2,9 @@
  * graph.h - the executable graphs of a chunk.
  *
  * A chunk has up to AG_MAX_VARIANTS graphs of the same ops with different arguments (ping-pong
- * buffers, layers of equal shape). A launch takes the one whose arguments are all right, else the
- * one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager launch 2.5-3.9
- * us: measured, docs/performance.md.)
+ * buffers, layers of equal signature). A launch takes the one whose arguments are all right, else
+ * the one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager
+ * launch 2.5-3.9 us: measured, docs/performance.md.)
  */
 #ifndef AG_GRAPH_H
 #define AG_GRAPH_H
@@ -48,7 +48,7 @@ struct ag_graphs {
     int priority;
     uint32_t count, num_bytes;
     uint32_t trace_id; /* in the dump */
-    struct ag_staged *ops;
+    struct ag_recorded *ops;
 
     /* under the stream's lock */
     struct ag_variant *variants[AG_MAX_VARIANTS];

@@ -6,14 +6,14 @@
 #include "capture/graphs/graph.h"
 
 /* Adds the op to a graph, behind `after` (NULL: first). */
-CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_shape *shape,
-                     const uint8_t *staged, const struct ag_node *after, struct ag_node *node);
+CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
+                     const uint8_t *recorded, const struct ag_node *after, struct ag_node *node);
 /* Gives the op's node in an executable graph other arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
-                        const struct ag_shape *shape, const uint8_t *staged);
+                        const struct ag_signature *signature, const uint8_t *recorded);
 
 /* The launch that fills what a memset op says. */
-void ag_fill_launch(const struct ag_shape *shape, const uint8_t *staged,
+void ag_fill_launch(const struct ag_signature *signature, const uint8_t *recorded,
                     struct ag_fill_params *params, CUDA_KERNEL_NODE_PARAMS *launch);
 
 #endif

@@ -31,9 +31,9 @@ void ag_request_prepare(const struct ag_stream *s)
     if (ag_waits_at_rest()) {
         bool entered = ag_context_enter(ctx);
         /* another thread may begin a capture now */
-        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         ag_fill_kernel_load(ctx);
-        ag_capture_mode(mode);
+        ag_core_mode(mode);
         ag_context_leave(entered);
     }
     ag_pause_leave();
@@ -88,7 +88,7 @@ static uint32_t sightings_needed(struct ag_stream *s)
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     ag_request_prepare(s);
-    if (s->num_staged > AG_MOST_NODES) { /* no plan has one */
+    if (s->num_recorded > AG_MOST_NODES) { /* no plan has one */
         ag_policy_built(chunk, false);
         return;
     }
@@ -104,7 +104,8 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         return;
     }
     /* graphs that went before they paid count as often as they are built anew */
-    uint32_t seen = chunk->block->visits - chunk->block->dropped_at, needed = sightings_needed(s);
+    uint32_t seen = chunk->sequence->visits - chunk->sequence->dropped_at,
+             needed = sightings_needed(s);
     if (seen < needed) {
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
         ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
@@ -120,15 +121,15 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;
-        g->count = s->num_staged;
+        g->count = s->num_recorded;
         g->num_bytes = s->num_bytes;
-        g->ops = malloc(s->num_staged * sizeof(*g->ops));
+        g->ops = malloc(s->num_recorded * sizeof(*g->ops));
         if (g->ops) {
-            memcpy(g->ops, s->staged, s->num_staged * sizeof(*g->ops));
+            memcpy(g->ops, s->recorded, s->num_recorded * sizeof(*g->ops));
             g->trace_id = ag_trace_chunk(s, chunk);
             r = make_request(s, g, chunk, s->bytes);
             if (r)
-                r->apart_ns = chunk->block->seen_ns ? now - chunk->block->seen_ns : 0;
+                r->apart_ns = chunk->sequence->seen_ns ? now - chunk->sequence->seen_ns : 0;
         }
     }
     if (r && ag_builder_submit(r))

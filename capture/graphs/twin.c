@@ -22,19 +22,20 @@ struct ag_twins {
 
 static uint64_t content_of(const struct ag_stream *s)
 {
-    uint64_t hash = s->num_staged;
-    for (uint32_t i = 0; i < s->num_staged; i++)
-        hash = ag_digest(hash, &s->staged[i].shape, sizeof(s->staged[i].shape));
+    uint64_t hash = s->num_recorded;
+    for (uint32_t i = 0; i < s->num_recorded; i++)
+        hash = ag_digest(hash, &s->recorded[i].signature, sizeof(s->recorded[i].signature));
     return ag_digest(hash, s->bytes, s->num_bytes);
 }
 
-/* Whether the graphs hold what is staged. */
+/* Whether the graphs hold what is recorded. */
 static bool holds(const struct ag_graphs *g, const struct ag_stream *s)
 {
-    if (!g || g->count != s->num_staged || g->num_bytes != s->num_bytes)
+    if (!g || g->count != s->num_recorded || g->num_bytes != s->num_bytes)
         return false;
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->ops[i].shape != s->staged[i].shape || g->ops[i].offset != s->staged[i].offset)
+        if (g->ops[i].signature != s->recorded[i].signature ||
+            g->ops[i].offset != s->recorded[i].offset)
             return false;
     for (uint32_t i = 0; i < g->num_variants; i++)
         if (!memcmp(g->variants[i]->bytes, s->bytes, s->num_bytes))

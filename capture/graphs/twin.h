@@ -15,7 +15,7 @@ struct ag_twins;
 
 enum ag_twin { AG_TWIN_NONE, AG_TWIN_COMING, AG_TWIN_SHARED };
 
-/* Gives `chunk`, whose ops are staged, the graphs of one with the same ops and arguments: SHARED.
+/* Gives `chunk`, whose ops are recorded, the graphs of one with the same ops and arguments: SHARED.
  * COMING: such graphs are being built. NONE: the chunk is remembered, to be built now. */
 enum ag_twin ag_twin_find(struct ag_stream *stream, struct ag_chunk *chunk);
 

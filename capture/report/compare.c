@@ -3,7 +3,7 @@
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/stream.h"
 #include "capture/system/thread.h"
@@ -32,15 +32,16 @@ static size_t num_ratios;
 void ag_compare_meet(struct ag_stream *s)
 {
     const struct ag_policy_counts *c = &s->policy.counts;
-    uint64_t ops = c->ops + c->dormant - atomic_load_explicit(&s->nap.left, memory_order_relaxed);
+    uint64_t ops =
+        c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
     atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
     s->told = ops;
     if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||
-        s->num_deferred || ag_policy_wants_rest(&s->policy) || ag_nap_is_active(&s->nap))
+        s->num_deferred || ag_policy_wants_rest(&s->policy) || ag_dormant_is_active(&s->dormant))
         return;
-    s->num_staged = s->num_bytes = 0;
+    s->num_recorded = s->num_bytes = 0;
     ag_policy_rest(&s->policy, atomic_load_explicit(&rest_ops, memory_order_relaxed));
-    ag_stream_sleeps(s, ag_policy_take_rest(&s->policy));
+    ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
 }
 
 /* False where the end has come. Under the mutex. */
@@ -61,8 +62,8 @@ static struct sample sample(void)
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        uint32_t granted = atomic_load(&streams[i]->nap.granted);
-        uint32_t left = atomic_load(&streams[i]->nap.left);
+        uint32_t granted = atomic_load(&streams[i]->dormant.granted);
+        uint32_t left = atomic_load(&streams[i]->dormant.left);
         ops += granted > left ? granted - left : 0;
     }
     ag_streams_release(streams, n);

@@ -2,10 +2,10 @@
  * compare.h - what replaying gains, told by the running program (AUTOGRAPH_COMPARE_MS).
  *
  * Two processes of one program differ by more than what is to be measured. So one process does
- * both: every other span of so many milliseconds all its streams sleep (nap.h), for 128 ops at a
- * time or for a sixteenth of the span, which is as near to the program without the library as it
+ * both: every other span of so many milliseconds all its streams sleep (dormant.h), for 128 ops at
+ * a time or for a sixteenth of the span, which is as near to the program without the library as it
  * can come, and the ops per second of neighbouring spans are compared. The first quarter of each
- * span is not counted: a stream changes over at its next boundary, or at the end of a chunk. What
+ * span is not counted: a stream changes over at its next sync point, or at the end of a chunk. What
  * is measured is the rate at which the program submits, so it has to do the same kind of work
  * throughout. Streams tell what they have done when they look which span it is: whoever asked for
  * their locks could wait to the end of a loop that launches all the time.

@@ -16,12 +16,12 @@ void ag_figures_fill(struct ag_live_page *page)
 {
     struct ag_totals t;
     size_t n;
-    uint64_t boundaries = 0;
+    uint64_t sync_points = 0;
     ag_stats_collect(&t);
     struct ag_stream **streams = ag_streams_snapshot(&n);
     ag_streams_release(streams, n);
     for (int i = 0; i <= AG_SYM_COUNT; i++)
-        boundaries += atomic_load_explicit(&ag_boundary_counts[i], memory_order_relaxed);
+        sync_points += atomic_load_explicit(&ag_sync_point_counts[i], memory_order_relaxed);
     page->now_ns = ag_clock_monotonic_ns();
     struct ag_shortfall f;
     ag_shortfall_find(&t, &f);
@@ -36,13 +36,13 @@ void ag_figures_fill(struct ag_live_page *page)
     page->graph_launches = t.graph_launches;
     page->node_updates = t.updates;
     page->mismatches = t.mismatches;
-    page->sequences = t.blocks;
+    page->sequences = t.sequences;
     page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
     page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
     page->memory = ag_budget_used();
     page->memory_budget = ag_budget();
     page->streams = n;
-    page->boundaries = boundaries;
+    page->sync_points = sync_points;
     page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);
     page->observe_only = atomic_load(&ag_state.observe_only);
 }
@@ -64,7 +64,7 @@ void ag_figures_list(struct ag_lines *l)
     TOTAL(switches)
     TOTAL(resyncs)
     TOTAL(periods)
-    TOTAL(blocks)
+    TOTAL(sequences)
     TOTAL(evicted)
 #undef TOTAL
     ag_lines_add(l, "memory", "%llu", (unsigned long long)ag_budget_used());

@@ -12,9 +12,9 @@ static struct ag_totals retired;
 void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = &s->policy.counts;
-    uint64_t napping = atomic_load(&s->nap.left);
-    t->ops += c->ops + c->dormant - napping;
-    t->dormant += c->dormant - napping;
+    uint64_t is_dormant = atomic_load(&s->dormant.left);
+    t->ops += c->ops + c->dormant - is_dormant;
+    t->dormant += c->dormant - is_dormant;
     t->replayed += s->replayed_ops;
     t->covered += s->covered_ops;
     t->flushed += s->flushed_ops;
@@ -25,7 +25,7 @@ void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->switches += c->switches;
     t->resyncs += c->resyncs;
     t->periods += c->periods;
-    t->blocks += c->blocks;
+    t->sequences += c->sequences;
     t->evicted += c->evicted;
     t->gained_ns += s->gained_ns;
     for (int i = 0; i < AG_NUM_WHYS; i++)

@@ -12,7 +12,7 @@
 #include "driver/entries.h"
 #include <stdlib.h>
 
-enum { MOST_BOUNDARIES = 10 }; /* the summary is to fit on a screen */
+enum { MOST_SYNC_POINTS = 10 }; /* the summary is to fit on a screen */
 
 static unsigned long long ull(uint64_t n)
 {
@@ -21,24 +21,24 @@ static unsigned long long ull(uint64_t n)
 
 static int by_count(const void *a, const void *b)
 {
-    uint64_t x = atomic_load(&ag_boundary_counts[*(const int *)a]);
-    uint64_t y = atomic_load(&ag_boundary_counts[*(const int *)b]);
+    uint64_t x = atomic_load(&ag_sync_point_counts[*(const int *)a]);
+    uint64_t y = atomic_load(&ag_sync_point_counts[*(const int *)b]);
     return x < y ? 1 : x > y ? -1 : *(const int *)a - *(const int *)b;
 }
 
-static void print_boundaries(const char *process)
+static void print_sync_points(const char *process)
 {
     int order[AG_SYM_COUNT + 1], n = 0;
     for (int i = 0; i <= AG_SYM_COUNT; i++)
-        if (atomic_load(&ag_boundary_counts[i]))
+        if (atomic_load(&ag_sync_point_counts[i]))
             order[n++] = i;
     qsort(order, (size_t)n, sizeof(order[0]), by_count);
-    int shown = n > MOST_BOUNDARIES ? MOST_BOUNDARIES : n;
+    int shown = n > MOST_SYNC_POINTS ? MOST_SYNC_POINTS : n;
     for (int i = 0; i < shown; i++)
-        ag_say("%s:   boundary %-36s %llu", process,
+        ag_say("%s:   sync point %-36s %llu", process,
                order[i] == AG_SYM_COUNT ? "(unknown entry point, or the end)"
                                         : ag_sym_name((enum ag_sym)order[i]),
-               ull(atomic_load(&ag_boundary_counts[order[i]])));
+               ull(atomic_load(&ag_sync_point_counts[order[i]])));
     if (n > shown)
         ag_say("%s:   and %d more entry points", process, n - shown);
 }
@@ -82,7 +82,7 @@ static void print_counters(const char *process, const struct ag_totals *t)
            process, ull(t->eager), ull(t->flushed), ull(t->covered), ull(t->dormant));
     ag_say("%s:   mismatches %llu, switches %llu, resyncs %llu, sequences %llu (%llu periodic, "
            "%llu evicted)",
-           process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->blocks),
+           process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->sequences),
            ull(t->periods), ull(t->evicted));
     ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %llu", process,
            ull(atomic_load(&ag_counts[AG_COUNT_BUILT])),
@@ -93,7 +93,7 @@ static void print_counters(const char *process, const struct ag_totals *t)
         if (atomic_load(&ag_counts[i]))
             ag_say("%s:   %s: %llu", process, ag_count_text((enum ag_count)i),
                    ull(atomic_load(&ag_counts[i])));
-    print_boundaries(process);
+    print_sync_points(process);
 }
 
 void ag_summary_print(void)

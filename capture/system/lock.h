@@ -40,7 +40,7 @@ enum ag_rank {
     AG_RANK_IDLE_STREAM, /* a stream's, before anybody finds it and when nobody does any more */
     /* Under a stream's. Of these only the first three are held across driver calls; those ask and
      * load, and submit nothing. */
-    AG_RANK_SHAPES,       /* shape.c: shapes, functions, their settings */
+    AG_RANK_SIGNATURES,   /* signature.c: signatures, functions, their settings */
     AG_RANK_FILL_KERNELS, /* fillkernel.c: the list of loaded ones */
     AG_RANK_WAITS,        /* waits.c: waits of streams that nothing is kept of */
     AG_RANK_WATCHDOG,     /* watchdog.c: starting and stopping the thread */
@@ -48,13 +48,13 @@ enum ag_rank {
     AG_RANK_PAUSE,        /* pause.h: the builder's queue, and who keeps it from working */
     AG_RANK_BUDGET,       /* budget.c: what was dropped, and who shares graphs */
     /* Nothing but memory is taken under these. */
-    AG_RANK_STATE,       /* state.c: the two words together */
-    AG_RANK_STATS,       /* stats.c: figures of streams that have gone */
-    AG_RANK_SHAPE_IDS,   /* trace.c: defining a shape */
-    AG_RANK_TEXTS,       /* trace_text.c */
-    AG_RANK_SITES,       /* trace_site.c */
-    AG_RANK_RINGS,       /* trace_ring.c: making rings, and the writer's thread */
-    AG_RANK_DEFINITIONS, /* trace_define.c */
+    AG_RANK_STATE,         /* state.c: the two words together */
+    AG_RANK_STATS,         /* stats.c: figures of streams that have gone */
+    AG_RANK_SIGNATURE_IDS, /* trace.c: defining a signature */
+    AG_RANK_TEXTS,         /* trace_text.c */
+    AG_RANK_SITES,         /* trace_site.c */
+    AG_RANK_RINGS,         /* trace_ring.c: making rings, and the writer's thread */
+    AG_RANK_DEFINITIONS,   /* trace_define.c */
 };
 
 #ifdef NDEBUG

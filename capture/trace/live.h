@@ -1,7 +1,7 @@
 /*
  * live.h - one page of figures that `autograph top` reads while the program runs (the layout is in
- * trace_format.h). It is brought up to date only where somebody asks: otherwise a boundary pays one
- * load for it.
+ * trace_format.h). It is brought up to date only where somebody asks: otherwise a sync point pays
+ * one load for it.
  */
 #ifndef AG_LIVE_H
 #define AG_LIVE_H

@@ -1,5 +1,5 @@
 /*
- * trace.c - what the events of the dump mean: ops, graphs, flushes, boundaries, and the names that
+ * trace.c - what the events of the dump mean: ops, graphs, flushes, sync points, and the names that
  * they use.
  */
 #include "ag_version.h"
@@ -11,7 +11,7 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_file.h"
@@ -88,16 +88,16 @@ static uint32_t why_string(enum ag_why why)
     return id;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------- */
+/* ---- signatures ----------------------------------------------------------------------------- */
 
-static const char *kernel_name(const struct ag_shape *shape)
+static const char *kernel_name(const struct ag_signature *signature)
 {
     const char *name = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (shape->function->is_kernel && AG_HAVE(cuKernelGetName))
-        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)shape->func);
-    else if (!shape->function->is_kernel && AG_HAVE(cuFuncGetName))
-        r = AG_REAL(cuFuncGetName)(&name, shape->func);
+    if (signature->function->is_kernel && AG_HAVE(cuKernelGetName))
+        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)signature->func);
+    else if (!signature->function->is_kernel && AG_HAVE(cuFuncGetName))
+        r = AG_REAL(cuFuncGetName)(&name, signature->func);
     return r == CUDA_SUCCESS && name ? name : "unknown kernel";
 }
 
@@ -105,51 +105,52 @@ _Static_assert((int)AG_OP_LAUNCH == AG_DUMP_KERNEL && (int)AG_OP_MEMSET == AG_DU
                    (int)AG_OP_COPY == AG_DUMP_COPY,
                "the dump's kinds of ops are capture's");
 
-static uint32_t define_shape(struct ag_shape *shape)
+static uint32_t define_signature(struct ag_signature *signature)
 {
     static struct ag_lock lock;
     static uint32_t last;
-    uint32_t name = shape->kind == AG_OP_LAUNCH   ? ag_trace_string(kernel_name(shape))
-                    : shape->kind == AG_OP_MEMSET ? ag_trace_string("memset")
-                                                  : ag_trace_string("copy");
-    ag_lock(&lock, AG_RANK_SHAPE_IDS);
-    uint32_t id = atomic_load(&shape->trace_id);
+    uint32_t name = signature->kind == AG_OP_LAUNCH   ? ag_trace_string(kernel_name(signature))
+                    : signature->kind == AG_OP_MEMSET ? ag_trace_string("memset")
+                                                      : ag_trace_string("copy");
+    ag_lock(&lock, AG_RANK_SIGNATURE_IDS);
+    uint32_t id = atomic_load(&signature->trace_id);
     if (!id) {
         id = ++last;
-        struct ag_dump_shape d = {.id = id,
-                                  .kind = shape->kind,
-                                  .name = name,
-                                  .num_params = shape->function ? shape->function->num_params : 0,
-                                  .arg_bytes = shape->staged_bytes,
-                                  .elem_size = shape->elem_size,
-                                  .num_attrs = shape->num_attrs,
-                                  .width = shape->width,
-                                  .height = shape->height,
-                                  .pitch = shape->pitch};
-        memcpy(d.dims, shape->dims, sizeof(d.dims));
-        ag_trace_define(AG_DUMP_SHAPE, &d, sizeof(d), NULL, 0);
-        atomic_store(&shape->trace_id, id);
+        struct ag_dump_signature d = {.id = id,
+                                      .kind = signature->kind,
+                                      .name = name,
+                                      .num_params =
+                                          signature->function ? signature->function->num_params : 0,
+                                      .arg_bytes = signature->recorded_bytes,
+                                      .elem_size = signature->elem_size,
+                                      .num_attrs = signature->num_attrs,
+                                      .width = signature->width,
+                                      .height = signature->height,
+                                      .pitch = signature->pitch};
+        memcpy(d.dims, signature->dims, sizeof(d.dims));
+        ag_trace_define(AG_DUMP_SIGNATURE, &d, sizeof(d), NULL, 0);
+        atomic_store(&signature->trace_id, id);
     }
     ag_unlock(&lock);
     return id;
 }
 
-static inline uint32_t shape_id(struct ag_shape *shape)
+static inline uint32_t signature_id(struct ag_signature *signature)
 {
-    uint32_t id = atomic_load_explicit(&shape->trace_id, memory_order_relaxed);
-    return __builtin_expect(id != 0, 1) ? id : define_shape(shape);
+    uint32_t id = atomic_load_explicit(&signature->trace_id, memory_order_relaxed);
+    return __builtin_expect(id != 0, 1) ? id : define_signature(signature);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
 /* Equal arguments, equal digest; from the program's own pointers, so that nothing is copied. */
-static uint64_t digest(const struct ag_shape *shape, const struct ag_incoming *in)
+static uint64_t digest(const struct ag_signature *signature, const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_MEMSET)
         return ag_digest_word(ag_digest_word(1, in->fill->dst), in->fill->value);
     if (in->kind == AG_OP_COPY)
         return ag_digest_word(ag_digest_word(1, in->copy->dst), in->copy->src);
-    const struct ag_function *f = shape->function;
+    const struct ag_function *f = signature->function;
     if (in->launch->params && !in->launch->extra) {
         uint64_t hash = 1;
         for (uint32_t i = 0; i < f->num_params; i++)
@@ -157,10 +158,10 @@ static uint64_t digest(const struct ag_shape *shape, const struct ag_incoming *i
         return hash;
     }
     uint8_t small[4096];
-    if (!f->num_params || shape->staged_bytes > sizeof(small))
+    if (!f->num_params || signature->recorded_bytes > sizeof(small))
         return 1;
-    ag_stage_launch(small, shape, in->launch);
-    return ag_digest(1, small, shape->staged_bytes);
+    ag_record_launch(small, signature, in->launch);
+    return ag_digest(1, small, signature->recorded_bytes);
 }
 
 /* ---- events ----------------------------------------------------------------------------- */
@@ -196,11 +197,11 @@ static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_
     event_at(ag_clock_ns(), kind, what, s, a, b, value);
 }
 
-void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
+void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,
                        const struct ag_incoming *in, uint32_t what)
 {
     uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
-    event(AG_EVENT_OP, what, s, shape_id(shape), why, digest(shape, in));
+    event(AG_EVENT_OP, what, s, signature_id(signature), why, digest(signature, in));
     ag_trace_cause_now = AG_CAUSE_MISMATCH; /* what this op flushes, it did not fit to */
 }
 
@@ -215,9 +216,9 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
     }
     const char *ignored;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    struct ag_shape *shape = ag_shape_of(&s->shapes, in, &ignored);
-    if (shape && ag_incoming_has_arguments(in, shape))
-        event(AG_EVENT_OP, AG_DONE_PASSED, s, shape_id(shape), 0, digest(shape, in));
+    struct ag_signature *signature = ag_signature_of(&s->signatures, in, &ignored);
+    if (signature && ag_incoming_has_arguments(in, signature))
+        event(AG_EVENT_OP, AG_DONE_PASSED, s, signature_id(signature), 0, digest(signature, in));
     ag_unlock(&s->lock);
 }
 
@@ -245,19 +246,20 @@ void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t o
 uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
-    uint32_t *shapes = malloc((s->num_staged + 1) * sizeof(*shapes));
-    if (!shapes)
+    uint32_t *signatures = malloc((s->num_recorded + 1) * sizeof(*signatures));
+    if (!signatures)
         return 0;
-    for (uint32_t i = 0; i < s->num_staged; i++)
-        shapes[i] = shape_id((struct ag_shape *)(uintptr_t)s->staged[i].shape);
+    for (uint32_t i = 0; i < s->num_recorded; i++)
+        signatures[i] = signature_id((struct ag_signature *)(uintptr_t)s->recorded[i].signature);
     struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
                               .stream = stream_id(s),
-                              .sequence = chunk->block->id,
-                              .sequence_length = chunk->block->len,
+                              .sequence = chunk->sequence->id,
+                              .sequence_length = chunk->sequence->len,
                               .first = chunk->first,
-                              .count = s->num_staged};
-    ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), shapes, s->num_staged * sizeof(*shapes));
-    free(shapes);
+                              .count = s->num_recorded};
+    ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), signatures,
+                    s->num_recorded * sizeof(*signatures));
+    free(signatures);
     return d.id;
 }
 
@@ -273,10 +275,10 @@ void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covere
              (covered & UINT32_MAX) | (uint64_t)short_ns(began, now) << 32);
 }
 
-void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym)
+void ag_trace_write_sync_point(const struct ag_stream *s, enum ag_sym sym)
 {
     ag_trace_cause_now = sym;
-    event(AG_EVENT_BOUNDARY, 0, s, cause_string(sym), ag_trace_site(), 0);
+    event(AG_EVENT_SYNC_POINT, 0, s, cause_string(sym), ag_trace_site(), 0);
 }
 
 void ag_trace_write_drop(uint32_t graph, uint64_t variants)

@@ -47,7 +47,7 @@ bool ag_trace_stop(void);
 void ag_trace_close(const struct ag_lines *counters);
 void ag_trace_after_fork(void);
 
-void ag_trace_write_op(const struct ag_stream *s, struct ag_shape *shape,
+void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,
                        const struct ag_incoming *in, uint32_t what);
 void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why);
 void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
@@ -58,20 +58,20 @@ void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t o
 uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
 void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
 void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began);
-void ag_trace_write_boundary(const struct ag_stream *s, enum ag_sym sym);
+void ag_trace_write_sync_point(const struct ag_stream *s, enum ag_sym sym);
 void ag_trace_write_drop(uint32_t graph, uint64_t variants);
 void ag_trace_write_stream(const struct ag_stream *s);
 void ag_trace_write_note(const char *text);
 
 /* An op arrived and this is done with it. Under the stream's lock. */
-static inline void ag_trace_op(const struct ag_stream *s, struct ag_shape *shape,
+static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *signature,
                                const struct ag_incoming *in, enum ag_do what)
 {
     if (ag_trace_on())
-        ag_trace_write_op(s, shape, in,
-                          what == AG_DO_DEFER   ? AG_DONE_DEFERRED
-                          : what == AG_DO_STAGE ? AG_DONE_STAGED
-                                                : AG_DONE_EAGER);
+        ag_trace_write_op(s, signature, in,
+                          what == AG_DO_DEFER    ? AG_DONE_DEFERRED
+                          : what == AG_DO_RECORD ? AG_DONE_STAGED
+                                                 : AG_DONE_EAGER);
 }
 
 /* An op is submitted that the policy does not see. `why` NULL: it is not looked at for a while.
@@ -104,7 +104,7 @@ static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, ui
         ag_trace_write_update(s, graph, op);
 }
 
-/* The staged ops of `s` are handed out to be built as this chunk's graphs: their id. */
+/* The recorded ops of `s` are handed out to be built as this chunk's graphs: their id. */
 static inline uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     return ag_trace_on() ? ag_trace_write_chunk(s, chunk) : 0;
@@ -127,10 +127,10 @@ static inline void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_
 
 /* A call that ends segments: of this stream, or of all (NULL). What it flushes is put down to it.
  */
-static inline void ag_trace_boundary(const struct ag_stream *s, enum ag_sym sym)
+static inline void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym)
 {
     if (ag_trace_on())
-        ag_trace_write_boundary(s, sym);
+        ag_trace_write_sync_point(s, sym);
 }
 
 static inline void ag_trace_drop(uint32_t graph, uint64_t variants)

@@ -1,6 +1,6 @@
 /*
  * trace_define.h - whether a dump is written, and what must be known before the events that name
- * it: shapes, streams, texts wait here until the writer takes them.
+ * it: signatures, streams, texts wait here until the writer takes them.
  */
 #ifndef AG_TRACE_DEFINE_H
 #define AG_TRACE_DEFINE_H

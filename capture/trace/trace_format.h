@@ -46,15 +46,15 @@ enum {
     AG_DUMP_MARK = AG_DUMP_TAG('A', 'G', 'c', 'k'),
     AG_DUMP_MAX_CHUNK = 16 << 20,
 
-    AG_DUMP_PROCESS = AG_DUMP_TAG('P', 'R', 'O', 'C'),  /* name=value\0 name=value\0 ... */
-    AG_DUMP_STRING = AG_DUMP_TAG('S', 'T', 'R', 'G'),   /* struct ag_dump_string, text */
-    AG_DUMP_SHAPE = AG_DUMP_TAG('S', 'H', 'A', 'P'),    /* struct ag_dump_shape */
-    AG_DUMP_STREAM = AG_DUMP_TAG('S', 'T', 'R', 'M'),   /* struct ag_dump_stream */
-    AG_DUMP_GRAPH = AG_DUMP_TAG('G', 'R', 'P', 'H'),    /* struct ag_dump_graph, shape ids */
-    AG_DUMP_SITE = AG_DUMP_TAG('S', 'I', 'T', 'E'),     /* struct ag_dump_site, frames */
-    AG_DUMP_EVENTS = AG_DUMP_TAG('E', 'V', 'T', 'S'),   /* struct ag_dump_events, events */
-    AG_DUMP_COUNTERS = AG_DUMP_TAG('C', 'N', 'T', 'S'), /* name=number\0 ..., at the end */
-    AG_DUMP_END = AG_DUMP_TAG('E', 'N', 'D', ' '),      /* why: exit | full */
+    AG_DUMP_PROCESS = AG_DUMP_TAG('P', 'R', 'O', 'C'),   /* name=value\0 name=value\0 ... */
+    AG_DUMP_STRING = AG_DUMP_TAG('S', 'T', 'R', 'G'),    /* struct ag_dump_string, text */
+    AG_DUMP_SIGNATURE = AG_DUMP_TAG('S', 'H', 'A', 'P'), /* struct ag_dump_signature */
+    AG_DUMP_STREAM = AG_DUMP_TAG('S', 'T', 'R', 'M'),    /* struct ag_dump_stream */
+    AG_DUMP_GRAPH = AG_DUMP_TAG('G', 'R', 'P', 'H'),     /* struct ag_dump_graph, signature ids */
+    AG_DUMP_SITE = AG_DUMP_TAG('S', 'I', 'T', 'E'),      /* struct ag_dump_site, frames */
+    AG_DUMP_EVENTS = AG_DUMP_TAG('E', 'V', 'T', 'S'),    /* struct ag_dump_events, events */
+    AG_DUMP_COUNTERS = AG_DUMP_TAG('C', 'N', 'T', 'S'),  /* name=number\0 ..., at the end */
+    AG_DUMP_END = AG_DUMP_TAG('E', 'N', 'D', ' '),       /* why: exit | full */
 };
 
 /* Ids of each kind count from 1 up without gaps; 0 means none. What an event names has been defined
@@ -66,7 +66,7 @@ struct ag_dump_string {
 
 enum { AG_DUMP_KERNEL, AG_DUMP_MEMSET, AG_DUMP_COPY };
 
-struct ag_dump_shape {
+struct ag_dump_signature {
     uint32_t id;
     uint32_t kind;
     uint32_t name;       /* string: the kernel's name as linked (mangled) */
@@ -100,7 +100,7 @@ struct ag_dump_graph {
     uint64_t sequence;
     uint32_t sequence_length;
     uint32_t first;
-    uint32_t count; /* of shape ids that follow */
+    uint32_t count; /* of signature ids that follow */
     uint32_t reserved;
 };
 
@@ -122,17 +122,17 @@ struct ag_dump_events {
 };
 
 enum ag_dump_kind {
-    AG_EVENT_OP = 1, /* what: enum ag_dump_done; a: shape; b: string, why it was submitted at once;
-                        value: digest. Where it cannot be recorded: a: 0; value: site */
-    AG_EVENT_CALL,   /* an op's own driver call returned: a: shape; b: host ns; value: result */
+    AG_EVENT_OP = 1, /* what: enum ag_dump_done; a: signature; b: string, why it was submitted at
+                        once; value: digest. Where it cannot be recorded: a: 0; value: site */
+    AG_EVENT_CALL,   /* an op's own driver call returned: a: signature; b: host ns; value: result */
     AG_EVENT_GRAPH,  /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
     AG_EVENT_UPDATE, /* arguments of a node changed: a: graph; b: op of the graph, from 0 */
     AG_EVENT_BUILD,  /* what: enum ag_dump_built; a: graph; b: ops; value: host ns */
     AG_EVENT_FLUSH,  /* a: string, why; b: ops; value: ops by shorter graphs | host ns << 32 */
-    AG_EVENT_BOUNDARY, /* stream: 0 for all; a: string, entry point; b: site */
-    AG_EVENT_DROP,     /* graphs destroyed: a: graph; b: variants */
-    AG_EVENT_LOST,     /* value: events of this thread that found no room, before this one */
-    AG_EVENT_NOTE,     /* a: string */
+    AG_EVENT_SYNC_POINT, /* stream: 0 for all; a: string, entry point; b: site */
+    AG_EVENT_DROP,       /* graphs destroyed: a: graph; b: variants */
+    AG_EVENT_LOST,       /* value: events of this thread that found no room, before this one */
+    AG_EVENT_NOTE,       /* a: string */
 };
 
 /* What was done with an op when it arrived. */
@@ -159,7 +159,7 @@ struct ag_dump_event {
 
 _Static_assert(sizeof(struct ag_dump_header) == 48, "layout");
 _Static_assert(sizeof(struct ag_dump_chunk) == 16, "layout");
-_Static_assert(sizeof(struct ag_dump_shape) == 80, "layout");
+_Static_assert(sizeof(struct ag_dump_signature) == 80, "layout");
 _Static_assert(sizeof(struct ag_dump_stream) == 32, "layout");
 _Static_assert(sizeof(struct ag_dump_graph) == 32, "layout");
 _Static_assert(sizeof(struct ag_dump_frame) == 16, "layout");
@@ -169,7 +169,7 @@ _Static_assert(sizeof(struct ag_dump_event) == 32, "layout");
 
 /*
  * A process under the library keeps one page of figures, a memfd of this name among its open files
- * (/proc/PID/fd). A reader sets `wanted`; the library answers at its next boundary or look of the
+ * (/proc/PID/fd). A reader sets `wanted`; the library answers at its next sync point or look of the
  * watchdog with new figures, and adds 1 to `updates` before and after.
  */
 #define AG_LIVE_NAME  "autograph-live"
@@ -196,7 +196,7 @@ struct ag_live_page {
     uint64_t start_ns, now_ns;
     uint64_t ops, replayed, covered, flushed, eager, dormant, graph_launches, node_updates;
     uint64_t mismatches, sequences, graphs_built, build_ns, memory, memory_budget, streams;
-    uint64_t boundaries, watchdog;
+    uint64_t sync_points, watchdog;
     uint32_t observe_only, pid;
     char program[64];
     char why[512];  /* why little is replayed; "" where enough is */

@@ -1,7 +1,7 @@
 /*
  * trace_site.c - from where the program made a call: a few return addresses outside the library.
  *
- * Unwinding costs a microsecond or two, so that after the first boundaries of a thread only some
+ * Unwinding costs a microsecond or two, so that after the first sync points of a thread only some
  * are looked at. Addresses become file names and offsets in the writer's thread, which may wait for
  * the loader's lock; the launching thread never does.
  */

@@ -3,7 +3,7 @@
 #include "driver/entries.h"
 
 _Atomic uint64_t ag_counts[AG_NUM_COUNTS];
-_Atomic uint64_t ag_boundary_counts[AG_SYM_COUNT + 1];
+_Atomic uint64_t ag_sync_point_counts[AG_SYM_COUNT + 1];
 
 const char *ag_count_text(enum ag_count which)
 {

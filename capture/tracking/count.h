@@ -23,11 +23,11 @@ static inline void ag_count(enum ag_count which)
     ag_count_by(which, 1);
 }
 
-/* A boundary that found something to end, by entry point. */
-extern _Atomic uint64_t ag_boundary_counts[AG_SYM_COUNT + 1];
-static inline void ag_count_boundary(enum ag_sym sym)
+/* A sync point that found something to end, by entry point. */
+extern _Atomic uint64_t ag_sync_point_counts[AG_SYM_COUNT + 1];
+static inline void ag_count_sync_point(enum ag_sym sym)
 {
-    atomic_fetch_add_explicit(&ag_boundary_counts[sym <= AG_SYM_COUNT ? sym : AG_SYM_COUNT], 1,
+    atomic_fetch_add_explicit(&ag_sync_point_counts[sym <= AG_SYM_COUNT ? sym : AG_SYM_COUNT], 1,
                               memory_order_relaxed);
 }
 

@@ -38,7 +38,7 @@ static void read_layout(struct ag_function *f)
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
         return; /* INVALID_VALUE: no such parameter, that is, none at all */
     param_info_fn info = param_info_of(f);
-    uint32_t capacity = 0, staged = 0;
+    uint32_t capacity = 0, recorded = 0;
     while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
         if (f->num_params == capacity) {
             capacity = capacity ? capacity * 2 : 8;
@@ -47,12 +47,12 @@ static void read_layout(struct ag_function *f)
                 return;
             f->params = params;
         }
-        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, staged};
-        staged += (uint32_t)size;
+        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, recorded};
+        recorded += (uint32_t)size;
     }
     if (r != CUDA_ERROR_INVALID_VALUE)
         return; /* not the end of the list: what is behind would be missing in every launch */
-    f->staged_bytes = (staged + 7) & ~7u;
+    f->recorded_bytes = (recorded + 7) & ~7u;
     f->usable = true;
     f->all_words = true;
     for (uint32_t i = 0; i < f->num_params; i++)

@@ -1,8 +1,8 @@
 /*
  * function.h - what is known of a function that is launched.
  *
- * Its parameter layout is asked of the driver once per handle. The table belongs to shape.c, under
- * whose lock everything here is called.
+ * Its parameter layout is asked of the driver once per handle. The table belongs to signature.c,
+ * under whose lock everything here is called.
  */
 #ifndef AG_FUNCTION_H
 #define AG_FUNCTION_H
@@ -16,26 +16,26 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* One kernel parameter: where it lies in the kernel's parameter buffer, and where among the staged
- * bytes, which have no holes so that they can be compared as a block. */
+/* One kernel parameter: where it lies in the kernel's parameter buffer, and where among the
+ * recorded bytes, which have no holes so that they can be compared as a block. */
 struct ag_param {
-    uint32_t offset, size, staged;
+    uint32_t offset, size, recorded;
 };
 
 struct ag_function {
     CUfunction func;
     CUcontext ctx;  /* of the stream that it was launched in first; a CUkernel has none */
     bool is_kernel; /* the handle is a CUkernel */
-    bool all_words; /* every parameter has eight bytes: they are staged without a look at sizes */
+    bool all_words; /* every parameter has eight bytes: they are recorded without a look at sizes */
     bool usable;    /* its layout is known */
     bool immediate; /* waits for peers (NCCL, NVSHMEM): never held back */
     bool dead;      /* its module is gone; kept for what points to it */
     uint32_t num_params;
-    uint32_t staged_bytes; /* multiple of 8 */
+    uint32_t recorded_bytes; /* multiple of 8 */
     struct ag_param *params;
-    struct ag_kernel *kernel;  /* whose handle this is */
-    struct ag_shape *shapes;   /* of its launches, linked by `sibling` */
-    struct ag_setting *limits; /* setting.c */
+    struct ag_kernel *kernel;        /* whose handle this is */
+    struct ag_signature *signatures; /* of its launches, linked by `sibling` */
+    struct ag_setting *limits;       /* setting.c */
 };
 
 /* The last value of an attribute. */

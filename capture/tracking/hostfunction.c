@@ -46,7 +46,7 @@ bool ag_host_functions_pending(void)
     return any;
 }
 
-void ag_host_functions_forget(struct ag_context *context)
+void ag_host_functions_invalidate(struct ag_context *context)
 {
     uint64_t all = atomic_load(&context->host_calls);
     while (!atomic_compare_exchange_weak(&context->host_calls, &all,
@@ -83,7 +83,7 @@ void ag_host_call_cancel(struct ag_host_call *call)
     free(call);
 }
 
-void CUDA_CB ag_capture_host_function(void *data)
+void CUDA_CB ag_core_host_function(void *data)
 {
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
@@ -91,7 +91,7 @@ void CUDA_CB ag_capture_host_function(void *data)
     returned(call.context, call.generation);
 }
 
-void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
+void CUDA_CB ag_core_host_callback(CUstream stream, CUresult status, void *data)
 {
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);

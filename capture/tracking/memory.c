@@ -36,7 +36,7 @@ void ag_memory_release(void)
     ag_mutex_unlock(&mutex);
 }
 
-void ag_capture_memory_goes(void)
+void ag_core_invalidate_memory(void)
 {
     atomic_fetch_add(&ag_memory_epoch, 1);
     if (!atomic_load(&held))

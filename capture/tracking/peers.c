@@ -5,26 +5,26 @@
 #include "capture/tracking/peers.h"
 #include "capture/capture.h"
 #include "capture/tracking/function.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 
 _Atomic bool ag_peers_are_known;
 
 /* No launch of it can come before this is told, and the next of each thread is looked at: what
  * remembers a stream that sleeps is void. */
-void ag_capture_kernel_found(const char *name)
+void ag_core_kernel_found(const char *name)
 {
     if (ag_name_is_of_peers(name) && !atomic_exchange(&ag_peers_are_known, true))
         atomic_fetch_add(&ag_stream_generation, 1);
 }
 
-void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n)
+void ag_core_kernels_found(const CUkernel *kernels, unsigned int n)
 {
     for (unsigned int i = 0; i < n && !atomic_load(&ag_peers_are_known); i++)
-        ag_capture_kernel_found(ag_function_name((CUfunction)kernels[i]));
+        ag_core_kernel_found(ag_function_name((CUfunction)kernels[i]));
 }
 
-void ag_capture_functions_found(const CUfunction *functions, unsigned int n)
+void ag_core_functions_found(const CUfunction *functions, unsigned int n)
 {
     for (unsigned int i = 0; i < n && !atomic_load(&ag_peers_are_known); i++)
-        ag_capture_kernel_found(ag_function_name(functions[i]));
+        ag_core_kernel_found(ag_function_name(functions[i]));
 }

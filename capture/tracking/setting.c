@@ -11,7 +11,7 @@
 #include "capture/tracking/setting.h"
 #include "driver/call.h"
 #include "capture/tracking/function.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include <stdlib.h>
 
 static bool sets_limit(int attribute)
@@ -45,7 +45,7 @@ static bool put(struct ag_setting **list, int attribute, int device, int value)
 
 /* What was known of the others is void where they may mean the same: a function belongs to a
  * context, and which device that is on is not asked. */
-static void forget_overlapping(struct ag_kernel *k, int attribute, int device)
+static void invalidate_overlapping(struct ag_kernel *k, int attribute, int device)
 {
     for (struct ag_setting **at = &k->settings, *s; (s = *at);)
         if (s->attribute == attribute && s->device != device &&
@@ -67,34 +67,36 @@ static bool stands_alone(const struct ag_kernel *k, const struct ag_function *f,
     return k->kinds == kind && (!f || f->is_kernel == (kind == AG_HANDLE_KERNEL));
 }
 
-static bool takes_more(const struct ag_shape *shape, int limit)
+static bool takes_more(const struct ag_signature *signature, int limit)
 {
-    return limit < 0 || shape->dims[AG_DIM_SHARED] > (unsigned int)limit;
+    return limit < 0 || signature->dims[AG_DIM_SHARED] > (unsigned int)limit;
 }
 
 /* One that is over the new limit is marked before it holds, so that none is held back any more. */
 static enum ag_change limit_begins(struct ag_function *f, int value)
 {
     enum ag_change change = AG_CHANGES_NOTHING;
-    for (struct ag_shape *shape = f->shapes; shape; shape = shape->sibling)
-        if (takes_more(shape, value) &&
-            !(atomic_fetch_or(&shape->bad, AG_SHAPE_OVER_LIMIT) & AG_SHAPE_OVER_LIMIT))
+    for (struct ag_signature *signature = f->signatures; signature; signature = signature->sibling)
+        if (takes_more(signature, value) &&
+            !(atomic_fetch_or(&signature->bad, AG_SIGNATURE_OVER_LIMIT) & AG_SIGNATURE_OVER_LIMIT))
             change = AG_CHANGES_LIMIT;
     return change;
 }
 
-/* By what is set now; a handle may have a value on each device, and streams of all use its shapes.
+/* By what is set now; a handle may have a value on each device, and streams of all use its
+ * signatures.
  */
-static void mark_shapes(struct ag_function *f)
+static void mark_signatures(struct ag_function *f)
 {
-    for (struct ag_shape *shape = f->shapes; shape; shape = shape->sibling) {
+    for (struct ag_signature *signature = f->signatures; signature;
+         signature = signature->sibling) {
         bool over = false;
         for (struct ag_setting *s = f->limits; s; s = s->next)
-            over = over || takes_more(shape, s->value);
+            over = over || takes_more(signature, s->value);
         if (over)
-            atomic_fetch_or(&shape->bad, AG_SHAPE_OVER_LIMIT);
-        else if (ag_shape_bad(shape) & AG_SHAPE_OVER_LIMIT)
-            atomic_fetch_and(&shape->bad, (uint8_t)~AG_SHAPE_OVER_LIMIT);
+            atomic_fetch_or(&signature->bad, AG_SIGNATURE_OVER_LIMIT);
+        else if (ag_signature_bad(signature) & AG_SIGNATURE_OVER_LIMIT)
+            atomic_fetch_and(&signature->bad, (uint8_t)~AG_SIGNATURE_OVER_LIMIT);
     }
 }
 
@@ -110,7 +112,7 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     struct ag_setting *s = find(k->settings, attribute, device);
     if (s && s->value == value)
         return AG_CHANGES_NOTHING;
-    forget_overlapping(k, attribute, device);
+    invalidate_overlapping(k, attribute, device);
     put(&k->settings, attribute, device, value);
     *kernel = k;
     return AG_CHANGES_GRAPHS;
@@ -123,5 +125,5 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
     if (!f || !stands_alone(f->kernel, f, device))
         return;
     if (!done || put(&f->limits, attribute, device, value))
-        mark_shapes(f);
+        mark_signatures(f);
 }

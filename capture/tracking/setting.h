@@ -1,12 +1,12 @@
 /*
  * setting.h - what the program sets for a function, and what that means for what is recorded.
  *
- * The tables belong to shape.c, under whose lock everything here is called.
+ * The tables belong to signature.c, under whose lock everything here is called.
  */
 #ifndef AG_SETTING_H
 #define AG_SETTING_H
 
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 
 /* Before the real call. `kernel` is set where graphs change. */
 enum ag_change ag_setting_begins(struct ag_function_table *table, CUfunction func, int attribute,

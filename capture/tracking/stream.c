@@ -3,7 +3,7 @@
 #include "capture/capture.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/peers.h"
 #include "driver/entries.h"
@@ -165,7 +165,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.min_ops = ag_options.min_ops;
     config.max_chunk = ag_options.max_chunk;
     config.fixed_chunk = ag_options.chunk;
-    config.gate = ag_options.gate;
+    config.profit = ag_options.gate;
     config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
     if (ag_policy_open(&policy, &config, policy_hooks))
         return NULL;
@@ -277,19 +277,19 @@ static void release(struct ag_stream *s)
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     ag_policy_close(&s->policy);
     free(s->twins);
-    free(s->staged);
+    free(s->recorded);
     free(s->bytes);
     s->twins = NULL;
-    s->staged = NULL;
+    s->recorded = NULL;
     s->bytes = NULL;
-    s->num_staged = s->num_bytes = s->max_staged = s->max_bytes = 0;
+    s->num_recorded = s->num_bytes = s->max_recorded = s->max_bytes = 0;
     ag_unlock(&s->lock);
     ag_lock(&lock, AG_RANK_STREAMS);
     keep(s);
     ag_unlock(&lock);
 }
 
-void ag_stream_forget(struct ag_stream *s)
+void ag_stream_invalidate(struct ag_stream *s)
 {
     if (ag_stream_is_own(s))
         ag_thread.owned--;
@@ -335,24 +335,24 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 
 /* ---- naps ------------------------------------------------------------------------------- */
 
-void ag_stream_sleeps(struct ag_stream *s, uint32_t ops)
+void ag_stream_goes_dormant(struct ag_stream *s, uint32_t ops)
 {
-    atomic_store_explicit(&s->nap.left, ops, memory_order_relaxed);
-    atomic_store_explicit(&s->nap.granted, ops, memory_order_relaxed);
-    atomic_store_explicit(&s->nap.active, 1, memory_order_release);
+    atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
+    atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
     if (s->open && s->pending == CUDA_SUCCESS) { /* what is passed unseen has nothing to flush */
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
 }
 
-void ag_stream_wakes(struct ag_stream *s)
+void ag_stream_leaves_dormant(struct ag_stream *s)
 {
-    if (!ag_nap_is_active(&s->nap))
+    if (!ag_dormant_is_active(&s->dormant))
         return;
-    atomic_store_explicit(&s->nap.granted, 0, memory_order_relaxed);
-    ag_policy_not_rested(&s->policy, atomic_exchange(&s->nap.left, 0));
-    atomic_store(&s->nap.active, 0);
+    atomic_store_explicit(&s->dormant.granted, 0, memory_order_relaxed);
+    ag_policy_not_rested(&s->policy, atomic_exchange(&s->dormant.left, 0));
+    atomic_store(&s->dormant.active, 0);
 }
 
 /* What tells that something is held back which goes before an op of this stream, as
@@ -367,16 +367,18 @@ static const _Atomic uint32_t *held_before(struct ag_stream *s)
     return legacy ? &legacy->deferring : &nothing;
 }
 
-void ag_stream_remember_nap(struct ag_stream *s, CUstream handle)
+void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
 {
     uint64_t now = atomic_load(&ag_stream_generation);
     const _Atomic uint32_t *held = held_before(s);
     if (!held || atomic_load(&ag_peers_are_known)) /* what waits for peers must be seen */
         return;
-    if (ag_naps.generation != now)
-        memset(ag_naps.slots, 0xff, sizeof(ag_naps.slots)); /* no stream is called that */
-    ag_naps.generation = now;
-    ag_naps.slots[ag_nap_slot_of(handle)] = (struct ag_nap_slot){handle, &s->nap, held};
+    if (ag_dormant_streams.generation != now)
+        memset(ag_dormant_streams.slots, 0xff,
+               sizeof(ag_dormant_streams.slots)); /* no stream is called that */
+    ag_dormant_streams.generation = now;
+    ag_dormant_streams.slots[ag_dormant_slot_of(handle)] =
+        (struct ag_dormant_slot){handle, &s->dormant, held};
 }
 
 /* ---- all streams ------------------------------------------------------------------------ */

@@ -23,8 +23,8 @@
 #define AG_STREAM_H
 
 #include "capture/system/lock.h"
-#include "capture/tracking/nap.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/dormant.h"
+#include "capture/tracking/signature.h"
 #include "driver/own.h"
 
 struct ag_context {
@@ -54,14 +54,14 @@ struct ag_range {
 /* What streams have seen, added up. */
 struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
-    uint64_t mismatches, switches, resyncs, periods, blocks, evicted;
+    uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
     uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops: why they were */
     int64_t gained_ns;
 };
 
-struct ag_staged {
-    const struct ag_shape *shape;
-    uint32_t offset; /* of its arguments in the staged bytes */
+struct ag_recorded {
+    const struct ag_signature *signature;
+    uint32_t offset; /* of its arguments in the recorded bytes */
 };
 
 struct ag_stream {
@@ -77,7 +77,7 @@ struct ag_stream {
     _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
     _Atomic uint32_t references; /* of lists; 0: what is left may be used again */
     _Atomic bool waits;          /* for more than the GPU, see waits.c */
-    struct ag_nap nap;
+    struct ag_dormant dormant;
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
     _Atomic uint64_t deferrals; /* times that deferring began */
     _Atomic uint32_t call_ns;   /* what an eager call takes on the host, smoothed */
@@ -91,12 +91,12 @@ struct ag_stream {
     CUevent behind_wait;    /* recorded behind the last such work, NULL if there was none */
     CUresult pending;       /* error of deferred work, not reported yet */
     struct ag_policy policy;
-    struct ag_staged *staged;
-    uint32_t num_staged, num_deferred, max_staged;
-    uint8_t *bytes; /* staged arguments */
+    struct ag_recorded *recorded;
+    uint32_t num_recorded, num_deferred, max_recorded;
+    uint8_t *bytes; /* recorded arguments */
     uint32_t num_bytes, max_bytes;
     struct ag_twins *twins; /* twin.h; NULL: no graph was asked for yet */
-    struct ag_shape_cache shapes;
+    struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
@@ -136,10 +136,11 @@ bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
 
 /* The stream sleeps, as its policy wishes: `ops` launches pass unseen. And it is awake again. Under
  * its lock, with nothing deferred. */
-void ag_stream_sleeps(struct ag_stream *stream, uint32_t ops);
-void ag_stream_wakes(struct ag_stream *stream);
-/* Lets this thread's next launches on a sleeping stream pass by ag_nap_passes(), if they may. */
-void ag_stream_remember_nap(struct ag_stream *stream, CUstream handle);
+void ag_stream_goes_dormant(struct ag_stream *stream, uint32_t ops);
+void ag_stream_leaves_dormant(struct ag_stream *stream);
+/* Lets this thread's next launches on a sleeping stream pass by ag_dormant_passes(), if they may.
+ */
+void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
 
 /* All streams, each with a reference, in a list that ag_streams_release() frees. */
 struct ag_stream **ag_streams_snapshot(size_t *n);
@@ -158,7 +159,7 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 void ag_streams_release(struct ag_stream **streams, size_t n);
 
 /* Takes the stream, which is dead, out of the table. */
-void ag_stream_forget(struct ag_stream *stream);
+void ag_stream_invalidate(struct ag_stream *stream);
 
 /* Under its lock. */
 static inline bool ag_stream_is_live(const struct ag_stream *s)

@@ -39,9 +39,9 @@ bool ag_waits_record(struct ag_stream *s)
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) { /* else its context ends, and what waits there with it */
         struct ag_visit visit = ag_driver_enter(s);
-        CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         done = record_locked(s);
-        ag_capture_mode(mode);
+        ag_core_mode(mode);
         ag_driver_leave(s, visit);
         if (done) {
             atomic_store(&s->waits, true);
@@ -65,7 +65,7 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
     if (ctx)
         ag_context_get(ctx); /* whose end is told */
     bool entered = ag_context_enter(ctx);
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     loose_at_rest(); /* makes room */
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE && !done; i++) {
@@ -83,7 +83,7 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
         }
     }
     ag_mutex_unlock(&mutex);
-    ag_capture_mode(mode);
+    ag_core_mode(mode);
     ag_context_leave(entered);
     if (done)
         atomic_store(&any, true);
@@ -125,8 +125,8 @@ bool ag_waits_at_rest(void)
         return false;
     if (!atomic_exchange(&any, false))
         return true;
-    /* to ask for an event would end a capture of the program's (graph.h, ag_capture_mode) */
-    CUstreamCaptureMode mode = ag_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    /* to ask for an event would end a capture of the program's (graph.h, ag_core_mode) */
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool rest = loose_at_rest();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
@@ -138,7 +138,7 @@ bool ag_waits_at_rest(void)
         }
     }
     ag_streams_release(streams, n);
-    ag_capture_mode(mode);
+    ag_core_mode(mode);
     if (!rest)
         atomic_store(&any, true);
     return rest;

@@ -16,10 +16,10 @@
 #include "tests/simdriver/simprog.h"
 
 enum {
-    STEP = 20,   /* launches of a step, each of a shape of its own */
+    STEP = 20,   /* launches of a step, each of a signature of its own */
     ARGS = 8,    /* of eight bytes each */
     LARGE = 164, /* words of a large argument */
-    SHAPES = 64,
+    SIGNATURES = 64,
     MAX_THREADS = 8,
     MAX_BATCHES = 9999
 };
@@ -30,7 +30,7 @@ struct worker {
     pthread_t thread;
     CUstream stream;
     uint64_t random;
-    uint64_t fresh; /* a shape that no launch had */
+    uint64_t fresh; /* a signature that no launch had */
     uint64_t args[ARGS];
     void *params[ARGS];
     uint32_t large[LARGE];
@@ -145,7 +145,7 @@ static void step_stack(struct worker *w, int calls)
 static void random_known(struct worker *w, int calls)
 {
     for (int i = 0; i < calls; i++)
-        launch(w, 1 + (unsigned int)(next_random(w) % SHAPES));
+        launch(w, 1 + (unsigned int)(next_random(w) % SIGNATURES));
 }
 
 static void random_new(struct worker *w, int calls)

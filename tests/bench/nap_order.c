@@ -44,7 +44,7 @@ static void launch(CUstream stream, unsigned int shared_bytes)
                          NULL));
 }
 
-static void put_to_sleep(CUstream stream)
+static void make_dormant(CUstream stream)
 {
     for (int i = 0; i < SLEEP; i++)
         launch(stream, next_random(4096));
@@ -102,14 +102,14 @@ int main(int argc, char **argv)
     word = ag_prog_alloc(sizeof(uint64_t));
     CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     if (!strcmp(argv[1], "legacy")) {
-        put_to_sleep(stream);
+        make_dormant(stream);
         tear(NULL, stream);
     } else if (!strcmp(argv[1], "blocking")) {
-        put_to_sleep(NULL);
+        make_dormant(NULL);
         tear(stream, NULL);
     } else {
         common = stream;
-        put_to_sleep(stream);
+        make_dormant(stream);
         REQUIRE(pthread_create(&other, NULL, take_turns, &common) == 0);
         take_turns(NULL);
         pthread_join(other, NULL);

@@ -19,10 +19,10 @@ sleeps_in_order() {
 @test "the legacy stream sleeps, a blocking stream defers" { sleeps_in_order blocking 20; }
 @test "two threads use a stream while it sleeps and after" { sleeps_in_order threads 20; }
 
-# No two launches of its first part are alike, and the budget is for some 900 shapes.
+# No two launches of its first part are alike, and the budget is for some 900 signatures.
 @test "what a program never repeats does not fill the memory" {
     export AUTOGRAPH_MEMORY_MB=1
     same "$AG_BUILD/tests/bench/bench_nap_order" legacy
     cat summary
-    at_least "times that all was forgotten" "$(figure 'forgotten (limits, unknown calls, too many shapes)')" 3
+    at_least "times that all was forgotten" "$(figure 'forgotten (limits, unknown calls, too many signatures)')" 3
 }

@@ -12,7 +12,7 @@
 
 _Atomic uint32_t ag_open_streams;
 
-void ag_capture_start(bool observe_only, const char *why)
+void ag_core_start(bool observe_only, const char *why)
 {
     (void)observe_only;
     (void)why;
@@ -20,30 +20,30 @@ void ag_capture_start(bool observe_only, const char *why)
     ag_free_ops_start();
 }
 
-void ag_capture_started(void)
+void ag_core_started(void)
 {
 }
 
-void ag_capture_observe_only(const char *why)
+void ag_core_observe_only(const char *why)
 {
     (void)why;
 }
 
-CUresult ag_capture_launch(const struct ag_launch *launch)
+CUresult ag_core_launch(const struct ag_launch *launch)
 {
     return ag_op_is_free()
                ? CUDA_SUCCESS
                : ag_call_make(&(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = launch});
 }
 
-CUresult ag_capture_memset(const struct ag_memset *fill)
+CUresult ag_core_memset(const struct ag_memset *fill)
 {
     return ag_op_is_free()
                ? CUDA_SUCCESS
                : ag_call_make(&(struct ag_incoming){.kind = AG_OP_MEMSET, .fill = fill});
 }
 
-CUresult ag_capture_copy(const struct ag_copy *copy)
+CUresult ag_core_copy(const struct ag_copy *copy)
 {
     /* cuMemcpyAsync may be one that the program reads the result of. */
     bool on_device =
@@ -53,7 +53,7 @@ CUresult ag_capture_copy(const struct ag_copy *copy)
                : ag_call_make(&(struct ag_incoming){.kind = AG_OP_COPY, .copy = copy});
 }
 
-CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
     (void)stream;
     (void)ptsz;
@@ -62,60 +62,60 @@ CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym,
     return CUDA_SUCCESS;
 }
 
-void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    ag_capture_stream_boundary(stream, ptsz, sym, blocks);
+    ag_core_stream_sync_point(stream, ptsz, sym, blocks);
 }
 
-CUresult ag_capture_barrier(enum ag_sym sym)
+CUresult ag_core_barrier(enum ag_sym sym)
 {
     (void)sym;
     return CUDA_SUCCESS;
 }
 
-void ag_capture_barrier_quiet(enum ag_sym sym)
+void ag_core_barrier_quiet(enum ag_sym sym)
 {
     (void)sym;
 }
 
-void ag_capture_module_dies(void *module, enum ag_sym sym)
+void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
     (void)module;
     (void)sym;
 }
 
-void ag_capture_functions_die(enum ag_sym sym)
+void ag_core_invalidate_functions(enum ag_sym sym)
 {
     (void)sym;
 }
 
-struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
+struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
     (void)ctx;
     (void)sym;
     return NULL;
 }
 
-void ag_capture_context_ended(struct ag_context *context, bool ended)
+void ag_core_context_ended(struct ag_context *context, bool ended)
 {
     (void)context;
     (void)ended;
 }
 
-bool ag_capture_primary_begins(CUdevice device)
+bool ag_core_primary_begins(CUdevice device)
 {
     (void)device;
     return false;
 }
 
-void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     (void)device;
     (void)locked;
     (void)success;
 }
 
-struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
 {
     (void)device;
     (void)locked;
@@ -123,23 +123,7 @@ struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enu
     return NULL;
 }
 
-void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                                 bool success)
-{
-    (void)context;
-    (void)device;
-    (void)locked;
-    (void)success;
-}
-
-struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
-{
-    (void)device;
-    (void)sym;
-    return NULL;
-}
-
-void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
                               bool success)
 {
     (void)context;
@@ -148,61 +132,76 @@ void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool 
     (void)success;
 }
 
-void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
+{
+    (void)device;
+    (void)sym;
+    return NULL;
+}
+
+void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
+{
+    (void)context;
+    (void)device;
+    (void)locked;
+    (void)success;
+}
+
+void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
 {
     (void)stream;
     (void)green;
     (void)sym;
 }
 
-void ag_capture_time_asked(void)
+void ag_core_time_asked(void)
 {
 }
 
-void ag_capture_green_context_ended(CUgreenCtx green)
+void ag_core_green_context_ended(CUgreenCtx green)
 {
     (void)green;
 }
 
-CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
 {
     (void)stream;
     (void)sym;
     return CUDA_SUCCESS;
 }
 
-void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
 {
-    ag_capture_stream_boundary(stream, ptsz, sym, false);
+    ag_core_stream_sync_point(stream, ptsz, sym, false);
 }
 
-bool ag_capture_wait_begins(CUstream stream, bool ptsz)
-{
-    (void)stream;
-    (void)ptsz;
-    return false;
-}
-
-bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
     (void)stream;
     (void)ptsz;
     return false;
 }
 
-void ag_capture_graphs_wait(void)
+bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+    return false;
+}
+
+void ag_core_graphs_wait(void)
 {
 }
 
-void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+void ag_core_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
     (void)stream;
     (void)ptsz;
     (void)waits;
 }
 
-struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
-                                            CUstreamCallback callback, void *data)
+struct ag_host_call *ag_core_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                         CUstreamCallback callback, void *data)
 {
     (void)stream;
     (void)ptsz;
@@ -212,25 +211,25 @@ struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn
     return NULL;
 }
 
-void ag_capture_host_ends(struct ag_host_call *not_launched)
+void ag_core_host_ends(struct ag_host_call *not_launched)
 {
     (void)not_launched;
 }
 
-void CUDA_CB ag_capture_host_function(void *data)
+void CUDA_CB ag_core_host_function(void *data)
 {
     (void)data;
 }
 
-void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
+void CUDA_CB ag_core_host_callback(CUstream stream, CUresult status, void *data)
 {
     (void)stream;
     (void)status;
     (void)data;
 }
 
-enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                           enum ag_sym sym)
+enum ag_change ag_core_function_changes(CUfunction func, int attribute, int value, int device,
+                                        enum ag_sym sym)
 {
     (void)device;
     (void)func;
@@ -240,8 +239,8 @@ enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int v
     return AG_CHANGES_NOTHING;
 }
 
-void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
-                                 enum ag_change change, CUresult result)
+void ag_core_function_changed(CUfunction func, int attribute, int value, int device,
+                              enum ag_change change, CUresult result)
 {
     (void)func;
     (void)attribute;
@@ -251,72 +250,72 @@ void ag_capture_function_changed(CUfunction func, int attribute, int value, int 
     (void)result;
 }
 
-void ag_capture_memory_goes(void)
+void ag_core_invalidate_memory(void)
 {
 }
 
-void ag_capture_table_call(bool first)
+void ag_core_table_call(bool first)
 {
     (void)first;
 }
 
-void ag_capture_kernel_found(const char *name)
+void ag_core_kernel_found(const char *name)
 {
     (void)name;
 }
 
-void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n)
+void ag_core_kernels_found(const CUkernel *kernels, unsigned int n)
 {
     (void)kernels;
     (void)n;
 }
 
-void ag_capture_functions_found(const CUfunction *functions, unsigned int n)
+void ag_core_functions_found(const CUfunction *functions, unsigned int n)
 {
     (void)functions;
     (void)n;
 }
 
-bool ag_capture_gives_memory(void)
+bool ag_core_gives_memory(void)
 {
     return false;
 }
 
-void ag_capture_driver_error(CUresult error)
+void ag_core_driver_error(CUresult error)
 {
     (void)error;
 }
 
-void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     (void)stream;
     (void)ptsz;
     (void)sym;
 }
 
-void ag_capture_program_capture_began(bool succeeded)
+void ag_core_capture_began(bool succeeded)
 {
     (void)succeeded;
 }
 
-void ag_capture_program_capture_ended(void)
+void ag_core_capture_ended(void)
 {
 }
 
-uint32_t ag_capture_streams_capturing(void)
+uint32_t ag_core_streams_capturing(void)
 {
     return 0;
 }
 
-void ag_capture_after_fork_in_child(void)
+void ag_core_after_fork_in_child(void)
 {
 }
 
-bool ag_capture_active(void)
+bool ag_core_active(void)
 {
     return true;
 }
 
-void ag_capture_finish(void)
+void ag_core_finish(void)
 {
 }

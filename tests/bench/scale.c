@@ -23,7 +23,7 @@
 enum {
     STEP = 20,
     ARGS = 8,
-    SHAPES = 256,
+    SIGNATURES = 256,
     WARM = 12,
     ROUNDS = 9,       /* that are measured, */
     ROUND_OPS = 6000, /* of at least so many ops */
@@ -67,12 +67,12 @@ static long resident_kb(void)
 }
 
 /* Which kernel an op is: without a period, and the same in every run. */
-static unsigned int shape(unsigned int sequence, unsigned int op)
+static unsigned int signature(unsigned int sequence, unsigned int op)
 {
     uint64_t x = ((uint64_t)sequence << 32 | op) + 0x9E3779B97F4A7C15ull;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9ull;
     x = (x ^ x >> 27) * 0x94D049BB133111EBull;
-    return 1 + (unsigned int)((x ^ x >> 31) % SHAPES);
+    return 1 + (unsigned int)((x ^ x >> 31) % SIGNATURES);
 }
 
 static void launch(CUstream stream, unsigned int grid)
@@ -83,7 +83,7 @@ static void launch(CUstream stream, unsigned int grid)
 static void sequence(CUstream stream, unsigned int which, unsigned int ops)
 {
     for (unsigned int i = 0; i < ops; i++)
-        launch(stream, shape(which, i));
+        launch(stream, signature(which, i));
     CHECK(cuStreamSynchronize(stream));
 }
 
@@ -102,7 +102,7 @@ static unsigned int turn(struct worker *w)
     if (!strcmp(axis, "streams")) {
         for (unsigned int k = 0; k < STEP; k++)
             for (unsigned int i = 0; i < size; i++)
-                launch(w->streams[i], shape(0, k));
+                launch(w->streams[i], signature(0, k));
         for (unsigned int i = 0; i < size; i++)
             CHECK(cuStreamSynchronize(w->streams[i]));
         return size * STEP;

@@ -48,48 +48,48 @@ shares() {
     for share in $(replayed_share); do at_least "replayed per cent" "$share" "$1"; done
 }
 
-# boundaries CALL COUNT: as often as the program makes the call with launches before it, in all its processes.
-boundaries() {
+# sync_points CALL COUNT: as often as the program makes the call with launches before it, in all its processes.
+sync_points() {
     local count
-    count=$(awk -v call="$1" '{ for (i = 1; i + 1 < NF; i++) if ($i == "boundary" && $(i + 1) == call) sum += $(i + 2) }
+    count=$(awk -v call="$1" '{ for (i = 1; i + 1 < NF; i++) if ($i == "point" && $(i + 1) == call) sum += $(i + 2) }
         END { print sum + 0 }' summary)
-    echo "boundary $1: $count, $2 is right"
+    echo "sync point $1: $count, $2 is right"
     [ "$count" -eq "$2" ]
 }
 
 # How the other API and the stream keep pace changes what is learnt when: mostly 85 per cent, seldom 72.
 @test "timeline semaphores of another API, and its memory" {
     shares 60 timeline cuImportExternalSemaphore
-    boundaries cuSignalExternalSemaphoresAsync $steps
-    boundaries cuWaitExternalSemaphoresAsync $steps
-    boundaries cuDestroyExternalSemaphore 1
-    boundaries cuDestroyExternalMemory 1
+    sync_points cuSignalExternalSemaphoresAsync $steps
+    sync_points cuWaitExternalSemaphoresAsync $steps
+    sync_points cuDestroyExternalSemaphore 1
+    sync_points cuDestroyExternalMemory 1
 }
 
 @test "binary semaphores of another API, and its memory" {
     shares 60 binary cuImportExternalSemaphore
-    boundaries cuSignalExternalSemaphoresAsync $steps
-    boundaries cuWaitExternalSemaphoresAsync $steps
+    sync_points cuSignalExternalSemaphoresAsync $steps
+    sync_points cuWaitExternalSemaphoresAsync $steps
 }
 
 @test "a buffer that a graphics API lends" {
     shares 80 graphics cuGraphicsUnregisterResource
-    boundaries cuGraphicsMapResources $((steps + 1))
-    boundaries cuGraphicsUnmapResources $steps
-    boundaries cuGraphicsUnregisterResource 1
+    sync_points cuGraphicsMapResources $((steps + 1))
+    sync_points cuGraphicsUnmapResources $steps
+    sync_points cuGraphicsUnregisterResource 1
 }
 
 @test "two processes in turns on one piece of memory, ordered by events that both have" {
     shares 80 ipc-events cuIpcGetMemHandle cuIpcOpenMemHandle_v2
-    boundaries cuEventRecord $((2 * steps))
-    boundaries cuStreamWaitEvent $((2 * steps - 1))
+    sync_points cuEventRecord $((2 * steps))
+    sync_points cuStreamWaitEvent $((2 * steps - 1))
 }
 
 @test "memory of another process is opened, worked on and closed with work on its way" {
     shares 80 ipc-handles cuIpcGetMemHandle cuIpcOpenMemHandle_v2
-    boundaries cuIpcCloseMemHandle $steps
-    boundaries cuIpcOpenMemHandle_v2 $steps
-    boundaries cuIpcGetMemHandle $steps
+    sync_points cuIpcCloseMemHandle $steps
+    sync_points cuIpcOpenMemHandle_v2 $steps
+    sync_points cuIpcGetMemHandle $steps
 }
 
 @test "the same on a GPU's terms: two processes in turns, one reads what the other has waited for" {

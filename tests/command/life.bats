@@ -16,7 +16,7 @@ ended() {
     same "$life" pairs 1000
     cat summary
     [ "$(ended)" -eq 0 ]
-    none grep -q 'boundary cuDevicePrimaryCtx' summary
+    none grep -q 'sync point cuDevicePrimaryCtx' summary
     at_least "replayed per cent" "$(replayed_share)" 99
 }
 
@@ -24,7 +24,7 @@ ended() {
     same "$life" pairs-of-threads 2000
     cat summary
     [ "$(ended)" -eq 0 ]
-    none grep -q 'boundary cuDevicePrimaryCtx' summary
+    none grep -q 'sync point cuDevicePrimaryCtx' summary
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 

@@ -192,7 +192,7 @@ choices() {
     "$cases" repeat 50 | cmp out
     [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
     for part in 'replayed [0-9]* of 1000 ops' 'eager [0-9]*, flushed [0-9]*' 'graphs built [1-9][0-9]* (' \
-        'memory [0-9.]* MiB of 256' 'boundary cuStreamSynchronize *5[01]$'; do
+        'memory [0-9.]* MiB of 256' 'sync point cuStreamSynchronize *5[01]$'; do
         grep -q "$part" err
     done
     # every op went one way

@@ -17,7 +17,7 @@ setup() {
         [ $build = thread ] || at_least "replayed per cent" "$(replayed_share)" 90
         [ "$(figure 'calls through export tables that nobody knows')" -eq 400 ]
         [ "$(figure 'times that all sequences were forgotten.*)')" -eq 1 ] # at its first call
-        grep -Eq 'boundary cuGetExportTable +400' summary
+        grep -Eq 'sync point cuGetExportTable +400' summary
     done
 }
 

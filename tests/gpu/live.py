@@ -6,7 +6,7 @@ import os
 
 MAGIC, NAME, SIZE = b"AGLIVE1\n", "/memfd:autograph-live ", 4096
 NAMES = ("ops", "replayed", "covered", "flushed", "eager", "dormant", "graph_launches", "node_updates", "mismatches",
-         "sequences", "graphs_built", "build_ns", "memory", "memory_budget", "streams", "boundaries", "watchdog")
+         "sequences", "graphs_built", "build_ns", "memory", "memory_budget", "streams", "sync_points", "watchdog")
 
 
 class Page(ctypes.Structure):
@@ -15,7 +15,8 @@ class Page(ctypes.Structure):
                 ("start_ns", ctypes.c_uint64), ("now_ns", ctypes.c_uint64),
                 *((name, ctypes.c_uint64) for name in NAMES),
                 ("observe_only", ctypes.c_uint32), ("pid", ctypes.c_uint32), ("program", ctypes.c_char * 64),
-                ("why", ctypes.c_char * 512), ("dump", ctypes.c_char * 512), ("ended", ctypes.c_uint32)]
+                ("why", ctypes.c_char * 512), ("dump", ctypes.c_char * 512), ("ended", ctypes.c_uint32),
+                ("rank", ctypes.c_char * 12)]
 
 
 def open_page(pid):

@@ -1,4 +1,4 @@
-/* bench_policy - what ag_policy_op() costs: observing, following with deferral, and napping. */
+/* bench_policy - what ag_policy_op() costs: observing, following with deferral, and is_dormant. */
 #include "policy/policy.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static ag_key random_key(void)
     return seed | 1;
 }
 
-/* Random keys for period 0, else a loop; `steps` puts a boundary behind every period. */
+/* Random keys for period 0, else a loop; `steps` puts a sync point behind every period. */
 static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, uint32_t n)
 {
     struct ag_policy p;
@@ -28,7 +28,7 @@ static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, 
     struct ag_verdict v;
     ag_key *keys = malloc((size_t)n * sizeof(*keys));
     ag_policy_defaults(&config);
-    config.gate = true;
+    config.profit = true;
     if (!keys || ag_policy_open(&p, &config, NULL))
         exit(2);
     seed = 88172645463325252ull;
@@ -39,10 +39,10 @@ static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, 
         if (i == warm)
             start = seconds();
         ag_policy_op(&p, keys[i], (uint64_t)i * 500, &v);
-        if (v.done && v.what == AG_DO_STAGE)
+        if (v.done && v.what == AG_DO_RECORD)
             ag_policy_built(v.done, true);
         if (steps && ++place == period) {
-            ag_policy_boundary(&p, (uint64_t)i * 500);
+            ag_policy_sync_point(&p, (uint64_t)i * 500);
             place = 0;
         }
     }

@@ -1,5 +1,5 @@
 /*
- * replay_ops - drives recorded op streams (tests/policy/README.md says the format) through the
+ * replay_ops - drives recorded op streams (tests/README.md says the format) through the
  * policy alone, as capture/ would drive it, and prints what the policy made of them.
  *
  *     xz -dc stream.ops.xz | replay_ops [NAME]
@@ -25,7 +25,7 @@ struct stream {
     uint32_t id;
     struct ag_policy policy;
     uint64_t first_replay; /* ops before it */
-    ag_key deferred[AG_MAX_BLOCK_OPS];
+    ag_key deferred[AG_MAX_SEQUENCE_OPS];
     uint32_t num_deferred;
     uint64_t built, nodes_built;
 };
@@ -68,7 +68,7 @@ static struct stream *stream_get(uint32_t id)
     struct ag_policy_config config;
     struct ag_policy_hooks hooks = {.share = share, .drop = drop};
     ag_policy_defaults(&config);
-    config.gate = true;
+    config.profit = true;
     s->id = id;
     s->first_replay = UINT64_MAX;
     if (ag_policy_open(&s->policy, &config, &hooks))
@@ -124,13 +124,13 @@ static void op(struct stream *s, const struct record *r)
     }
 }
 
-static void boundary(struct stream *s, uint64_t now)
+static void sync_point(struct stream *s, uint64_t now)
 {
-    flush(s, ag_policy_boundary(&s->policy, now));
+    flush(s, ag_policy_sync_point(&s->policy, now));
 }
 
 /* What becomes of a call: by its name, the way the library classes it. */
-enum call { CALL_BOUNDARY, CALL_OP, CALL_PASS, CALL_BARRIER };
+enum call { CALL_SYNC_POINT, CALL_OP, CALL_PASS, CALL_BARRIER };
 static unsigned char calls[65536];
 
 static struct record *load(FILE *in, int64_t *n)
@@ -168,11 +168,11 @@ static void play(const struct record *records, int64_t n)
         enum call call = calls[r->kind];
         if (call == CALL_OP)
             op(s, r);
-        else if (call == CALL_BARRIER || (call == CALL_BOUNDARY && r->stream == 0))
+        else if (call == CALL_BARRIER || (call == CALL_SYNC_POINT && r->stream == 0))
             for (int k = 0; k < num_streams; k++)
-                boundary(streams[k], r->time_ns);
-        else if (call == CALL_BOUNDARY)
-            boundary(s, r->time_ns);
+                sync_point(streams[k], r->time_ns);
+        else if (call == CALL_SYNC_POINT)
+            sync_point(s, r->time_ns);
     }
 }
 
@@ -234,15 +234,15 @@ int main(int argc, char **argv)
             ? "{\"stream\": \"%s\", \"ops\": %llu, \"replayed_percent\": %.2f, "
               "\"covered_percent\": %.2f, \"flushed_percent\": %.3f, \"first_replay\": %lld, "
               "\"mismatches\": %llu, \"switches\": %llu, \"resyncs\": %llu, \"periods\": "
-              "%llu, \"blocks\": %llu, \"evicted\": %llu, \"graphs_built\": %llu, "
+              "%llu, \"sequences\": %llu, \"evicted\": %llu, \"graphs_built\": %llu, "
               "\"nodes_built\": %llu, \"peak_memory_kb\": %llu, \"ns_per_op\": %.1f}\n"
             : "%-20s ops %llu  replayed %.2f %%  covered %.2f %%  flushed %.3f %%  first replay at "
-              "%lld  mismatches %llu  switches %llu  resyncs %llu  periods %llu  blocks %llu  "
+              "%lld  mismatches %llu  switches %llu  resyncs %llu  periods %llu  sequences %llu  "
               "evicted %llu  graphs %llu  nodes %llu  peak KB %llu  ns/op %.1f\n",
         name, (unsigned long long)t.c.ops, replayed, covered, flushed, (long long)t.first,
         (unsigned long long)t.c.mismatches, (unsigned long long)t.c.switches,
         (unsigned long long)t.c.resyncs, (unsigned long long)t.c.periods,
-        (unsigned long long)t.c.blocks, (unsigned long long)t.c.evicted,
+        (unsigned long long)t.c.sequences, (unsigned long long)t.c.evicted,
         (unsigned long long)t.built, (unsigned long long)t.nodes,
         (unsigned long long)peak_bytes / 1024, ns / (double)n);
     for (int k = 0; k < num_streams; k++) {

@@ -48,7 +48,7 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
     assert_non_null(g);
     assert_null(to->user);
     assert_int_equal(g->count, to->count);
-    assert_memory_equal(g->keys, to->block->keys + to->first, to->count * sizeof(ag_key));
+    assert_memory_equal(g->keys, to->sequence->keys + to->first, to->count * sizeof(ag_key));
     if (rig_random(&r->seed) % 100 < r->decline_percent)
         return false;
     g->users++;
@@ -63,7 +63,7 @@ struct rig *rig_open(const struct ag_policy_config *config)
     struct ag_policy_config defaults;
     assert_non_null(r);
     ag_policy_defaults(&defaults);
-    defaults.gate = true;
+    defaults.profit = true;
     struct ag_policy_hooks hooks = {.share = share, .drop = drop, .context = r};
     assert_int_equal(ag_policy_open(&r->policy, config ? config : &defaults, &hooks), 0);
     r->gap = 500;
@@ -80,19 +80,19 @@ static void check_segment(const struct rig *r)
 {
     const struct ag_policy *p = &r->policy;
     const struct ag_policy_state *s = p->state;
-    if (!r->segment_known || p->dormant || s->slept || s->part.overflow ||
+    if (!r->segment_known || p->dormant || s->slept || s->subsegment.overflow ||
         s->segment_len > UINT32_MAX / 2)
         return;
     uint64_t hash = s->segment_hash, len = s->segment_len;
-    uint32_t at = s->block ? (uint32_t)(p->next - s->block->keys) : 0;
-    if (s->block && s->pure) {
-        hash = ag_hash_join(hash, s->block->prefix[at], at);
+    uint32_t at = s->sequence ? (uint32_t)(p->next - s->sequence->keys) : 0;
+    if (s->sequence && s->pure) {
+        hash = ag_hash_join(hash, s->sequence->prefix[at], at);
         len += at;
     } else {
-        hash = ag_hash_join(hash, s->part.hash, s->part.count);
-        len += s->part.count;
-        for (uint32_t i = s->from; s->block && i < at; i++, len++)
-            hash = ag_hash_add(hash, s->block->keys[i]);
+        hash = ag_hash_join(hash, s->subsegment.hash, s->subsegment.count);
+        len += s->subsegment.count;
+        for (uint32_t i = s->from; s->sequence && i < at; i++, len++)
+            hash = ag_hash_add(hash, s->sequence->keys[i]);
     }
     assert_int_equal(len, r->segment_len);
     assert_int_equal(hash, r->segment_hash);
@@ -131,7 +131,7 @@ static void answer(struct rig *r, struct ag_chunk *chunk)
         assert_null(chunk->user);
         g->count = chunk->count;
         g->users = 1;
-        memcpy(g->keys, chunk->block->keys + chunk->first, chunk->count * sizeof(ag_key));
+        memcpy(g->keys, chunk->sequence->keys + chunk->first, chunk->count * sizeof(ag_key));
         chunk->user = g;
         r->graphs_built++;
         if (++r->graphs_live > r->graphs_peak)
@@ -194,7 +194,7 @@ static void flush(struct rig *r, uint32_t n)
 static void done(struct rig *r, const struct ag_verdict *v)
 {
     struct ag_chunk *chunk = v->done;
-    const ag_key *keys = chunk->block->keys + chunk->first;
+    const ag_key *keys = chunk->sequence->keys + chunk->first;
     assert_int_not_equal(v->what, AG_DO_EAGER);
     if (v->what == AG_DO_DEFER) {
         assert_int_equal(chunk->count, r->num_deferred);
@@ -215,8 +215,8 @@ static void done(struct rig *r, const struct ag_verdict *v)
         return;
     }
     assert_true(r->staging);
-    assert_int_equal(chunk->count, r->num_staged);
-    assert_memory_equal(keys, r->staged, chunk->count * sizeof(ag_key));
+    assert_int_equal(chunk->count, r->num_recorded);
+    assert_memory_equal(keys, r->recorded, chunk->count * sizeof(ag_key));
     r->staging = false;
     assert_true(r->num_builds < RIG_BUILDS);
     r->builds[r->num_builds].chunk = chunk;
@@ -243,7 +243,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
         v.fresh = v.what != AG_DO_EAGER && !(v.what == AG_DO_DEFER ? r->num_deferred : r->staging);
         p->counts.ops++;
         if (++p->next == p->stop)
-            ag_policy_stretch_end(p, r->now, &v);
+            ag_policy_run_end(p, r->now, &v);
     } else {
         ag_policy_op(p, key, r->now, &v);
     }
@@ -261,12 +261,12 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     }
     if (v.fresh) {
         r->staging = true;
-        r->num_staged = 0;
+        r->num_recorded = 0;
     }
     if (v.what == AG_DO_EAGER)
         r->staging = false;
     else if (r->staging)
-        r->staged[r->num_staged++] = key;
+        r->recorded[r->num_recorded++] = key;
     if (v.done)
         done(r, &v);
     answer_due(r, r->ops);
@@ -284,7 +284,7 @@ struct rig_given rig_sync(struct rig *r)
 {
     uint64_t submitted = r->submitted, launches = r->launches;
     r->now += RIG_SYNC_NS;
-    flush(r, ag_policy_boundary(&r->policy, r->now));
+    flush(r, ag_policy_sync_point(&r->policy, r->now));
     r->segment_hash = r->segment_len = 0;
     r->segment_known = !r->policy.dormant;
     r->staging = false;
@@ -310,7 +310,7 @@ void rig_forget(struct rig *r)
 {
     rig_sync(r);
     rig_drain(r);
-    ag_policy_forget(&r->policy);
+    ag_policy_invalidate(&r->policy);
     assert_int_equal(r->graphs_live, 0);
     check(r);
 }

@@ -3,7 +3,7 @@
  *
  * What must hold, whatever the stream: ops are submitted in program order, each exactly once; what
  * the policy counts as deferred is what is deferred, and it is the beginning of the followed chunk;
- * a chunk that is done holds exactly the ops that were deferred or staged for it; a graph is
+ * a chunk that is done holds exactly the ops that were deferred or recorded for it; a graph is
  * launched only for the keys that it was built from; graphs are dropped exactly once, and never
  * while they are being built; the content of the running segment as the policy keeps it (hash and
  * length) is that of the ops it was given.
@@ -37,10 +37,10 @@ struct rig {
     uint32_t fail_percent, decline_percent;
     uint32_t launch_fail_percent; /* of launches */
 
-    /* deferred and staged ops */
-    ag_key deferred[AG_MAX_BLOCK_OPS], staged[AG_MAX_BLOCK_OPS];
-    uint32_t num_deferred, num_staged;
-    bool staging; /* staged[] holds the beginning of a chunk */
+    /* deferred and recorded ops */
+    ag_key deferred[AG_MAX_SEQUENCE_OPS], recorded[AG_MAX_SEQUENCE_OPS];
+    uint32_t num_deferred, num_recorded;
+    bool staging; /* recorded[] holds the beginning of a chunk */
     struct {
         struct ag_chunk *chunk;
         uint64_t due;
@@ -55,7 +55,7 @@ struct rig {
     uint64_t asleep;       /* ops that the policy did not look at */
     uint64_t first_replay; /* op number, 0: none yet */
 
-    /* the true content since the last boundary */
+    /* the true content since the last sync point */
     uint64_t segment_hash, segment_len;
     bool segment_known;
 
@@ -64,7 +64,8 @@ struct rig {
     uint64_t seed;
 };
 
-struct rig *rig_open(const struct ag_policy_config *config); /* NULL: the defaults, with the gate */
+struct rig *rig_open(
+    const struct ag_policy_config *config); /* NULL: the defaults, with the profitability check */
 void rig_close(struct rig *r);
 struct rig_given rig_op(struct rig *r, ag_key key);
 struct rig_given rig_sync(struct rig *r);

@@ -81,8 +81,8 @@ static void test_launches_fail(void **state)
 static void test_answer_writes_the_state_only(void **state)
 {
     (void)state;
-    struct ag_block block = {.visits = 5};
-    struct ag_chunk chunk = {.block = &block, .count = 4, .state = AG_CHUNK_BUILDING}, before;
+    struct ag_sequence sequence = {.visits = 5};
+    struct ag_chunk chunk = {.sequence = &sequence, .count = 4, .state = AG_CHUNK_BUILDING}, before;
     for (int ok = 0; ok < 2; ok++) {
         memcpy(&before, &chunk, sizeof(chunk));
         ag_policy_built(&chunk, ok);
@@ -143,7 +143,7 @@ static void test_rests(void **state)
     }
 }
 
-/* A break in every chunk: the block cools down, deferral is not insisted on. */
+/* A break in every chunk: the sequence cools down, deferral is not insisted on. */
 static void test_constant_breaks(void **state)
 {
     (void)state;
@@ -197,12 +197,12 @@ static void test_drop_graphs(void **state)
         uint64_t seed = 11, dropped = 0, refused = 0;
         r->build_delay = 5;
         for (uint32_t step = 0; step < 3000; step++) {
-            uint32_t shape = kind ? 0 : rig_random(&seed) % 4;
-            for (uint32_t i = 0; i < 30 + shape; i++) {
-                rig_op(r, rig_key(shape, i));
+            uint32_t signature = kind ? 0 : rig_random(&seed) % 4;
+            for (uint32_t i = 0; i < 30 + signature; i++) {
+                rig_op(r, rig_key(signature, i));
                 if (rig_random(&seed) % 100 == 0) {
                     uint64_t last_use = 0;
-                    struct ag_block *b = ag_policy_victim(&r->policy, &last_use);
+                    struct ag_sequence *b = ag_policy_victim(&r->policy, &last_use);
                     if (b && ag_policy_drop_graphs(&r->policy, b)) {
                         assert_true(last_use > 0);
                         assert_int_equal(b->num_chunks, 0);
@@ -229,13 +229,13 @@ static void test_drop_graphs(void **state)
     }
 }
 
-static void drop_it(void *policy, struct ag_block *block)
+static void drop_it(void *policy, struct ag_sequence *sequence)
 {
-    assert_true(ag_policy_drop_graphs(policy, block));
-    assert_int_equal(block->num_chunks, 0);
+    assert_true(ag_policy_drop_graphs(policy, sequence));
+    assert_int_equal(sequence->num_chunks, 0);
 }
 
-/* At the beginning of a segment all can go, the block that is expected next included. */
+/* At the beginning of a segment all can go, the sequence that is expected next included. */
 static void test_drop_expected(void **state)
 {
     (void)state;
@@ -257,10 +257,10 @@ static void test_drop_expected(void **state)
 }
 
 static uint32_t counted;
-static void count_block(void *context, struct ag_block *block)
+static void count_sequence(void *context, struct ag_sequence *sequence)
 {
     assert_ptr_equal(context, &counted);
-    assert_true(block->len > 0);
+    assert_true(sequence->len > 0);
     counted++;
 }
 
@@ -271,7 +271,7 @@ static void test_each(void **state)
     steps(r, 3, 5);
     steps(r, 3, 6);
     counted = 0;
-    ag_policy_each(&r->policy, count_block, &counted);
+    ag_policy_each(&r->policy, count_sequence, &counted);
     assert_int_equal(counted, 2);
     rig_close(r);
 }

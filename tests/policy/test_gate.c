@@ -1,25 +1,27 @@
-/* test_gate.c - the gain gate with synthetic clocks: even, noisy and drifting ones. */
+/* test_gate.c - the gain profitability check with synthetic clocks: even, noisy and drifting ones.
+ */
 #include "rig.h"
 #include "policy/internal.h"
 
 enum { LONGEST = 16 }; /* ops in a chunk, as planned */
 
-/* What a block takes. */
+/* What a sequence takes. */
 struct times {
     double eager, noise;
     uint32_t gap;     /* of the host */
     double replay[6]; /* with chunks of LONGEST, LONGEST / 2 ... ops; 0: as the one before */
 };
 
-static uint32_t cut_of(const struct ag_gate *g)
+static uint32_t plan_of(const struct ag_profit *g)
 {
     return g->most ? g->most : LONGEST;
 }
 
-static double takes(const struct ag_gate *g, const struct times *t, bool replay)
+static double takes(const struct ag_profit *g, const struct times *t, bool replay)
 {
     double ns = t->eager;
-    for (int i = 0; replay && i < 6 && (uint32_t)LONGEST >> i >= cut_of(g) && t->replay[i] > 0; i++)
+    for (int i = 0; replay && i < 6 && (uint32_t)LONGEST >> i >= plan_of(g) && t->replay[i] > 0;
+         i++)
         ns = t->replay[i];
     return ns;
 }
@@ -31,7 +33,7 @@ struct seen {
 };
 
 /* `visits` with noise and rare outliers. */
-static struct seen play(struct ag_gate *g, int visits, const struct times *t)
+static struct seen play(struct ag_profit *g, int visits, const struct times *t)
 {
     static uint64_t seed = 9;
     struct seen seen = {0};
@@ -39,9 +41,9 @@ static struct seen play(struct ag_gate *g, int visits, const struct times *t)
     for (int i = 0; i < 6 && t->replay[i] > 0; i++)
         best = t->replay[i] < best ? t->replay[i] : best;
     for (int i = 0; i < visits; i++) {
-        bool defers = ag_gate_defers(g);
-        if (g->recut) {
-            g->recut = false;
+        bool defers = ag_profit_defers(g);
+        if (g->replan) {
+            g->replan = false;
             seen.recuts++;
         }
         double ns = takes(g, t, defers), noise = 1;
@@ -50,14 +52,14 @@ static struct seen play(struct ag_gate *g, int visits, const struct times *t)
         noise += t->noise * ((double)(rig_random(&seed) % 2001) / 1000 - 1);
         if (t->noise > 0 && rig_random(&seed) % 10 == 0)
             noise *= 5;
-        ag_gate_visit(g, (uint64_t)(ns * noise), defers, cut_of(g), t->gap);
+        ag_profit_visit(g, (uint64_t)(ns * noise), defers, plan_of(g), t->gap);
     }
     seen.replayed *= 100.0 / visits;
     seen.slower = 100 * (total / visits / best - 1);
     return seen;
 }
 
-/* A slow host: that graphs lose is seen within a few visits if the block has been seen without
+/* A slow host: that graphs lose is seen within a few visits if the sequence has been seen without
  * them, and the cut that wins is found. With noise a trial may be decided by chance now and then.
  */
 static void test_slow_host(void **state)
@@ -70,28 +72,28 @@ static void test_slow_host(void **state)
             double share = noisy ? 1.0 / RUNS : 1;
             struct times t = {
                 .eager = 300000, .noise = noisy * 0.02, .gap = 50000, .replay = {450000}};
-            struct ag_gate g = {.first_ns = 300000};
+            struct ag_profit g = {.first_ns = 300000};
             begin += share * play(&g, 64, &t).replayed;
             later += share * play(&g, 2000, &t).replayed;
             struct times half = t;
             half.replay[1] = 450000, half.replay[2] = 280000; /* chunks of a quarter win */
-            g = (struct ag_gate){.first_ns = 300000};
+            g = (struct ag_profit){.first_ns = 300000};
             play(&g, 500, &half);
-            found += share * (cut_of(&g) == LONGEST / 4);
+            found += share * (plan_of(&g) == LONGEST / 4);
             quarter += share * play(&g, 1000, &half).replayed;
 
             t.gap = 1000; /* with a fast host there is no hurry */
-            g = (struct ag_gate){.first_ns = 300000};
+            g = (struct ag_profit){.first_ns = 300000};
             fast += share * play(&g, 64, &t).replayed;
             t.gap = 50000; /* nor where the hint misleads: a trial, no more */
             t.replay[0] = 295000;
-            g = (struct ag_gate){.first_ns = 200000};
+            g = (struct ag_profit){.first_ns = 200000};
             misled += share * play(&g, 128, &t).replayed;
             /* nor where the program is still warming up, and gets faster by itself */
-            g = (struct ag_gate){.first_ns = 300000};
+            g = (struct ag_profit){.first_ns = 300000};
             for (int i = 0; i < 64; i++)
-                ag_gate_visit(&g, i < 8 ? 340000 : 300000, ag_gate_defers(&g), LONGEST, 50000);
-            warming += share * ag_gate_defers(&g);
+                ag_profit_visit(&g, i < 8 ? 340000 : 300000, ag_profit_defers(&g), LONGEST, 50000);
+            warming += share * ag_profit_defers(&g);
         }
         rig_at_most(begin, noisy ? 40 : 30);
         rig_at_most(later, noisy ? 15 : 5);
@@ -109,24 +111,24 @@ static void test_replay_wins(void **state)
     (void)state;
     for (int noisy = 0; noisy < 2; noisy++) {
         struct times t = {.eager = 300000, .noise = noisy * 0.1, .replay = {100000}};
-        struct ag_gate cold = {0}, measured = {0};
+        struct ag_profit cold = {0}, measured = {0};
         rig_at_most(play(&cold, 2000, &t).slower, 2.0);
         rig_at_most(play(&cold, 100000, &t).slower, 0.1);
         for (int i = 0; i < 8; i++) /* eager visits before there were graphs: no trial is needed */
-            ag_gate_visit(&measured, 300000, false, LONGEST, 0);
+            ag_profit_visit(&measured, 300000, false, LONGEST, 0);
         rig_at_least(play(&measured, 500, &t).replayed, 100);
         assert_int_equal(measured.most, 0);
     }
 }
 
-/* Where they lose at every cut, the block goes eager. */
+/* Where they lose at every cut, the sequence goes eager. */
 static void test_replay_loses(void **state)
 {
     (void)state;
     for (int run = 0; run < 40; run++) { /* in one of ten samples something else takes five times */
         int noisy = run > 0;
         struct times t = {.eager = 100000, .noise = noisy * 0.1, .replay = {130000}};
-        struct ag_gate g = {0};
+        struct ag_profit g = {0};
         struct seen first = play(&g, 4000, &t);
         rig_at_most(first.recuts, 6);
         rig_at_most(play(&g, 10000, &t).replayed, 5);
@@ -139,7 +141,7 @@ static void test_even(void **state)
 {
     (void)state;
     struct times t = {.eager = 100000, .replay = {100000}};
-    struct ag_gate g = {0};
+    struct ag_profit g = {0};
     struct seen seen = play(&g, 10000, &t);
     rig_at_least(seen.replayed, 99);
     assert_int_equal(seen.recuts, 0);
@@ -154,7 +156,7 @@ static void test_shorter_cut(void **state)
     for (int noisy = 0; noisy < 2; noisy++) {
         struct times t = {
             .eager = 100000, .noise = noisy * 0.05, .replay = {128000, 110000, 87000}};
-        struct ag_gate g = {0};
+        struct ag_profit g = {0};
         play(&g, 3000, &t);
         assert_int_equal(g.most, LONGEST / 4);
         rig_at_most(play(&g, 30000, &t).slower, 1);
@@ -170,7 +172,7 @@ static void test_changes_sides(void **state)
     double losing = 0, winning = 0, lost = 0;
     enum { RUNS = 20 }; /* a trial may fall anywhere, and be decided by outliers now and then */
     for (int run = 0; run < RUNS; run++) {
-        struct ag_gate g = {0};
+        struct ag_profit g = {0};
         play(&g, 5000, &loses);
         losing += play(&g, 20000, &loses).replayed / RUNS;
         play(&g, 70000, &wins);
@@ -187,7 +189,7 @@ static void test_changes_sides(void **state)
 static void test_drift(void **state)
 {
     (void)state;
-    struct ag_gate g = {0};
+    struct ag_profit g = {0};
     double replayed = 0;
     for (int i = 0; i < 100; i++) {
         double slow = 1 + i / 300.0;
@@ -204,7 +206,7 @@ static void test_in_policy(void **state)
     for (int sync = 0; sync < 2; sync++) {
         struct ag_policy_config config;
         ag_policy_defaults(&config);
-        config.gate = true;
+        config.profit = true;
         struct rig *r = rig_open(&config);
         for (int phase = 0; phase < 3; phase++) {
             for (int step = 0; step < 30000; step++) {
@@ -234,7 +236,7 @@ static void test_cut_in_policy(void **state)
     for (int sync = 0; sync < 2; sync++) {
         struct ag_policy_config config;
         ag_policy_defaults(&config);
-        config.gate = true;
+        config.profit = true;
         struct rig *r = rig_open(&config);
         for (int step = 0; step < 4000; step++) {
             if (step == 3000)
@@ -289,7 +291,7 @@ static void test_rising_clock(void **state)
     static const uint32_t ops[] = {5, 20};
     struct ag_policy_config config, eager;
     ag_policy_defaults(&config);
-    config.gate = true;
+    config.profit = true;
     eager = config;
     eager.min_repeats = 1000000;
     for (int i = 0; i < 2; i++) {

@@ -4,12 +4,12 @@
 
 enum { SEEDS = 8 };
 
-struct shape {
+struct signature {
     uint32_t inner, tail, least, most; /* the inner loop runs least to most times */
     bool sync;
 };
 
-static void nested(struct shape n, uint64_t seed, double least)
+static void nested(struct signature n, uint64_t seed, double least)
 {
     struct rig *r = rig_open(NULL);
     uint32_t steps = 60000 / (n.inner * (n.least + n.most) / 2 + n.tail) + 20;
@@ -38,7 +38,7 @@ static void test_fixed_count(void **state)
         for (uint32_t inner = 1; inner <= 40; inner = inner * 2 + 1)
             for (uint32_t times = 2; times <= 50; times = times * 2 + 1)
                 for (uint32_t tail = 1; tail <= 30; tail = tail * 3 + 1)
-                    nested((struct shape){inner, tail, times, times, sync}, 1, 95);
+                    nested((struct signature){inner, tail, times, times, sync}, 1, 95);
 }
 
 static void test_random_count(void **state)
@@ -47,13 +47,13 @@ static void test_random_count(void **state)
     for (int run = 0; run < 2 * SEEDS; run++) {
         bool sync = run % 2;
         uint64_t seed = (uint64_t)run / 2 + 1;
-        nested((struct shape){3, 5, 5, 40, sync}, seed, 90);
-        nested((struct shape){2, 4, 3, 12, sync}, seed, 90);
-        nested((struct shape){12, 7, 2, 9, sync}, seed, 90);
-        nested((struct shape){5, 20, 10, 60, sync}, seed, sync ? 90 : 85);
-        nested((struct shape){30, 3, 1, 5, sync}, seed, 90);
-        nested((struct shape){109, 40, 2, 6, sync}, seed, 90);
-        nested((struct shape){20, 10, 5, 200, sync}, seed, 90);
+        nested((struct signature){3, 5, 5, 40, sync}, seed, 90);
+        nested((struct signature){2, 4, 3, 12, sync}, seed, 90);
+        nested((struct signature){12, 7, 2, 9, sync}, seed, 90);
+        nested((struct signature){5, 20, 10, 60, sync}, seed, sync ? 90 : 85);
+        nested((struct signature){30, 3, 1, 5, sync}, seed, 90);
+        nested((struct signature){109, 40, 2, 6, sync}, seed, 90);
+        nested((struct signature){20, 10, 5, 200, sync}, seed, 90);
     }
 }
 

@@ -1,4 +1,4 @@
-/* test_periods.c - loops without any boundary: the period is found, at any phase, and merged. */
+/* test_periods.c - loops without any sync point: the period is found, at any phase, and merged. */
 #include "rig.h"
 #include "policy/internal.h"
 
@@ -122,14 +122,14 @@ static void test_aligned(void **state)
 {
     (void)state;
     struct rig *r = looping(1, 0, 0);
-    uint32_t len = r->policy.state->block->len;
+    uint32_t len = r->policy.state->sequence->len;
     assert_true(len % 20 != 0);
-    ag_policy_align(&r->policy, r->policy.state->block, 65); /* too long for a graph: nothing */
-    assert_ptr_equal(r->policy.state->block->unrolled, NULL);
-    ag_policy_align(&r->policy, r->policy.state->block, 20);
+    ag_policy_align(&r->policy, r->policy.state->sequence, 65); /* too long for a graph: nothing */
+    assert_ptr_equal(r->policy.state->sequence->unrolled, NULL);
+    ag_policy_align(&r->policy, r->policy.state->sequence, 20);
     for (int i = 0; i < 2000; i++)
         rig_op(r, rig_key(1, 0));
-    const struct ag_block *b = r->policy.state->block;
+    const struct ag_sequence *b = r->policy.state->sequence;
     assert_int_equal(b->len, 60);
     for (uint32_t i = 0; i < b->num_chunks; i++)
         assert_true(b->chunks[i].count % 20 == 0 || ag_plan_limit(r->policy.state, b, 0) < 20);
@@ -137,7 +137,7 @@ static void test_aligned(void **state)
     rig_sync(r); /* the loop begins anew, and is taken in whole twenties soon */
     for (int i = 0; i < 2000; i++)
         rig_op(r, rig_key(1, 0));
-    assert_int_equal(r->policy.state->block->len, 60);
+    assert_int_equal(r->policy.state->sequence->len, 60);
     rig_at_least(rig_replayed(r), 97);
     rig_close(r);
 }
@@ -154,7 +154,8 @@ static void test_steady(void **state)
     for (int i = 0; i < 20000; i++)
         rig_op(r, rig_key(20, i % 20));
     rig_at_least(rig_ops_per_launch(r), 59);
-    rig_at_least(rig_replayed(r), 97); /* but for the visits that the gate compares */
+    rig_at_least(rig_replayed(r),
+                 97); /* but for the visits that the profitability check compares */
     rig_mark(r);
     for (int i = 0; i < 100000; i++) {
         rig_op(r, rig_key(20, i % 20));
@@ -179,7 +180,7 @@ static void test_hold_most(void **state)
         struct rig *r = rig_open(&config);
         for (int op = 0; op < 60000; op++)
             rig_op(r, rig_key(20, op % 20)); /* 500 ns apart */
-        const struct ag_block *b = r->policy.state->block;
+        const struct ag_sequence *b = r->policy.state->sequence;
         assert_int_equal(b->len, 60);
         assert_int_equal(b->longest, longest[i]);
         rig_at_least(rig_replayed(r), 95);
@@ -197,7 +198,7 @@ static void test_interrupts(void **state)
             r->now += i == at ? 90000 : 0;
             rig_op(r, rig_key(20, i % 20));
         }
-        const struct ag_block *b = r->policy.state->block;
+        const struct ag_sequence *b = r->policy.state->sequence;
         assert_int_equal(b->len, 60);
         rig_at_least(b->longest, 15);
         rig_close(r);

@@ -105,7 +105,7 @@ static void test_phases_change(void **state)
     (void)state;
     struct ag_policy_config config;
     ag_policy_defaults(&config);
-    config.max_blocks = 16;
+    config.max_sequences = 16;
     struct rig *r = rig_open(&config);
     for (uint32_t phase = 0; phase < 12; phase++) {
         for (uint32_t step = 0; step < 400; step++) {
@@ -128,7 +128,7 @@ static void test_too_many(void **state)
     (void)state;
     struct ag_policy_config config;
     ag_policy_defaults(&config);
-    config.max_blocks = 512;
+    config.max_sequences = 512;
     struct rig *r = rig_open(&config);
     for (uint32_t step = 0; step < 20000; step++) {
         for (uint32_t i = 0; i < 10; i++)
@@ -177,7 +177,7 @@ static void test_memory(void **state)
     (void)state;
     struct ag_policy_config config;
     ag_policy_defaults(&config);
-    config.max_blocks = 512;
+    config.max_sequences = 512;
     struct rig *r = rig_open(&config);
     size_t early = 0;
     for (uint32_t n = 0; n < 100000; n++) {

@@ -53,7 +53,7 @@ static void trouble(struct program *g)
             rig_rest(r, 1 + below(g, 40));
         break;
     default: {
-        struct ag_block *b = ag_policy_victim(&r->policy, &last_use);
+        struct ag_sequence *b = ag_policy_victim(&r->policy, &last_use);
         if (b)
             ag_policy_drop_graphs(&r->policy, b);
     }
@@ -108,8 +108,8 @@ static void run_program(uint64_t seed)
     uint32_t alphabet = 1 + below(&g, 30);
     ag_policy_defaults(&config);
     if (below(&g, 2))
-        config.max_blocks = 16;
-    config.gate = below(&g, 2);
+        config.max_sequences = 16;
+    config.profit = below(&g, 2);
     if (below(&g, 6) == 0)
         config.fixed_chunk = 1 + below(&g, 9);
     if (below(&g, 6) == 0)

@@ -1,12 +1,13 @@
-/* test_shapes.c - several shapes of step in turn, steps that begin alike, steps with a few odd ops.
+/* test_signatures.c - several signatures of step in turn, steps that begin alike, steps with a few
+ * odd ops.
  */
 #include "rig.h"
 
-enum { MOST_SHAPES = 8, SEEDS = 4 };
+enum { MOST_SIGNATURES = 8, SEEDS = 4 };
 
-/* `shapes` steps of different length and content in random order, with `common` ops in common;
- * graphs are built a few times for each shape at most. */
-static void alternating(uint64_t seed, uint32_t shapes, uint32_t common, uint32_t shortest,
+/* `signatures` steps of different length and content in random order, with `common` ops in common;
+ * graphs are built a few times for each signature at most. */
+static void alternating(uint64_t seed, uint32_t signatures, uint32_t common, uint32_t shortest,
                         bool sync)
 {
     struct rig *r = rig_open(NULL);
@@ -14,19 +15,19 @@ static void alternating(uint64_t seed, uint32_t shapes, uint32_t common, uint32_
     for (uint32_t step = 0; step < steps; step++) {
         if (step == steps / 10)
             rig_mark(r);
-        uint32_t shape = rig_random(&seed) % shapes;
+        uint32_t signature = rig_random(&seed) % signatures;
         for (uint32_t i = 0; i < common; i++)
             rig_op(r, rig_key(100, i));
-        for (uint32_t i = 0; i < shortest + 7 * shape; i++)
-            rig_op(r, rig_key(shape, i));
+        for (uint32_t i = 0; i < shortest + 7 * signature; i++)
+            rig_op(r, rig_key(signature, i));
         if (sync)
             rig_sync(r);
     }
     double replayed = rig_replayed(r), built = (double)rig_built(r);
-    if (replayed < 95 || built > (sync ? 30.0 : 10.0) * shapes)
+    if (replayed < 95 || built > (sync ? 30.0 : 10.0) * signatures)
         fail_msg(
-            "%u shapes from %u on, %u common, sync %d: replayed %.2f, flushed %.2f, built %.0f",
-            shapes, shortest, common, sync, replayed, rig_flushed(r), built);
+            "%u signatures from %u on, %u common, sync %d: replayed %.2f, flushed %.2f, built %.0f",
+            signatures, shortest, common, sync, replayed, rig_flushed(r), built);
     rig_close(r);
 }
 
@@ -34,30 +35,30 @@ static void test_alternating(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        for (uint32_t shapes = 2; shapes <= MOST_SHAPES; shapes++) {
-            alternating(seed, shapes, 0, 20, true);
-            alternating(seed, shapes, 10, 20, true);
+        for (uint32_t signatures = 2; signatures <= MOST_SIGNATURES; signatures++) {
+            alternating(seed, signatures, 0, 20, true);
+            alternating(seed, signatures, 10, 20, true);
         }
 }
 
-/* Without a boundary many shapes in random order take long to be told apart. */
+/* Without a sync point many signatures in random order take long to be told apart. */
 static void test_alternating_without_sync(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
-        for (uint32_t shapes = 2; shapes <= 4; shapes++) {
-            alternating(seed, shapes, 0, 20, false);
-            alternating(seed, shapes, 0, 10, false);
-            alternating(seed, shapes, 10, 20, false);
+        for (uint32_t signatures = 2; signatures <= 4; signatures++) {
+            alternating(seed, signatures, 0, 20, false);
+            alternating(seed, signatures, 0, 10, false);
+            alternating(seed, signatures, 10, 20, false);
         }
-    for (uint32_t shapes = 5; shapes <= MOST_SHAPES; shapes++) {
-        alternating(shapes, shapes, 0, 20, false);
-        alternating(shapes, shapes, 0, 10, false);
-        alternating(shapes, shapes, 10, 20, false);
+    for (uint32_t signatures = 5; signatures <= MOST_SIGNATURES; signatures++) {
+        alternating(signatures, signatures, 0, 20, false);
+        alternating(signatures, signatures, 0, 10, false);
+        alternating(signatures, signatures, 10, 20, false);
     }
 }
 
-/* Shapes that take turns in a fixed order. */
+/* Signatures that take turns in a fixed order. */
 static void test_round_robin(void **state)
 {
     (void)state;
@@ -84,8 +85,8 @@ static void test_engine(void **state)
     for (uint32_t step = 0; step < 1500; step++) {
         if (step == 30)
             rig_mark(r);
-        for (uint32_t part = 0; part < 14; part++) {
-            uint32_t kind = part % 5 + (step % 16 == 15 && part == 7 ? 1 : 0);
+        for (uint32_t subsegment = 0; subsegment < 14; subsegment++) {
+            uint32_t kind = subsegment % 5 + (step % 16 == 15 && subsegment == 7 ? 1 : 0);
             for (uint32_t i = 0; i < 4 + kind; i++)
                 rig_op(r, rig_key(200, i)); /* alike */
             for (uint32_t i = 0; i < 3 + kind; i++)

@@ -91,7 +91,7 @@ static void test_layers(void **state)
 }
 
 /* A sync that comes early now and then, in the middle of a known step. */
-static void test_early_boundary(void **state)
+static void test_early_sync_point(void **state)
 {
     (void)state;
     enum { LEN = 60 };
@@ -117,7 +117,7 @@ int main(void)
         cmocka_unit_test(test_builder_takes_a_while),
         cmocka_unit_test(test_equal_ops_in_a_step),
         cmocka_unit_test(test_layers),
-        cmocka_unit_test(test_early_boundary),
+        cmocka_unit_test(test_early_sync_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

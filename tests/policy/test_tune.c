@@ -108,7 +108,7 @@ static void test_two_speeds(void **state)
     rig_at_most(wrong, 3);
 }
 
-/* The GPU is the limit: whatever is tried, the block ends with the cut that it began with. */
+/* The GPU is the limit: whatever is tried, the sequence ends with the cut that it began with. */
 static void test_slow_gpu(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void test_slow_gpu(void **state)
     rig_close(r);
 }
 
-/* Blocks that begin alike keep the same cut: turning from one to the other flushes nothing. */
+/* Sequences that begin alike keep the same cut: turning from one to the other flushes nothing. */
 static void test_alike(void **state)
 {
     (void)state;
@@ -139,7 +139,7 @@ static void test_alike(void **state)
     rig_close(r);
 }
 
-/* A block with long chunks that the stream begins to leave half way goes back to short ones. */
+/* A sequence with long chunks that the stream begins to leave half way goes back to short ones. */
 static void test_left_half_way(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void test_left_half_way(void **state)
 }
 
 /* A few slow kernels between two syncs: the GPU is not to wait for any of them. */
-static void test_short_block(void **state)
+static void test_short_sequence(void **state)
 {
     (void)state;
     for (int slow = 0; slow < 2; slow++) {
@@ -185,7 +185,7 @@ static void test_short_block(void **state)
     }
 }
 
-/* A loop without boundaries, of a slow host: fewer launches, unless the GPU is the limit. */
+/* A loop without sync points, of a slow host: fewer launches, unless the GPU is the limit. */
 static void test_loop(void **state)
 {
     (void)state;
@@ -211,8 +211,9 @@ static void test_loop(void **state)
     }
 }
 
-/* What may happen while two cuts of a block are compared: its graphs are dropped, fail or are built
- * late, the stream leaves it half way or breaks off, the host's pace changes, all is forgotten. */
+/* What may happen while two cuts of a sequence are compared: its graphs are dropped, fail or are
+ * built late, the stream leaves it half way or breaks off, the host's pace changes, all is
+ * forgotten. */
 static void test_disturbed(void **state)
 {
     uint32_t while_two[6] = {0};
@@ -223,10 +224,10 @@ static void test_disturbed(void **state)
         r->build_delay =
             (uint32_t[]){0, 200, 40000}[seed % 3]; /* the last: no trial has its graphs in time */
         for (int i = 0; i < 3000; i++) {
-            const struct ag_block *b = r->policy.state->block;
+            const struct ag_sequence *b = r->policy.state->sequence;
             bool two = b && b->aside.num_chunks;
             uint64_t dice = rig_random(&m.seed) % 600, unused;
-            struct ag_block *victim;
+            struct ag_sequence *victim;
             r->fail_percent = dice < 30 ? 50 : 0;
             r->launch_fail_percent = dice >= 595 ? 10 : 0;
             while_two[0] += two && dice >= 595;
@@ -263,11 +264,11 @@ static void test_built_late(void **state)
     (void)state;
     struct rig *r = rig_open(NULL);
     struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
-    const struct ag_block *b = NULL;
+    const struct ag_sequence *b = NULL;
     uint64_t unused;
     for (int i = 0; i < 200 && (!b || b->tune.mode != AG_TUNE_TRIES); i++) {
         step(r, &m, 1, STEP);
-        b = r->policy.state->block;
+        b = r->policy.state->sequence;
     }
     assert_non_null(b);
     assert_int_equal(b->tune.mode, AG_TUNE_TRIES);
@@ -279,7 +280,7 @@ static void test_built_late(void **state)
     assert_true(b->num_chunks && b->aside.num_chunks);
     for (int i = 0; i < 3; i++)
         step(r, &m, 2, STEP);
-    assert_ptr_not_equal(r->policy.state->block, b);
+    assert_ptr_not_equal(r->policy.state->sequence, b);
     assert_null(ag_policy_victim(&r->policy, &unused));
     rig_drain(r);
     for (int i = 0; i < 3; i++)
@@ -295,11 +296,11 @@ static void test_built_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_noise),       cmocka_unit_test(test_two_speeds),
-        cmocka_unit_test(test_slow_host),   cmocka_unit_test(test_slow_gpu),
-        cmocka_unit_test(test_alike),       cmocka_unit_test(test_left_half_way),
-        cmocka_unit_test(test_short_block), cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_disturbed),   cmocka_unit_test(test_built_late),
+        cmocka_unit_test(test_noise),          cmocka_unit_test(test_two_speeds),
+        cmocka_unit_test(test_slow_host),      cmocka_unit_test(test_slow_gpu),
+        cmocka_unit_test(test_alike),          cmocka_unit_test(test_left_half_way),
+        cmocka_unit_test(test_short_sequence), cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_disturbed),      cmocka_unit_test(test_built_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

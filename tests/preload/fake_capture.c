@@ -4,7 +4,7 @@
  *
  * AG_TEST_FD    the descriptor that lines go to
  * AG_TEST_OPEN  1: say that a stream is open, so that every stub takes its slow path
- * AG_TEST_ERROR the code that each boundary hands back as pending
+ * AG_TEST_ERROR the code that each sync point hands back as pending
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,14 +15,14 @@
 #include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/settings/log.h"
-#include "capture/tracking/nap.h"
+#include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 
 _Atomic uint32_t ag_open_streams;
 _Atomic uint64_t ag_stream_generation = 1;
-__thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
+__thread struct ag_dormant_streams ag_dormant_streams __attribute__((tls_model("initial-exec")));
 static bool in_child;
 static uint32_t capturing_now;
 
@@ -75,23 +75,23 @@ static CUresult pending(void)
     return error ? (CUresult)atoi(error) : CUDA_SUCCESS;
 }
 
-void ag_capture_start(bool observe_only, const char *why)
+void ag_core_start(bool observe_only, const char *why)
 {
     const char *open = getenv("AG_TEST_OPEN");
     ag_open_streams = open ? (uint32_t)atoi(open) : 0;
     say("start %s\n", observe_only ? why : "replay");
 }
 
-void ag_capture_started(void)
+void ag_core_started(void)
 {
 }
 
-void ag_capture_observe_only(const char *why)
+void ag_core_observe_only(const char *why)
 {
     say("observe %s\n", why);
 }
 
-CUresult ag_capture_launch(const struct ag_launch *launch)
+CUresult ag_core_launch(const struct ag_launch *launch)
 {
     say("launch %s ptsz=%d grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%p attrs=%u\n",
         ag_sym_name(launch->sym), launch->ptsz, launch->dims[0], launch->dims[1], launch->dims[2],
@@ -103,7 +103,7 @@ CUresult ag_capture_launch(const struct ag_launch *launch)
         launch->params, launch->extra);
 }
 
-CUresult ag_capture_memset(const struct ag_memset *fill)
+CUresult ag_core_memset(const struct ag_memset *fill)
 {
     say("memset %s ptsz=%d dst=%llx pitch=%zu value=%x elem=%u width=%zu height=%zu stream=%p\n",
         ag_sym_name(fill->sym), fill->ptsz, fill->dst, fill->pitch, fill->value, fill->elem_size,
@@ -111,251 +111,250 @@ CUresult ag_capture_memset(const struct ag_memset *fill)
     return CUDA_SUCCESS;
 }
 
-CUresult ag_capture_copy(const struct ag_copy *copy)
+CUresult ag_core_copy(const struct ag_copy *copy)
 {
     say("copy %s ptsz=%d dst=%llx src=%llx bytes=%zu stream=%p\n", ag_sym_name(copy->sym),
         copy->ptsz, copy->dst, copy->src, copy->bytes, (void *)copy->stream);
     return CUDA_SUCCESS;
 }
 
-void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    say("boundary %s ptsz=%d blocks=%d stream=%p\n", ag_sym_name(sym), ptsz, blocks,
+    say("sync point %s ptsz=%d blocks=%d stream=%p\n", ag_sym_name(sym), ptsz, blocks,
         (void *)stream);
 }
 
-CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    ag_capture_stream_boundary_quiet(stream, ptsz, sym, blocks);
+    ag_core_stream_sync_point_quiet(stream, ptsz, sym, blocks);
     return pending();
 }
 
-void ag_capture_barrier_quiet(enum ag_sym sym)
+void ag_core_barrier_quiet(enum ag_sym sym)
 {
     say("barrier %s\n", ag_sym_name(sym));
 }
 
-CUresult ag_capture_barrier(enum ag_sym sym)
+CUresult ag_core_barrier(enum ag_sym sym)
 {
-    ag_capture_barrier_quiet(sym);
+    ag_core_barrier_quiet(sym);
     return pending();
 }
 
-void ag_capture_module_dies(void *module, enum ag_sym sym)
+void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
     say("module_dies %s module=%p\n", ag_sym_name(sym), module);
 }
 
-void ag_capture_functions_die(enum ag_sym sym)
+void ag_core_invalidate_functions(enum ag_sym sym)
 {
     say("functions_die %s\n", ag_sym_name(sym));
 }
 
-struct ag_context *ag_capture_context_may_end(CUcontext ctx, enum ag_sym sym)
+struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
     say("context_may_end %s ctx=%p\n", ag_sym_name(sym), (void *)ctx);
     return (struct ag_context *)0x77;
 }
 
-void ag_capture_context_ended(struct ag_context *context, bool ended)
+void ag_core_context_ended(struct ag_context *context, bool ended)
 {
     say("context_ended %p ended=%d\n", (void *)context, ended);
 }
 
-bool ag_capture_primary_begins(CUdevice device)
+bool ag_core_primary_begins(CUdevice device)
 {
     say("primary_begins device=%d\n", device);
     return true;
 }
 
-void ag_capture_primary_retained(CUdevice device, bool locked, bool success)
+void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     say("primary_retained device=%d locked=%d success=%d\n", device, locked, success);
 }
 
-struct ag_context *ag_capture_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
+struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
 {
     say("primary_releases %s device=%d locked=%d\n", ag_sym_name(sym), device, locked);
     return (struct ag_context *)0x78;
 }
 
-void ag_capture_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                                 bool success)
+void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                              bool success)
 {
     say("primary_released %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
         success);
 }
 
-struct ag_context *ag_capture_primary_resets(CUdevice device, enum ag_sym sym)
+struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
 {
     say("primary_resets %s device=%d\n", ag_sym_name(sym), device);
     return (struct ag_context *)0x79;
 }
 
-void ag_capture_primary_reset(struct ag_context *context, CUdevice device, bool locked,
-                              bool success)
+void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
 {
     say("primary_reset %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
         success);
 }
 
-void ag_capture_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
+void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
 {
     say("green_stream %s stream=%p green=%p\n", ag_sym_name(sym), (void *)stream, (void *)green);
 }
 
-void ag_capture_time_asked(void)
+void ag_core_time_asked(void)
 {
     say("time_asked\n");
 }
 
-void ag_capture_green_context_ended(CUgreenCtx green)
+void ag_core_green_context_ended(CUgreenCtx green)
 {
     say("green_context_ended %p\n", (void *)green);
 }
 
-CUresult ag_capture_stream_dies(CUstream stream, enum ag_sym sym)
+CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
 {
     say("stream_dies %s stream=%p\n", ag_sym_name(sym), (void *)stream);
     return pending();
 }
 
-void ag_capture_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_stream_not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     say("not_understood %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
-bool ag_capture_wait_begins(CUstream stream, bool ptsz)
+bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
     say("wait_begins ptsz=%d stream=%p\n", ptsz, (void *)stream);
     return true;
 }
 
-bool ag_capture_graph_wait_begins(CUstream stream, bool ptsz)
+bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
     say("graph_wait_begins ptsz=%d stream=%p\n", ptsz, (void *)stream);
     return true;
 }
 
-void ag_capture_graphs_wait(void)
+void ag_core_graphs_wait(void)
 {
     say("graphs_wait\n");
 }
 
-void ag_capture_wait_ends(CUstream stream, bool ptsz, bool waits)
+void ag_core_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
     say("wait_ends ptsz=%d waits=%d stream=%p\n", ptsz, waits, (void *)stream);
 }
 
-struct ag_host_call *ag_capture_host_begins(CUstream stream, bool ptsz, CUhostFn function,
-                                            CUstreamCallback callback, void *data)
+struct ag_host_call *ag_core_host_begins(CUstream stream, bool ptsz, CUhostFn function,
+                                         CUstreamCallback callback, void *data)
 {
     say("host_begins ptsz=%d stream=%p function=%p callback=%p data=%p\n", ptsz, (void *)stream,
         (void *)(uintptr_t)function, (void *)(uintptr_t)callback, data);
     return data == (void *)0xbad ? NULL : (struct ag_host_call *)0xca11;
 }
 
-void ag_capture_host_ends(struct ag_host_call *not_launched)
+void ag_core_host_ends(struct ag_host_call *not_launched)
 {
     say("host_ends %p\n", (void *)not_launched);
 }
 
-void CUDA_CB ag_capture_host_function(void *data)
+void CUDA_CB ag_core_host_function(void *data)
 {
     say("host_function %p\n", data);
 }
 
-void CUDA_CB ag_capture_host_callback(CUstream stream, CUresult status, void *data)
+void CUDA_CB ag_core_host_callback(CUstream stream, CUresult status, void *data)
 {
     say("host_callback stream=%p status=%d %p\n", (void *)stream, (int)status, data);
 }
 
-enum ag_change ag_capture_function_changes(CUfunction func, int attribute, int value, int device,
-                                           enum ag_sym sym)
+enum ag_change ag_core_function_changes(CUfunction func, int attribute, int value, int device,
+                                        enum ag_sym sym)
 {
     say("function_changes %s func=%p attribute=%d value=%d device=%d\n", ag_sym_name(sym),
         (void *)func, attribute, value, device);
     return AG_CHANGES_LIMIT;
 }
 
-void ag_capture_function_changed(CUfunction func, int attribute, int value, int device,
-                                 enum ag_change change, CUresult result)
+void ag_core_function_changed(CUfunction func, int attribute, int value, int device,
+                              enum ag_change change, CUresult result)
 {
     say("function_changed func=%p attribute=%d value=%d device=%d change=%d result=%d\n",
         (void *)func, attribute, value, device, change, (int)result);
 }
 
-void ag_capture_program_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     say("capture_begins %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
 }
 
-void ag_capture_program_capture_began(bool succeeded)
+void ag_core_capture_began(bool succeeded)
 {
     say("capture_began %d\n", succeeded);
 }
 
-void ag_capture_program_capture_ended(void)
+void ag_core_capture_ended(void)
 {
     say("capture_ended\n");
 }
 
-uint32_t ag_capture_streams_capturing(void)
+uint32_t ag_core_streams_capturing(void)
 {
     return capturing_now++ % 2; /* as if each call between two looks had begun one */
 }
 
-void ag_capture_after_fork_in_child(void)
+void ag_core_after_fork_in_child(void)
 {
     ag_open_streams = 0;
     in_child = true;
     say("child\n");
 }
 
-bool ag_capture_active(void)
+bool ag_core_active(void)
 {
     return !in_child;
 }
 
-void ag_capture_memory_goes(void)
+void ag_core_invalidate_memory(void)
 {
     say("memory\n");
 }
 
-void ag_capture_table_call(bool first)
+void ag_core_table_call(bool first)
 {
     say("table call first=%d\n", first);
 }
 
-void ag_capture_kernel_found(const char *name)
+void ag_core_kernel_found(const char *name)
 {
     (void)name;
 }
 
-void ag_capture_kernels_found(const CUkernel *kernels, unsigned int n)
+void ag_core_kernels_found(const CUkernel *kernels, unsigned int n)
 {
     (void)kernels;
     (void)n;
 }
 
-void ag_capture_functions_found(const CUfunction *functions, unsigned int n)
+void ag_core_functions_found(const CUfunction *functions, unsigned int n)
 {
     (void)functions;
     (void)n;
 }
 
-bool ag_capture_gives_memory(void)
+bool ag_core_gives_memory(void)
 {
     say("short of memory\n");
     return true;
 }
 
-void ag_capture_driver_error(CUresult error)
+void ag_core_driver_error(CUresult error)
 {
     say("error %d\n", (int)error);
 }
 
-void ag_capture_finish(void)
+void ag_core_finish(void)
 {
     say("finish\n");
 }

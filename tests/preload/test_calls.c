@@ -106,7 +106,7 @@ static void stubs_pass_arguments(void **state)
         else if (entry->cls == AG_CLASS_BARRIER)
             assert_told("barrier %s\n%s", entry->name, memory);
         else
-            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n%s", entry->name,
+            assert_told("sync point %s ptsz=%d blocks=%d stream=0x%x\n%s", entry->name,
                         strstr(entry->name, "_pts") || strstr(entry->name, "_ptd") ? 1 : 0,
                         entry->flags & AG_ENTRY_BLOCKS ? 1 : 0, 0x1000 + entry->stream_arg, memory);
     }
@@ -262,8 +262,8 @@ static void stream_hooks_flush_their_stream(void **state)
             snprintf(name, sizeof(name), "%s%s", hooks[i].name, ptsz ? "_ptsz" : "");
             call(name, 0x700);
             assert_string_equal(last_call()->name, name);
-            assert_told("boundary %s ptsz=%d blocks=%d stream=0x%x\n", name, ptsz, hooks[i].blocks,
-                        0x700 + hooks[i].position);
+            assert_told("sync point %s ptsz=%d blocks=%d stream=0x%x\n", name, ptsz,
+                        hooks[i].blocks, 0x700 + hooks[i].position);
         }
 }
 
@@ -343,7 +343,7 @@ static void what_dies_is_told(void **state)
     assert_told("functions_die cuCtxSetLimit\n");
 }
 
-#define END "boundary cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"
+#define END "sync point cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"
 
 static void captures_are_followed(void **state)
 {
@@ -387,15 +387,15 @@ static void stream_attributes_end_deferral(void **state)
     (void)state;
     generic set = (generic)dlsym(libcuda, "cuStreamSetAttribute");
     set(0x60, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("boundary cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n");
+    assert_told("sync point cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n");
     set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("boundary cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n"
+    assert_told("sync point cuStreamSetAttribute ptsz=0 blocks=0 stream=0x60\n"
                 "not_understood cuStreamSetAttribute ptsz=0 stream=0x60\n");
     next_result(CUDA_ERROR_INVALID_VALUE);
     set(0x60, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_null(strstr(told(), "not_understood "));
     call("cuStreamCopyAttributes_ptsz", 0x60);
-    assert_told("boundary cuStreamCopyAttributes_ptsz ptsz=1 blocks=0 stream=0x60\n"
+    assert_told("sync point cuStreamCopyAttributes_ptsz ptsz=1 blocks=0 stream=0x60\n"
                 "not_understood cuStreamCopyAttributes_ptsz ptsz=1 stream=0x60\n");
 }
 
@@ -404,12 +404,12 @@ static void waits_for_memory_are_told(void **state)
 {
     (void)state;
     call("cuStreamWaitValue32_v2", 0x62);
-    assert_told("boundary cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\n"
+    assert_told("sync point cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\n"
                 "wait_begins ptsz=0 stream=0x62\n"
                 "wait_ends ptsz=0 waits=1 stream=0x62\n");
     next_result(CUDA_ERROR_NOT_SUPPORTED);
     call("cuStreamBatchMemOp_v2_ptsz", 0x62);
-    assert_told("boundary cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\n"
+    assert_told("sync point cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\n"
                 "wait_begins ptsz=1 stream=0x62\n"
                 "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
 }
@@ -426,7 +426,7 @@ static void host_functions_are_told(void **state)
             char name[64], begins[256];
             snprintf(name, sizeof(name), "%s%s", kinds[kind], ptsz ? "_ptsz" : "");
             snprintf(begins, sizeof(begins),
-                     "boundary %s ptsz=%d blocks=0 stream=0x700\n"
+                     "sync point %s ptsz=%d blocks=0 stream=0x700\n"
                      "host_begins ptsz=%d stream=0x700 function=%s callback=%s data=0x702\n",
                      name, ptsz, ptsz, callback ? "(nil)" : "0x701", callback ? "0x701" : "(nil)");
             call(name, 0x700);
@@ -444,7 +444,7 @@ static void host_functions_are_told(void **state)
             assert_int_equal(last_call()->args[1], 0x701);
             assert_int_equal(last_call()->args[2], 0xbad);
             launch(0x700, 0, 0x702, 0x703, 0, 0, 0, 0, 0, 0, 0, 0); /* no function */
-            assert_told("boundary %s ptsz=%d blocks=0 stream=0x700\n", name, ptsz);
+            assert_told("sync point %s ptsz=%d blocks=0 stream=0x700\n", name, ptsz);
             assert_int_equal(last_call()->args[1], 0);
         }
 }
@@ -476,10 +476,10 @@ static void waiting_nodes_are_told(void **state)
     add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_null(strstr(told(), "graphs_wait"));
     call("cuGraphLaunch", 0x62);
-    assert_told("boundary cuGraphLaunch ptsz=0 blocks=0 stream=0x63\n"
+    assert_told("sync point cuGraphLaunch ptsz=0 blocks=0 stream=0x63\n"
                 "graph_wait_begins ptsz=0 stream=0x63\nwait_ends ptsz=0 waits=1 stream=0x63\n");
     call("cuGraphLaunch_ptsz", 0x62);
-    assert_told("boundary cuGraphLaunch_ptsz ptsz=1 blocks=0 stream=0x63\n"
+    assert_told("sync point cuGraphLaunch_ptsz ptsz=1 blocks=0 stream=0x63\n"
                 "graph_wait_begins ptsz=1 stream=0x63\nwait_ends ptsz=1 waits=1 stream=0x63\n");
 }
 

@@ -11,9 +11,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const uint32_t types[] = {AG_DUMP_PROCESS, AG_DUMP_STRING, AG_DUMP_SHAPE,  AG_DUMP_STREAM,
-                                 AG_DUMP_GRAPH,   AG_DUMP_SITE,   AG_DUMP_EVENTS, AG_DUMP_COUNTERS,
-                                 AG_DUMP_END,     0x12345678};
+static const uint32_t types[] = {
+    AG_DUMP_PROCESS, AG_DUMP_STRING, AG_DUMP_SIGNATURE, AG_DUMP_STREAM, AG_DUMP_GRAPH,
+    AG_DUMP_SITE,    AG_DUMP_EVENTS, AG_DUMP_COUNTERS,  AG_DUMP_END,    0x12345678};
 
 /* Type, length (2 bytes), payload; again and again. */
 static size_t build(const uint8_t *data, size_t size, unsigned char *out)
@@ -58,8 +58,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int count = model_advice(m, advice);
     while (count)
         free(advice[--count]);
-    for (uint32_t i = 0; i < d->num_shapes; i++)
-        names_of_shape(d, &d->shapes[i], text, sizeof(text));
+    for (uint32_t i = 0; i < d->num_signatures; i++)
+        names_of_signature(d, &d->signatures[i], text, sizeof(text));
     model_free(m);
     dump_free(d);
     return 0;

@@ -1,6 +1,6 @@
 /*
  * large.c - writes a dump of about so many MiB, as a large program's would be: long mangled names,
- * thousands of shapes, ever new sequences, many streams and call sites, several threads whose
+ * thousands of signatures, ever new sequences, many streams and call sites, several threads whose
  * chunks alternate. large FILE MIB
  */
 #include "capture/trace/trace_format.h"
@@ -12,7 +12,7 @@
 enum {
     THREADS = 8,
     STREAMS = 64,
-    SHAPES = 4000,
+    SIGNATURES = 4000,
     SITES = 20000,
     IN_CHUNK = 2048, /* events of a thread, then another thread's */
     OPS = 16,        /* of a graph, and graphs of a sequence: */
@@ -52,7 +52,7 @@ static void definitions(void)
     chunk(AG_DUMP_PROCESS, "pid=1\0program=large\0command=large --all", 38, "", 1);
     sync_name = string("cuStreamSynchronize");
     object = string("/usr/lib/libtorch_cuda.so");
-    for (uint32_t i = 1; i <= SHAPES; i++) {
+    for (uint32_t i = 1; i <= SIGNATURES; i++) {
         snprintf(name, sizeof(name),
                  "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_%uFunctor%uIfEESt5arrayIPcLm"
                  "3EEEEviT0_T1_",
@@ -61,9 +61,9 @@ static void definitions(void)
                  : i < 1000 ? 10
                             : 11,
                  i);
-        struct ag_dump_shape s = {
+        struct ag_dump_signature s = {
             .id = i, .name = string(name), .dims = {i, 1, 1, 128, 1, 1, 0}, .num_params = 3};
-        chunk(AG_DUMP_SHAPE, &s, sizeof(s), NULL, 0);
+        chunk(AG_DUMP_SIGNATURE, &s, sizeof(s), NULL, 0);
     }
     for (uint32_t i = 1; i <= STREAMS; i++) {
         struct ag_dump_stream s = {.id = i, .handle = i};
@@ -92,7 +92,7 @@ static void define_sequence(struct thread *t)
     t->sequence = ++sequences;
     t->graphs = num_graphs + 1;
     for (uint32_t i = 0; i < GRAPHS; i++) {
-        uint32_t shapes[OPS];
+        uint32_t signatures[OPS];
         struct ag_dump_graph g = {.id = ++num_graphs,
                                   .stream = t->stream,
                                   .sequence = t->sequence,
@@ -100,8 +100,8 @@ static void define_sequence(struct thread *t)
                                   .first = i * OPS,
                                   .count = OPS};
         for (uint32_t k = 0; k < OPS; k++)
-            shapes[k] = (t->sequence * 7 + i * OPS + k) % SHAPES + 1;
-        chunk(AG_DUMP_GRAPH, &g, sizeof(g), shapes, sizeof(shapes));
+            signatures[k] = (t->sequence * 7 + i * OPS + k) % SIGNATURES + 1;
+        chunk(AG_DUMP_GRAPH, &g, sizeof(g), signatures, sizeof(signatures));
     }
 }
 
@@ -124,13 +124,13 @@ static void step(struct thread *t)
         define_sequence(t);
     for (uint32_t i = 0; i < GRAPHS; i++) {
         for (uint32_t k = 0; k < OPS; k++)
-            event(t, AG_EVENT_OP, AG_DONE_DEFERRED, (t->sequence * 7 + i * OPS + k) % SHAPES + 1, 0,
-                  k);
+            event(t, AG_EVENT_OP, AG_DONE_DEFERRED,
+                  (t->sequence * 7 + i * OPS + k) % SIGNATURES + 1, 0, k);
         event(t, AG_EVENT_GRAPH, 0, t->graphs + i, 2500, 1);
     }
     uint32_t stream = t->stream;
     t->stream = t->step % 8 ? stream : 0; /* now and then a call that ends all streams' sequences */
-    event(t, AG_EVENT_BOUNDARY, 0, sync_name, t->step % 4 ? 0 : t->step * 31 % SITES + 1, 0);
+    event(t, AG_EVENT_SYNC_POINT, 0, sync_name, t->step % 4 ? 0 : t->step * 31 % SITES + 1, 0);
     t->stream = t->step % 100 ? stream : stream % STREAMS + 1;
 }
 

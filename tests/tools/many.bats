@@ -43,10 +43,10 @@ for name, key in (("flushes", "reason"), ("eager", "reason")):
 # another's call ends nobody's sequences
 calls = {}
 for o in ones:
-    for r in o["boundaries"]:
+    for r in o["sync_points"]:
         t = calls.setdefault(r["call"], {})
         t[id(o)] = (r["times"], r["launches_between"])
-for r in all["boundaries"]:
+for r in all["sync_points"]:
     each = calls[r["call"]].values()
     times = sum(t for t, _ in each)
     assert r["times"] == times
@@ -65,7 +65,7 @@ PY
 }
 
 @test "report of several dumps: programs that differ, at the same time, keep what is theirs" {
-    for name in heat.rank0 loop.rank1; do # both begin at once, and their boundaries are those of all their streams
+    for name in heat.rank0 loop.rank1; do # both begin at once, and their sync points are those of all their streams
         python3 - $name together.$name <<'PY'
 import struct, sys, zlib
 b = bytearray(open(sys.argv[1], "rb").read())
@@ -94,7 +94,7 @@ import json
 both, ones = json.load(open("both.json")), [json.load(open(n + ".json")) for n in ("heat.rank0", "loop.rank1")]
 # what ends a process is counted for both
 rows = lambda documents, table, *keys: sorted(tuple(r[k] for k in keys) for d in documents for r in d[table] if r.get("launches_between") != 0)
-for table, keys in (("streams", ("kind", "launches", "graph_launches")), ("boundaries", ("call", "times", "launches_between", "made_by")),
+for table, keys in (("streams", ("kind", "launches", "graph_launches")), ("sync_points", ("call", "times", "launches_between", "made_by")),
                     ("sequences", ("kernels", "length", "launches_carried", "updates_a_graph_launch"))):
     assert rows([both], table, *keys) == rows(ones, table, *keys), (rows([both], table, *keys), rows(ones, table, *keys))
 seconds = lambda d: [r["value"] for r in d["process"] if r["name"] == "seconds"][0]

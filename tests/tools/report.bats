@@ -25,10 +25,10 @@ setup() {
 @test "report: coverage, sequences and what ends them" {
     autograph report loop -f json | holds "d['launches'][1]['share_percent'] > 90"
     autograph report loop -f json | holds "d['sequences'] and any('short_kernel' in r['kernels'] for r in d['sequences'])"
-    autograph report loop -f json | holds "d['boundaries'][0]['call'] == 'cuStreamSynchronize'"
+    autograph report loop -f json | holds "d['sync_points'][0]['call'] == 'cuStreamSynchronize'"
     autograph report whole -f json | holds "any('(heat_inner, heat_edge) x10' in r['kernels'] for r in d['sequences'])"
-    autograph report heat -f json | holds "d['boundaries'][0]['call'].startswith('cuMemcpyDtoH')"
-    autograph report heat -f json | holds "abs(d['boundaries'][0]['launches_between'] - 22) < 2"
+    autograph report heat -f json | holds "d['sync_points'][0]['call'].startswith('cuMemcpyDtoH')"
+    autograph report heat -f json | holds "abs(d['sync_points'][0]['launches_between'] - 22) < 2"
 }
 
 @test "a loop of one kernel is cut where its arguments come again" {
@@ -45,8 +45,8 @@ setup() {
 
 @test "report: who makes the calls that end sequences" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer's runtime stands between"
-    autograph report heat -f json | holds "d['boundaries'][0]['made_by'].endswith(' in heat_driver')"
-    autograph report heat -f json | holds "not d['boundaries'][0]['made_by'].startswith('+0x')"
+    autograph report heat -f json | holds "d['sync_points'][0]['made_by'].endswith(' in heat_driver')"
+    autograph report heat -f json | holds "not d['sync_points'][0]['made_by'].startswith('+0x')"
 }
 
 @test "report: flushes, ops that cannot be recorded and departures have a place in the program" {
@@ -365,7 +365,7 @@ p = P()
 p.feed(open("page.html").read())
 assert not p.stack and p.tags["table"] >= 3 and p.tags["svg"] >= 2 and p.tags["rect"] > 60, p.tags
 PY
-    for part in coverage sequences graphs reasons boundaries; do
+    for part in coverage sequences graphs reasons sync_points; do
         grep -q "<h2 id=\"$part\">" page.html
     done
     grep -q '</i>heat_inner</span>' page.html # the key of the colours

@@ -350,7 +350,7 @@ C
     export XDG_CONFIG_HOME=$PWD/config
     LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     grep -q ': replayed [1-9]' told
-    grep -q 'boundar' told # all counters, as 2 says
+    grep -q 'sync point' told # all counters, as 2 says
     rm told
     LD_PRELOAD=$PRELOAD AUTOGRAPH_STATS=0 "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     [ ! -e told ]
@@ -358,7 +358,7 @@ C
     LD_PRELOAD=$PRELOAD run ./other --steps=50 --reps=1
     [[ "$output" != *autograph* ]] # off
     autograph "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
-    grep -q 'boundar' told # the command asks for the short summary only where nothing else is asked for
+    grep -q 'sync point' told # the command asks for the short summary only where nothing else is asked for
     where() { # VARIABLE VALUE ORIGIN [PROGRAM]
         autograph env -f json "${@:4}" | holds "[(r['value'], r['from']) for r in d['variables'] if r['variable'] == '$1'] == [('$2', '$3')]"
     }

@@ -325,7 +325,7 @@ static void make_entry(struct input *in)
 }
 
 /* Byte by byte: between the variables lie AddressSanitizer's red zones. */
-__attribute__((no_sanitize("address"))) static void forget_all(void)
+__attribute__((no_sanitize("address"))) static void invalidate_all(void)
 {
     static char *values;
     size_t n = (uintptr_t)__stop_parser_values - (uintptr_t)__start_parser_values;
@@ -350,7 +350,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char **environment = environ, *name = program_invocation_short_name;
     if (!text_of_entry)
         text_of_entry = malloc(MOST_TEXT);
-    forget_all();
+    invalidate_all();
     lines = opened = 0;
     may_open = byte(&in) & 1;
     size_t path_size = byte(&in) * 20 + 1;

@@ -5,7 +5,7 @@
 #include "driver/call.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "policy/policy.h"
@@ -29,7 +29,7 @@ static CUresult CUDAAPI copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUs
     return CUDA_SUCCESS;
 }
 
-static struct ag_shape shape = {.kind = AG_OP_COPY, .width = 8, .staged_bytes = 16};
+static struct ag_signature signature = {.kind = AG_OP_COPY, .width = 8, .recorded_bytes = 16};
 static struct ag_context context;
 
 /* Three copies deferred, as their launches leave them. */
@@ -44,14 +44,14 @@ static struct ag_stream *make(void)
     context.handle = (CUcontext)(void *)&home;
     s->context = &context;
     s->blocking = true;
-    s->staged = calloc(4, sizeof(*s->staged));
+    s->recorded = calloc(4, sizeof(*s->recorded));
     s->bytes = calloc(4, 16);
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t dst = 100 + i;
         memcpy(s->bytes + 16 * i, &dst, sizeof(dst));
-        s->staged[i] = (struct ag_staged){&shape, 16 * i};
+        s->recorded[i] = (struct ag_recorded){&signature, 16 * i};
     }
-    s->num_staged = s->num_deferred = 3;
+    s->num_recorded = s->num_deferred = 3;
     s->num_bytes = 48;
     atomic_store(&s->deferring, 1);
     atomic_store(&context.blocking_deferring, 1);
@@ -62,7 +62,7 @@ static struct ag_stream *make(void)
 static void drop(struct ag_stream *s)
 {
     ag_policy_close(&s->policy);
-    free(s->staged);
+    free(s->recorded);
     free(s->bytes);
     free(s);
 }
@@ -74,7 +74,7 @@ static void is_submitted_and_eager(const struct ag_stream *s, uint64_t mistakes_
         assert_int_equal(copied[i], 100 + i);
     assert_true(s->not_understood);
     assert_false(s->deferring);
-    assert_int_equal(s->num_staged, 0);
+    assert_int_equal(s->num_recorded, 0);
     assert_int_equal(s->num_deferred, 0);
     assert_int_equal(context.blocking_deferring, 0);
     assert_int_equal(ag_counts[AG_COUNT_UNEXPECTED], mistakes_before + 1);
@@ -102,7 +102,7 @@ static void a_flush_of_too_few(void **state)
     drop(s);
 }
 
-static void a_boundary_that_knows_of_none(void **state)
+static void a_sync_point_that_knows_of_none(void **state)
 {
     (void)state;
     uint64_t before = ag_counts[AG_COUNT_UNEXPECTED];
@@ -153,7 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_holds_changes_nothing),
         cmocka_unit_test(a_flush_of_too_few),
-        cmocka_unit_test(a_boundary_that_knows_of_none),
+        cmocka_unit_test(a_sync_point_that_knows_of_none),
         cmocka_unit_test(more_deferred_than_staged),
         cmocka_unit_test(deferral_in_a_stream_that_goes),
         cmocka_unit_test(a_counter_below_nothing),

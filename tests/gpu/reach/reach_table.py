@@ -14,7 +14,7 @@ SUMMARY = re.compile(r"autograph: replayed (\d+) of (\d+) ops")
 COUNTER = re.compile(r"^autograph:   ([a-z][^:]*): (\d+)$", re.MULTILINE)
 SPLIT = re.compile(r"^autograph:   eager (\d+), flushed (\d+), covered by shorter graphs \d+, not looked at (\d+)",
                    re.MULTILINE)
-BOUNDARY = re.compile(r"^autograph:   boundary (.+?) +(\d+)$", re.MULTILINE)
+SYNC_POINT = re.compile(r"^autograph:   sync point (.+?) +(\d+)$", re.MULTILINE)
 NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d)(.*)$", re.MULTILINE)
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs")
@@ -24,7 +24,7 @@ def counted(text):
     """What the summaries of all processes of a row say."""
     pairs = [(int(one), int(all_of)) for one, all_of in SUMMARY.findall(text)]
     found = {"ops": sum(pair[1] for pair in pairs), "replayed_ops": sum(pair[0] for pair in pairs), "counters": {},
-             "boundaries": {}, "eager": 0, "flushed": 0, "asleep": 0,
+             "sync_points": {}, "eager": 0, "flushed": 0, "asleep": 0,
              "notices": list(dict.fromkeys(NOTICE.findall(text)))}
     for name, number in COUNTER.findall(text):
         found["counters"][name] = found["counters"].get(name, 0) + int(number)
@@ -32,8 +32,8 @@ def counted(text):
         found["eager"] += int(eager)
         found["flushed"] += int(flushed)
         found["asleep"] += int(asleep)
-    for name, number in BOUNDARY.findall(text):
-        found["boundaries"][name] = found["boundaries"].get(name, 0) + int(number)
+    for name, number in SYNC_POINT.findall(text):
+        found["sync_points"][name] = found["sync_points"].get(name, 0) + int(number)
     return found
 
 
@@ -57,8 +57,8 @@ def why_not(steady, whole):
     split = steady or {"eager": whole["eager"], "flushed": whole["flushed"], "dormant": whole["asleep"]}
     words = {"eager": "eager", "flushed": "flushed", "dormant": "asleep"}
     reasons += [f"{words[key]} {share(split.get(key, 0), ops)}" for key in words if split.get(key, 0) > 0.01 * ops]
-    if whole["boundaries"]:
-        name, number = max(whole["boundaries"].items(), key=lambda pair: pair[1])
+    if whole["sync_points"]:
+        name, number = max(whole["sync_points"].items(), key=lambda pair: pair[1])
         reasons.append(f"{name} every {max(1, round(whole['ops'] / number))} ops")
     return "; ".join(reasons)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from live import NAMES, figures, open_page
 
-COUNTED = NAMES[:10] + ("boundaries", "watchdog")   # those that only grow
+COUNTED = NAMES[:10] + ("sync_points", "watchdog")   # those that only grow
 
 
 def session(leader):
@@ -23,7 +23,7 @@ def session(leader):
 
 
 class Steady:
-    """Figures come at the first boundary behind each moment; a page stays readable when its process has gone."""
+    """Figures come at the first sync point behind each moment; a page stays readable when its process has gone."""
 
     def __init__(self, leader):
         self.pages = [page for page in map(open_page, session(leader)) if page]

@@ -74,7 +74,7 @@ if under:
         print("autograph: replayed 200 of 1000 ops (20.0%) in 3 graph launches, 0 node updates", file=out)
         print("autograph:   eager 700, flushed 0, covered by shorter graphs 0, not looked at 100", file=out)
         print("autograph:   ops that cannot be recorded (parameters), submitted at once: 500", file=out)
-        print("autograph:   boundary cuStreamSynchronize                  100", file=out)
+        print("autograph:   sync point cuStreamSynchronize                  100", file=out)
         if wrong == "notice":
             print("autograph: start: nothing is replayed here", file=out)
         if "AUTOGRAPH_COMPARE_MS" in os.environ:
@@ -211,7 +211,7 @@ class Child(unittest.TestCase):
 
 class Pages(unittest.TestCase):
     def test_layout_is_that_of_the_library(self):
-        text = (HERE.parents[2] / "capture" / "trace_format.h").read_text()
+        text = (HERE.parents[2] / "capture" / "trace" / "trace_format.h").read_text()
         body = re.search(r"struct ag_live_page \{(.*?)\};", text, re.DOTALL)[1]
         names = re.findall(r"(\w+)(?:\[\d+\])?[,;]", re.sub(r"/\*.*?\*/", "", body))
         self.assertEqual(names, [name for name, _ in live.Page._fields_])

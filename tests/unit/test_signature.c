@@ -1,8 +1,9 @@
-/* test_shape.c - shapes, argument layout and kernel settings, over a driver of a few functions. */
+/* test_signature.c - signatures, argument layout and kernel settings, over a driver of a few
+ * functions. */
 #include "tests/unit/unit.h"
 #include "driver/call.h"
 #include "capture/tracking/function.h"
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "driver/entries.h"
 
 /* Kernels of this driver. Handles are addresses of these; `is_kernel` ones are CUkernel handles. */
@@ -59,7 +60,7 @@ static CUresult CUDAAPI kernel_name(const char **name, CUkernel k)
     return CUDA_SUCCESS;
 }
 
-static struct ag_shape_cache cache;
+static struct ag_signature_cache cache;
 
 static CUresult CUDAAPI current(CUcontext *ctx)
 {
@@ -67,11 +68,11 @@ static CUresult CUDAAPI current(CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
-static int forget_all(void **state)
+static int invalidate_all(void **state)
 {
     (void)state;
     memset(&cache, 0, sizeof cache);
-    ag_shapes_destroy(ag_shapes_detach());
+    ag_signatures_destroy(ag_signatures_detach());
     layouts_asked = 0;
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)current;
     ag_real[AG_SYM_cuFuncGetParamInfo] = (void *)func_info;
@@ -93,53 +94,53 @@ static uint64_t a = 0x1122334455667788, b = 7;
 static uint32_t c = 9, d[3] = {1, 2, 3};
 static void *three[] = {&a, &c, &d}, *two[] = {&a, &b};
 
-static struct ag_shape *shape_of(const struct ag_launch *l)
+static struct ag_signature *signature_of(const struct ag_launch *l)
 {
     const char *why = "";
-    return ag_shape_of_launch(&cache, l, &why);
+    return ag_signature_of_launch(&cache, l, &why);
 }
 
-static void test_equal_launches_share_a_shape(void **state)
+static void test_equal_launches_share_a_signature(void **state)
 {
     struct ag_launch one = launch_of(&plain, three), again = one;
     (void)state;
-    struct ag_shape *s = shape_of(&one);
+    struct ag_signature *s = signature_of(&one);
     assert_non_null(s);
     int asked = layouts_asked;
     uint64_t other = 5;
-    again.params = (void *[]){&other, &c, &d}; /* arguments are no part of a shape */
+    again.params = (void *[]){&other, &c, &d}; /* arguments are no part of a signature */
     again.stream = (CUstream)&other;
-    assert_ptr_equal(shape_of(&again), s);
+    assert_ptr_equal(signature_of(&again), s);
     memset(&cache, 0, sizeof cache); /* by the table, not by the cache alone */
-    assert_ptr_equal(shape_of(&again), s);
+    assert_ptr_equal(signature_of(&again), s);
     assert_int_equal(layouts_asked, asked); /* once per handle */
-    assert_true(ag_shape_is_launch(s, &again));
+    assert_true(ag_signature_is_launch(s, &again));
 }
 
-static void test_whatever_differs_makes_another_shape(void **state)
+static void test_whatever_differs_makes_another_signature(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
-    struct ag_shape *first = shape_of(&l);
+    struct ag_signature *first = signature_of(&l);
     unsigned int *dims = l.dims;
     (void)state;
     for (int i = 0; i < 7; i++) {
         dims[i]++;
-        assert_false(ag_shape_is_launch(first, &l));
-        assert_ptr_not_equal(shape_of(&l), first);
+        assert_false(ag_signature_is_launch(first, &l));
+        assert_ptr_not_equal(signature_of(&l), first);
         dims[i]--;
     }
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1};
     l.attrs = &attribute;
     l.num_attrs = 1;
-    assert_false(ag_shape_is_launch(first, &l));
-    struct ag_shape *second = shape_of(&l);
+    assert_false(ag_signature_is_launch(first, &l));
+    struct ag_signature *second = signature_of(&l);
     assert_non_null(second);
     assert_ptr_not_equal(second, first);
     attribute.value.priority = 2;
-    assert_false(ag_shape_is_launch(second, &l));
+    assert_false(ag_signature_is_launch(second, &l));
     l.num_attrs = 0;
     l.attrs = NULL;
-    assert_ptr_equal(shape_of(&l), first);
+    assert_ptr_equal(signature_of(&l), first);
 }
 
 /* By id: what of a value means something (cuda.h), as ranges of bytes from its beginning. */
@@ -188,12 +189,12 @@ static CUlaunchAttribute poisoned(size_t which, int poison)
     return made;
 }
 
-static struct ag_shape *with_attribute(struct ag_launch *l, CUlaunchAttribute *attribute)
+static struct ag_signature *with_attribute(struct ag_launch *l, CUlaunchAttribute *attribute)
 {
     l->attrs = attribute;
     l->num_attrs = 1;
     memset(&cache, 0, sizeof cache); /* by the table, not by the cache alone */
-    return shape_of(l);
+    return signature_of(l);
 }
 
 static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
@@ -204,19 +205,19 @@ static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
     for (size_t which = 0; which < sizeof meanings / sizeof *meanings; which++) {
         CUlaunchAttribute clean = poisoned(which, 0), one = poisoned(which, 0x5a),
                           other = poisoned(which, 0xff);
-        struct ag_shape *shape = with_attribute(&l, &one);
-        assert_non_null(shape);
-        assert_ptr_equal(with_attribute(&l, &other), shape);
-        assert_true(ag_shape_is_launch(shape, &l));
-        assert_ptr_equal(with_attribute(&l, &clean), shape);
+        struct ag_signature *signature = with_attribute(&l, &one);
+        assert_non_null(signature);
+        assert_ptr_equal(with_attribute(&l, &other), signature);
+        assert_true(ag_signature_is_launch(signature, &l));
+        assert_ptr_equal(with_attribute(&l, &clean), signature);
         for (size_t i = 0; i < 5; i++)
             for (size_t at = 0; at < meanings[which].parts[i].bytes; at++) {
                 unsigned char *byte =
                     (unsigned char *)&other.value + meanings[which].parts[i].offset + at;
                 *byte = 1;
                 l.attrs = &other;
-                assert_false(ag_shape_is_launch(shape, &l));
-                assert_ptr_not_equal(with_attribute(&l, &other), shape);
+                assert_false(ag_signature_is_launch(signature, &l));
+                assert_ptr_not_equal(with_attribute(&l, &other), signature);
                 *byte = 0;
             }
         known |= 1u << meanings[which].id;
@@ -231,26 +232,26 @@ static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
         }
 }
 
-static void test_a_refused_shape_is_never_expected(void **state)
+static void test_a_refused_signature_is_never_expected(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
     (void)state;
-    struct ag_shape *s = shape_of(&l);
+    struct ag_signature *s = signature_of(&l);
     atomic_store(&s->bad, true);
-    assert_false(ag_shape_is_launch(s, &l));
-    assert_ptr_equal(shape_of(&l), s); /* and found again, as what it is */
+    assert_false(ag_signature_is_launch(s, &l));
+    assert_ptr_equal(signature_of(&l), s); /* and found again, as what it is */
 }
 
 static void test_both_kinds_of_handle(void **state)
 {
     struct ag_launch l = launch_of(&library, two);
     (void)state;
-    struct ag_shape *s = shape_of(&l);
+    struct ag_signature *s = signature_of(&l);
     assert_non_null(s);
     assert_true(s->function->is_kernel);
     assert_int_equal(s->function->num_params, 2);
     l = launch_of(&plain, three);
-    assert_false(shape_of(&l)->function->is_kernel);
+    assert_false(signature_of(&l)->function->is_kernel);
 }
 
 static void test_what_cannot_be_recorded(void **state)
@@ -258,45 +259,45 @@ static void test_what_cannot_be_recorded(void **state)
     const char *why;
     struct ag_launch l = launch_of(&dark, two);
     (void)state;
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
     assert_string_equal(why, "kernel of unknown parameters");
     l = launch_of(&peers, two);
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&symmetric, two);
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&plain, NULL);
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
     assert_string_equal(why, "launch without arguments");
     l = launch_of(&plain, three);
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
     l.attrs = &attribute;
     l.num_attrs = 1;
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
     assert_string_equal(why, "launch attribute");
     attribute.id = (CUlaunchAttributeID)60; /* of a driver to come */
-    assert_null(ag_shape_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, &why));
 }
 
 static void test_arguments_are_staged_without_holes(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
-    uint8_t staged[24], wanted[24] = {0};
+    uint8_t recorded[24], wanted[24] = {0};
     (void)state;
-    struct ag_shape *s = shape_of(&l);
-    assert_int_equal(s->staged_bytes, 24); /* 8 + 4 + 12 */
-    memset(staged, 0xee, sizeof staged);
-    ag_stage_launch(staged, s, &l);
+    struct ag_signature *s = signature_of(&l);
+    assert_int_equal(s->recorded_bytes, 24); /* 8 + 4 + 12 */
+    memset(recorded, 0xee, sizeof recorded);
+    ag_record_launch(recorded, s, &l);
     memcpy(wanted, &a, 8);
     memcpy(wanted + 8, &c, 4);
     memcpy(wanted + 12, d, 12);
-    assert_memory_equal(staged, wanted, sizeof staged);
+    assert_memory_equal(recorded, wanted, sizeof recorded);
 }
 
 static void test_packed_arguments(void **state)
 {
-    uint8_t buffer[28] = {0}, staged[24], from_params[24];
+    uint8_t buffer[28] = {0}, recorded[24], from_params[24];
     size_t size = sizeof buffer;
     memcpy(buffer, &a, 8);
     memcpy(buffer + 8, &c, 4);
@@ -306,12 +307,12 @@ static void test_packed_arguments(void **state)
     struct ag_launch packed = launch_of(&plain, NULL), l = launch_of(&plain, three);
     (void)state;
     packed.extra = extra;
-    struct ag_shape *s = shape_of(&l);
-    assert_ptr_equal(shape_of(&packed), s);
+    struct ag_signature *s = signature_of(&l);
+    assert_ptr_equal(signature_of(&packed), s);
     assert_true(ag_launch_has_arguments(&packed, s->function));
-    ag_stage_launch(from_params, s, &l);
-    ag_stage_launch(staged, s, &packed);
-    assert_memory_equal(staged, from_params, sizeof staged);
+    ag_record_launch(from_params, s, &l);
+    ag_record_launch(recorded, s, &packed);
+    assert_memory_equal(recorded, from_params, sizeof recorded);
     size = 27; /* too short for the last parameter: the driver's to refuse */
     assert_false(ag_launch_has_arguments(&packed, s->function));
     size = 28;
@@ -327,10 +328,10 @@ static void test_a_kernel_without_parameters(void **state)
     struct ag_launch l = launch_of(&bare, NULL);
     uint8_t untouched = 0x5a;
     (void)state;
-    struct ag_shape *s = shape_of(&l);
+    struct ag_signature *s = signature_of(&l);
     assert_non_null(s);
-    assert_int_equal(s->staged_bytes, 0);
-    ag_stage_launch(&untouched, s, &l);
+    assert_int_equal(s->recorded_bytes, 0);
+    ag_record_launch(&untouched, s, &l);
     assert_int_equal(untouched, 0x5a);
 }
 
@@ -340,18 +341,19 @@ static void test_fills_and_copies(void **state)
         .sym = AG_SYM_cuMemsetD32Async, .elem_size = 4, .width = 8, .height = 1};
     struct ag_copy copy = {.sym = AG_SYM_cuMemcpyDtoDAsync_v2, .bytes = 8};
     (void)state;
-    struct ag_shape *f = ag_shape_of_memset(&cache, &fill), *k = ag_shape_of_copy(&cache, &copy);
+    struct ag_signature *f = ag_signature_of_memset(&cache, &fill),
+                        *k = ag_signature_of_copy(&cache, &copy);
     assert_ptr_not_equal(f, k);
     fill.value = 5;
     fill.dst = 4096;
     fill.pitch = 77; /* means nothing in one row */
-    assert_ptr_equal(ag_shape_of_memset(&cache, &fill), f);
+    assert_ptr_equal(ag_signature_of_memset(&cache, &fill), f);
     fill.height = 2;
-    assert_ptr_not_equal(ag_shape_of_memset(&cache, &fill), f);
+    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill), f);
     copy.src = 4096;
-    assert_ptr_equal(ag_shape_of_copy(&cache, &copy), k);
+    assert_ptr_equal(ag_signature_of_copy(&cache, &copy), k);
     copy.bytes = 9;
-    assert_ptr_not_equal(ag_shape_of_copy(&cache, &copy), k);
+    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy), k);
 }
 
 enum { LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARVEOUT = 9 };
@@ -371,7 +373,7 @@ static void test_settings(void **state)
     struct ag_launch l = launch_of(&library, two);
     (void)state;
     assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_NOTHING); /* never launched */
-    shape_of(&l);
+    signature_of(&l);
     assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_GRAPHS);
     assert_int_equal(set_on(f, CARVEOUT, 10, 0), AG_CHANGES_NOTHING);
     assert_int_equal(set_on(alias, CARVEOUT, 10, 0), AG_CHANGES_NOTHING); /* the same kernel */
@@ -381,31 +383,31 @@ static void test_settings(void **state)
     assert_int_equal(set_on(f, CARVEOUT, 10, 1), AG_CHANGES_GRAPHS); /* another device */
 }
 
-static struct ag_shape *with_shared(struct fake *func, unsigned int bytes)
+static struct ag_signature *with_shared(struct fake *func, unsigned int bytes)
 {
     struct ag_launch l = launch_of(func, two);
     l.dims[AG_DIM_SHARED] = bytes;
-    return shape_of(&l);
+    return signature_of(&l);
 }
 
 static void test_the_limit_of_shared_memory(void **state)
 {
     CUfunction f = (CUfunction)&library;
     (void)state;
-    struct ag_shape *large = with_shared(&library, 16384), *small = with_shared(&library, 4096);
+    struct ag_signature *large = with_shared(&library, 16384), *small = with_shared(&library, 4096);
     assert_int_equal(set_on(f, LIMIT, 16384, 0), AG_CHANGES_NOTHING);
     assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_LIMIT);
-    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
-    assert_int_equal(ag_shape_bad(small), 0);
+    assert_int_equal(ag_signature_bad(large), AG_SIGNATURE_OVER_LIMIT);
+    assert_int_equal(ag_signature_bad(small), 0);
     assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_NOTHING);
     assert_int_equal(set_on(f, LIMIT, 20000, 0), AG_CHANGES_NOTHING);
-    assert_int_equal(ag_shape_bad(large), 0);
+    assert_int_equal(ag_signature_bad(large), 0);
     /* on one device it is too low, on another not */
     assert_int_equal(set_on(f, LIMIT, 8192, 1), AG_CHANGES_LIMIT);
     assert_int_equal(set_on(f, LIMIT, 30000, 0), AG_CHANGES_NOTHING);
-    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
+    assert_int_equal(ag_signature_bad(large), AG_SIGNATURE_OVER_LIMIT);
     assert_int_equal(set_on(f, LIMIT, 16384, 1), AG_CHANGES_NOTHING);
-    assert_int_equal(ag_shape_bad(large), 0);
+    assert_int_equal(ag_signature_bad(large), 0);
 }
 
 static void test_a_limit_that_is_refused(void **state)
@@ -413,25 +415,25 @@ static void test_a_limit_that_is_refused(void **state)
     CUfunction f = (CUfunction)&library;
     const struct ag_kernel *kernel;
     (void)state;
-    struct ag_shape *large = with_shared(&library, 16384);
+    struct ag_signature *large = with_shared(&library, 16384);
     set_on(f, LIMIT, 16384, 0);
     assert_int_equal(ag_function_setting_begins(f, LIMIT, -5, 0, &kernel), AG_CHANGES_LIMIT);
-    assert_int_equal(ag_shape_bad(large), AG_SHAPE_OVER_LIMIT);
+    assert_int_equal(ag_signature_bad(large), AG_SIGNATURE_OVER_LIMIT);
     ag_function_setting_ends(f, LIMIT, -5, 0, false);
-    assert_int_equal(ag_shape_bad(large), 0);
+    assert_int_equal(ag_signature_bad(large), 0);
 }
 
 static void test_a_limit_set_through_another_handle(void **state)
 {
     CUfunction f = (CUfunction)&library;
     (void)state;
-    struct ag_shape *large = with_shared(&library, 16384);
+    struct ag_signature *large = with_shared(&library, 16384);
     /* a CUkernel of the same name that was not launched is another kernel's, a CUfunction may be an
      * alias */
     assert_int_equal(set_on((CUfunction)&other_handle, LIMIT, 1024, 0), AG_CHANGES_NOTHING);
     assert_int_equal(set_on((CUfunction)&other_handle, LIMIT, 1024, AG_ANY_DEVICE),
                      AG_CHANGES_GRAPHS);
-    assert_int_equal(ag_shape_bad(large), 0);
+    assert_int_equal(ag_signature_bad(large), 0);
     assert_int_equal(set_on(f, LIMIT, 1024, AG_ANY_DEVICE), AG_CHANGES_NOTHING);
     assert_int_equal(set_on(f, LIMIT, 1023, AG_ANY_DEVICE), AG_CHANGES_GRAPHS);
 }
@@ -439,21 +441,22 @@ static void test_a_limit_set_through_another_handle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_equal_launches_share_a_shape, forget_all),
-        cmocka_unit_test_setup(test_whatever_differs_makes_another_shape, forget_all),
-        cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts, forget_all),
-        cmocka_unit_test_setup(test_a_refused_shape_is_never_expected, forget_all),
-        cmocka_unit_test_setup(test_both_kinds_of_handle, forget_all),
-        cmocka_unit_test_setup(test_what_cannot_be_recorded, forget_all),
-        cmocka_unit_test_setup(test_arguments_are_staged_without_holes, forget_all),
-        cmocka_unit_test_setup(test_packed_arguments, forget_all),
-        cmocka_unit_test_setup(test_a_kernel_without_parameters, forget_all),
-        cmocka_unit_test_setup(test_fills_and_copies, forget_all),
-        cmocka_unit_test_setup(test_settings, forget_all),
-        cmocka_unit_test_setup(test_the_limit_of_shared_memory, forget_all),
-        cmocka_unit_test_setup(test_a_limit_that_is_refused, forget_all),
-        cmocka_unit_test_setup_teardown(test_a_limit_set_through_another_handle, forget_all,
-                                        forget_all),
+        cmocka_unit_test_setup(test_equal_launches_share_a_signature, invalidate_all),
+        cmocka_unit_test_setup(test_whatever_differs_makes_another_signature, invalidate_all),
+        cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts,
+                               invalidate_all),
+        cmocka_unit_test_setup(test_a_refused_signature_is_never_expected, invalidate_all),
+        cmocka_unit_test_setup(test_both_kinds_of_handle, invalidate_all),
+        cmocka_unit_test_setup(test_what_cannot_be_recorded, invalidate_all),
+        cmocka_unit_test_setup(test_arguments_are_staged_without_holes, invalidate_all),
+        cmocka_unit_test_setup(test_packed_arguments, invalidate_all),
+        cmocka_unit_test_setup(test_a_kernel_without_parameters, invalidate_all),
+        cmocka_unit_test_setup(test_fills_and_copies, invalidate_all),
+        cmocka_unit_test_setup(test_settings, invalidate_all),
+        cmocka_unit_test_setup(test_the_limit_of_shared_memory, invalidate_all),
+        cmocka_unit_test_setup(test_a_limit_that_is_refused, invalidate_all),
+        cmocka_unit_test_setup_teardown(test_a_limit_set_through_another_handle, invalidate_all,
+                                        invalidate_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /*
- * nap.h - launches that pass unseen, while the observer of their stream sleeps (policy/observe.c).
+ * dormant.h - launches that pass unseen, while the observer of their stream sleeps
+ * (policy/observe.c).
  *
- * A hook asks ag_nap_passes() before anything else and jumps to the driver where it says so: no
+ * A hook asks ag_dormant_passes() before anything else and jumps to the driver where it says so: no
  * lock, no call, nothing of the launch is stored. What must hold:
  *
  *  - `active` is set and cleared under the lock of the stream, and is only set while nothing of the
@@ -21,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ag_nap {
+struct ag_dormant {
     _Atomic uint32_t active;
     _Atomic uint32_t left;    /* ops to pass */
     _Atomic uint32_t granted; /* of so many; 0 while awake. Nobody decides by it */
@@ -30,50 +31,52 @@ struct ag_nap {
 /* The streams of this thread that sleep, as the program names them: NULL is the legacy default
  * stream. Void when ag_stream_generation has changed. */
 enum { AG_NAP_SLOTS = 4 };
-struct ag_naps {
+struct ag_dormant_streams {
     uint64_t generation;
-    struct ag_nap_slot {
+    struct ag_dormant_slot {
         const void *stream;
-        struct ag_nap *nap;
+        struct ag_dormant *dormant;
         const _Atomic uint32_t *held; /* not 0: what must go first is held back elsewhere */
     } slots[AG_NAP_SLOTS];
 };
-extern __thread struct ag_naps ag_naps __attribute__((tls_model("initial-exec")));
+extern __thread struct ag_dormant_streams ag_dormant_streams
+    __attribute__((tls_model("initial-exec")));
 
 /* Changes when a stream goes, and when one comes that others are ordered with. */
 extern _Atomic uint64_t ag_stream_generation;
 
 #define AG_NAP_MULTIPLIER 0x9E3779B97F4A7C15ull
-static inline uint32_t ag_nap_slot_of(const void *stream)
+static inline uint32_t ag_dormant_slot_of(const void *stream)
 {
     return (uint32_t)((uint64_t)(uintptr_t)stream * AG_NAP_MULTIPLIER >> 62);
 }
 
 /* One op less, if there are any left. */
-static inline __attribute__((always_inline)) bool ag_nap_step(struct ag_nap *nap)
+static inline __attribute__((always_inline)) bool ag_dormant_step(struct ag_dormant *dormant)
 {
-    uint32_t left = atomic_load_explicit(&nap->left, memory_order_relaxed);
+    uint32_t left = atomic_load_explicit(&dormant->left, memory_order_relaxed);
     if (!left)
         return false;
-    atomic_store_explicit(&nap->left, left - 1, memory_order_relaxed);
+    atomic_store_explicit(&dormant->left, left - 1, memory_order_relaxed);
     return true;
 }
 
-static inline bool ag_nap_is_active(const struct ag_nap *nap)
+static inline bool ag_dormant_is_active(const struct ag_dormant *dormant)
 {
-    return __builtin_expect(atomic_load_explicit(&nap->active, memory_order_relaxed), 0);
+    return __builtin_expect(atomic_load_explicit(&dormant->active, memory_order_relaxed), 0);
 }
 
 /* Whether a launch on this stream is to go straight to the driver. Not to be asked for NULL where
  * that is the per-thread default stream. */
-static inline __attribute__((always_inline)) bool ag_nap_passes(const void *stream)
+static inline __attribute__((always_inline)) bool ag_dormant_passes(const void *stream)
 {
-    const struct ag_nap_slot *slot = &ag_naps.slots[ag_nap_slot_of(stream)];
+    const struct ag_dormant_slot *slot = &ag_dormant_streams.slots[ag_dormant_slot_of(stream)];
     return slot->stream == stream &&
-           ag_naps.generation ==
+           ag_dormant_streams.generation ==
                atomic_load_explicit(&ag_stream_generation, memory_order_acquire) &&
-           ag_nap_is_active(slot->nap) && !atomic_load_explicit(slot->held, memory_order_relaxed) &&
-           ag_nap_step(slot->nap);
+           ag_dormant_is_active(slot->dormant) &&
+           !atomic_load_explicit(slot->held, memory_order_relaxed) &&
+           ag_dormant_step(slot->dormant);
 }
 
 #endif

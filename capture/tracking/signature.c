@@ -1,8 +1,8 @@
 /*
- * shape.c - the table of shapes, and staging the arguments of a launch. Shapes point to functions
- * (function.c), so one lock guards both tables and they go together.
+ * signature.c - the table of signatures, and staging the arguments of a launch. Signatures point to
+ * functions (function.c), so one lock guards both tables and they go together.
  */
-#include "capture/tracking/shape.h"
+#include "capture/tracking/signature.h"
 #include "driver/attribute.h"
 #include "driver/call.h"
 #include "capture/system/digest.h"
@@ -13,18 +13,19 @@
 #include "capture/tracking/setting.h"
 #include <stdlib.h>
 
-struct ag_shape_tables {
+struct ag_signature_tables {
     struct ag_function_table functions;
-    struct ag_shape **buckets;
-    struct ag_shape *dead;            /* linked by `next` */
-    uint32_t num_buckets, num_shapes; /* a power of two, at least as many as there are shapes */
+    struct ag_signature **buckets;
+    struct ag_signature *dead; /* linked by `next` */
+    uint32_t num_buckets,
+        num_signatures; /* a power of two, at least as many as there are signatures */
 };
 
 enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
-_Atomic bool ag_shapes_full;
+_Atomic bool ag_signatures_full;
 
 static struct ag_lock lock;
-static struct ag_shape_tables *tables;
+static struct ag_signature_tables *tables;
 
 /* Makes them where there are none. Under the lock. */
 static bool have_tables(void)
@@ -34,7 +35,7 @@ static bool have_tables(void)
     return tables != NULL;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------- */
+/* ---- signatures ----------------------------------------------------------------------------- */
 
 static bool attributes_are_known(const struct ag_launch *launch)
 {
@@ -55,10 +56,10 @@ static uint64_t hash_attributes(uint64_t hash, const struct ag_launch *launch)
     return hash;
 }
 
-static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *, const void *),
-                             const void *what)
+static struct ag_signature *
+find(uint64_t hash, bool (*same)(const struct ag_signature *, const void *), const void *what)
 {
-    struct ag_shape *s =
+    struct ag_signature *s =
         tables && tables->num_buckets ? tables->buckets[hash & (tables->num_buckets - 1)] : NULL;
     while (s && (s->hash != hash || !same(s, what)))
         s = s->next;
@@ -66,14 +67,14 @@ static struct ag_shape *find(uint64_t hash, bool (*same)(const struct ag_shape *
 }
 
 /* Without memory it stays as it is. */
-static void grow_buckets(struct ag_shape_tables *t)
+static void grow_buckets(struct ag_signature_tables *t)
 {
     uint32_t n = t->num_buckets ? t->num_buckets * 2 : FEWEST_BUCKETS;
-    struct ag_shape **buckets = calloc(n, sizeof(struct ag_shape *));
+    struct ag_signature **buckets = calloc(n, sizeof(struct ag_signature *));
     if (!buckets)
         return;
     for (uint32_t i = 0; i < t->num_buckets; i++)
-        for (struct ag_shape *s = t->buckets[i], *next; s; s = next) {
+        for (struct ag_signature *s = t->buckets[i], *next; s; s = next) {
             next = s->next;
             s->next = buckets[s->hash & (n - 1)];
             buckets[s->hash & (n - 1)] = s;
@@ -83,38 +84,38 @@ static void grow_buckets(struct ag_shape_tables *t)
     t->num_buckets = n;
 }
 
-static uint64_t most_shapes(void)
+static uint64_t most_signatures(void)
 {
-    return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_shape);
+    return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_signature);
 }
 
-static struct ag_shape *insert(uint64_t hash)
+static struct ag_signature *insert(uint64_t hash)
 {
-    struct ag_shape *shape;
+    struct ag_signature *signature;
     if (!have_tables())
         return NULL;
-    if (tables->num_shapes >= tables->num_buckets)
+    if (tables->num_signatures >= tables->num_buckets)
         grow_buckets(tables);
     if (!tables->num_buckets)
         return NULL;
-    shape = calloc(1, sizeof(*shape));
-    if (!shape)
+    signature = calloc(1, sizeof(*signature));
+    if (!signature)
         return NULL;
-    struct ag_shape **bucket = &tables->buckets[hash & (tables->num_buckets - 1)];
-    shape->hash = hash;
-    shape->next = *bucket;
-    *bucket = shape;
-    if (++tables->num_shapes > most_shapes())
-        atomic_store_explicit(&ag_shapes_full, true, memory_order_relaxed);
-    return shape;
+    struct ag_signature **bucket = &tables->buckets[hash & (tables->num_buckets - 1)];
+    signature->hash = hash;
+    signature->next = *bucket;
+    *bucket = signature;
+    if (++tables->num_signatures > most_signatures())
+        atomic_store_explicit(&ag_signatures_full, true, memory_order_relaxed);
+    return signature;
 }
 
-static bool same_launch(const struct ag_shape *s, const void *what)
+static bool same_launch(const struct ag_signature *s, const void *what)
 {
-    return ag_shape_says(s, what);
+    return ag_signature_says(s, what);
 }
 
-static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
+static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
 {
     struct ag_function *f =
         have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
@@ -144,7 +145,7 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
             memcpy(&attrs[i].value, &l->attrs[i].value, ag_attribute_size(&attrs[i]));
         }
     }
-    struct ag_shape *s = insert(hash);
+    struct ag_signature *s = insert(hash);
     if (!s) {
         free(attrs);
         return NULL;
@@ -155,9 +156,9 @@ static struct ag_shape *make_launch(uint64_t hash, const struct ag_launch *l, co
     s->num_attrs = l->num_attrs;
     s->attrs = attrs;
     s->function = f;
-    s->staged_bytes = f->staged_bytes;
-    s->sibling = f->shapes;
-    f->shapes = s;
+    s->recorded_bytes = f->recorded_bytes;
+    s->sibling = f->signatures;
+    f->signatures = s;
     return s;
 }
 
@@ -173,81 +174,84 @@ static uint64_t hash_of_launch(const struct ag_launch *l)
     return ag_digest_word(hash, hash >> 32);
 }
 
-struct ag_shape *ag_shape_of_launch(struct ag_shape_cache *cache, const struct ag_launch *l,
-                                    const char **why)
+struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
+                                            const struct ag_launch *l, const char **why)
 {
     uint64_t hash = hash_of_launch(l);
     if (l->num_attrs)
         hash = hash_attributes(hash, l);
-    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
-    if (*slot && (*slot)->hash == hash && ag_shape_says(*slot, l))
+    struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
+    if (*slot && (*slot)->hash == hash && ag_signature_says(*slot, l))
         return *slot;
     *why = "no memory";
-    ag_lock(&lock, AG_RANK_SHAPES);
-    struct ag_shape *shape = find(hash, same_launch, l);
-    if (!shape)
-        shape = make_launch(hash, l, why);
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    struct ag_signature *signature = find(hash, same_launch, l);
+    if (!signature)
+        signature = make_launch(hash, l, why);
     ag_unlock(&lock);
-    if (shape)
-        *slot = shape;
-    return shape;
+    if (signature)
+        *slot = signature;
+    return signature;
 }
 
-static bool same_sizes(const struct ag_shape *s, const void *what)
+static bool same_sizes(const struct ag_signature *s, const void *what)
 {
-    const struct ag_shape *o = what;
+    const struct ag_signature *o = what;
     return s->kind == o->kind && s->elem_size == o->elem_size && s->width == o->width &&
            s->height == o->height && s->pitch == o->pitch;
 }
 
-static struct ag_shape *of_sizes(struct ag_shape_cache *cache, const struct ag_shape *wanted)
+static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
+                                     const struct ag_signature *wanted)
 {
     uint64_t hash = ag_digest_word(wanted->kind, wanted->elem_size);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
-    struct ag_shape **slot = &cache->entries[hash & (AG_SHAPE_CACHE - 1)];
+    struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
         return *slot;
-    ag_lock(&lock, AG_RANK_SHAPES);
-    struct ag_shape *shape = find(hash, same_sizes, wanted);
-    if (!shape && (shape = insert(hash))) {
-        shape->kind = wanted->kind;
-        shape->elem_size = wanted->elem_size;
-        shape->width = wanted->width;
-        shape->height = wanted->height;
-        shape->pitch = wanted->pitch;
-        shape->staged_bytes = 2 * sizeof(uint64_t);
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    struct ag_signature *signature = find(hash, same_sizes, wanted);
+    if (!signature && (signature = insert(hash))) {
+        signature->kind = wanted->kind;
+        signature->elem_size = wanted->elem_size;
+        signature->width = wanted->width;
+        signature->height = wanted->height;
+        signature->pitch = wanted->pitch;
+        signature->recorded_bytes = 2 * sizeof(uint64_t);
     }
     ag_unlock(&lock);
-    if (shape)
-        *slot = shape;
-    return shape;
+    if (signature)
+        *slot = signature;
+    return signature;
 }
 
-struct ag_shape *ag_shape_of_memset(struct ag_shape_cache *cache, const struct ag_memset *fill)
+struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
+                                            const struct ag_memset *fill)
 {
-    struct ag_shape wanted = {.kind = AG_OP_MEMSET,
-                              .elem_size = (uint8_t)fill->elem_size,
-                              .width = fill->width,
-                              .height = fill->height,
-                              .pitch = fill->height > 1 ? fill->pitch : 0};
+    struct ag_signature wanted = {.kind = AG_OP_MEMSET,
+                                  .elem_size = (uint8_t)fill->elem_size,
+                                  .width = fill->width,
+                                  .height = fill->height,
+                                  .pitch = fill->height > 1 ? fill->pitch : 0};
     return of_sizes(cache, &wanted);
 }
 
-struct ag_shape *ag_shape_of_copy(struct ag_shape_cache *cache, const struct ag_copy *copy)
+struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
+                                          const struct ag_copy *copy)
 {
-    struct ag_shape wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
+    struct ag_signature wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
     return of_sizes(cache, &wanted);
 }
 
-struct ag_shape *ag_shape_of(struct ag_shape_cache *cache, const struct ag_incoming *in,
-                             const char **why)
+struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
+                                     const char **why)
 {
     if (in->kind == AG_OP_LAUNCH)
-        return ag_shape_of_launch(cache, in->launch, why);
+        return ag_signature_of_launch(cache, in->launch, why);
     if (in->kind == AG_OP_MEMSET)
-        return ag_shape_of_memset(cache, in->fill);
-    return ag_shape_of_copy(cache, in->copy);
+        return ag_signature_of_memset(cache, in->fill);
+    return ag_signature_of_copy(cache, in->copy);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */
@@ -280,24 +284,25 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
     return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
 }
 
-void ag_stage_launch(uint8_t *staged, const struct ag_shape *shape, const struct ag_launch *launch)
+void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
+                      const struct ag_launch *launch)
 {
-    const struct ag_function *f = shape->function;
+    const struct ag_function *f = signature->function;
     if (!f->num_params)
         return;
     if (__builtin_expect(f->all_words && launch->params, 1)) {
         for (uint32_t i = 0; i < f->num_params; i++)
-            memcpy(staged + 8 * (size_t)i, launch->params[i], 8);
+            memcpy(recorded + 8 * (size_t)i, launch->params[i], 8);
         return;
     }
-    memset(staged + shape->staged_bytes - 8, 0, 8); /* the padding is compared too */
+    memset(recorded + signature->recorded_bytes - 8, 0, 8); /* the padding is compared too */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
     for (uint32_t i = 0; i < f->num_params; i++) {
         const struct ag_param *p = &f->params[i];
         /* ag_launch_has_arguments() was asked: NOLINTNEXTLINE(clang-analyzer-core.*) */
         const void *from = packed ? packed + p->offset : launch->params[i];
-        uint8_t *to = staged + p->staged;
+        uint8_t *to = recorded + p->recorded;
         if (p->size == 8)
             memcpy(to, from, 8);
         else if (p->size == 4)
@@ -313,7 +318,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
                                           const struct ag_kernel **kernel)
 {
     *kernel = NULL;
-    ag_lock(&lock, AG_RANK_SHAPES);
+    ag_lock(&lock, AG_RANK_SIGNATURES);
     enum ag_change change =
         tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
                : AG_CHANGES_NOTHING;
@@ -323,7 +328,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
 
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done)
 {
-    ag_lock(&lock, AG_RANK_SHAPES);
+    ag_lock(&lock, AG_RANK_SIGNATURES);
     if (tables)
         ag_setting_ends(&tables->functions, func, attribute, value, device, done);
     ag_unlock(&lock);
@@ -331,7 +336,7 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
 
 bool ag_function_waits(CUfunction func, CUstream stream)
 {
-    ag_lock(&lock, AG_RANK_SHAPES);
+    ag_lock(&lock, AG_RANK_SIGNATURES);
     const struct ag_function *f =
         have_tables() ? ag_function_get(&tables->functions, func, stream, true) : NULL;
     bool waits = !f || f->immediate;
@@ -339,20 +344,20 @@ bool ag_function_waits(CUfunction func, CUstream stream)
     return waits;
 }
 
-bool ag_shapes_die(enum ag_owner kind, void *owner)
+bool ag_signatures_die(enum ag_owner kind, void *owner)
 {
     bool any = false;
-    ag_lock(&lock, AG_RANK_SHAPES);
-    struct ag_shape_tables *t = tables;
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    struct ag_signature_tables *t = tables;
     if (t && ag_functions_die(&t->functions, kind, owner)) {
         any = true;
         for (uint32_t i = 0; i < t->num_buckets; i++)
-            for (struct ag_shape **at = &t->buckets[i], *s; (s = *at);) {
+            for (struct ag_signature **at = &t->buckets[i], *s; (s = *at);) {
                 if (!s->function || !s->function->dead) {
                     at = &s->next;
                     continue;
                 }
-                atomic_fetch_or(&s->bad, AG_SHAPE_DEAD);
+                atomic_fetch_or(&s->bad, AG_SIGNATURE_DEAD);
                 *at = s->next;
                 s->next = t->dead;
                 t->dead = s;
@@ -362,34 +367,34 @@ bool ag_shapes_die(enum ag_owner kind, void *owner)
     return any;
 }
 
-void ag_shape_refused(const struct ag_shape *shape, CUresult result)
+void ag_signature_refused(const struct ag_signature *signature, CUresult result)
 {
     if (result != CUDA_ERROR_OUT_OF_MEMORY && !ag_error_ends_context(result))
-        atomic_fetch_or(&((struct ag_shape *)(uintptr_t)shape)->bad, AG_SHAPE_FAILED);
+        atomic_fetch_or(&((struct ag_signature *)(uintptr_t)signature)->bad, AG_SIGNATURE_FAILED);
 }
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-struct ag_shape_tables *ag_shapes_detach(void)
+struct ag_signature_tables *ag_signatures_detach(void)
 {
-    ag_lock(&lock, AG_RANK_SHAPES);
-    struct ag_shape_tables *old = tables;
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    struct ag_signature_tables *old = tables;
     tables = NULL;
-    atomic_store_explicit(&ag_shapes_full, false, memory_order_relaxed);
+    atomic_store_explicit(&ag_signatures_full, false, memory_order_relaxed);
     ag_unlock(&lock);
     return old;
 }
 
-static void free_list(struct ag_shape *s)
+static void free_list(struct ag_signature *s)
 {
-    for (struct ag_shape *next; s; s = next) {
+    for (struct ag_signature *next; s; s = next) {
         next = s->next;
         free(s->attrs);
         free(s);
     }
 }
 
-void ag_shapes_destroy(struct ag_shape_tables *old)
+void ag_signatures_destroy(struct ag_signature_tables *old)
 {
     if (!old)
         return;

@@ -1,7 +1,7 @@
 /*
- * boundary.c - calls that are not ops: what has been deferred goes before them.
+ * sync point.c - calls that are not ops: what has been deferred goes before them.
  *
- * A boundary is also what cuts a stream into segments, so it is learnt even where nothing is
+ * A sync point is also what cuts a stream into segments, so it is learnt even where nothing is
  * deferred.
  */
 #include "capture/capture.h"
@@ -68,8 +68,8 @@ static void submit_of_other(struct ag_stream *s, enum reach reach)
     ag_stream_submit_deferred(s, false);
 }
 
-/* Every stream of `context` (NULL: of all): those of this thread meet a boundary, the others submit
- * what they have deferred and go on. */
+/* Every stream of `context` (NULL: of all): those of this thread meet a sync point, the others
+ * submit what they have deferred and go on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
                              unsigned int flags, enum reach reach)
 {
@@ -136,7 +136,7 @@ static CUresult query(struct ag_stream *s, unsigned int flags)
     return r;
 }
 
-static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
+static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
@@ -144,8 +144,8 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, uns
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
-    ag_count_boundary(sym);
-    ag_trace_boundary(s, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(s, sym);
     ag_live_poll();
     if (!s) {
         /* the per-thread default stream, one that was never launched to, or no stream at all: all
@@ -169,32 +169,32 @@ static CUresult stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, uns
     return r;
 }
 
-CUresult ag_capture_stream_boundary(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    return stream_boundary(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS : 0u));
+    return stream_sync_point(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS : 0u));
 }
 
-void ag_capture_stream_boundary_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
+void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    stream_boundary(stream, ptsz, sym, blocks ? BLOCKS : 0u);
+    stream_sync_point(stream, ptsz, sym, blocks ? BLOCKS : 0u);
 }
 
 static CUresult barrier(enum ag_sym sym, unsigned int flags)
 {
     if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
-    ag_count_boundary(sym);
-    ag_trace_boundary(NULL, sym);
+    ag_count_sync_point(sym);
+    ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     return every_stream(NULL, NULL, flags, reach_of(sym));
 }
 
-CUresult ag_capture_barrier(enum ag_sym sym)
+CUresult ag_core_barrier(enum ag_sym sym)
 {
     return barrier(sym, REPORTS);
 }
 
-void ag_capture_barrier_quiet(enum ag_sym sym)
+void ag_core_barrier_quiet(enum ag_sym sym)
 {
     barrier(sym, 0);
 }

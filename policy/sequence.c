@@ -1,0 +1,471 @@
+/* sequence.c - the known sequences of a stream: found by content, by first key, forgotten by age.
+ */
+#include "policy/internal.h"
+#include <stdlib.h>
+#include <string.h>
+#include <errno.h>
+
+enum { SEEN_AGAIN_BONUS = 8 }; /* uses of other sequences, per sequence that is remembered */
+
+uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
+{
+    uint64_t power = 1, base = AG_MULTIPLIER;
+    for (uint32_t n = right_len; n; n >>= 1, base *= base)
+        if (n & 1)
+            power *= base;
+    return left * power + right;
+}
+
+int ag_keys_push(struct ag_keys *keys, ag_key key)
+{
+    if (keys->count == AG_MAX_SEQUENCE_OPS)
+        keys->overflow = true;
+    if (keys->overflow)
+        return 0;
+    if (keys->count == keys->capacity) {
+        uint32_t capacity = keys->capacity ? keys->capacity * 2 : 32;
+        ag_key *data = realloc(keys->data, capacity * sizeof(*data));
+        if (!data) {
+            keys->overflow = true;
+            return -ENOMEM;
+        }
+        keys->data = data;
+        keys->capacity = capacity;
+    }
+    keys->data[keys->count++] = key;
+    keys->hash = ag_hash_add(keys->hash, key);
+    return 0;
+}
+
+void ag_keys_clear(struct ag_keys *keys)
+{
+    keys->count = 0;
+    keys->hash = 0;
+    keys->overflow = false;
+}
+
+static struct ag_entry *entry_of(struct ag_sequence *sequence)
+{
+    return (struct ag_entry *)sequence;
+}
+
+struct ag_ref ag_sequence_ref(const struct ag_sequence *sequence)
+{
+    return sequence ? (struct ag_ref){sequence->slot, sequence->serial} : (struct ag_ref){0, 0};
+}
+
+struct ag_sequence *ag_sequence_get(struct ag_policy_state *s, struct ag_ref ref)
+{
+    struct ag_sequence *sequence = ref.serial ? s->slots[ref.slot] : NULL;
+    return sequence && sequence->serial == ref.serial ? sequence : NULL;
+}
+
+struct ag_chunk_ref ag_policy_chunk_ref(const struct ag_chunk *chunk)
+{
+    const struct ag_sequence *sequence = chunk->sequence;
+    return (struct ag_chunk_ref){sequence->slot, sequence->serial,
+                                 (uint32_t)(chunk - sequence->chunks)};
+}
+
+struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref ref)
+{
+    struct ag_sequence *sequence = ag_sequence_get(p->state, (struct ag_ref){ref.slot, ref.serial});
+    return sequence && ref.index < sequence->num_chunks ? &sequence->chunks[ref.index] : NULL;
+}
+
+struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len)
+{
+    uint64_t id = ag_content_id(hash, len);
+    struct ag_entry *entry;
+    HASH_FIND(hh, s->by_id, &id, sizeof(id), entry);
+    return entry && entry->sequence.len == len ? &entry->sequence : NULL;
+}
+
+static struct ag_head *head_get(struct ag_policy_state *s, ag_key key)
+{
+    struct ag_head *head;
+    HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
+    if (!head) {
+        head = calloc(1, sizeof(*head));
+        if (!head)
+            return NULL;
+        head->key = key;
+        HASH_ADD(hh, s->by_head, key, sizeof(key), head);
+        if (!head->hh.tbl) {
+            free(head);
+            return NULL;
+        }
+    }
+    return head;
+}
+
+static void head_release(struct ag_policy_state *s, struct ag_head *head)
+{
+    if (head->first || head->ready)
+        return;
+    HASH_DEL(s->by_head, head);
+    free(head);
+}
+
+static void link_first(struct ag_entry *entry)
+{
+    struct ag_head *head = entry->head;
+    entry->prev = NULL;
+    entry->next = head->first;
+    if (head->first)
+        head->first->prev = entry;
+    head->first = entry;
+}
+
+static void unlink_entry(struct ag_entry *entry)
+{
+    if (entry->prev)
+        entry->prev->next = entry->next;
+    else
+        entry->head->first = entry->next;
+    if (entry->next)
+        entry->next->prev = entry->prev;
+}
+
+void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence)
+{
+    struct ag_entry *entry = entry_of(sequence);
+    sequence->last_use = ++s->clock;
+    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
+    entry->seen_again = sequence->visits > 1;
+    DL_APPEND2(s->by_use[entry->seen_again], entry, older, newer);
+    if (entry->prev) {
+        unlink_entry(entry);
+        link_first(entry);
+    }
+}
+
+/* ---- ready chunks by first key ----------------------------------------------------------------
+ */
+
+void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    if (chunk->published)
+        return;
+    struct ag_head *head = head_get(s, chunk->sequence->keys[chunk->first]);
+    if (!head)
+        return; /* it is launched in its place, only not found by ag_policy_cover() */
+    chunk->published = true;
+    chunk->next_same_head = head->ready;
+    head->ready = chunk;
+}
+
+static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
+{
+    ag_key key = chunk->sequence->keys[chunk->first];
+    struct ag_head *head;
+    if (!chunk->published)
+        return;
+    chunk->published = false;
+    HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
+    if (!head)
+        return;
+    for (struct ag_chunk **link = &head->ready; *link; link = &(*link)->next_same_head)
+        if (*link == chunk) {
+            *link = chunk->next_same_head;
+            break;
+        }
+    chunk->next_same_head = NULL;
+    head_release(s, head);
+}
+
+struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_chunk *best = NULL;
+    struct ag_head *head;
+    if (!n)
+        return NULL;
+    HASH_FIND(hh, s->by_head, keys, sizeof(*keys), head);
+    for (struct ag_chunk *c = head ? head->ready : NULL; c; c = c->next_same_head)
+        if (c->count <= n && (!best || c->count > best->count) &&
+            atomic_load_explicit(&c->state, memory_order_acquire) == AG_CHUNK_READY &&
+            !memcmp(c->sequence->keys + c->first, keys, c->count * sizeof(*keys)))
+            best = c;
+    return best;
+}
+
+/* ---- forgetting -------------------------------------------------------------------------------
+ */
+
+static bool is_building(struct ag_chunk *chunks, uint32_t num_chunks)
+{
+    for (uint32_t i = 0; i < num_chunks; i++)
+        if (atomic_load_explicit(&chunks[i].state, memory_order_acquire) == AG_CHUNK_BUILDING)
+            return true;
+    return false;
+}
+
+static bool sequence_is_building(const struct ag_sequence *sequence)
+{
+    return is_building(sequence->chunks, sequence->num_chunks) ||
+           is_building(sequence->aside.chunks, sequence->aside.num_chunks);
+}
+
+void ag_sequence_swap_plans(struct ag_sequence *sequence)
+{
+    struct ag_plan cut = {sequence->chunks, sequence->num_chunks, sequence->longest,
+                          sequence->planned_limit};
+    sequence->chunks = sequence->aside.chunks;
+    sequence->num_chunks = sequence->aside.num_chunks;
+    sequence->longest = sequence->aside.longest;
+    sequence->planned_limit = sequence->aside.limit;
+    sequence->aside = cut;
+}
+
+static void drop_plan(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    struct ag_policy_state *s = p->state;
+    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
+        struct ag_chunk *chunk = &sequence->chunks[i];
+        chunk_withdraw(s, chunk);
+        if (chunk->user && s->hooks.drop)
+            s->hooks.drop(s->hooks.context, chunk);
+    }
+    free(sequence->chunks);
+    sequence->chunks = NULL;
+    sequence->num_chunks = 0;
+}
+
+static void drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    drop_plan(p, sequence);
+    ag_sequence_swap_plans(sequence);
+    drop_plan(p, sequence);
+    ag_tune_ends(sequence);
+}
+
+void ag_sequence_free_retired(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    for (uint32_t i = 0; i < s->num_retired; i++)
+        if (s->retired[i].user && s->hooks.drop)
+            s->hooks.drop(s->hooks.context, &s->retired[i]);
+    free(s->retired);
+    s->retired = NULL;
+    s->num_retired = 0;
+}
+
+/* Fails while one of them is being built. The chunks live until the next call, for the verdict that
+ * is under way may name one of them. */
+bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->retired || is_building(sequence->chunks, sequence->num_chunks))
+        return false;
+    for (uint32_t i = 0; i < sequence->num_chunks; i++)
+        chunk_withdraw(s, &sequence->chunks[i]);
+    s->retired = sequence->chunks;
+    s->num_retired = sequence->num_chunks;
+    sequence->chunks = NULL;
+    sequence->num_chunks = 0;
+    return true;
+}
+
+/* The same for those of the cut that is not in use. */
+bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    ag_sequence_swap_plans(sequence);
+    bool dropped = ag_sequence_drop_chunks(p, sequence);
+    ag_sequence_swap_plans(sequence);
+    return dropped;
+}
+
+static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_entry *entry = entry_of(sequence);
+    drop_chunks(p, sequence);
+    unlink_entry(entry);
+    head_release(s, entry->head);
+    HASH_DELETE(hh, s->by_id, entry);
+    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
+    s->slots[sequence->slot] = NULL;
+    if (s->free_slot > sequence->slot)
+        s->free_slot = sequence->slot;
+    s->num_sequences--;
+    s->sequences_ops -= sequence->len;
+    /* only what repeats a period can be another sequence's unrolled one */
+    for (struct ag_entry *other = sequence->shortest_period ? s->by_id : NULL; other;
+         other = other->hh.next)
+        if (other->sequence.unrolled == sequence)
+            other->sequence.unrolled = NULL;
+    free(sequence->keys);
+    free(sequence->prefix);
+    free(entry);
+}
+
+void ag_sequence_drop_all(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_entry *entry, *following;
+    ag_sequence_free_retired(p);
+    HASH_ITER(hh, s->by_id, entry, following)
+    {
+        sequence_delete(p, &entry->sequence);
+    }
+}
+
+/* A sequence seen again outlives sequences seen once, but not for ever: when the program has turned
+ * to other things it makes room for them. */
+static uint64_t worth(const struct ag_policy_state *s, const struct ag_sequence *sequence)
+{
+    uint64_t bonus = (uint64_t)s->config.max_sequences * SEEN_AGAIN_BONUS;
+    return sequence->last_use + (sequence->visits > 1 ? bonus : 0);
+}
+
+/* The first sequence of the list that may go. */
+static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_entry *list,
+                                       bool with_graphs)
+{
+    for (struct ag_entry *entry = list; entry; entry = entry->newer) {
+        struct ag_sequence *sequence = &entry->sequence;
+        if (sequence != s->sequence && sequence != s->keep &&
+            (!with_graphs || sequence->num_chunks || sequence->aside.num_chunks) &&
+            !sequence_is_building(sequence))
+            return sequence;
+    }
+    return NULL;
+}
+
+/* The sequence that may go and is worth least. */
+static struct ag_sequence *oldest(struct ag_policy_state *s, bool with_graphs)
+{
+    struct ag_sequence *once = first_to_go(s, s->by_use[0], with_graphs);
+    struct ag_sequence *again = first_to_go(s, s->by_use[1], with_graphs);
+    return !again || (once && worth(s, once) < worth(s, again)) ? once : again;
+}
+
+struct ag_sequence *ag_policy_victim(struct ag_policy *p, uint64_t *last_use)
+{
+    struct ag_sequence *sequence = oldest(p->state, true);
+    if (sequence)
+        *last_use = sequence->last_use;
+    return sequence;
+}
+
+bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    struct ag_policy_state *s = p->state;
+    if (sequence_is_building(sequence))
+        return false;
+    if (s->sequence == sequence) {
+        if (!s->idle || ag_position(p))
+            return false;
+        ag_follow_nothing(p); /* it was expected next, and nothing of it has come */
+    }
+    drop_chunks(p, sequence);
+    sequence->dropped_at = sequence->visits;
+    return true;
+}
+
+/* ---- new sequences
+ * -------------------------------------------------------------------------------
+ */
+
+/* Of a sequence of so many ops. */
+static uint32_t free_slot(struct ag_policy *p, uint32_t len)
+{
+    struct ag_policy_state *s = p->state;
+    while (s->num_sequences >= s->config.max_sequences || s->sequences_ops + len > AG_KNOWN_OPS) {
+        struct ag_sequence *victim = oldest(s, false);
+        if (!victim)
+            return AG_SLOTS;
+        sequence_delete(p, victim);
+        p->counts.evicted++;
+    }
+    for (; s->free_slot < s->num_slots; s->free_slot++)
+        if (!s->slots[s->free_slot])
+            return s->free_slot;
+    uint32_t more = s->num_slots ? s->num_slots * 2 : 16;
+    struct ag_sequence **slots = realloc(s->slots, more * sizeof(struct ag_sequence *));
+    if (!slots)
+        return AG_SLOTS;
+    memset(slots + s->num_slots, 0, (more - s->num_slots) * sizeof(struct ag_sequence *));
+    uint32_t first = s->num_slots;
+    s->slots = slots;
+    s->num_slots = more;
+    return first;
+}
+
+/* The sequence of this content, made if it is not known; NULL where there is no memory or no room.
+ */
+struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uint32_t len)
+{
+    struct ag_policy_state *s = p->state;
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < len; i++)
+        hash = ag_hash_add(hash, keys[i]);
+    struct ag_sequence *known = ag_sequence_find(s, hash, len);
+    if (known)
+        return known;
+
+    uint32_t slot = free_slot(p, len);
+    if (slot == AG_SLOTS)
+        return NULL;
+    struct ag_entry *entry = calloc(1, sizeof(*entry));
+    struct ag_head *head = head_get(s, keys[0]);
+    struct ag_sequence *sequence = &entry->sequence;
+    if (!entry || !head)
+        goto fail;
+    sequence->keys = malloc(len * sizeof(*sequence->keys));
+    sequence->prefix = malloc((len + 1) * sizeof(*sequence->prefix));
+    if (!sequence->keys || !sequence->prefix)
+        goto fail;
+    memcpy(sequence->keys, keys, len * sizeof(*keys));
+    sequence->prefix[0] = 0;
+    for (uint32_t i = 0; i < len; i++)
+        sequence->prefix[i + 1] = ag_hash_add(sequence->prefix[i], keys[i]);
+    sequence->id = ag_content_id(hash, len);
+    sequence->len = len;
+    sequence->slot = slot;
+    sequence->serial = ++s->serial;
+    sequence->last_use = ++s->clock;
+    HASH_ADD(hh, s->by_id, sequence.id, sizeof(sequence->id), entry);
+    if (!entry->hh.tbl)
+        goto fail;
+    entry->head = head;
+    link_first(entry);
+    DL_APPEND2(s->by_use[0], entry, older, newer);
+    s->slots[slot] = sequence;
+    s->num_sequences++;
+    s->sequences_ops += len;
+    p->counts.sequences++;
+    return sequence;
+fail:
+    if (entry) {
+        free(sequence->keys);
+        free(sequence->prefix);
+        free(entry);
+    }
+    if (head)
+        head_release(s, head);
+    return NULL;
+}
+
+void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
+                    void *context)
+{
+    struct ag_entry *entry, *following;
+    HASH_ITER(hh, p->state->by_id, entry, following)
+    {
+        visit(context, &entry->sequence);
+    }
+}
+
+size_t ag_policy_memory(const struct ag_policy *p)
+{
+    const struct ag_policy_state *s = p->state;
+    size_t bytes = sizeof(*s) + s->subsegment.capacity * sizeof(ag_key) +
+                   s->num_slots * sizeof(struct ag_sequence *) + ag_finder_memory(&s->finder) +
+                   ag_chain_memory(&s->chain);
+    for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
+        bytes += sizeof(*e) + (e->sequence.len * 2 + 1) * sizeof(ag_key) +
+                 e->sequence.num_chunks * sizeof(struct ag_chunk);
+    return bytes;
+}
