@@ -3,8 +3,19 @@
 
 setup() { : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}"; }
 
-@test "README's table of variables is the library's" {
-    diff <(sed -n '/^| variable | default /,/^$/p' "$AG_SOURCE/README.md" | sed '/^$/d') <("$OPTION_TABLE")
+@test "the two tables of docs/settings.md together are the library's" {
+    [ "$(grep -c '^| variable | default | range | meaning |$' "$AG_SOURCE/docs/settings.md")" -eq 2 ]
+    diff <(grep '^| `AUTOGRAPH' "$AG_SOURCE/docs/settings.md" | sort) <("$OPTION_TABLE" | grep '^| `' | sort)
+}
+
+@test "README and every page under docs/ link only to what exists" {
+    cd "$AG_SOURCE"
+    for page in README.md docs/*.md tests/fuzz/README.md tests/gpu/README.md; do
+        for link in $(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -v '://'); do
+            [ -e "$(dirname "$page")/$link" ] || { echo "$page links to $link"; missing=yes; }
+        done
+    done
+    [ -z "$missing" ]
 }
 
 @test "files that the documentation names exist" {
