@@ -33,6 +33,10 @@ holds() { # NAME...
 @test "CuPy" { holds cupy; }
 @test "JAX, which submits graphs of its own" { holds jax; }
 
+@test "solvers of others: Jacobi, hydrodynamics" { holds jacobi-solver hydro-2d; }
+@test "a C++ engine that decodes token by token" { holds llm-engine; }
+@test "PyTorch programs one after the other; a transformer's decode" { holds pytorch-mix transformers-decode; }
+
 @test "every recorded run has bounds and a line in the README, and every bound a run" {
     for file in "$BATS_TEST_DIRNAME"/recorded/*.dump.xz; do
         name=$(basename "$file" .dump.xz)
