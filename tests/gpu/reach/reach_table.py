@@ -15,7 +15,7 @@ COUNTER = re.compile(r"^autograph:   ([a-z][^:]*): (\d+)$", re.MULTILINE)
 SPLIT = re.compile(r"^autograph:   eager (\d+), flushed (\d+), covered by shorter graphs \d+, not looked at (\d+)",
                    re.MULTILINE)
 SYNC_POINT = re.compile(r"^autograph:   sync point (.+?) +(\d+)$", re.MULTILINE)
-NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d)(.*)$", re.MULTILINE)
+NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d|it (?:saved|lost|cost) |why not more: )(.*)$", re.MULTILINE)
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs")
 
