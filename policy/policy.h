@@ -102,9 +102,8 @@ struct ag_tune {
     uint32_t ratios[AG_TUNE_SAMPLES]; /* each the time of a turn with the new plan over a turn with
                                          the old one, in thousandths */
     uint32_t pairs;                   /* pairs of turns; at most AG_TUNE_SAMPLES of them are kept */
-    uint64_t turn_ns,
-        before_ns;    /* of the visits counted in this turn; before_ns: in the one before */
-    uint32_t counted; /* visits counted in this turn */
+    uint64_t turn_ns, before_ns;      /* of the visits counted in this turn and in the last */
+    uint32_t counted;                 /* visits counted in this turn */
     uint32_t visits, replayed, fails; /* in this mode; replayed: in this turn of a trial */
     uint32_t rest;                    /* visits until longer chunks are tried again */
     uint8_t mode;                     /* enum ag_tune_mode */
