@@ -185,7 +185,7 @@ struct ag_policy_state {
     uint64_t run_began;
     uint64_t sequence_began; /* time of the last sync point, real or artificial */
     uint64_t replayed_began; /* ops replayed before that */
-    bool recorded;           /* ops have been recorded since then */
+    bool recorded;           /* ops were due to be recorded since then */
     uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */
     uint32_t gap;            /* estimated host time between ops, without the launch itself */
 

@@ -88,7 +88,7 @@ struct ag_profit {
     bool doubt;         /* replay has lost once */
     bool unsure;        /* replay has won once after it had lost */
     bool hinted;        /* replay was compared with first_ns */
-    bool looked;        /* the early look is over, or was not worth it */
+    bool looked;        /* the early look has begun, or was not worth it */
     uint8_t early;      /* enum ag_profit_early */
     bool replan;        /* the sequence needs a new plan */
     uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
