@@ -35,10 +35,9 @@ enum {
     AG_CHAIN = 65536,       /* most entries of the successor table; a power of two */
     AG_SEEN = 256,          /* contents remembered as seen; a power of two */
     AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
-    AG_REALIGN_WINDOW =
-        64,               /* how far ahead in a sequence a departed stream is looked for, in ops */
-    AG_REALIGN_RUN = 3,   /* ops that must agree before the stream has rejoined the sequence */
-    AG_REALIGN_OPS = 256, /* ops after which the search ends */
+    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
+    AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
+    AG_REALIGN_OPS = 256,   /* ops after which the search ends */
 };
 
 #define AG_MULTIPLIER 0x9E3779B97F4A7C15ull
@@ -79,8 +78,7 @@ struct ag_head {
 
 /* A sequence with its links into the tables and lists. */
 struct ag_entry {
-    struct ag_sequence
-        sequence; /* first member, so that a pointer to the sequence is a pointer to the entry */
+    struct ag_sequence sequence; /* first, so that a sequence pointer is an entry pointer */
     struct ag_head *head;
     struct ag_entry *next, *prev;   /* in the list of the same head */
     struct ag_entry *older, *newer; /* in the list by use */
