@@ -21,8 +21,8 @@ static uint64_t gram_power(void)
 }
 
 /* The slot of a gram in a table, from its high bits. The low bits do not serve: if two keys
- * alternate, the grams A B A B A B and B A B A B A differ by a multiple of 4 (A - B), so their low
- * bits are often equal. */
+ * alternate, the grams A B A B A B and B A B A B A differ by a multiple of 4 * (A - B), so their
+ * low bits are often equal. */
 static uint32_t slot_of(uint64_t gram, uint32_t size)
 {
     return (uint32_t)(gram * AG_MULTIPLIER >> 40) & (size - 1);
