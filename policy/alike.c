@@ -1,15 +1,15 @@
 /*
- * alike.c - choosing among known sequences that begin alike: which one a stream goes on with, which
- * one it keeps to, and which ones are cut alike and share their graphs.
+ * alike.c - chooses among known sequences with the same beginning: which one a stream goes on with,
+ * which one it keeps to, and which ones are cut alike and share their graphs.
  *
- * They are the list of one head, the most recently used first. What may be asked often looks at the
- * first AG_CANDIDATES of them only.
+ * Sequences with the same first key are in the list of one head, the most recently used first.
+ * Functions that are called often look only at the first AG_CANDIDATES of them.
  */
 #include "policy/internal.h"
 #include <string.h>
 
 /* The most recently used sequence that begins with the `position` ops hashed in `prefix` and goes
- * on with `key`. */
+ * on with `key`. Prefers one that was seen more than once. */
 struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head_key,
                                           uint64_t prefix, uint32_t position, ag_key key)
 {
@@ -30,8 +30,8 @@ struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head
     return seen_once;
 }
 
-/* A sequence is *kept* when what follows it mostly goes on to its end. Only what happened of late
- * counts. */
+/* A sequence is *kept* if a stream that follows it mostly goes on to its end. Only recent visits
+ * count. */
 enum { RECENTLY = 64, LEFT_WEIGHT = 4 };
 
 static void drop_old(struct ag_sequence *sequence)
@@ -61,7 +61,8 @@ bool ag_sequence_is_kept(const struct ag_sequence *sequence)
     return sequence->kept > 1 && sequence->left * LEFT_WEIGHT <= sequence->kept;
 }
 
-/* Of the sequences that begin with this op: the longest that is kept, else the most visited one. */
+/* Of the sequences that begin with this op: the longest one that is kept, or, if none is, the one
+ * with the most visits. */
 struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head_key)
 {
     struct ag_head *head;
@@ -79,8 +80,8 @@ struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head
     return best;
 }
 
-/* Whether other sequences that begin alike are in use beside this one. Those are to be cut alike,
- * so that the stream can turn from one to the other with ops deferred. */
+/* Whether other sequences with the same first op are in use besides this one. They must be cut
+ * alike, so that the stream can change from one to another while ops are deferred. */
 bool ag_sequence_has_like(const struct ag_sequence *sequence)
 {
     const struct ag_entry *entry = (const struct ag_entry *)sequence;
@@ -90,7 +91,7 @@ bool ag_sequence_has_like(const struct ag_sequence *sequence)
     return false;
 }
 
-/* Ops that both begin with. */
+/* The number of ops that both begin with. */
 static uint32_t common(const struct ag_sequence *a, const struct ag_sequence *b)
 {
     uint32_t low = 0, high = a->len < b->len ? a->len : b->len;
@@ -104,9 +105,9 @@ static uint32_t common(const struct ag_sequence *a, const struct ag_sequence *b)
     return low;
 }
 
-/* Of the other sequences that are cut in chunks already, the one that has the longest beginning in
- * common with this one, or the longest of these: so all of them come to the same cuts, whichever
- * came first. Asked when a sequence is cut, which is rare: all are looked at. */
+/* Of the other sequences that already have a plan, the one with the longest beginning in common
+ * with this one; among equals, the longest. So all of them get the same plan, whichever came first.
+ * This is called when a sequence is cut, which is rare, so it looks at all of them. */
 struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit)
 {
     const struct ag_entry *entry = (const struct ag_entry *)sequence;
@@ -139,7 +140,7 @@ struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
             continue;
         struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
         if (other->first == chunk->first && other->count == chunk->count &&
-            /* the builder writes `user` before this */
+            /* the builder writes `user` before the state */
             atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&
             other->user && !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
             return other;

@@ -1,7 +1,8 @@
 /*
- * chain.c - which sequence comes next: what has come after the same two sequences, unless only what
- * comes after the last of them is a habit (it came twice running). Segments (between real sync
- * points) and parts (between any) have chains of their own.
+ * chain.c - predicts which sequence comes next: the one that came after the same two sequences,
+ * unless only the one that came after the last of them is a habit (it came twice in a row).
+ * Segments (between real sync points) and subsegments (between sync points of any kind) have chains
+ * of their own.
  */
 #include "policy/internal.h"
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum {
     SMALLEST = 64,
     WAYS = 4,
-    LINE = 64 /* bytes, of the processor's caches; holds WAYS entries */
+    LINE = 64 /* bytes of a cache line of the processor; holds WAYS entries */
 };
 _Static_assert(WAYS * sizeof(struct ag_link) == LINE, "a lookup is one access to memory");
 
@@ -19,8 +20,9 @@ static uint32_t context_of(enum ag_chain_kind kind, uint64_t before, uint64_t la
     return (uint32_t)ag_mix(before * AG_MULTIPLIER + last + (uint64_t)kind * 0x51ED2701ull) | 1;
 }
 
-/* An entry may be in any of WAYS places, or contexts that share one would drive each other out for
- * good: the one that holds the context, else the one to put it in (`add`) or NULL. */
+/* Finds the entry of a context, in any of WAYS places. (With one place each, two contexts that
+ * share it would keep replacing each other.) If there is none, returns the entry to replace (`add`)
+ * or NULL. */
 static struct ag_link *link_of(const struct ag_chain *chain, uint32_t context, bool add)
 {
     if (!chain->size)
@@ -36,7 +38,7 @@ static struct ag_link *link_of(const struct ag_chain *chain, uint32_t context, b
     return add ? victim : NULL;
 }
 
-/* Without memory it stays as it is. */
+/* If there is no memory, the table stays as it is. */
 static void grow(struct ag_chain *chain)
 {
     struct ag_chain larger = {.size = chain->size ? chain->size * 2 : SMALLEST};
@@ -76,7 +78,7 @@ static void put(struct ag_policy_state *s, uint32_t context, struct ag_sequence 
         return;
     s->chain.used += !link->context;
     if (link->context == context && ag_sequence_get(s, link->next) && link->next.slot != ref.slot) {
-        if (link->sure) { /* once is not enough to change a habit */
+        if (link->sure) { /* one exception does not change a habit */
             link->sure = false;
             return;
         }
@@ -93,9 +95,8 @@ static const struct ag_link *get(struct ag_policy_state *s, uint32_t context)
     return link && ag_sequence_get(s, link->next) ? link : NULL;
 }
 
-/* `sequence` (NULL if too long or not kept) with content `id` has come after what the contexts
- * hold.
- */
+/* The stream has just done `sequence` (NULL if it is too long or not kept), with content `id`,
+ * after what the contexts hold. */
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
                     struct ag_sequence *sequence, uint64_t id)
 {

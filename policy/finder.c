@@ -2,8 +2,9 @@
  * finder.c - the history of ops, the period finder and the anchors.
  *
  * The finder guesses that the stream goes on as it did after the last occurrence of its last
- * AG_GRAM ops, and counts for how long that stays right. Right for a whole period means a loop.
- * Guesses are only re-made when they fail, so an outer loop wins over the inner ones that it holds.
+ * AG_GRAM ops, and counts for how many ops the guess stays right. If it is right for a whole
+ * period, the stream is in a loop. The finder makes a new guess only when the old one fails, so an
+ * outer loop wins over the inner loops that it contains.
  */
 #include "policy/internal.h"
 #include <errno.h>
@@ -19,8 +20,9 @@ static uint64_t gram_power(void)
     return power;
 }
 
-/* Where a gram is in a table: by its high bits. The low ones of the grams of two keys in turn, A B
- * A B A B and B A B A B A, are often equal, for these differ by a multiple of 4 (A - B). */
+/* The slot of a gram in a table, from its high bits. The low bits do not serve: if two keys
+ * alternate, the grams A B A B A B and B A B A B A differ by a multiple of 4 * (A - B), so their
+ * low bits are often equal. */
 static uint32_t slot_of(uint64_t gram, uint32_t size)
 {
     return (uint32_t)(gram * AG_MULTIPLIER >> 40) & (size - 1);
@@ -60,7 +62,8 @@ size_t ag_finder_memory(const struct ag_finder *f)
            f->anchors_size * sizeof(*f->anchors);
 }
 
-/* All since the last sync point is kept, as far as AG_RING goes. Without memory it is less. */
+/* The ring keeps all ops since the last sync point, up to AG_RING. If there is no memory, it keeps
+ * fewer. */
 static void grow_ring(struct ag_finder *f)
 {
     uint32_t size = f->ring_size * 2;
@@ -74,8 +77,8 @@ static void grow_ring(struct ag_finder *f)
     f->ring_size = size;
 }
 
-/* When half of the index is used, those of past segments are left out and it grows for the rest. It
- * also grows where grams drive each other out: a short loop may have no others. */
+/* When half of the index is used, drops the grams of past segments and makes room for the rest. The
+ * index also grows if grams keep replacing each other, because a short loop may have no others. */
 static void grow_index(struct ag_finder *f, uint32_t least)
 {
     uint32_t live = 0, size = least, used = 0;
@@ -134,14 +137,15 @@ static void guess_again(struct ag_finder *f)
     }
 }
 
-/* An op that differs in every turn of a long loop is no reason to lose the loop. */
+/* Whether a wrong guess is tolerated: a long loop stays a loop even if one op differs in every
+ * turn. */
 static bool tolerated(const struct ag_finder *f)
 {
     return held(f, f->guess) && f->odd_in_a_row < ODD_IN_A_ROW &&
            f->run >= (uint64_t)(f->odd + 1) * OPS_PER_ODD;
 }
 
-/* One key, without touching the index. */
+/* Adds one key without touching the index. */
 static void append(struct ag_finder *f, ag_key key, uint64_t power)
 {
     if (f->guessing) {
@@ -191,8 +195,8 @@ void ag_finder_push(struct ag_finder *f, ag_key key)
     note(f);
 }
 
-/* Ops of a followed sequence, in bulk: only the end enters the index, which is enough because
- * sequences end at the same places every time. */
+/* Adds the ops of a followed sequence at once. Only the end enters the index. That is enough,
+ * because sequences end at the same places every time. */
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n)
 {
     uint64_t power = gram_power();
@@ -248,8 +252,7 @@ void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence)
     }
 }
 
-/* The sequence, and the place in it, whose ops before that place are the last ones of the stream.
- */
+/* The sequence whose ops before `*position` are the last ops of the stream. */
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position)
 {
     if (f->end - f->floor < AG_GRAM || !f->anchors_size)

@@ -1,30 +1,31 @@
 /*
- * follow.c - following a sequence: its runs, and changing over to another one.
+ * follow.c - follows a sequence, run by run, and changes to another one.
  *
- * A *run* is what lies between p->next and p->stop: ops that are all treated alike (p->doing).
- * A *subsegment* is what lies between two cuts, real (a sync point) or artificial (a period's end);
- * a *segment* is what lies between two sync points, one subsegment or several.
+ * A *run* is the ops between p->next and p->stop, which are all treated alike (p->doing). A
+ * *subsegment* lies between two sync points of any kind, real or artificial (such as the end of a
+ * period). A *segment* lies between two real sync points, and has one subsegment or several.
  *
  * Invariants
  *  - p->doing == AG_DO_DEFER only while s->sequence is set, the run began at the first op of a
- *    chunk, and that chunk was ready; the deferred ops are exactly the chunk's ops before p->next.
- *  - s->pure: the subsegment so far is s->sequence->keys[0 .. position). Otherwise it is
- * s->subsegment followed by s->sequence->keys[s->from .. position).
+ *    chunk, and that chunk was ready. The deferred ops are exactly the chunk's ops before p->next.
+ *  - If s->pure, the subsegment so far is s->sequence->keys[0 .. position). If not, it is
+ *    s->subsegment followed by s->sequence->keys[s->from .. position).
  */
 #include "policy/internal.h"
 
 enum { FIRST_EVIDENCE = 4 }; /* ops of a sequence seen once that must agree before it is built */
 
 enum {
-    MIN_FAILS = 4,        /* before a chunk that fails often is let cool down */
-    COOL_VISITS = 64,     /* of its sequence */
-    FIRST_RETRY = 16,     /* visits until a failed build is tried again; then twice as many ... */
-    MOST_RETRY_SHIFT = 8, /* ... and so on, so often */
+    MIN_FAILS = 4,        /* failures before the policy rests a chunk that fails often */
+    COOL_VISITS = 64,     /* visits of its sequence for which it rests */
+    FIRST_RETRY = 16,     /* visits until a failed build is tried again; this doubles ... */
+    MOST_RETRY_SHIFT = 8, /* ... with each failure, at most this many times */
 };
 
-/* As long as an autotuner may go on measuring one candidate. Triton's do_bench and inductor's take
- * 25 ms to warm up and 100 ms to measure; XLA, cuDNN and cuBLASLt's callers some launches. A step
- * that a program measures for longer than that is its real work. */
+/* The longest time for which an autotuner may measure one candidate. Triton's do_bench and
+ * inductor's take 25 ms to warm up and 100 ms to measure; XLA and callers of cuDNN and cuBLASLt
+ * take a few launches. If a program measures a step for longer than that, the step is its real
+ * work. */
 enum { MEASURED_NS = 200000000 };
 
 uint32_t ag_policy_deferred(const struct ag_policy *p)
@@ -40,7 +41,7 @@ static bool wants_graphs(const struct ag_policy_state *s, const struct ag_sequen
     return b->len >= s->config.min_ops && b->visits + 1 >= s->config.min_repeats;
 }
 
-/* Sequences that begin alike share the graphs of what they have in common. */
+/* Sequences with the same beginning share the graphs of the ops that they have in common. */
 static bool takes_graphs_over(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
     struct ag_chunk *other = s->hooks.share ? ag_chunk_alike(chunk) : NULL;
@@ -60,7 +61,7 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     case AG_CHUNK_READY:
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
-        if (!chunk->retry_at) { /* not noticed before */
+        if (!chunk->retry_at) { /* the failure was not noticed before */
             chunk->retry_at = b->visits + (FIRST_RETRY << chunk->retries);
             chunk->retries += chunk->retries < MOST_RETRY_SHIFT;
         }
@@ -72,7 +73,7 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     case AG_CHUNK_NEW:
         if (!wants_graphs(s, b))
             return AG_DO_EAGER;
-        /* that a sequence begins with an op seen once before says little */
+        /* one equal first op is weak evidence for a sequence that was seen once */
         if (b->visits < 2 && chunk->first + chunk->count < FIRST_EVIDENCE &&
             chunk->first + chunk->count < b->len)
             return AG_DO_EAGER;
@@ -92,7 +93,7 @@ bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint
     return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + MEASURED_NS);
 }
 
-/* The run that begins at `at` of the followed sequence. */
+/* Begins the run at index `at` of the followed sequence. */
 static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -132,8 +133,9 @@ void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, u
     begin_run(p, at, now);
 }
 
-/* Cuts the sequence that is about to begin anew where the host's pace has changed, or changes to
- * the other one of two cuts that are compared. Only when no chunk is in the caller's hands. */
+/* If the host's pace has changed, gives the sequence that is about to begin a new plan; or changes
+ * to the other one of two plans that are compared. Call this only while the caller holds no chunk
+ * from a verdict. */
 void ag_replan(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -147,7 +149,7 @@ void ag_replan(struct ag_policy *p, uint64_t now)
     }
     ag_tune_ends(sequence);
     if (sequence->aside.num_chunks) {
-        ag_sequence_drop_aside(p, sequence); /* and the others before the sequence begins again */
+        ag_sequence_drop_aside(p, sequence); /* the others go before its next begin */
         return;
     }
     if (!ag_sequence_drop_chunks(p, sequence))
@@ -173,11 +175,11 @@ void ag_into_history(struct ag_policy_state *s, uint32_t upto)
     }
 }
 
-/* Makes the subsegment explicit and stops following. */
+/* Copies the followed ops to s->subsegment and stops following. */
 void ag_depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    s->last_op = 0; /* followed ops left no time */
+    s->last_op = 0; /* while ops are followed, nothing notes when they came */
     uint32_t at = ag_position(p);
     ag_into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)
@@ -188,8 +190,9 @@ void ag_depart(struct ag_policy *p)
     ag_follow_nothing(p);
 }
 
-/* A loop is cut evenly, for the GPU is busy with the turn before. One that takes turns with other
- * work that begins alike is cut as that is, or what is deferred fits neither's chunks. */
+/* A loop is cut evenly, because the GPU is busy with the turn before. But if the loop alternates
+ * with other work that has the same beginning, it must be cut like that work. Otherwise deferred
+ * ops fit the chunks of only one of them. */
 static void loosen(struct ag_sequence *sequence)
 {
     if (!sequence->periodic || sequence->loose || !ag_sequence_has_like(sequence))
@@ -198,8 +201,8 @@ static void loosen(struct ag_sequence *sequence)
     sequence->tune.replan = true;
 }
 
-/* What was deferred for the current chunk must be submitted eagerly. A chunk with which that
- * happens often is let cool down; the other chunks of its sequence go on. */
+/* The ops deferred for the current chunk must be submitted eagerly. If this happens to a chunk
+ * often, it rests for a while; the other chunks of its sequence go on. */
 void ag_chunk_failed(struct ag_chunk *chunk)
 {
     chunk->sequence->fails++;
@@ -230,7 +233,7 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     s->idle = false;
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
-        /* its graph failed at the launch before this one */
+        /* its graph failed at its previous launch */
         v->flush = chunk->count - 1;
         v->what = AG_DO_EAGER;
         v->fresh = false;
@@ -242,7 +245,7 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             p->counts.replayed += chunk->count;
             b->tries++;
             chunk->hits++;
-            /* the first run of a segment began before the wait that precedes it */
+            /* the time of a segment's first run includes the wait before it */
             if (now > s->run_began && (chunk->first || b->periodic))
                 ag_learn_gap(s, (now - s->run_began) / chunk->count);
         } else {
@@ -265,7 +268,7 @@ static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         ag_policy_run_end(p, now, v);
 }
 
-/* Another known sequence with the same beginning that goes on with this op. */
+/* Changes to another known sequence with the same beginning that goes on with this op. */
 static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
@@ -275,7 +278,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     if (b ? !s->pure : !s->idle)
         return false;
     if (b && s->splits && at == b->len)
-        return false; /* a subsegment that ended is over */
+        return false; /* the subsegment has ended */
     other = ag_sequence_candidate(s, at ? b->keys[0] : key, at ? b->prefix[at] : 0, at, key);
     if (!other || other == b)
         return false;
@@ -295,7 +298,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
         struct ag_chunk *fits = other->num_chunks ? &other->chunks[s->chunk] : NULL;
         bool alike = fits && fits->first == began;
         enum ag_do wanted = alike ? treatment(s, fits) : AG_DO_EAGER;
-        /* a chunk that cools down is not entered, but what is deferred already may go on in it */
+        /* a resting chunk is not entered, but ops that are already deferred may go on in it */
         if (alike && doing == AG_DO_DEFER && is_ready(fits))
             wanted = AG_DO_DEFER;
         bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_RECORD);
@@ -303,10 +306,10 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
             p->doing = wanted;
             s->run_began = run_began;
         }
-        /* p->doing may be that of a chunk which begins here: what is deferred is not part of it */
+        /* p->doing may be that of a chunk that begins here; the deferred ops are not part of it */
         if (deferred && !(goes_on && wanted == AG_DO_DEFER)) {
             v->flush = deferred;
-            if (!alike) /* else there will be a graph for it soon */
+            if (!alike) /* if it is alike, it will soon have a graph */
                 ag_chunk_failed(left);
             p->counts.mismatches++;
         }
@@ -316,10 +319,10 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     return true;
 }
 
-/* Between two sync points a subsegment ends where a loop is left behind a whole turn, where ops end
- * that are a sequence by themselves, and where the stream goes on with an op that has been the
- * first of other work before. The sequence that begins with this op is followed from its first op;
- * where none does, what comes is observed as a subsegment of its own. */
+/* Between two sync points, a subsegment ends in three places: after a whole turn, when the stream
+ * leaves a loop; after ops that are a sequence by themselves; and before an op that has been the
+ * first of other work. The policy then follows the sequence that begins with this op, from its
+ * first op. If there is none, it observes the following ops as a subsegment of their own. */
 static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;

@@ -1,38 +1,42 @@
 /*
- * internal.h - what the parts of policy/ share. Nothing outside policy/ includes this.
+ * internal.h - what the files of policy/ share. Nothing outside policy/ includes this.
  *
- *   sequence.c    the table of known sequences, by content and by first key; chunks ready to launch
- *   alike.c    choosing among known sequences that begin alike
- *   plan.c     how a sequence is cut in chunks
- *   profit.c     whether replaying a sequence is faster than submitting it eagerly
- *   chain.c    which sequence follows which
- *   finder.c   the history ring, the period finder, the anchors that recognise a sequence
- *   follow.c   runs, following a sequence, changing from one to another: ag_policy_op()
- *   observe.c  while nothing is followed: finding back, recognising, is_dormant
- *   period.c   loops without sync points
- *   learn.c    ends of parts and segments: ag_policy_sync point()
- *   life.c     open, close, forget; the builder's answers
+ *  sequence.c   the table of known sequences, by content and by first key; chunks ready to launch
+ *  alike.c      chooses among known sequences with the same beginning
+ *  plan.c       how a sequence is cut into chunks
+ *  profit.c     whether replaying a sequence is faster than submitting it eagerly
+ *  tune.c       whether a sequence gains from longer or shorter chunks
+ *  samples.c    the times of a few visits, and what follows from them
+ *  chain.c      which sequence follows which
+ *  finder.c     the history ring, the period finder, the anchors that recognise a sequence
+ *  follow.c     runs, following a sequence, changing to another: ag_policy_op()
+ *  observe.c    while the policy follows nothing: rejoining, recognising, going dormant
+ *  period.c     loops without sync points
+ *  learn.c      ends of subsegments and segments: ag_policy_sync_point()
+ *  life.c       open, close, invalidate; the builder's answers
+ *  why.c        why an op was submitted eagerly
  */
 #ifndef AG_POLICY_INTERNAL_H
 #define AG_POLICY_INTERNAL_H
 
 #include "policy/policy.h"
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+/* If memory runs out, uthash ends the program by default. With this it sets `hh.tbl` to NULL after
+ * adding. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
 
 enum {
     AG_SLOTS = 8192,        /* most sequences of a stream */
-    AG_KNOWN_OPS = 1 << 22, /* most ops in them, 16 bytes each */
-    AG_RING = 16384,        /* most ops of history, a power of two, at least AG_MAX_SEQUENCE_OPS */
-    AG_GRAM = 6,            /* ops that recognise a place in the stream */
-    AG_INDEX = 16384,       /* most entries of the tables keyed by gram, a power of two */
-    AG_CHAIN = 65536,       /* most entries of the successor table, a power of two */
-    AG_SEEN = 256,          /* contents seen once, a power of two */
-    AG_CANDIDATES = 64,     /* sequences of one first key that a switch looks at */
-    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence a departed stream is looked for */
-    AG_REALIGN_RUN = 3,     /* ops that must agree before it is taken for found */
+    AG_KNOWN_OPS = 1 << 22, /* most ops in all of them, 16 bytes each */
+    AG_RING = 16384,        /* most ops of history; a power of two, at least AG_MAX_SEQUENCE_OPS */
+    AG_GRAM = 6,            /* ops that identify a place in the stream */
+    AG_INDEX = 16384,       /* most entries of a table keyed by gram; a power of two */
+    AG_CHAIN = 65536,       /* most entries of the successor table; a power of two */
+    AG_SEEN = 256,          /* contents remembered as seen; a power of two */
+    AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
+    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
+    AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
     AG_REALIGN_OPS = 256,   /* ops after which the search ends */
 };
 
@@ -47,7 +51,8 @@ static inline uint64_t ag_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* A polynomial hash: the hash of a concatenation follows from the parts, see ag_hash_join(). */
+/* A polynomial hash: the hash of a concatenation follows from those of its parts; see
+ * ag_hash_join(). */
 static inline uint64_t ag_hash_add(uint64_t hash, ag_key key)
 {
     return hash * AG_MULTIPLIER + ag_mix(key);
@@ -58,7 +63,7 @@ static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
     return ag_mix(hash ^ ((uint64_t)len << 40)) | 1;
 }
 
-/* A reference to a sequence that does not outlive it: valid while slot and serial agree. */
+/* A reference that may outlive its sequence. It is valid while slot and serial agree. */
 struct ag_ref {
     uint32_t slot;
     uint32_t serial; /* 0: none */
@@ -71,32 +76,33 @@ struct ag_head {
     UT_hash_handle hh;
 };
 
-/* A sequence with its handles. */
+/* A sequence with its links into the tables and lists. */
 struct ag_entry {
     struct ag_sequence sequence; /* first, so that a sequence pointer is an entry pointer */
     struct ag_head *head;
-    struct ag_entry *next, *prev;   /* of the same head */
-    struct ag_entry *older, *newer; /* of the same list by use */
-    bool seen_again;                /* which of the two lists that is */
-    UT_hash_handle hh;              /* by sequence.id */
+    struct ag_entry *next, *prev;   /* in the list of the same head */
+    struct ag_entry *older, *newer; /* in the list by use */
+    bool seen_again;                /* which of the two lists by use holds it */
+    UT_hash_handle hh;              /* keyed by sequence.id */
 };
 
 struct ag_keys {
     ag_key *data;
     uint32_t count, capacity;
     uint64_t hash;
-    bool overflow; /* too long to be a sequence; data is not complete */
+    bool overflow; /* too long for a sequence; data is not complete */
 };
 
-/* Tables start small and grow with what is in them, so that a stream of few ops costs little. They
- * are direct-mapped: the slot of an entry is that of its hash, and the newer one stays. */
+/* Tables start small and grow with their content, so that a stream of few ops costs little.
+ * They are direct-mapped: the hash of an entry gives its slot, and a newer entry replaces an
+ * older one. */
 struct ag_place {
     uint64_t gram;     /* 0: empty */
-    uint64_t position; /* behind the last occurrence of this gram */
+    uint64_t position; /* just after the last occurrence of this gram */
 };
 struct ag_anchor {
     uint64_t gram;     /* 0: empty */
-    uint16_t position; /* in the sequence, behind the gram; at most AG_MAX_SEQUENCE_OPS */
+    uint16_t position; /* in the sequence, just after the gram; at most AG_MAX_SEQUENCE_OPS */
     uint16_t slot;     /* of the sequence */
     uint32_t serial;
 };
@@ -104,24 +110,24 @@ struct ag_anchor {
 struct ag_finder {
     ag_key *ring;
     uint32_t ring_size; /* a power of two, at most AG_RING */
-    uint64_t end;       /* ops pushed so far; position of the next */
+    uint64_t end;       /* ops pushed so far, which is the position of the next */
     uint64_t gram;      /* hash of the last AG_GRAM keys */
-    uint64_t floor;     /* nothing before this position counts (last real sync point) */
-    uint64_t guess;     /* position that predicts the next op */
-    uint64_t run;       /* ops that the guess has predicted, but for ... */
-    uint32_t odd;       /* ... so many that were others in the same place, */
+    uint64_t floor;     /* nothing before this position counts (the last real sync point) */
+    uint64_t guess;     /* the position that predicts the next op */
+    uint64_t run;       /* ops that the guess has covered; all were as predicted ... */
+    uint32_t odd;       /* ... except this many, which were others in the same place */
     uint32_t odd_in_a_row;
     bool guessing;
     struct ag_place *index;
     uint32_t index_size, index_used;
-    uint32_t driven_out; /* grams of this segment whose place another one took, at this size */
+    uint32_t driven_out; /* grams of this segment that others pushed out of a table of this size */
     struct ag_anchor *anchors;
     uint32_t anchors_size, anchors_used;
 };
 
 struct ag_link {
     uint32_t context; /* 0: empty */
-    bool sure;        /* it was right the last time */
+    bool sure;        /* its last prediction was right */
     struct ag_ref next;
 };
 
@@ -137,29 +143,29 @@ struct ag_policy_state {
     /* known sequences */
     struct ag_entry *by_id;
     struct ag_head *by_head;
-    struct ag_entry *by_use[2]; /* those seen once and those seen again, the longest unused first */
+    struct ag_entry *by_use[2]; /* seen once, and seen again; the longest unused first */
     struct ag_sequence **slots;
     uint32_t num_slots, num_sequences, serial;
-    uint32_t free_slot;       /* none before it is free */
-    uint32_t sequences_ops;   /* in all sequences */
-    struct ag_chunk *retired; /* of a sequence that is cut anew; freed in the next call */
+    uint32_t free_slot;       /* no slot before this one is free */
+    uint32_t sequences_ops;   /* ops in all sequences */
+    struct ag_chunk *retired; /* of a plan that was dropped; freed in the next call */
     uint32_t num_retired;
     uint64_t clock;
 
     /* where we are */
-    struct ag_sequence *sequence; /* followed, or NULL: observing */
-    struct ag_sequence *keep;     /* about to be followed: not evicted either */
-    uint32_t chunk;               /* index of the chunk that the current run lies in */
-    uint32_t from;             /* content before it in this subsegment came through `subsegment` */
-    uint32_t pushed;           /* ops of the sequence before this index are in the history */
-    bool pure;                 /* this subsegment is sequence->keys[0..position) and nothing else */
+    struct ag_sequence *sequence; /* the followed sequence; NULL: the policy observes */
+    struct ag_sequence *keep;     /* the sequence about to be followed; not evicted either */
+    uint32_t chunk;               /* index of the chunk that holds the current run */
+    uint32_t from;             /* the sequence's ops before this index came through `subsegment` */
+    uint32_t pushed;           /* the history holds the sequence's ops before this index */
+    bool pure;                 /* this subsegment is exactly sequence->keys[0..position) */
     bool rejoined;             /* this subsegment departed from `sequence` and came back */
     bool idle;                 /* no op since the last sync point */
-    struct ag_keys subsegment; /* ops since the last cut that were not followed purely */
-    uint64_t segment_hash;     /* of all ops since the last real sync point up to the last cut */
+    struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
+    uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
     uint64_t segment_len;
     uint32_t splits; /* artificial sync points since the last real one */
-    uint64_t looped; /* ops of this segment in periodic sequences */
+    uint64_t looped; /* ops of this segment that belong to periodic sequences */
 
     /* realignment after a departure */
     struct ag_ref departed;
@@ -175,17 +181,17 @@ struct ag_policy_state {
 
     /* timing, in ns */
     uint64_t run_began;
-    uint64_t sequence_began; /* last sync point, real or artificial */
-    uint64_t replayed_began; /* ops replayed up to then */
-    bool recorded;           /* ops were to be recorded since then */
-    uint64_t last_op;        /* when the last op came, if it was observed; else 0 */
-    uint32_t gap; /* estimate of the host's time between ops, without the launch itself */
+    uint64_t sequence_began; /* time of the last sync point, real or artificial */
+    uint64_t replayed_began; /* ops replayed before that */
+    bool recorded;           /* ops were due to be recorded since then */
+    uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */
+    uint32_t gap;            /* estimated host time between ops, without the launch itself */
 
     /* backing off */
-    uint64_t unproductive; /* ops since something repeated */
-    uint32_t fresh;        /* p->fresh as it was seen last */
-    uint32_t barren;       /* sequences made since one came again */
-    uint32_t sleep;        /* next nap, in ops */
+    uint64_t unproductive; /* ops since anything repeated */
+    uint32_t fresh;        /* the last p->fresh that was looked at */
+    uint32_t barren;       /* sequences made since any came again */
+    uint32_t sleep;        /* length of the last dormant time, in ops */
     bool slept;
 };
 
@@ -213,11 +219,11 @@ void ag_sequence_left(struct ag_sequence *sequence, uint32_t at);
 void ag_sequence_kept(struct ag_sequence *sequence);
 bool ag_sequence_has_like(const struct ag_sequence *sequence);
 struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit);
-/* A ready chunk of the same ops at the same place of another sequence with the same first key, or
- * NULL. */
+/* A ready chunk of another sequence with the same first key, with the same ops at the same place;
+ * NULL if there is none. */
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
 
-/* follow.c; `now` is the time of the op or sync point that is being looked at */
+/* follow.c; `now` is the time of the current op or sync point */
 static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed sequence */
 {
     return (uint32_t)(p->next - p->state->sequence->keys);
@@ -226,7 +232,7 @@ void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, u
 void ag_follow_nothing(struct ag_policy *p);
 void ag_replan(struct ag_policy *p, uint64_t now);
 void ag_into_history(struct ag_policy_state *s, uint32_t upto);
-/* Whether the program may be measuring this sequence, which has not come up for long yet. */
+/* Whether the program may be measuring this sequence, which was first seen not long ago. */
 bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now);
 void ag_depart(struct ag_policy *p);
 void ag_chunk_failed(struct ag_chunk *chunk);
@@ -250,22 +256,23 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
 
 /* plan.c */
 int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence);
-/* Whether the sequence would be cut differently now, and it is time to do so. */
+/* Whether the sequence would now get another plan, and it is time to change to that. */
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence);
 uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position);
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up);
 
-/* samples.c: times in nanoseconds, UINT32_MAX for all that are longer. */
-/* Adds one; the latest `most` are kept, AG_TUNE_SAMPLES at most. `*count` tells how many there are,
- * by ag_samples_kept(). */
+/* samples.c: times in nanoseconds; UINT32_MAX stands for every longer time. */
+/* Adds a sample and keeps the latest `most`, at most AG_TUNE_SAMPLES. ag_samples_kept() gives the
+ * number kept from `*count`. */
 void ag_sample_add(uint32_t *ns, uint32_t *count, uint32_t most, uint64_t sample);
 static inline uint32_t ag_samples_kept(uint32_t count, uint32_t most)
 {
     return count < most ? count : most;
 }
-/* The median of so many, or the one `off` places behind it in their order. */
+/* The median of the `kept` samples or, in sorted order, the sample `off` places after it. */
 uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off);
-/* Whether the samples a take at most so many percent of the time of b, by more than their noise. */
+/* Whether the samples `a` take at most `percent` percent of the time of `b`, by more than their
+ * noise. */
 bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
                      int percent);
 
@@ -280,9 +287,10 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *sequence
                    bool replayed);
 
 void ag_tune_failed(struct ag_sequence *sequence);
-/* Before the sequence begins: true where other chunks are to be followed from now on. */
+/* Call this before the sequence begins. Returns true if the policy must follow other chunks from
+ * now on. */
 bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *sequence);
-/* A trial is over without a winner. */
+/* Ends a trial without a winner. */
 void ag_tune_ends(struct ag_sequence *sequence);
 
 /* chain.c */
@@ -304,7 +312,8 @@ static inline ag_key ag_finder_at(const struct ag_finder *f, uint64_t position)
 void ag_finder_push(struct ag_finder *f, ag_key key);
 void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
 void ag_finder_sync_point(struct ag_finder *f);
-/* Period in ops that the history has just repeated, 0 if none; and where that loop began. */
+/* The period in ops that the history has just repeated, 0 if there is none; and the position at
+ * which that loop began. */
 uint32_t ag_finder_period(const struct ag_finder *f);
 uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period);
 void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence);

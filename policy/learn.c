@@ -1,13 +1,14 @@
-/* learn.c - what is remembered at the end of a subsegment and of a segment. */
+/* learn.c - what the policy remembers at the end of a subsegment and of a segment. */
 #include "policy/internal.h"
 #include <stdlib.h>
 
 enum {
-    LONG_OPS = 64,  /* longer segments are recognised by their ops from the second time on */
-    LOOP_OPS = 512, /* shorter segments are graphed whole even where they are all loop */
+    LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
+    LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are all loop */
 };
 
-/* A whole sequence (or, NULL, something else) has passed since the last sync point of any kind. */
+/* All ops since the last sync point of any kind were `sequence`, from start to end, or something
+ * else (NULL). */
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -44,7 +45,7 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
     }
 }
 
-/* Whether this content, or this first op of a subsegment, has been met before. */
+/* Whether this content, or this first op of a subsegment, was seen before. */
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
 {
     if (s->seen[id & (AG_SEEN - 1)] == id)
@@ -53,8 +54,8 @@ bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
     return false;
 }
 
-/* The subsegment ended here, being `sequence` or s->subsegment; adds it to the segment. Returns its
- * sequence. */
+/* The subsegment, which is `sequence` or s->subsegment, ended here. Adds it to the segment and
+ * returns its sequence. */
 struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
@@ -80,8 +81,8 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
     return sequence;
 }
 
-/* A segment of several subsegments becomes a sequence of its own when it is seen for the second
- * time. */
+/* When a segment of several subsegments is seen for the second time, it becomes a sequence of its
+ * own. */
 static struct ag_sequence *whole_segment(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
@@ -90,7 +91,7 @@ static struct ag_sequence *whole_segment(struct ag_policy *p)
         f->end - f->floor < s->segment_len)
         return NULL;
     if (s->segment_len > LOOP_OPS && s->looped * 10 > s->segment_len * 9)
-        return NULL; /* its loops are known already; a graph of every turn would gain nothing */
+        return NULL; /* its loops are already known, and a graph of all turns would gain nothing */
     uint32_t len = (uint32_t)s->segment_len;
     uint64_t id = ag_content_id(s->segment_hash, len);
     struct ag_sequence *sequence = ag_sequence_find(s, s->segment_hash, len);
@@ -134,7 +135,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
-/* The segment is a long sequence but for its last ops. */
+/* Whether the segment is a long sequence except for its last ops. */
 static bool departed_late(struct ag_policy_state *s)
 {
     const struct ag_sequence *b = ag_sequence_get(s, s->departed);
@@ -150,7 +151,7 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
     p->counts.sync_points++;
     if (s->retired)
         ag_sequence_free_retired(p);
-    s->last_op = 0; /* the program may wait now */
+    s->last_op = 0; /* the program may wait here */
     if (p->dormant)
         return 0;
     if (s->slept)
@@ -188,7 +189,7 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
                       ? ag_content_id(s->segment_hash, (uint32_t)s->segment_len)
                       : 1;
     struct ag_sequence *main = s->rejoined ? ag_sequence_get(s, stayed) : NULL;
-    if (main) { /* a variation of it: what follows it follows this too */
+    if (main) { /* a variation of it: what follows `main` follows this segment too */
         ag_visited(p, main);
         segment = main;
         id = main->id;

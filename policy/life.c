@@ -1,4 +1,4 @@
-/* life.c - a policy is made, emptied and closed; the builder's answers. */
+/* life.c - opens, empties and closes a policy; takes the builder's answers. */
 #include "policy/internal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -68,7 +68,7 @@ void ag_policy_close(struct ag_policy *p)
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)
 {
-    /* nothing else of the chunk may be touched: its stream may be following it at this moment */
+    /* touch nothing else of the chunk: its stream may be following it at this moment */
     atomic_store_explicit(&chunk->state, ok ? AG_CHUNK_READY : AG_CHUNK_FAILED,
                           memory_order_release);
 }

@@ -1,23 +1,25 @@
 /*
- * observe.c - while no sequence is followed: finding back into the sequence that was left,
- * recognising any sequence by its last ops, the host's pace, and naps where nothing repeats.
+ * observe.c - what happens while the policy follows no sequence: it finds the way back into the
+ * sequence that the stream left, recognises any sequence by its last ops, estimates the host's
+ * pace, and makes the stream dormant if nothing repeats.
  */
 #include "policy/internal.h"
 #include <string.h>
 
 enum {
-    AWAKE_OPS = 40960, /* without a repetition, before a nap: two of the longest sequences */
-    FIRST_NAP = 8192,  /* ops; every nap is twice as long as the one before ... */
+    AWAKE_OPS = 40960, /* ops without a repetition before the stream goes dormant: two of the
+                          longest sequences */
+    FIRST_NAP = 8192,  /* ops; each dormant time is twice as long as the one before ... */
     LONGEST_NAP = 262144,
-    AWAKE_SHARE = 6, /* ... and the observer then stays awake for one sixth of that */
-    /* An op that nobody has met before repeats nothing, and is dear to look at (0.2 us): where
-     * there are more of them than any program has kinds of ops, each counts as many without a
-     * repetition. */
+    AWAKE_SHARE = 6, /* ... and then the policy looks for one sixth of that */
+    /* An op whose key nobody has met before repeats nothing, and costs much to look at (0.2 us).
+     * Once there are more such keys than any program has kinds of ops, each counts as FRESH_OPS ops
+     * without a repetition. */
     MOST_KINDS = 2048,
-    MOST_NEW = 512, /* sequences without a repetition, before a nap */
+    MOST_NEW = 512, /* new sequences without a repetition before the stream goes dormant */
     FRESH_OPS = 16,
-    OUTLIER_NS = 2000, /* a gap that counts whole, whatever those before were */
-    LAUNCH_NS = 2500,  /* host time of an eager launch, taken off the observed gap (2.5-3.9 us) */
+    OUTLIER_NS = 2000, /* a gap up to this counts in full, whatever the gaps before it were */
+    LAUNCH_NS = 2500,  /* host time of an eager launch (2.5-3.9 us), taken off the gap */
 };
 
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)
@@ -43,7 +45,8 @@ static void dormant(struct ag_policy *p)
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
-/* Another sequence was made of what came, and many before it, of which none has come again. */
+/* A new sequence was made of the latest ops. If too many were made since any of them
+ * came again, the stream goes dormant. */
 void ag_sequence_is_new(struct ag_policy_state *s)
 {
     if (++s->barren <= MOST_NEW)
@@ -64,7 +67,7 @@ void ag_wake(struct ag_policy *p)
     p->dormant = 0;
     ag_finder_sync_point(&s->finder);
     ag_keys_clear(&s->subsegment);
-    s->subsegment.overflow = true; /* what this segment held is not known */
+    s->subsegment.overflow = true; /* nobody knows what this segment held */
     s->segment_len = UINT32_MAX;
     s->pure = false;
     s->idle = false;
@@ -75,14 +78,14 @@ void ag_wake(struct ag_policy *p)
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
 {
     if (ns > 100000)
-        return; /* not a gap between ops of one step */
+        return; /* this is no gap between the ops of one step */
     uint32_t gap = (uint32_t)ns, most = s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4;
     if (s->gap && gap > most)
-        gap = most; /* one interrupt is not to cut a sequence in pieces */
+        gap = most; /* one interrupt must not cut a sequence in pieces */
     s->gap = s->gap ? s->gap + (int32_t)(gap - s->gap) / 8 : gap;
 }
 
-/* After a departure: the same sequence a little further on? */
+/* After a departure, looks for the same sequence a little further on. */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -115,7 +118,7 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     return true;
 }
 
-/* Any sequence by its last ops. */
+/* Recognises any sequence by its last ops. */
 static bool recognise(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
@@ -128,8 +131,9 @@ static bool recognise(struct ag_policy *p, uint64_t now)
         return false;
     if (!s->subsegment.overflow && memcmp(s->subsegment.data + s->subsegment.count - AG_GRAM,
                                           b->keys + at - AG_GRAM, AG_GRAM * sizeof(ag_key)))
-        return false; /* the hashes are equal, the ops are not */
-    /* the beginning of a periodic sequence within this subsegment ends what came before it */
+        return false; /* the hashes are equal, but the ops differ */
+    /* if the beginning of a periodic sequence lies within this subsegment, it ends what came
+     * before */
     if (b->periodic && !s->subsegment.overflow && s->subsegment.count >= at &&
         !memcmp(s->subsegment.data + s->subsegment.count - at, b->keys, at * sizeof(ag_key))) {
         uint64_t hash = 0;
@@ -169,7 +173,7 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
         ag_learn_gap(s, apart > launch + 100 ? apart - launch : 100);
     }
     s->last_op = now;
-    /* what each looks at first, here: most ops find none of it */
+    /* each condition first checks what its function needs: most ops have none of it */
     if ((s->departed.serial && realign(p, key, now)) ||
         (s->finder.guessing && ag_adopt_period(p, now)) ||
         (s->finder.anchors_size && recognise(p, now)))

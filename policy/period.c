@@ -3,13 +3,13 @@
 #include <stdlib.h>
 
 enum {
-    MERGE_STREAK = 8, /* repetitions in a row before several are merged in one sequence */
-    MERGE_OPS = 64,   /* ops that a merged sequence may have */
-    LONG_RUN = 4,     /* merged sequences */
-    SHORT_PERIOD = 8, /* shorter periods are repeated up to this length at once */
+    MERGE_STREAK = 8, /* repetitions in a row before several are merged into one sequence */
+    MERGE_OPS = 64,   /* most ops in a merged sequence */
+    LONG_RUN = 4,     /* a long run of repetitions, in merged sequences */
+    SHORT_PERIOD = 8, /* shorter periods are repeated to at least this length at once */
 };
 
-/* The sequence of these ops, as one that repeats itself. */
+/* The sequence of these ops, marked as one that repeats itself. */
 static struct ag_sequence *periodic_sequence(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
@@ -27,7 +27,8 @@ static struct ag_sequence *periodic_sequence(struct ag_policy *p, const ag_key *
     return sequence;
 }
 
-/* A sequence of `times` repetitions of the `period` ops at position `began` of the history. */
+/* A sequence of `times` repetitions of the `period` ops that begin at position `began` of the
+ * history. */
 static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t period,
                                   uint32_t times)
 {
@@ -45,7 +46,8 @@ static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t 
     return sequence;
 }
 
-/* Repeating unit of a followed periodic sequence, 0 if it has not covered the last `period` ops. */
+/* Whether the followed periodic sequence explains this period: its repeating unit divides `period`,
+ * and its repetitions cover the last `period` ops. */
 static bool inside_known_period(const struct ag_policy_state *s, uint32_t period)
 {
     const struct ag_sequence *b = s->sequence;
@@ -55,22 +57,22 @@ static bool inside_known_period(const struct ag_policy_state *s, uint32_t period
     return period % unit == 0 && (uint64_t)b->streak * b->len >= period;
 }
 
-/* A loop of this period was left a few ops ago and may go on. */
+/* Whether the stream left a loop of this period a few ops ago, and may go on with it. */
 static bool finding_back(struct ag_policy_state *s, uint32_t period)
 {
     struct ag_sequence *b = ag_sequence_get(s, s->departed);
     return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
 }
 
-/* Looks whether the history has just repeated a whole period; if so enters its sequence. All ops
- * that were seen are in the history. */
+/* If the history has just repeated a whole period, enters the sequence of that period. All ops seen
+ * so far must be in the history. */
 bool ag_adopt_period(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_finder *f = &s->finder;
     uint32_t period = ag_finder_period(f);
     if (s->sequence && s->finder.run < 2 * (uint64_t)period)
-        return false; /* what is followed already needs better evidence */
+        return false; /* the stream must not leave what it follows without better evidence */
     if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
     uint64_t began = ag_finder_began(f, period);
@@ -79,11 +81,11 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     struct ag_sequence *sequence = repeat(p, began, period, times);
     if (!sequence)
         return false;
-    if (s->sequence) { /* it has just ended, and is in the segment already */
+    if (s->sequence) { /* it has just ended, and is already in the segment */
         s->sequence->streak = 0;
         ag_follow_nothing(p);
     }
-    /* what came before the loop is a subsegment of its own */
+    /* the ops before the loop are a subsegment of their own */
     if (!s->subsegment.overflow && s->subsegment.count) {
         uint64_t inside = f->end - began;
         if (inside < s->subsegment.count) {
@@ -97,7 +99,7 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
             s->keep = NULL;
         }
     }
-    /* the ops since the loop began count for the segment, though not as a subsegment */
+    /* the ops since the loop began belong to the segment, but are no subsegment */
     s->segment_hash = ag_hash_join(s->segment_hash, s->subsegment.hash, s->subsegment.count);
     s->segment_len += s->subsegment.overflow ? UINT32_MAX : s->subsegment.count;
     ag_keys_clear(&s->subsegment);
@@ -152,9 +154,8 @@ void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period
     b->unrolled = aligned;
 }
 
-/* Whether the next repetitions are to be taken several at once: after a few in a row, or, where
- * loops mostly ended in the middle of the merged sequence, once there were far more than that
- * sequence holds. */
+/* Whether to take several of the next repetitions at once: after a few in a row; or, if loops
+ * mostly ended in the middle of the merged sequence, after far more than that sequence holds. */
 static bool takes_several(const struct ag_sequence *b)
 {
     const struct ag_sequence *merged = b->unrolled;
@@ -166,7 +167,7 @@ static bool takes_several(const struct ag_sequence *b)
     return b->streak >= enough;
 }
 
-/* A periodic sequence has been followed to its end: an artificial sync point. */
+/* The stream has followed a periodic sequence to its end: this is an artificial sync point. */
 void ag_end_period(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;

@@ -1,27 +1,28 @@
 /*
- * plan.c - how a sequence is cut in chunks.
+ * plan.c - how a sequence is cut into chunks.
  *
- * A chunk is submitted when its last op has arrived, so a long chunk lets the GPU wait for the host
- * and a short one pays a graph launch more often. Measured on an H100 (docs/performance.md): with a
- * host that issues an op every 0.25 us, a first chunk of 4 and a second of 16 beat one of 20; at 1
- * us and above chunks of about 5 win; beyond 64 ops nothing is gained.
+ * A chunk is submitted when its last op has arrived. So with a long chunk the GPU waits for the
+ * host, and with short ones the program pays for more graph launches. Measured on an H100
+ * (docs/performance.md): if the host issues an op every 0.25 us, a first chunk of 4 and a second of
+ * 16 beat one chunk of 20. At 1 us and above, chunks of about 5 win. Chunks longer than 64 ops gain
+ * nothing.
  */
 #include "policy/internal.h"
 #include <errno.h>
 #include <stdlib.h>
 
 enum {
-    REPLAN_VISITS = 8, /* before the first new plan; twice as many before each further one */
+    REPLAN_VISITS = 8, /* visits before the first new plan; twice as many before each further one */
     MOST_REPLANS = 6,
-    HOLD_NS = 12000, /* how long the GPU may be made to wait for a chunk to fill */
-    /* A loop that goes on and on is cut no more: the GPU has the turns before to do. (On an H200
-     * a kernel takes 0.85 us in graphs of 60, 0.88 in graphs of 20.) Another cut is 130 launches
-     * that are not in graphs, and pays for them in 10,000. */
-    STEADY_NS = 48000,   /* at most for a whole one */
-    STEADY_VISITS = 512, /* of several turns each */
-    STEADY_TURNS = 16,   /* for each that was left half way */
-    FIRST_CHUNK = 4,     /* of a segment: the GPU is likely to be idle */
-    FIRST_NS = 4000,     /* and is not to wait longer than this for it */
+    HOLD_NS = 12000, /* longest time for which the GPU may wait for a chunk to fill */
+    /* A loop that keeps repeating is no longer cut: the GPU still has earlier turns to do. (On an
+     * H200 a kernel takes 0.85 us in graphs of 60, and 0.88 us in graphs of 20.) Changing the plan
+     * costs 130 launches outside graphs, which pays off after 10,000. */
+    STEADY_NS = 48000,   /* longest host time for a whole such loop */
+    STEADY_VISITS = 512, /* visits, of several turns each */
+    STEADY_TURNS = 16,   /* full visits for each that was left half way */
+    FIRST_CHUNK = 4,     /* the first chunk of a segment: the GPU is likely to be idle */
+    FIRST_NS = 4000,     /* and must not wait longer than this for the chunk */
 };
 
 static bool is_loop(const struct ag_sequence *sequence)
@@ -29,21 +30,21 @@ static bool is_loop(const struct ag_sequence *sequence)
     return sequence->periodic && !sequence->loose;
 }
 
-/* Short turns merged, mostly followed to the end. */
+/* Several short turns merged, and mostly followed to the end. */
 static bool is_steady(const struct ag_sequence *sequence)
 {
     return is_loop(sequence) && sequence->shortest_period && sequence->visits >= STEADY_VISITS &&
            sequence->left * STEADY_TURNS <= sequence->kept;
 }
 
-/* Most ops in a chunk of this sequence at the present pace of the host, made longer `up` times, or
- * shorter. */
+/* Most ops in a chunk of this sequence at the host's present pace. `up` is the number of times the
+ * chunks were made longer; < 0: shorter. */
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up)
 {
     if (s->config.fixed_chunk)
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
-    uint32_t most = s->config.hold_most_ns / gap + 1; /* what takes longer is flushed half way */
+    uint32_t most = s->config.hold_most_ns / gap + 1; /* longer ones are flushed half way */
     uint32_t limit = HOLD_NS / gap;
     if (is_steady(sequence) && STEADY_NS / gap >= sequence->len && most >= sequence->len)
         limit = STEADY_NS / gap;
@@ -71,7 +72,7 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (is_loop(sequence)) {
-        /* the GPU is busy with the period before: whole repeating units, evenly */
+        /* the GPU is busy with the period before, so cut evenly, into whole repeating units */
         uint32_t unit = sequence->arguments_period  ? sequence->arguments_period
                         : sequence->shortest_period ? sequence->shortest_period
                                                     : sequence->len;
@@ -80,7 +81,7 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
         if (unit > limit)
             count = (sequence->len + pieces - 1) / pieces;
     } else if (sequence->tune.up > 0) {
-        /* the GPU waits for the host: only the last chunk keeps the program waiting */
+        /* the GPU waits for the host, and only the last chunk keeps the program waiting */
         uint32_t tail = ag_plan_limit(s, sequence, 0);
         count = left > limit + tail ? limit : left > tail ? left - tail : left;
     } else {
@@ -91,15 +92,16 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
         if (count > limit)
             count = limit;
         if (left < count + first && left <= limit + first && at > 0)
-            count = left; /* no crumb at the end */
+            count = left; /* leave no tiny chunk at the end */
         if (at == 0 && left <= first + first / 2)
             count = left;
     }
     return count < left ? count : left;
 }
 
-/* Sequences that begin alike are cut alike, so that what is deferred fits when one takes over from
- * the other. Length of the chunk at `at`, given a planned sequence with the same beginning. */
+/* Sequences with the same beginning are cut alike, so that deferred ops fit when one takes over
+ * from another. This gives the length of the chunk at `at`, from a planned sequence with the same
+ * beginning, or 0. */
 static uint32_t copied_count(const struct ag_sequence *model, const struct ag_sequence *sequence,
                              uint32_t at)
 {
@@ -117,8 +119,8 @@ struct cut {
     const struct ag_sequence *model;
 };
 
-/* Behind the end of its model a sequence goes on with the model's limit: else the next longer one
- * would be cut in another way by every change of the pace. */
+/* After the end of its model, a sequence goes on with the model's limit. Otherwise each change of
+ * the pace would give the next longer sequence a different plan. */
 static struct cut plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
     struct cut cut = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
@@ -161,7 +163,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     return 0;
 }
 
-/* Far other chunks would do now, or a steady loop need not be cut at all. */
+/* Whether much longer or shorter chunks would now do, or a steady loop need not be cut at all. */
 static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
 {
     return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
@@ -184,7 +186,7 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
         if (previous != sequence->chunks[i].count)
             return true;
     }
-    sequence->planned_limit = cut.limit; /* it comes to the same cut */
+    sequence->planned_limit = cut.limit; /* the plan would be the same */
     return false;
 }
 

@@ -1,32 +1,35 @@
 /*
- * profit.c - whether a sequence gains from being replayed, and in how long chunks, by the program's
- * own clock.
+ * profit.c - the profitability check: whether a sequence gains from being replayed, and with how
+ * long chunks, by the program's own clock.
  *
- * What is compared: the host's time from one start of the sequence to the next (from sync point to
- * sync point, or from turn to turn of a loop), with its graphs and with eager submission. With a
- * sync in it that time holds the GPU's work and all waiting, which is what the user feels. Without
- * one it is the host's time of submitting until the launch queue is full, and the GPU's time after
- * that; in either case the smaller one is the faster program. Medians of a few samples, so that a
- * preempted thread or a slow sync does not decide.
+ * What it compares: the host's time from one start of the sequence to the next (from sync point to
+ * sync point, or from turn to turn of a loop), with its graphs and with eager submission. If there
+ * is a sync in that time, it contains the GPU's work and all waiting, which is what the user feels.
+ * If there is none, it is the host's time to submit until the launch queue is full, and the GPU's
+ * time after that. In both cases the smaller time belongs to the faster program. The check compares
+ * medians of a few samples, so that a preempted thread or a slow sync does not decide.
  *
- * How: a sequence is replayed at first. Where the host is slow, so that waiting for a chunk costs
- * most, an early look is taken: a few eager visits, and if those are far faster as many with graphs
- * once more. If they are far faster than those as well the sequence stays eager for a while, is
- * tried again in chunks half as long, and so on. It is taken at once where the first visits with
- * graphs take longer than the fastest one before there were any, which is but a hint: first visits
- * load kernels, find a GPU that has nothing to do, or one whose clock has not risen yet. So it is
- * taken after 32 visits in any case where the host is very slow.
+ * The early look: a sequence is replayed at first. On a slow host, waiting for a chunk costs most,
+ * so the check looks early: it submits a few visits eagerly. If those are far faster, it replays as
+ * many visits once more. If the eager visits are far faster than these too, the sequence stays
+ * eager for a while, is tried again with chunks half as long, and so on. The early look comes at
+ * once if the first visits with graphs take longer than the fastest visit before there were any.
+ * But that is only a hint: first visits load kernels, find a GPU that has nothing to do, or one
+ * whose clock has not risen yet. So on a very slow host, the early look comes after 32 visits in
+ * any case.
  *
- * After 128 visits the sequence is compared with eager visits from before
- * its graphs were there, after 1024 with a trial: it is submitted eagerly for a few visits, of
- * which the first is not counted, for it begins with what the other mode left in flight. One mode
- * beats the other only when the slower half of its samples is still faster than the faster half of
- * the other's, twice running. Where replay does not lose, the next trial is four times as far away,
- * so that looking costs next to nothing. Where it seems to lose, if by less than the noise, or wins
- * a trial after it had lost, eager submission is tried once more soon: else a few outliers would
- * cost thousands of visits. Where it loses, the sequence is cut in chunks half as long, which is
- * what helps a GPU that waits for chunks to fill; where chunks of one op lose too, it is submitted
- * eagerly, and the best cut is tried again ever more rarely. Nothing is decided for ever.
+ * The later comparisons: after 128 visits, the check compares the sequence with the eager visits
+ * from before its graphs existed. After 1024 visits, it compares it with a trial: it submits the
+ * sequence eagerly for a few visits. It does not count the first of them, because that one begins
+ * with what the other mode left in flight. One mode beats the other only if the slower half of its
+ * samples is still faster than the faster half of the other's, twice in a row.
+ *
+ * If replay does not lose, the next trial is four times as far away, so that trials cost next to
+ * nothing. If replay seems to lose, even by less than the noise, or wins a trial after it had lost,
+ * the check soon tries eager submission once more. Otherwise a few outliers would cost thousands of
+ * visits. If replay loses, the sequence is cut into chunks half as long, which helps a GPU that
+ * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
+ * the best plan is tried again, ever more rarely. No decision is final.
  */
 #include "policy/internal.h"
 
@@ -34,14 +37,14 @@ enum {
     SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
     FIRST_INTERVAL = 1024,
     LONGEST_INTERVAL = 16384,
-    GROWTH = 4,  /* of the interval, when the answer stays the same */
+    GROWTH = 4,  /* growth of the interval when the answer stays the same */
     WARM_UP = 1, /* visits of a trial that are not counted */
-    FASTER = 98, /* at most so many percent of the other's time */
+    FASTER = 98, /* percent of the other's time, at most */
     CLEARLY = 66,
-    SLOW_HOST_NS = 9000,       /* between two ops: a chunk of four is long for the GPU to wait */
-    VERY_SLOW_HOST_NS = 20000, /* and 1024 visits are a long time */
-    SLOWER = 102,              /* percent of first_ns: worth a look at once */
-    LOOK = 32,                 /* visits until the early look in any case */
+    SLOW_HOST_NS = 9000,       /* between two ops: the GPU waits long even for a chunk of four */
+    VERY_SLOW_HOST_NS = 20000, /* between two ops: 1024 visits are a long time */
+    SLOWER = 102,              /* percent of first_ns that is worth a look at once */
+    LOOK = 32,                 /* visits until the early look, in any case */
     FAR_FASTER = 95,
 };
 
@@ -50,7 +53,7 @@ static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
     ag_sample_add(samples->ns, &samples->count, AG_PROFIT_SAMPLES, ns);
 }
 
-/* Whether a takes at most so many percent of the time of b, by more than their noise. */
+/* Whether `a` takes at most `percent` percent of the time of `b`, by more than their noise. */
 static bool beats(const struct ag_profit_samples *a, const struct ag_profit_samples *b, int percent)
 {
     return a->count >= AG_PROFIT_SAMPLES && b->count >= AG_PROFIT_SAMPLES &&
@@ -88,7 +91,7 @@ static void wait_longer(struct ag_profit *g, enum ag_profit_mode mode)
     enter(g, mode, g->interval);
 }
 
-/* Cuts the sequence in shorter chunks from its next visit on. */
+/* Cuts the sequence into shorter chunks from its next visit on. */
 static void plan_at(struct ag_profit *g, uint32_t most)
 {
     g->most = most;
@@ -96,7 +99,7 @@ static void plan_at(struct ag_profit *g, uint32_t most)
     g->replay.count = 0;
 }
 
-/* Eager submission was faster by more than chance. `longest` is the most ops in a chunk now. */
+/* Eager submission was faster by more than chance. `longest`: ops in the longest chunk now. */
 static void replay_lost(struct ag_profit *g, uint32_t longest)
 {
     uint64_t replay = median_of(&g->replay);
@@ -119,8 +122,9 @@ static void replay_lost(struct ag_profit *g, uint32_t longest)
     wait_longer(g, AG_PROFIT_EAGER);
 }
 
-/* Not by more than their noise, but by the medians, or by the second fastest samples: what is not
- * the sequence's own time makes a sample longer, never shorter, and four of seven may be such. */
+/* Whether replay seems to lose: not by more than the noise, but by the medians or by the second
+ * fastest samples. Disturbances make a sample longer, never shorter, and may affect four of seven
+ * samples. */
 static bool seems_to_lose(const struct ag_profit *g)
 {
     if (g->replay.count < AG_PROFIT_SAMPLES || g->eager.count < AG_PROFIT_SAMPLES)
@@ -147,8 +151,8 @@ static void lost_early(struct ag_profit *g, uint32_t longest)
     enter(g, AG_PROFIT_EAGER, SOON);
 }
 
-/* A trial of the early look has ended. A program that is still warming up gets faster by itself: so
- * replay has to lose against the eager visits from both sides. */
+/* A trial of the early look has ended. A program that is still warming up gets faster by itself. So
+ * replay must lose against the eager visits both before and after them. */
 static void decide_early(struct ag_profit *g, uint32_t longest)
 {
     bool lost = beats(&g->eager, &g->replay, FAR_FASTER);
@@ -199,21 +203,21 @@ static void decide(struct ag_profit *g, uint32_t longest)
     } else if (beats(&g->eager, &g->replay, FASTER)) {
         replay_lost(g, longest);
     } else if (seems_to_lose(g)) {
-        enter(g, AG_PROFIT_REPLAY, SOON); /* and is asked again, with other samples */
+        enter(g, AG_PROFIT_REPLAY, SOON); /* the check asks again, with other samples */
     } else {
         replay_stays(g);
     }
 }
 
-/* The sequence was visited in `ns` before it had graphs. */
+/* A visit of the sequence before it had graphs took `ns`. */
 void ag_profit_first(struct ag_profit *g, uint64_t ns)
 {
     if (g->mode == AG_PROFIT_NEW && (!g->first_ns || ns < g->first_ns))
         g->first_ns = ns;
 }
 
-/* The sequence was visited in `ns`, with its graphs or (replayed false) without. Visits that
- * recorded arguments for a build are not to be told. `longest`: most ops in a chunk of the
+/* A visit of the sequence took `ns`, with its graphs or (`replayed` is false) without. Do not
+ * report visits that recorded arguments for a build. `longest`: ops in the longest chunk of the
  * sequence. `gap`: the host's time between two ops. */
 void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t longest,
                      uint32_t gap)
@@ -226,7 +230,7 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
         enter(g, AG_PROFIT_REPLAY, SOON);
     }
     if (replayed != ag_profit_defers(g) || g->replan)
-        return; /* something else went on: a build, a chunk that cools down */
+        return; /* something else went on: a build, or a chunk that rests */
     bool trial = g->mode == AG_PROFIT_TRIES_EAGER || g->mode == AG_PROFIT_TRIES_REPLAY;
     if (!trial || g->left <= AG_PROFIT_SAMPLES)
         add_sample(replayed ? &g->replay : &g->eager, ns);

@@ -1,4 +1,4 @@
-/* samples.c - the times of a few visits, of which the latest are kept, and what they say. */
+/* samples.c - keeps the latest times of a few visits, and compares them. */
 #include "policy/internal.h"
 
 void ag_sample_add(uint32_t *ns, uint32_t *count, uint32_t most, uint64_t sample)
@@ -20,15 +20,15 @@ uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off)
     return sorted[(int)(kept / 2) + off];
 }
 
-/* So far from the median lies what it may be by chance: a place of seven or fifteen, three of 47,
- * which grows as the square root does or a little faster. */
+/* How many places the median may be off by chance: one place of 7 or 15 samples, three of 47. This
+ * grows with the square root, or a little faster. */
 static int doubt(uint32_t kept)
 {
     return kept < 32 ? 1 : (int)(kept + 1) / 16;
 }
 
-/* A median and its neighbour on the wrong side: so that a preempted thread, a slow sync or two of
- * them do not decide. */
+/* Compares a neighbour of each median, on the unfavourable side, so that a preempted thread, a slow
+ * sync or two of them do not decide. */
 bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
                      int percent)
 {

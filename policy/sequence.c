@@ -1,11 +1,11 @@
-/* sequence.c - the known sequences of a stream: found by content, by first key, forgotten by age.
- */
+/* sequence.c - the known sequences of a stream: found by content or by first key, dropped by
+ * age. */
 #include "policy/internal.h"
 #include <stdlib.h>
 #include <string.h>
 #include <errno.h>
 
-enum { SEEN_AGAIN_BONUS = 8 }; /* uses of other sequences, per sequence that is remembered */
+enum { SEEN_AGAIN_BONUS = 8 }; /* uses of other sequences, per sequence in a full table */
 
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
@@ -140,8 +140,7 @@ void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence)
     }
 }
 
-/* ---- ready chunks by first key ----------------------------------------------------------------
- */
+/* ready chunks by first key */
 
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
@@ -149,7 +148,7 @@ void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
         return;
     struct ag_head *head = head_get(s, chunk->sequence->keys[chunk->first]);
     if (!head)
-        return; /* it is launched in its place, only not found by ag_policy_cover() */
+        return; /* it can be launched in its place, but ag_policy_cover() does not find it */
     chunk->published = true;
     chunk->next_same_head = head->ready;
     head->ready = chunk;
@@ -190,8 +189,7 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32
     return best;
 }
 
-/* ---- forgetting -------------------------------------------------------------------------------
- */
+/* dropping */
 
 static bool is_building(struct ag_chunk *chunks, uint32_t num_chunks)
 {
@@ -251,8 +249,8 @@ void ag_sequence_free_retired(struct ag_policy *p)
     s->num_retired = 0;
 }
 
-/* Fails while one of them is being built. The chunks live until the next call, for the verdict that
- * is under way may name one of them. */
+/* Fails while one of the chunks is being built. The chunks live until the next call, because the
+ * current verdict may name one of them. */
 bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
@@ -267,7 +265,7 @@ bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
     return true;
 }
 
-/* The same for those of the cut that is not in use. */
+/* The same for the chunks of the plan that is not in use. */
 bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence)
 {
     ag_sequence_swap_plans(sequence);
@@ -290,7 +288,7 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
         s->free_slot = sequence->slot;
     s->num_sequences--;
     s->sequences_ops -= sequence->len;
-    /* only what repeats a period can be another sequence's unrolled one */
+    /* only a sequence that repeats a period can be the unrolled form of another one */
     for (struct ag_entry *other = sequence->shortest_period ? s->by_id : NULL; other;
          other = other->hh.next)
         if (other->sequence.unrolled == sequence)
@@ -311,15 +309,15 @@ void ag_sequence_drop_all(struct ag_policy *p)
     }
 }
 
-/* A sequence seen again outlives sequences seen once, but not for ever: when the program has turned
- * to other things it makes room for them. */
+/* A sequence that was seen again outlives sequences seen once, but not for ever: when the program
+ * turns to other work, it makes room for that. */
 static uint64_t worth(const struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
     uint64_t bonus = (uint64_t)s->config.max_sequences * SEEN_AGAIN_BONUS;
     return sequence->last_use + (sequence->visits > 1 ? bonus : 0);
 }
 
-/* The first sequence of the list that may go. */
+/* The first sequence of the list that may be dropped. */
 static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_entry *list,
                                        bool with_graphs)
 {
@@ -333,7 +331,7 @@ static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_entr
     return NULL;
 }
 
-/* The sequence that may go and is worth least. */
+/* Of the sequences that may be dropped, the one that is worth least. */
 static struct ag_sequence *oldest(struct ag_policy_state *s, bool with_graphs)
 {
     struct ag_sequence *once = first_to_go(s, s->by_use[0], with_graphs);
@@ -357,18 +355,16 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
     if (s->sequence == sequence) {
         if (!s->idle || ag_position(p))
             return false;
-        ag_follow_nothing(p); /* it was expected next, and nothing of it has come */
+        ag_follow_nothing(p); /* it was expected next, but none of its ops has come */
     }
     drop_chunks(p, sequence);
     sequence->dropped_at = sequence->visits;
     return true;
 }
 
-/* ---- new sequences
- * -------------------------------------------------------------------------------
- */
+/* new sequences */
 
-/* Of a sequence of so many ops. */
+/* A free slot for a sequence of `len` ops; drops others to make room. AG_SLOTS if there is none. */
 static uint32_t free_slot(struct ag_policy *p, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
@@ -393,8 +389,8 @@ static uint32_t free_slot(struct ag_policy *p, uint32_t len)
     return first;
 }
 
-/* The sequence of this content, made if it is not known; NULL where there is no memory or no room.
- */
+/* The sequence with this content, made if it is not known yet; NULL if there is no memory or no
+ * room. */
 struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
     struct ag_policy_state *s = p->state;

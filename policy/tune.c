@@ -1,45 +1,47 @@
 /*
  * tune.c - whether a sequence gains from longer or shorter chunks, by the program's own clock.
  *
- * plan.c cuts a sequence so that the GPU never waits long for a chunk to fill. Where the host is
- * far slower than the GPU that only pays for graph launches: the GPU waits anyway, and only the
- * last chunk keeps the program waiting. (Measured on an H100: ResNet-18 under TorchScript, an op
- * every 9 us, takes 606 us in chunks of 4 and 576 us in chunks of 8.) How fast the GPU is nobody
- * tells, so longer chunks are tried: the time of a whole visit, from sync point to sync point, must
- * get shorter by more than its noise. If it does, still longer ones are tried; if not, the sequence
- * goes back to the cut before and rests, and after ever longer rests it is tried again.
+ * plan.c cuts a sequence so that the GPU never waits long for a chunk to fill. If the host is far
+ * slower than the GPU, this only adds graph launches: the GPU waits anyway, and only the last chunk
+ * keeps the program waiting. (Measured on an H100: ResNet-18 under TorchScript, an op every 9 us,
+ * takes 606 us in chunks of 4 and 576 us in chunks of 8.) Nothing reports how fast the GPU is, so
+ * the policy tries longer chunks: a whole visit, from sync point to sync point, must get shorter by
+ * more than the noise. If it does, the policy tries still longer chunks. If not, the sequence goes
+ * back to the plan before and rests. The policy tries again after ever longer rests.
  *
- * Both cuts are kept for a trial and take turns: a virtual processor goes at 0.6 of its speed for a
- * second now and then (docs/gpu-results.md), which is far more than any cut gains. When the visits
- * of a trial were compared with those before it, two of three processes of ResNet-18 kept chunks of
- * 4, presumably by that, and took 1.2 and 1.6 ms a step for 1.0 (H200, 8ee58b9).
+ * A trial keeps both plans, and they take turns. The reason: a virtual processor sometimes runs at
+ * 0.6 of its speed for a second (docs/gpu-results.md), which is far more than any plan gains. When
+ * the visits of a trial were compared with those before it, two of three processes of ResNet-18
+ * kept chunks of 4, presumably for this reason, and took 1.2 and 1.6 ms a step instead of 1.0
+ * (H200, 8ee58b9).
  *
- * Where longer ones do not help a short sequence of a host that is no faster than the GPU, shorter
- * ones are tried in the same way: there the GPU waits for each chunk. (Five kernels of 5 us, issued
- * every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one and four.)
+ * If longer chunks do not help a short sequence, and the host is no faster than the GPU, the policy
+ * tries shorter chunks in the same way, because there the GPU waits for each chunk. (Five kernels
+ * of 5 us, issued every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one
+ * and four.)
  *
- * Only while replay is not in doubt (profit.c). A loop without sync points is timed from turn to
- * turn: if the host is the limit that is what it takes to submit one, else what the GPU takes, and
- * then no cut is faster. (Kernels of 2 us, issued every 3 us: 3.8 us each in chunks of 5, 3.5 in
- * chunks of 8.)
+ * Trials happen only while replay is not in doubt (profit.c). A loop without sync points is timed
+ * from turn to turn. If the host is the limit, that is the time to submit one turn. Otherwise it is
+ * the GPU's time, and then no plan is faster. (Kernels of 2 us, issued every 3 us: 3.8 us each in
+ * chunks of 5, 3.5 in chunks of 8.)
  */
 #include "policy/internal.h"
 
 enum {
-    SETTLED = 48,        /* visits replayed whole before a trial */
+    SETTLED = 48,        /* fully replayed visits before a trial */
     WARM_UP = 2,         /* visits of a trial that are not counted */
-    TURN = 2,            /* visits that are counted of a turn, behind the first */
-    FEW = 9,             /* pairs of turns that may decide a trial; else it goes on */
-    LOOKS = 4,           /* and is looked at after so many more */
-    PATIENCE = 256,      /* visits until a trial must have those few: its graphs must be there */
+    TURN = 2,            /* counted visits of a turn, after its first */
+    FEW = 9,             /* pairs of turns that may decide a trial; if they do not, it goes on */
+    LOOKS = 4,           /* more pairs of turns before each further decision */
+    PATIENCE = 256,      /* visits by which a trial must have FEW pairs: its graphs must exist */
     LONGEST_TRIAL = 512, /* visits */
-    MOST_UP = 2,         /* times the chunks are made longer, each time four times */
+    MOST_UP = 2,         /* times the chunks are made longer, each time four times as long */
     MOST_DOWN = 2,       /* times they are made half as long */
-    SHORT_OPS = 8,       /* a sequence where that is tried */
-    SLOW_HOST_NS = 2000, /* between two ops: about what the GPU takes for a small kernel */
-    EQUAL = 1000,        /* thousandths of the time with the cut before: no gain */
-    FASTER = 985,        /* at most so much */
-    FAR_FASTER = 930,    /* where there are to be more launches for it */
+    SHORT_OPS = 8,       /* longest sequence that shorter chunks are tried on */
+    SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
+    EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
+    FASTER = 985,        /* at most this much, to win */
+    FAR_FASTER = 930,    /* the same for shorter chunks, which need more launches */
     FIRST_REST = 2048,   /* visits */
     LONGEST_REST = 65536,
     GROWTH = 4,
@@ -47,7 +49,7 @@ enum {
     VISITS_A_FAIL = 128,
 };
 
-/* A trial must save so many launches a visit to be worth building for. */
+/* Whether longer chunks save enough launches per visit to be worth building graphs for. */
 static bool saves_launches(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
@@ -55,7 +57,7 @@ static bool saves_launches(const struct ag_policy_state *s, const struct ag_sequ
     return longer > b->longest && chunks + 2 <= b->num_chunks;
 }
 
-/* The trial that is due: 1 for longer chunks, -1 for shorter ones, 0: none. */
+/* The trial that is due: 1 for longer chunks, -1 for shorter ones, 0 for none. */
 static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     const struct ag_tune *t = &b->tune;
@@ -106,7 +108,7 @@ static void settle(const struct ag_policy_state *s, struct ag_sequence *b, bool 
 {
     struct ag_tune *t = &b->tune;
     int step = t->shorter ? -1 : 1;
-    if (t->wants == AG_TUNE_NEW_PLAN) { /* the sequence has not begun since: there is but one cut */
+    if (t->wants == AG_TUNE_NEW_PLAN) { /* it has not begun since: there is only one plan */
         t->wants = AG_TUNE_NOTHING;
     } else {
         t->wants = AG_TUNE_SETTLE;
@@ -114,7 +116,7 @@ static void settle(const struct ag_policy_state *s, struct ag_sequence *b, bool 
     }
     if (!won) {
         t->up = (int8_t)(t->up - step);
-        t->shorter = true; /* longer ones have had their trial */
+        t->shorter = true; /* longer chunks have had their trial */
     }
     if (won ? t->up && due(s, b) == step : step > 0 && due(s, b) < 0)
         enter(t, AG_TUNE_WAITS);
@@ -147,7 +149,7 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
         return false;
     t->wants = AG_TUNE_NOTHING;
     if (wants == AG_TUNE_NEW_PLAN) {
-        ag_sequence_swap_plans(b); /* none is aside: it is made when the sequence begins */
+        ag_sequence_swap_plans(b); /* none is aside: the new plan is made when it begins */
         return true;
     }
     bool turns = wants == AG_TUNE_TURN || t->old_plan != t->old_wins;
@@ -158,11 +160,11 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
     if (ag_sequence_drop_aside(p, b))
         t->old_plan = t->old_wins = false;
     else
-        t->wants = AG_TUNE_SETTLE; /* one of them is being built: later */
+        t->wants = AG_TUNE_SETTLE; /* a chunk is being built: try later */
     return turns;
 }
 
-/* So far from the median of so many pairs lies what it may be by chance. Each turn is in two. */
+/* How many places the median of `kept` pairs may be off by chance. Each turn is in two pairs. */
 static int doubt(uint32_t kept)
 {
     return (int)(kept + 7) / 8;
@@ -180,8 +182,8 @@ static bool is_slower(const struct ag_tune *t)
     return ag_samples_middle(t->ratios, kept, -doubt(kept)) > EQUAL;
 }
 
-/* What a trial gains may be less than two visits of a program differ by: where a few pairs tell
- * neither that it is faster nor that it is not, more are taken. */
+/* A trial may gain less than the difference between two visits of a program. So if a few pairs do
+ * not show whether the new plan is faster, the trial takes more. */
 static bool is_open(const struct ag_tune *t)
 {
     uint32_t n = t->pairs;
@@ -192,9 +194,9 @@ static bool is_open(const struct ag_tune *t)
     return (n - FEW) % LOOKS || (!is_faster(t) && !is_slower(t));
 }
 
-/* A visit of a trial. Turns of a few visits with the new cut and with the one before follow each
- * other, and each is compared with the one before it: a processor that goes at half its speed for a
- * second makes both slower. */
+/* A visit of a trial. Turns of a few visits with the new plan alternate with turns with the plan
+ * before, and each turn is compared with the turn before it. So a processor that runs at half its
+ * speed for a second makes both slower. */
 static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uint64_t ns,
                      bool replayed)
 {
@@ -218,7 +220,8 @@ static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uin
     }
 }
 
-/* Deferred ops of the sequence had to be submitted eagerly: long chunks make that dear. */
+/* Deferred ops of the sequence had to be submitted eagerly, which is expensive if chunks are
+ * long. */
 void ag_tune_failed(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
@@ -229,7 +232,7 @@ void ag_tune_failed(struct ag_sequence *b)
     rest(t);
 }
 
-/* The sequence was visited in `ns`; replayed: all of it by its graphs. */
+/* A visit of the sequence took `ns`. `replayed`: graphs submitted all of it. */
 void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *b, uint64_t ns,
                    bool replayed)
 {

@@ -1,4 +1,4 @@
-/* why.c - why an op was not held back: for reports, off the hot path. */
+/* why.c - why an op was not held back; for reports, so not on the hot path. */
 #include "policy/internal.h"
 
 static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *chunk, bool measured)
@@ -16,7 +16,7 @@ static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *ch
     case AG_CHUNK_BUILDING:
         return AG_WHY_BUILDING;
     case AG_CHUNK_FAILED:
-        return chunk->retries ? AG_WHY_BUILD_FAILED : AG_WHY_SELDOM; /* put off */
+        return chunk->retries ? AG_WHY_BUILD_FAILED : AG_WHY_SELDOM; /* the caller put it off */
     default:
         return AG_WHY_SELDOM;
     }
@@ -30,7 +30,7 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p)
         return AG_WHY_UNKNOWN;
     if (!b->num_chunks)
         return AG_WHY_SELDOM;
-    uint32_t at = ag_position(p); /* of the op after it; a period that ended begins anew */
+    uint32_t at = ag_position(p); /* the next op; a period that has ended begins again */
     return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)],
                     ag_is_measured(p, b, s->run_began));
 }
