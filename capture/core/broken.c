@@ -1,4 +1,5 @@
-/* broken.c - errors that end a context: nothing is deferred until it is destroyed. */
+/* broken.c - errors that end a context: the library defers nothing until the context is
+ * destroyed. */
 #include "capture/core/broken.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
@@ -17,7 +18,7 @@ void ag_core_driver_error(CUresult error)
     CUcontext ctx = ag_context_current();
     struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
     if (!context || atomic_exchange(&context->broken, true))
-        return; /* without one there is nothing to defer in, and none whose end would be heard of */
+        return; /* an unknown context defers nothing, and we would not hear of its end */
     ag_count(AG_COUNT_DEAD_CONTEXT);
     ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
     ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);

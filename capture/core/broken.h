@@ -4,7 +4,7 @@
 
 #include "capture/tracking/stream.h"
 
-/* A context has been destroyed, and with it goes what was wrong with it. */
+/* A context has been destroyed. If an error had ended it, that error no longer matters. */
 void ag_broken_context_ended(struct ag_context *context);
 
 #endif

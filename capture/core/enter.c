@@ -12,10 +12,10 @@ static void submit_everything(void)
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        /* the calling thread's own streams meet a sync point, the others only lose their deferral
-         */
+        /* the calling thread's own streams meet a sync point; the others only submit what they hold
+         * back */
         bool own = ag_stream_is_own(streams[i]);
-        if (ag_state_is(AG_EAGER_END)) /* does not wait for a thread that waits in the driver */
+        if (ag_state_is(AG_EAGER_END)) /* must not wait for a thread that waits in the driver */
             ag_stream_submit_if_prompt(streams[i], own);
         else
             ag_stream_submit_deferred(streams[i], own);
@@ -31,6 +31,6 @@ void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
         ag_trace_sync_point(NULL, sym);
     }
     submit_everything();
-    if (reason != AG_EAGER_OBSERVE) /* there calls are still looked at; launches sleep */
+    if (reason != AG_EAGER_OBSERVE) /* observing, hooks still look at calls; launches sleep */
         ag_state_pass_by(reason);
 }

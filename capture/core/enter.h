@@ -1,11 +1,11 @@
-/* enter.h - how the process enters a state in which hooks submit at once, see state.h. */
+/* enter.h - how the process enters a state in which hooks submit at once; see state.h. */
 #ifndef AG_ENTER_H
 #define AG_ENTER_H
 
 #include "capture/tracking/state.h"
 #include "driver/entries.h"
 
-/* No lock may be held. `sym`: the call that is the cause, AG_SYM_COUNT if there is none. */
+/* The caller holds no lock. `sym`: the call that is the cause, or AG_SYM_COUNT if there is none. */
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym);
 
 #endif

@@ -1,4 +1,4 @@
-/* flush.c - deferred ops must go now. */
+/* flush.c - submits deferred ops that can wait no longer. */
 #include "capture/core/flush.h"
 #include "capture/capture.h"
 #include "capture/system/clock.h"
@@ -20,8 +20,9 @@
 #include <alloca.h>
 #include <pthread.h>
 
-/* Hooks that pass by the locks would overtake what is deferred now. At the end of the process, and
- * in the child of a fork, they do. */
+/* While hooks bypass the locks they would overtake ops that are deferred now, so nothing may be
+ * deferred. This does not cover the end of the process and the child of a fork: there they do
+ * overtake. */
 static bool may_defer(const struct ag_stream *s)
 {
     return ag_stream_is_live(s) && !ag_state_bypasses_for_now();
@@ -62,7 +63,7 @@ void ag_stream_open(struct ag_stream *s)
 static void close_segment(struct ag_stream *s)
 {
     if (!s->open ||
-        s->pending != CUDA_SUCCESS) /* an untold error is asked for at every sync point */
+        s->pending != CUDA_SUCCESS) /* every sync point looks for an error that was not reported */
         return;
     s->open = false;
     atomic_fetch_sub(&ag_open_streams, 1);
@@ -75,8 +76,8 @@ CUresult ag_stream_tell(struct ag_stream *s)
     return r;
 }
 
-/* A deferred op was refused. Lack of memory may pass; whatever else the driver has against the op
- * it will have again, and says at the launch itself from now on. */
+/* The driver refused a deferred op. Lack of memory may pass. Any other objection will come again,
+ * and from now on the program gets it at the launch itself. */
 static void fail(struct ag_stream *s, const struct ag_signature *signature, CUresult r)
 {
     ag_info("flush", "a deferred launch failed with error %d", (int)r);
@@ -87,7 +88,8 @@ static void fail(struct ag_stream *s, const struct ag_signature *signature, CUre
     ag_stream_open(s);
 }
 
-/* A shorter chunk's graph for the ops from `at` on; returns how many it submitted. */
+/* Launches the graph of a shorter chunk for the ops from `at` on. Returns how many ops it
+ * submitted. */
 static uint32_t submit_by_graph(struct ag_stream *s, uint32_t at, uint32_t n)
 {
     ag_key *keys = alloca((n - at) * sizeof(*keys));
@@ -158,7 +160,7 @@ void ag_stream_break(struct ag_stream *s)
     }
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void submit(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_is_live(s))
@@ -185,8 +187,8 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
     return true;
 }
 
-/* The calling thread's own streams meet a planned sync point; those of others only lose their
- * deferral, so that one thread's calls do not tear the sequences of another. */
+/* A stream of the calling thread meets a planned sync point. A stream of another thread only
+ * submits what it holds back, so that one thread's calls do not tear the sequences of another. */
 static void submit_for_order(struct ag_stream *s)
 {
     ag_count(AG_COUNT_ORDER);

@@ -1,38 +1,41 @@
 /*
- * flush.h - submitting deferred ops before their chunk is complete. All under the stream's lock.
+ * flush.h - submits deferred ops before their chunk is complete. The caller holds the stream's lock
+ * unless a comment says otherwise.
  */
 #ifndef AG_FLUSH_H
 #define AG_FLUSH_H
 
 #include "capture/tracking/stream.h"
 
-/* Submits the stream's first `n` recorded ops, which are those deferred: by graphs of shorter
- * chunks where there are any, else one by one. Their arguments stay recorded. Errors go to
- * s->pending. */
+/* Submits the stream's first `n` recorded ops, which are the deferred ones. It uses graphs of
+ * shorter chunks if there are any, and otherwise submits ops one by one. Their arguments stay
+ * recorded. Errors go to s->pending. */
 void ag_flush(struct ag_stream *s, uint32_t n);
 
-/* A sync point (the policy learns) or a break (it does not, and the sequence goes on behind it). */
+/* A sync point, from which the policy learns; or a break, from which it does not: the sequence goes
+ * on behind it. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
 
-/* Ends what this stream must not overtake: before an op or a call on `s` is submitted or deferred,
- * whatever implicit ordering with the legacy default stream says must come first is submitted.
- * `s` NULL: the per-thread default stream, which is a blocking one. No lock may be held. */
+/* Call it before submitting or deferring an op or a call on `s`. It submits whatever must come
+ * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default
+ * stream, which is a blocking one. The caller holds no lock. */
 void ag_flush_for_order(const struct ag_stream *s);
 
-/* The stream starts or ends holding ops back. */
+/* The stream starts or stops holding ops back. */
 void ag_deferring_begins(struct ag_stream *s);
 void ag_deferring_ends(struct ag_stream *s);
 
-/* Takes the stream's lock, breaks or ends its segment. */
+/* Takes the stream's lock, then ends its segment at a sync point, or else breaks it. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);
-/* The same for callers that must not wait for the driver: where the lock is held by a thread that
- * is in the driver for this stream, which submits what is deferred at this very moment, and may
- * wait there for room in a full queue, nothing is done. False then. */
+/* The same for callers that must not wait for the driver. Another thread may hold the lock while it
+ * is in the driver for this stream. That thread is submitting what is deferred, and may wait there
+ * for room in a full queue. In that case this function does nothing and returns false. */
 bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point);
 
-/* What a sync point, or a launch, returns of the stream's untold error: once. Under the lock. */
+/* Returns the stream's unreported error, once, for a sync point or a launch to pass on. The caller
+ * holds the lock. */
 CUresult ag_stream_tell(struct ag_stream *s);
-void ag_stream_open(struct ag_stream *s); /* counted in ag_open_streams */
+void ag_stream_open(struct ag_stream *s); /* counts it in ag_open_streams */
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * invalidate.c - calls after which what was recorded no longer holds: handles die, functions
+ * invalidate.c - calls after which records and graphs no longer hold: handles end, functions
  * change.
  *
- * These are rare, so they are simple: the builder is paused, every stream submits what it has
- * deferred and forgets what it must, then the tables go.
+ * These calls are rare, so the code is simple: it pauses the builder, every stream submits what it
+ * has deferred and forgets what it must, and then the tables are freed.
  */
 #include "capture/core/broken.h"
 #include "capture/graphs/budget.h"
@@ -27,7 +27,8 @@
 #include "driver/entries.h"
 #include "policy/policy.h"
 
-/* Ends the stream's segment and forgets all of its sequences. Under no lock, builder paused. */
+/* Ends the stream's segment and forgets all of its sequences. The caller holds no lock and has
+ * paused the builder. */
 static void invalidate_sequences(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
@@ -69,7 +70,7 @@ void ag_core_invalidate_functions(enum ag_sym sym)
 
 struct dropping {
     struct ag_policy *policy;
-    const struct ag_kernel *kernel; /* NULL: those with dead functions */
+    const struct ag_kernel *kernel; /* NULL: graphs with dead functions */
 };
 
 static bool concerns(const struct ag_signature *signature, const struct ag_kernel *kernel)
@@ -88,7 +89,8 @@ static void drop_if_concerned(void *context, struct ag_sequence *sequence)
         }
 }
 
-/* Every stream ends its segment; `drop`: and graphs go. Builder paused where they do. */
+/* Ends every stream's segment. With `drop` it also drops the graphs concerned; the builder is
+ * paused then. */
 static void submit_all(bool drop, const struct ag_kernel *kernel)
 {
     size_t n;
@@ -123,7 +125,7 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
     submit_all(any, NULL);
     ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
-    ag_core_invalidate_memory(); /* its variables */
+    ag_core_invalidate_memory(); /* the module's variables */
 }
 
 enum ag_change ag_core_function_changes(CUfunction func, int attribute, int value, int device,
@@ -156,8 +158,8 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-/* The stream submits what it has deferred and drops its graphs. `life`: what it is then. Builder
- * paused. */
+/* Submits what the stream has deferred and drops its graphs. `life` is its new state. The builder
+ * is paused. */
 static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
@@ -188,7 +190,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
         return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, false);
     if (!s || s->legacy)
-        return CUDA_SUCCESS; /* the default streams cannot be destroyed: the driver refuses */
+        return CUDA_SUCCESS; /* the driver refuses to destroy a default stream */
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(s);
@@ -198,7 +200,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_waits_stream_goes(s);
     ag_unlock(&s->lock);
     stream_gone(s);
-    if (!ag_waits_pending()) /* else the builder does, when nothing waits any more */
+    if (!ag_waits_pending()) /* else the builder collects them once nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
     return r;
@@ -247,10 +249,10 @@ void ag_core_green_context_ended(CUgreenCtx green)
 /* ---- contexts ----------------------------------------------------------------------------- */
 
 /*
- * Between these two the context may end at any moment. So before, its streams submit what they have
- * deferred, drop their graphs, and defer nothing: other threads that launch into them call the
- * driver themselves. Nobody enters the context on their behalf. Afterwards they are forgotten, or,
- * where it goes on, as before.
+ * Between these two functions the context may end at any moment. So beforehand its streams submit
+ * what they have deferred, drop their graphs and defer nothing: other threads that launch into them
+ * call the driver themselves, and no thread enters the context on their behalf. Afterwards the
+ * library forgets the streams if the context has ended, and otherwise uses them as before.
  */
 static void context_may_end(struct ag_context *context)
 {
@@ -262,7 +264,8 @@ static void context_may_end(struct ag_context *context)
         if (streams[i]->context == context)
             stream_goes(streams[i], AG_STREAM_CLOSING);
     ag_streams_release(streams, n);
-    /* before they go: another thread that unloads a module asks the driver about every function */
+    /* before the functions end: another thread that unloads a module asks the driver about
+     * each one */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
     ag_fill_kernel_invalidate(context->handle, true);
@@ -292,7 +295,7 @@ static void context_has_ended(struct ag_context *context)
         if (streams[i]->context != context)
             continue;
         stream_goes(streams[i], AG_STREAM_DEAD);
-        streams[i]->behind_wait = NULL; /* went with the context */
+        streams[i]->behind_wait = NULL; /* ended with the context */
         stream_gone(streams[i]);
     }
     ag_streams_release(streams, n);

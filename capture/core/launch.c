@@ -1,13 +1,14 @@
 /*
  * launch.c - the hot path: what happens to a kernel launch.
  *
- * Rules, for everything that runs while a known sequence is followed:
- *  - no allocation, no system call, no call into the driver but the chunk's own graph launch and
+ * Rules for everything that runs while the library follows a known sequence:
+ *  - no allocation, no system call, and no driver call but the chunk's own graph launch, and
  *    cuCtxGetCurrent for the legacy default stream (whose meaning depends on it);
- *  - one lock, the stream's own; it is contended only where two threads launch to one stream;
+ *  - one lock, the stream's own; two threads contend for it only if they launch to one stream;
  *  - no hash: the expected op is compared field by field;
- *  - no clock but once per chunk;
- *  - nothing is counted with an atomic operation per op.
+ *  - the clock is read only once per chunk;
+ *  - no counter takes an atomic operation per op.
+ *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
 #include "capture/graphs/budget.h"
@@ -42,7 +43,7 @@
 #include "policy/policy.h"
 #include <stdlib.h>
 
-/* Room for one more op; false without memory. */
+/* Makes room for one more op. False if there is no memory. */
 static bool grow(struct ag_stream *s, uint32_t bytes)
 {
     if (s->num_recorded == s->max_recorded) {
@@ -53,7 +54,7 @@ static bool grow(struct ag_stream *s, uint32_t bytes)
         s->recorded = recorded;
         s->max_recorded = n;
     }
-    /* there is a buffer even where no op has arguments: it is compared and copied from */
+    /* needed even if no op has arguments: other code compares and copies from this buffer */
     if (!s->bytes || s->num_bytes + bytes > s->max_bytes) {
         uint32_t n = (s->num_bytes + bytes) * 2 + 4096;
         uint8_t *more = realloc(s->bytes, n);
@@ -79,14 +80,15 @@ static inline bool record(struct ag_stream *s, const struct ag_signature *signat
     return true;
 }
 
-/* What an eager call takes; the measured figure once there is one. */
+/* Time that an eager call takes: an estimate until there is a measured figure. */
 static uint32_t usual_call_ns(const struct ag_stream *s)
 {
     uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
     return ns ? ns : 2500;
 }
 
-/* A loop whose arguments come again later than its ops is cut best in graphs of that many ops. */
+/* The arguments of a loop may repeat later than its ops do. The best graphs then have as many ops
+ * as the arguments take to repeat. */
 static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct ag_chunk *chunk)
 {
     g->look_at *= 4;
@@ -94,7 +96,7 @@ static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct
         ag_policy_align(&s->policy, chunk->sequence, ag_graphs_cycle(g));
 }
 
-/* The chunk whose last op has just been deferred goes to the GPU as one graph. */
+/* The chunk's last op has just been deferred: launches the chunk as one graph. */
 static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
 {
     struct ag_graphs *g = chunk->user;
@@ -112,7 +114,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         uint64_t after = ag_clock_ns();
         s->gained_ns +=
             (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
-        /* an update is the price of an op, like the time between ops: it counts for the pace */
+        /* updates cost per op, as does the time between ops, so they count for the pace */
         ag_policy_submitted(&s->policy, after - s->update_ns);
         if (__builtin_expect(g->launches == g->look_at, 0))
             look_at_cycle(s, g, chunk);
@@ -123,8 +125,8 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
     }
 }
 
-/* Acts on a verdict about an op of this signature. Returns whether the op is still to be launched
- * by the caller, after the lock is released. Under the lock. */
+/* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
+ * launch the op itself, after it has released the lock. The caller holds the lock. */
 static bool act(struct ag_stream *s, const struct ag_signature *signature,
                 const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
 {
@@ -139,7 +141,7 @@ static bool act(struct ag_stream *s, const struct ag_signature *signature,
         s->num_bytes = 0;
     }
     if (v->what != AG_DO_EAGER && !record(s, signature, in)) {
-        /* out of memory: everything deferred goes, and this op after it */
+        /* out of memory: submit everything deferred, then this op */
         ag_flush(s, s->num_deferred);
         ag_policy_break(&s->policy);
         if (v->done && v->what == AG_DO_RECORD)
@@ -167,7 +169,7 @@ static bool act(struct ag_stream *s, const struct ag_signature *signature,
     return eager;
 }
 
-/* An op that is not recordable: a sync point. */
+/* Handles an op that is not recordable: it is a sync point. */
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
     CUresult pending = CUDA_SUCCESS;
@@ -181,8 +183,8 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
     return r == CUDA_SUCCESS ? pending : r;
 }
 
-/* The program's own call failed; an error of earlier work that it would have returned keeps for the
- * next. */
+/* The program's own call failed. It would also have returned `pending`, an error of earlier work;
+ * that one is kept for the next call. */
 static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
                         CUresult pending)
 {
@@ -193,7 +195,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
             s->pending = pending;
             ag_stream_open(s);
         }
-        /* looked up again: during the call all signatures may have been forgotten */
+        /* looked up again: all signatures may have been forgotten during the call */
         struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
         if (signature)
             ag_signature_refused(signature, r);
@@ -216,19 +218,20 @@ static inline void open_segment(struct ag_stream *s)
         ag_stream_open(s);
 }
 
-/* A look at the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op
- * costs here: once the pace of a stream is known, two ops in 61 are timed. A prime, so that it is
- * not always the same ops of a loop. */
+/* Reading the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op costs
+ * here. So once the pace of a stream is known, only two ops in 61 are timed. 61 is a prime, so that
+ * not always the same ops of a loop are timed. */
 enum { EVERY_OP = 256, ONE_IN = 61 };
 
-/* Launch costs are part of the time between eager ops; the policy wants to know the rest. */
+/* Launch costs are part of the time between eager ops. The policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
 {
     return s->eager_ops % (s->eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
-/* Of the same ops it is kept why they are eager. Under the lock. */
+/* Whether this op is timed. For timed ops it also records why they are eager. The caller holds the
+ * lock. */
 static inline bool is_sample(struct ag_stream *s)
 {
     bool timed = times_call(s);
@@ -237,8 +240,8 @@ static inline bool is_sample(struct ag_stream *s)
     return timed;
 }
 
-/* Where nothing is followed, and an op has come since the last sync point, the policy wants a time
- * for that between two ops alone, and takes 0 for none. */
+/* If the policy follows no sequence and an op has come since the last sync point, the policy uses
+ * the clock only for the time between two ops. It takes 0 to mean that there is no time. */
 static inline bool wants_time(const struct ag_stream *s)
 {
     uint64_t ops = s->policy.counts.ops;
@@ -266,7 +269,7 @@ static void count_passed(void)
     ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
 }
 
-/* Nothing is deferred at the moment, or for ever: see state.h. */
+/* Nothing is deferred, for the moment or for good: see state.h. */
 static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incoming *in)
 {
     count_passed();
@@ -274,15 +277,16 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
     return pass_through(s, in);
 }
 
-/* Nothing is replayed any more, by the library's own decision, and this stream has nothing held
- * back: it sleeps, and its launches cost what sleeping costs. Under the lock, which it releases. */
+/* The library has decided to replay nothing any more, and this stream holds nothing back. So the
+ * stream becomes dormant, and its launches cost only what those of a dormant stream cost. The
+ * caller holds the lock; this function releases it. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
     ag_stream_leaves_dormant(s);
     s->num_recorded = s->num_bytes = 0;
     ag_policy_rest(&s->policy, ag_shortfall_rest());
     ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
-    ag_dormant_step(&s->dormant); /* this op */
+    ag_dormant_step(&s->dormant); /* counts this op */
     CUresult pending = ag_stream_tell(s);
     ag_unlock(&s->lock);
     ag_shortfall_tell();
@@ -297,7 +301,8 @@ static inline bool sees_nothing(const struct ag_stream *s)
     return ag_state_only_observes() && ag_stream_is_live(s) && !s->num_deferred;
 }
 
-/* Not the expected op, or no op expected, or not a launch. Under the lock, which it releases. */
+/* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
+ * lock; this function releases it. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 {
     const char *why = "";
@@ -310,7 +315,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return call_in_eager_state(s, in);
     }
     if (__builtin_expect(!ag_stream_is(s, ag_incoming_stream(in)),
-                         0)) { /* it has gone, see stream.h */
+                         0)) { /* the stream has gone, see stream.h */
         ag_unlock(&s->lock);
         return ag_op_call(in);
     }
@@ -360,7 +365,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     return pending;
 }
 
-/* Whether this op is to be passed unseen. */
+/* Whether this op passes unseen. */
 static inline bool is_dormant(struct ag_stream *s)
 {
     return ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant);
@@ -391,7 +396,8 @@ static inline bool is_of_key(ag_key key, const struct ag_launch *l)
             ag_launch_has_arguments(l, signature->function));
 }
 
-/* Nothing is built while it waits for its peers, whatever is not looked at otherwise. */
+/* A collective kernel waits for its peers. The library builds nothing meanwhile, even if it looks
+ * at no other launch of this stream. */
 static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
 {
     const struct ag_launch *l = in->launch;
@@ -406,14 +412,14 @@ static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
     return r;
 }
 
-/* Whether a launch that nobody would look at waits for peers. */
+/* Whether a launch that nothing else would look at waits for peers. */
 static inline bool is_of_peers(const struct ag_launch *l)
 {
     return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
            ag_function_waits(l->func, l->stream);
 }
 
-/* An op of a stream that is not understood. Another thread's op may have been deferred while the
+/* Calls an op of a stream that is not understood. Another thread may have deferred an op while the
  * stream became one. */
 static CUresult call_not_understood(struct ag_stream *s, const struct ag_incoming *in)
 {
@@ -511,7 +517,7 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, 
     return arrive(s, in);
 }
 
-/* Bytes from the first to the last; 0 where the numbers make no sense. */
+/* Bytes from the first to the last. 0 if the numbers make no sense. */
 static size_t fill_extent(const struct ag_memset *f)
 {
     size_t row = f->width * f->elem_size;

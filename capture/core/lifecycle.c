@@ -44,8 +44,8 @@ void ag_core_observe_only(const char *why)
         ag_core_invalidate_functions(AG_SYM_COUNT); /* the graphs are of no use any more */
 }
 
-/* The driver reads the variable when it is initialised, which has happened once there is a stream.
- */
+/* The driver reads the variable when it is initialised, which has happened by the time a stream
+ * exists. */
 static void ask_blocking(void)
 {
     static _Atomic bool asked;
@@ -56,7 +56,7 @@ static void ask_blocking(void)
         ag_core_observe_only("CUDA_LAUNCH_BLOCKING is set");
 }
 
-/* Behind the making of a stream. */
+/* Called after a stream has been made. */
 static void stream_made(struct ag_stream *s)
 {
     ask_blocking();
@@ -86,7 +86,7 @@ void ag_core_start(bool observe_only, const char *why)
 
 /* ---- the program's own captures --------------------------------------------------------- */
 
-static struct ag_lock captures_lock; /* of the count, and leaving the state with it */
+static struct ag_lock captures_lock; /* of the count, and of leaving the state with it */
 
 void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
 {
@@ -99,7 +99,7 @@ void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
     ag_unlock(&captures_lock);
     ag_state_enter(AG_EAGER_CAPTURE, sym);
     ag_builder_pause(); /* waits for a build under way */
-    ag_pause_resume();  /* the capture count keeps it from the next */
+    ag_pause_resume();  /* the capture count keeps the builder from the next build */
 }
 
 static void capture_over(void)
@@ -135,7 +135,7 @@ uint32_t ag_core_streams_capturing(void)
     for (size_t i = 0; i < n; i++) {
         struct ag_stream *s = streams[i];
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-        ag_lock(&s->lock, AG_RANK_STREAM); /* a stream that is alive now stays so meanwhile */
+        ag_lock(&s->lock, AG_RANK_STREAM); /* a stream alive now stays so meanwhile */
         if (ag_stream_is_live(s) && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
             AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
             count += status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -166,7 +166,7 @@ void ag_core_finish(void)
     if (ag_state_is(AG_EAGER_OFF) || ag_state_is(AG_EAGER_FORKED) ||
         atomic_exchange(&finished, true))
         return;
-    if (ag_locks_held) { /* exit() in a signal handler that has interrupted this very thread */
+    if (ag_locks_held) { /* exit() in a signal handler that interrupted this thread */
         ag_state_set(AG_EAGER_END);
         return;
     }

@@ -1,13 +1,13 @@
 /*
- * measure.c - programs that measure what they launch, to choose by it.
+ * measure.c - programs that measure their launches and choose by the result.
  *
  * Autotuners (XLA's, Triton's, inductor's, cuDNN's, those of cuBLASLt's callers) record an event,
- * launch a candidate, record another, and ask for the time between. A candidate in a graph, or
- * right behind one, takes another time than one that is launched: a microsecond more or less on an
- * H200, where candidates lie tenths of one apart. The program would choose others, and compute
- * other results. So while it asks for times, sequences are submitted as they come, unless they have
- * come up for longer than a candidate is measured (policy/follow.c): then they are the program's
- * real work, whose steps it times.
+ * launch a candidate, record another event, and ask for the time between the two. A candidate takes
+ * another time in a graph, or right behind one, than as an eager launch: a microsecond more or less
+ * on an H200, where candidates differ by tenths of one. The program would choose other candidates,
+ * and compute other results. So while the program asks for times, sequences are submitted eagerly.
+ * The exception is a sequence that has recurred for longer than a candidate is measured
+ * (policy/follow.c): it is the program's real work, whose steps the program times.
  */
 #include "capture/core/measure.h"
 #include "capture/capture.h"
@@ -18,12 +18,12 @@
 #include "policy/policy.h"
 
 enum {
-    ASKED_NS = 500000000, /* so long after it was told a time the program is taken to measure */
+    ASKED_NS = 500000000, /* the program counts as measuring for so long after it got a time */
     OPS =
         256, /* behind a sync point: a candidate has fewer, a loop that is timed as a whole more */
 };
 
-static _Atomic uint64_t asked_ns; /* when a time was told last; 0: never */
+static _Atomic uint64_t asked_ns; /* when the program last got a time; 0: never */
 
 void ag_core_time_asked(void)
 {

@@ -6,9 +6,9 @@
 
 /* Whether the program measures. */
 bool ag_measures(void);
-/* Ops behind a sync point that it may be measuring. */
+/* Number of ops behind a sync point that the program may be measuring. */
 uint32_t ag_measured_ops(void);
-/* It may be measuring the stream's next ops. Behind a sync point. */
+/* The program may be measuring the stream's next ops. Call it after a sync point. */
 void ag_measure_begins(struct ag_stream *s);
 
 #endif

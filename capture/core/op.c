@@ -21,7 +21,7 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
     }
 }
 
-/* ---- again, from recorded arguments ------------------------------------------------------- */
+/* ---- submitting from recorded arguments --------------------------------------------------- */
 
 static CUresult submit_launch(const struct ag_stream *s, const struct ag_signature *signature,
                               const uint8_t *recorded)

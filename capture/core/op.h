@@ -1,4 +1,4 @@
-/* op.h - staging ops and submitting them one by one, whatever their kind. */
+/* op.h - recording ops and submitting them one by one, whatever their kind. */
 #ifndef AG_OP_H
 #define AG_OP_H
 
@@ -8,8 +8,8 @@
 void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
                   const struct ag_incoming *in);
 
-/* The same op again from its recorded arguments, on the stream's handle. Under the stream's lock,
- * in its context. */
+/* Submits the op from its recorded arguments, on the stream's handle. The caller holds the stream's
+ * lock and is in its context. */
 CUresult ag_op_submit(const struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded);
 

@@ -1,11 +1,12 @@
 /*
- * primary.c - how often the primary context of each device is retained, so that the release which
- * ends it is told from those that do not. Libraries retain and release it in every operation (UCX
- * does), which must cost nothing.
+ * primary.c - counts how often the primary context of each device is retained, to know which
+ * release ends it. Some libraries retain and release it in every operation (UCX does), and that
+ * must cost nothing.
  *
- * The count is exact for what is seen, since the real calls are made under the device's lock. Where
- * the context is still there after the last release that was seen, somebody holds it whose calls
- * were not (by a table of entry points, say): that one is counted as well from then on.
+ * The count is exact for the calls that we see, since the real calls are made under the device's
+ * lock. If the context still exists after the last release that we saw, somebody retains it by
+ * calls that we do not see (through a table of entry points, say). From then on that holder is
+ * counted as well.
  */
 #include "capture/capture.h"
 #include "capture/system/lock.h"
@@ -14,7 +15,7 @@
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 
-enum { DEVICES = 64 }; /* those beyond are not followed: a release there is always the last */
+enum { DEVICES = 64 }; /* devices beyond have no count: a release there is always the last */
 
 static struct {
     struct ag_lock lock;
@@ -33,7 +34,7 @@ static bool is_active(CUdevice device)
     return AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
-/* The context's handle, where it is there. */
+/* The context's handle, or NULL if the context does not exist. */
 static CUcontext handle_of(CUdevice device)
 {
     CUcontext ctx = NULL;
@@ -94,7 +95,7 @@ void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool loc
     ag_core_context_ended(context, success);
     if (!locked)
         return;
-    if (success) /* what the driver makes of the count is not documented */
+    if (success) /* the driver does not document what a reset does to the count */
         devices[device].retained = devices[device].unseen = 0;
     ag_unlock(&devices[device].lock);
 }

@@ -1,10 +1,10 @@
 /*
- * shortage.c - the program is short of device memory: the library gives its graphs back.
+ * shortage.c - when the program runs short of device memory, the library gives its graphs back.
  *
- * A call that fails for lack of memory might have had it without the graphs. So they all go, and
- * the call is made once more; streams learn anew and replay again. From then on graphs may take
- * half of what they might before, so that a program at the edge of the memory does not make the
- * library build and give back for ever.
+ * A call that fails for lack of memory might have succeeded without the graphs. So the library
+ * destroys them all and the call is made once more; streams then learn anew and replay again. From
+ * then on graphs may take half as much memory as before. Otherwise a program at the edge of the
+ * memory would make the library build graphs and give them back for ever.
  */
 #include "capture/core/shortage.h"
 #include "capture/graphs/budget.h"
@@ -26,8 +26,8 @@ static void drop(void *policy, struct ag_sequence *sequence)
     ag_policy_drop_graphs(policy, sequence);
 }
 
-/* A stream whose holder is in the driver keeps its graphs: it may wait there for room in a queue,
- * and the program's call would not. */
+/* A stream keeps its graphs if the holder of its lock is in the driver. That holder may wait there
+ * for room in a queue, for which the program's call would not wait. */
 static void drop_graphs_of(struct ag_stream *s)
 {
     if (!ag_stream_lock_if_prompt(s))
@@ -39,7 +39,7 @@ static void drop_graphs_of(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
-/* False: something is in flight that graphs cannot be destroyed behind. */
+/* False: something is in flight, and destroying graphs could wait for it. */
 static bool give_back(void)
 {
     size_t n;
@@ -62,8 +62,8 @@ static bool give_back(void)
     return true;
 }
 
-/* Where there is no graph any more the call is made once more all the same: another thread may have
- * given them back since it failed. */
+/* Returns true even if there was no graph left: another thread may have given the graphs back since
+ * the call failed. */
 bool ag_core_gives_memory(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -71,7 +71,7 @@ bool ag_core_gives_memory(void)
     if (!ag_state_tracks() || !atomic_load(&ag_counts[AG_COUNT_BUILT]))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
-                           &cancel); /* the lock, and the pause, would stay */
+                           &cancel); /* a cancelled thread would keep the lock and the pause */
     ag_mutex_lock(&mutex, AG_RANK_SHORTAGE);
     bool given = give_back();
     ag_mutex_unlock(&mutex);

@@ -4,7 +4,7 @@
 
 #include "driver/call.h"
 
-/* The program's own call, made now. Without any lock. */
+/* Makes the program's own call, now. The caller holds no lock. */
 CUresult ag_op_call(const struct ag_incoming *in);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * sync point.c - calls that are not ops: what has been deferred goes before them.
+ * sync_point.c - calls that are not ops: the library submits what it has deferred before them.
  *
- * A sync point is also what cuts a stream into segments, so it is learnt even where nothing is
+ * Sync points also cut a stream into segments, so the policy learns them even if nothing is
  * deferred.
  */
 #include "capture/capture.h"
@@ -17,10 +17,11 @@
 #include "driver/table.h"
 
 /*
- * Which streams a call waits for. Whoever submits, or waits for another thread that does, may wait
- * in the driver for room in a full queue. Eagerly, all that was launched before would be there: who
- * knows of those launches would have waited for them. But where nothing of a stream can show in a
- * call, that call does not wait for it, and leaves what another thread holds back to the watchdog.
+ * Which streams a call waits for. A thread that submits, or that waits for another thread which
+ * submits, may wait in the driver for room in a full queue. In an eager run all earlier launches
+ * would be in the queue already, and whoever knows of them would have waited for them. But if
+ * nothing of a stream can show in a call, the call does not wait for that stream. It leaves what
+ * another thread holds back there to the watchdog.
  */
 enum reach { NO_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
 
@@ -38,8 +39,8 @@ static bool waits_for(enum reach reach, const struct ag_stream *s)
 }
 
 enum flags {
-    REPORTS = 1,  /* the call may return a stream's untold error */
-    OWN_ONLY = 2, /* streams of other threads are left alone */
+    REPORTS = 1,  /* the call may return a stream's unreported error */
+    OWN_ONLY = 2, /* leaves the streams of other threads alone */
     BLOCKS = 4,   /* the thread waits for the GPU in the call */
 };
 
@@ -59,7 +60,7 @@ static CUresult end_segment(struct ag_stream *s, unsigned int flags)
     return r;
 }
 
-/* A stream of another thread submits what it has deferred and goes on. */
+/* Submits what a stream of another thread has deferred. Its sequence goes on. */
 static void submit_of_other(struct ag_stream *s, enum reach reach)
 {
     if (!waits_for(reach, s))
@@ -68,8 +69,8 @@ static void submit_of_other(struct ag_stream *s, enum reach reach)
     ag_stream_submit_deferred(s, false);
 }
 
-/* Every stream of `context` (NULL: of all): those of this thread meet a sync point, the others
- * submit what they have deferred and go on. */
+/* For every stream of `context` (NULL: of all contexts): a stream of this thread meets a sync
+ * point; any other submits what it has deferred and goes on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
                              unsigned int flags, enum reach reach)
 {
@@ -92,7 +93,7 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
     return first;
 }
 
-/* While hooks pass by (a capture of the program's) an error of before may still be told. */
+/* Reports an earlier error, even while hooks bypass (during a capture of the program's). */
 static CUresult tell(CUstream stream, bool ptsz)
 {
     struct ag_stream *s = ag_stream_find(stream, ptsz);
@@ -109,7 +110,7 @@ static bool holds_back_for_another(const struct ag_stream *s)
     return atomic_load(&s->deferring) && !ag_stream_is_own(s);
 }
 
-/* Whether another thread holds back work that a query of this stream asks for. */
+/* Whether another thread holds back work that a query of this stream asks about. */
 static bool others_hold_back(const struct ag_stream *s)
 {
     size_t n;
@@ -124,7 +125,7 @@ static bool others_hold_back(const struct ag_stream *s)
     return any;
 }
 
-/* cuStreamQuery: what another thread holds back, or is submitting, has not ended. */
+/* cuStreamQuery: work that another thread holds back, or is submitting, has not ended. */
 static CUresult query(struct ag_stream *s, unsigned int flags)
 {
     if (s->legacy)
@@ -148,8 +149,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     ag_trace_sync_point(s, sym);
     ag_live_poll();
     if (!s) {
-        /* the per-thread default stream, one that was never launched to, or no stream at all: all
-         * that can depend on it is the legacy stream's order */
+        /* This is the per-thread default stream, a stream that was never launched to, or no stream
+         * at all. Only the legacy stream's order can depend on it. */
         if (!ag_stream_is_per_thread(stream, ptsz))
             every_stream(NULL, NULL, 0, reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
         else if (reach_of(sym) != NO_STREAM)
@@ -159,7 +160,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     if (reach_of(sym) == NO_STREAM)
         return query(s, flags);
     ag_flush_for_order(s);
-    if (s->legacy) /* it waits for every blocking stream, and their segments end with it */
+    if (s->legacy) /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);
     CUresult r = end_segment(s, flags);
     if (measures)

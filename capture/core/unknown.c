@@ -1,10 +1,10 @@
 /*
- * unknown.c - calls of which nobody knows what they do.
+ * unknown.c - calls whose effect nobody knows.
  *
- * Such a call may do anything once: the first one of a function ends all that is known, as a new
- * limit or a dying context does. A function that is called again is taken for what its library does
- * in every step. It is ordered as a barrier, and may take memory away; but what launches mean
- * stays, or nothing would be replayed where such a library is used.
+ * The first call of an unknown function may do anything, so it invalidates all that is known, as a
+ * new limit or the end of a context does. Later calls of the same function are taken for what its
+ * library does in every step. Such a call is a barrier and may free memory, but it does not change
+ * what launches mean. Otherwise nothing would be replayed in programs that use such a library.
  */
 #include "capture/capture.h"
 #include "capture/tracking/count.h"

@@ -1,6 +1,6 @@
 /*
- * wait.c - calls after which a stream waits for something outside the GPU: nothing is built until
- * that has passed (waits.c, hostfunction.c).
+ * wait.c - calls after which a stream waits for something outside the GPU. The library builds
+ * nothing until that wait is over (waits.c, hostfunction.c).
  */
 #include "capture/core/wait.h"
 #include "capture/capture.h"
@@ -12,7 +12,7 @@
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
 
-static _Atomic bool graphs_wait; /* some graph of the program's may */
+static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
 void ag_wait_launched(struct ag_stream *s)
 {
@@ -20,7 +20,7 @@ void ag_wait_launched(struct ag_stream *s)
         ag_pause_hold(); /* for good */
 }
 
-/* Or it cannot be told, where the call about to be made fails as well. */
+/* Also true if the driver gives no answer; then the call about to be made fails as well. */
 static bool is_capturing(CUstream stream, bool ptsz)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -33,10 +33,10 @@ bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
     if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || ag_state_builds_nothing())
         return false;
-    /* The stream itself, not the count of captures, which may miss one that an unknown call began:
-     * a host function of a graph runs any number of times, and its wrapper must not. */
+    /* Ask the stream itself. The count of captures may miss one that an unknown call began. A host
+     * function of a graph runs any number of times, and its wrapper must not. */
     if (is_capturing(stream, ptsz)) {
-        ag_core_graphs_wait(); /* it becomes a node, and nothing waits yet */
+        ag_core_graphs_wait(); /* the call becomes a node, and nothing waits yet */
         return false;
     }
     ag_pause_hold();
@@ -56,11 +56,12 @@ void ag_core_graphs_wait(void)
 
 void ag_core_wait_ends(CUstream stream, bool ptsz, bool waits)
 {
-    /* none is made here: that may load the fill kernel, which may wait for this very wait */
+    /* makes no struct ag_stream: that may load the fill kernel, which may wait for this
+     * very wait */
     struct ag_stream *s = waits ? ag_stream_find(stream, ptsz) : NULL;
     bool told = !waits || (s ? ag_waits_record(s) : ag_waits_record_loose(stream, ptsz));
     if (told)
-        ag_pause_release(); /* else nothing is built any more */
+        ag_pause_release(); /* else the builder stays held */
 }
 
 struct ag_host_call *ag_core_host_begins(CUstream stream, bool ptsz, CUhostFn function,
@@ -70,7 +71,7 @@ struct ag_host_call *ag_core_host_begins(CUstream stream, bool ptsz, CUhostFn fu
         return NULL;
     struct ag_host_call *call = ag_host_call_make(stream, ptsz, function, callback, data);
     if (!call)
-        ag_count(AG_COUNT_ENDLESS); /* and the builder stays held */
+        ag_count(AG_COUNT_ENDLESS); /* the builder stays held */
     return call;
 }
 

@@ -4,8 +4,8 @@
 
 #include "capture/tracking/stream.h"
 
-/* Something that waits for more than the GPU has been launched on `s`: nothing is built until it
- * has ended. Behind the launch, without any lock. */
+/* Something that waits for more than the GPU has been launched on `s`. The library builds nothing
+ * until it has ended. Call it after the launch, without any lock. */
 void ag_wait_launched(struct ag_stream *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* watchdog.c - bounded deferral. */
+/* watchdog.c - no op is held back for too long. */
 #include "capture/core/watchdog.h"
 #include "capture/tracking/count.h"
 #include "capture/trace/live.h"
@@ -14,20 +14,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { IDLE_LOOKS = 200 }; /* looks without any deferral before the thread sleeps */
+enum { IDLE_LOOKS = 200 }; /* the thread goes to sleep after so many looks without a deferral */
 
 _Atomic uint32_t ag_watchdog_state;
 static _Atomic bool stopping;
 
 /*
- * One thread at a time is on watch. A call of the driver in which it submits may wait for room in
- * the stream's queue, for as long as eagerly the launch would have; meanwhile another thread takes
- * the watch as soon as a further stream holds something back. Threads that were relieved rest until
- * they are needed again.
+ * One thread at a time is on watch. When it submits, its driver call may wait for room in the
+ * stream's queue, as long as the eager launch would have waited. Meanwhile another thread takes the
+ * watch as soon as a further stream holds something back. Relieved threads rest until they are
+ * needed again.
  */
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* protects what follows */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static uint32_t watches; /* that have begun: the number of the one that lasts */
+static uint32_t watches; /* number of watches begun, which is the number of the current one */
 static uint32_t resting; /* threads without a watch */
 static uint32_t awaited; /* threads that the process's end waits for: on watch, or in the driver */
 static bool vacant;      /* a resting thread is to take the watch */
@@ -47,13 +47,13 @@ static void sleep_until_woken(void)
                 0);
 }
 
-/* What one stream looked like at the last look. */
+/* State of one stream at a look. */
 struct look {
     struct ag_stream *stream;
     uint64_t serial, deferrals;
 };
 
-/* The last two looks, of whoever is on watch. */
+/* The last two looks, made by whichever thread is on watch. */
 static struct looks {
     struct look *list;
     size_t count, capacity;
@@ -68,7 +68,7 @@ static uint64_t deferrals_before(const struct looks *old, const struct ag_stream
     return UINT64_MAX;
 }
 
-/* Somebody to watch: a thread that rests, or a new one. Under the mutex. */
+/* Puts a thread on watch: one that rests, or a new one. The caller holds the mutex. */
 static bool post(void)
 {
     pthread_t thread;
@@ -83,7 +83,7 @@ static bool post(void)
     return true;
 }
 
-/* The watch goes on without the thread that is in the driver. */
+/* Lets another thread take the watch from the one that is in the driver. */
 static void relieve(void)
 {
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
@@ -100,14 +100,14 @@ static bool another_defers(struct ag_stream **streams, size_t n, const struct ag
     return false;
 }
 
-/* Submits what `s` holds back. False: another thread is on watch since. */
+/* Submits what `s` holds back. False: another thread has taken the watch meanwhile. */
 static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, uint32_t mine)
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
     if (ag_stream_is_live(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
-        if (another_defers(streams, n, s)) /* whose deferral began before the store */
+        if (another_defers(streams, n, s)) /* its deferral began before the store */
             relieve();
         ag_trace_cause(AG_CAUSE_WATCHDOG);
         submit_deferred(s);
@@ -124,7 +124,8 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
 
 enum sight { NOTHING, DEFERRED, RELIEVED };
 
-/* One look at all streams: whether any was deferring, or another thread is on watch since. */
+/* Looks at all streams once. Returns whether any stream was deferring, or whether another thread
+ * has taken the watch. */
 static enum sight look(uint32_t mine)
 {
     size_t n;
@@ -157,7 +158,7 @@ static enum sight look(uint32_t mine)
     return sight;
 }
 
-/* One watch, from its beginning to its end. */
+/* Keeps one watch from its beginning to its end. */
 static void keep_watch(uint32_t mine)
 {
     unsigned int idle = 0;
@@ -172,8 +173,8 @@ static void keep_watch(uint32_t mine)
             wait_for(period);
             continue;
         }
-        /* Going to sleep: say so first, then look once more, so that a stream which began to defer
-         * in between either sees the word or is seen. */
+        /* Say that this thread sleeps, then look once more. A stream that began to defer in between
+         * either reads that state or is seen by this look. */
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_ASLEEP);
         sight = look(mine);
         if (sight == RELIEVED)
@@ -245,8 +246,8 @@ void ag_watchdog_wake(void)
         relieve();
 }
 
-/* Waits a second at most: a thread may be in the driver, behind a launch of another thread's that
- * waits there, and a process that ends does not wait for that. */
+/* Waits a second at most. A thread may be in the driver, behind another thread's launch that waits
+ * there, and a process that ends does not wait for that. */
 void ag_watchdog_stop(void)
 {
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);

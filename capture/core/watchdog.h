@@ -1,11 +1,11 @@
 /*
  * watchdog.h - the thread that submits what has been held back for too long.
  *
- * Bounded deferral (DESIGN: contract 4): the thread looks every AUTOGRAPH_MAX_DEFER_US / 2 and
- * submits what a stream already held back at the look before. So nothing waits longer than that
- * time plus the scheduling of one thread, and the launch path keeps no timestamps. When no stream
- * has deferred anything for a while the thread sleeps until one does. While it waits in the driver
- * for room in a stream's queue, another thread takes its place.
+ * The thread looks every AUTOGRAPH_MAX_DEFER_US / 2, and submits what a stream already held back at
+ * the look before. So nothing waits longer than that time plus the scheduling of one thread, and
+ * the launch path keeps no timestamps. (DESIGN: contract 4.) When no stream has deferred anything
+ * for a while, the thread sleeps until one does. While the thread waits in the driver for room in a
+ * stream's queue, another thread takes its place.
  */
 #ifndef AG_WATCHDOG_H
 #define AG_WATCHDOG_H
@@ -19,17 +19,17 @@ enum { AG_WATCHDOG_ABSENT, AG_WATCHDOG_ASLEEP, AG_WATCHDOG_AWAKE, AG_WATCHDOG_BU
 extern _Atomic uint32_t ag_watchdog_state;
 
 struct ag_stream;
-/* Once, before there are streams: what it calls with one that has held back for too long, under
- * that stream's lock. */
+/* Call it once, before there are streams. The watchdog calls `submits` with a stream that has held
+ * ops back for too long, under that stream's lock. */
 void ag_watchdog_start(void (*submits)(struct ag_stream *stream));
 
 void ag_watchdog_wake(void);
 
-/* Whether the thread runs, or can be started, and will get a processor: else nothing may be held
+/* Whether the thread runs or can be started, and will get a processor. If not, nothing may be held
  * back. */
 bool ag_watchdog_is_ready(void);
 
-/* A stream has begun to defer. Must come after a sequentially consistent store that the watchdog
+/* Call it when a stream has begun to defer, after a sequentially consistent store that the watchdog
  * reads (ag_stream.deferring). */
 static inline void ag_watchdog_arm(void)
 {

@@ -1,9 +1,10 @@
 /*
- * budget.c - how long graphs live: what they take of the memory budget, which go to make room, and
- * what becomes of those that the policy drops.
+ * budget.c - how long graphs live: how much of the memory budget they take, which graphs are
+ * dropped to make room, and what happens to graphs that the policy drops.
  *
- * Dropping may happen under any stream's lock, so what is dropped is put aside here and destroyed
- * by the builder (builder.c), by who has paused it, or in inline mode before the next build.
+ * The policy may drop graphs under any stream's lock. So dropped graphs are put aside here and
+ * destroyed later: by the builder (builder.c), by the thread that has paused it, or in inline mode
+ * before the next build.
  */
 #include "capture/graphs/budget.h"
 #include "capture/graphs/build.h"
@@ -20,8 +21,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the garbage and of what struct ag_graphs shares. The builder's may be held; none is taken
- * under it. */
+/* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when
+ * it takes this one. It takes no lock under this one. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct garbage {
     struct ag_graphs *graphs;
@@ -59,7 +60,7 @@ static uint64_t size_of(const struct ag_graphs *g)
     return (uint64_t)g->count * AG_NODE_BYTES;
 }
 
-/* ---- graphs that go -------------------------------------------------------------------- */
+/* ---- graphs that are dropped ----------------------------------------------------------- */
 
 static void destroy(struct ag_graphs *g)
 {
@@ -74,7 +75,7 @@ static void destroy(struct ag_graphs *g)
     ag_context_leave(entered);
 }
 
-/* The policy's drop hook; any stream's lock may be held. */
+/* The policy's drop hook. The caller may hold any stream's lock. */
 static void drop(void *context, struct ag_chunk *chunk)
 {
     struct ag_graphs *g = chunk->user;
@@ -84,7 +85,7 @@ static void drop(void *context, struct ag_chunk *chunk)
     chunk->user = NULL;
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     if (--g->chunks) {
-        /* another chunk goes on using them */
+        /* another chunk still uses them */
     } else if (g->requested) {
         g->orphan = true; /* whoever ends the request frees it */
     } else if (entry) {
@@ -184,10 +185,11 @@ static uint64_t last_use_of(const struct ag_sequence *sequence)
     return latest;
 }
 
-/* Drops the graphs of the block that has gone unused for longest, whatever stream it belongs to.
- * False where nothing can go, or nothing has gone unused for longer than what wants its place did:
- * where more comes in turn than fits, what is there stays and is replayed, or all would be built
- * again and again. No lock is held. */
+/* Drops the graphs of the sequence that has gone unused for longest, whatever stream it belongs to.
+ * Returns false if no graphs can be dropped. Also returns false if no sequence has gone unused for
+ * longer than `apart_ns`, the time between the last two visits of the sequence that wants the room.
+ * When more sequences take turns than fit, the graphs that exist then stay and are replayed;
+ * otherwise all would be built again and again. The caller holds no lock. */
 static bool evict_one(uint64_t apart_ns)
 {
     size_t n;

@@ -1,10 +1,10 @@
 /*
  * build.c - makes an executable graph of recorded ops.
  *
- * Nodes are added one by one. Recording a private stream instead would be less code, but while any
- * stream of a context captures, cuCtxSynchronize and the like fail in every thread of the program
- * (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). Runs in the builder's
- * thread, or in the launching one in inline mode; the stream's context is current.
+ * It adds the nodes one by one. Capturing a private stream instead would be less code. But while
+ * any stream of a context captures, cuCtxSynchronize and the like fail in every thread of the
+ * program (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, seen on an H100, driver 580). This code runs in
+ * the builder's thread, or in the launching thread in inline mode. The stream's context is current.
  */
 #include "capture/graphs/build.h"
 #include "capture/tracking/count.h"

@@ -1,11 +1,11 @@
 /*
- * builder.c - the thread that builds graphs, and pausing it. It also destroys what has been dropped
+ * builder.c - the thread that builds graphs, and how to pause it. It also destroys dropped graphs
  * (budget.c).
  *
- * While a request is queued or being built its chunk is in state BUILDING and the policy keeps it
- * alive; a chunk that only gains a variant may go at any time, which its `orphan` mark tells.
- * Nothing is built while the program captures (prohibited calls of ours could break its capture) or
- * while the builder is paused.
+ * While a request is queued or being built, its chunk is in state BUILDING and the policy keeps the
+ * chunk alive. A chunk that only gains a variant may end at any time; the `orphan` mark of its
+ * graphs then says so. Nothing is built while the program captures (our calls could be prohibited
+ * and break its capture) or while the builder is paused.
  */
 #include "capture/graphs/builder.h"
 #include "capture/graphs/budget.h"
@@ -30,16 +30,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the lock of pause.h. */
+/* Protected by the lock of pause.h. */
 static struct ag_request *first, **last = &first;
 static bool running, stopping;
-static bool answering; /* a thread that pauses ends what was queued */
+static bool answering; /* a thread that pauses answers the queued requests */
 static pthread_t thread;
 
 enum {
-    REST_NS = 1000000, /* between two graphs that are destroyed, where there are few */
+    REST_NS = 1000000, /* between destroying two graphs, if there are few */
     FEW = 32,
-    CROWD = 256, /* so many go before anything else is built */
+    CROWD = 256, /* if so many wait, they go before the next build */
 };
 
 /* ---- building --------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ void ag_request_free(struct ag_request *r)
     free(r);
 }
 
-/* Ends a request: the chunk or the graphs learn what became of it. */
+/* Ends a request: hands the result to the chunk or to the graphs. */
 static void answer(struct ag_request *r, struct ag_variant *v, bool again)
 {
     struct ag_graphs *g = r->graphs;
@@ -90,8 +90,8 @@ static bool touches_memory(const struct ag_graphs *g)
     return false;
 }
 
-/* The driver refuses a node that takes more shared memory than its function is allowed at the
- * moment. */
+/* Whether a node takes more shared memory than its function is allowed at the moment. The driver
+ * refuses such a node. */
 static bool over_limit(const struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++)
@@ -100,7 +100,7 @@ static bool over_limit(const struct ag_graphs *g)
     return false;
 }
 
-/* `evict` is false where a stream's lock is held (inline mode). */
+/* `evict` is false if the caller holds a stream's lock (inline mode). */
 static void build(struct ag_request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
@@ -135,18 +135,19 @@ static void build(struct ag_request *r, bool evict)
     answer(r, v, again);
 }
 
-/* At most so long for something to do. Under the mutex. */
+/* Waits at most `ns` for something to do. The caller holds the mutex. */
 static void wait_ns(uint32_t ns)
 {
     ag_thread_wait(&ag_pause.work, &ag_pause.mutex, ns);
 }
 
 /*
- * Nothing is to be built. To destroy a graph takes 30 us, in which a launch of the program's waits
- * for the driver's locks (580, on an H100): so one by one, with rests in between, and ahead of a
- * build only where very many have come together. Not while paused: who pauses may be about to
- * destroy what the graphs hang on; nor while the GPU may be waiting for the program (waits.c).
- * Under the mutex.
+ * Called when there is nothing to build: destroys dropped graphs. To destroy one takes 30 us,
+ * during which a launch of the program's waits for the driver's locks (580, on an H100). So graphs
+ * are destroyed one by one with rests in between, and ahead of a build only if very many wait.
+ * Nothing is destroyed while paused, since the thread that pauses may be about to destroy what the
+ * graphs depend on. Nor is anything destroyed while the GPU may be waiting for the program
+ * (waits.c). The caller holds the mutex.
  */
 static void tidy(void)
 {
@@ -175,11 +176,11 @@ static void tidy(void)
 static void *builder(void *unused)
 {
     (void)unused;
-    ag_probe_begins(); /* all that fails here is the library's affair */
+    ag_probe_begins(); /* failures here concern only the library */
     ag_pause_lock();
     while (!stopping) {
         if (first && ag_pause_permits() && ag_waits_pending()) {
-            ag_pause.busy = true; /* who pauses may be about to destroy what is asked for */
+            ag_pause.busy = true; /* a thread that pauses may be about to destroy what we query */
             ag_pause_unlock();
             bool rest = ag_waits_at_rest();
             ag_pause_lock();
@@ -207,7 +208,7 @@ static void *builder(void *unused)
     return NULL;
 }
 
-/* Under the mutex. */
+/* The caller holds the mutex. */
 static bool start(void)
 {
     if (running || stopping)
@@ -220,7 +221,7 @@ static bool start(void)
 
 /* ---- requests --------------------------------------------------------------------------- */
 
-/* Queues, or builds at once in inline mode. False: declined. */
+/* Queues the request, or builds it at once in inline mode. False: declined. */
 bool ag_builder_submit(struct ag_request *r)
 {
     bool taken;
@@ -253,8 +254,8 @@ void ag_builder_pause(void)
 {
     ag_pause_lock();
     ag_pause.paused++;
-    /* An answer writes to a chunk of any stream: none may be under way in another thread that
-     * pauses when this one goes on to free its own stream's chunks. */
+    /* An answer writes to a chunk of any stream. So before this thread goes on to free its own
+     * stream's chunks, no other thread that pauses may be giving answers. */
     while (ag_pause.busy || answering)
         pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
     struct ag_request *list = first;
@@ -281,7 +282,7 @@ bool ag_builder_pause_at_rest(void)
     ag_pause_lock();
     while (ag_pause.busy || answering)
         pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
-    bool may = ag_pause_permits(); /* else others may be destroying what is asked for */
+    bool may = ag_pause_permits(); /* else others may be destroying what we ask about */
     ag_pause.paused += may;
     ag_pause.busy = may;
     ag_pause_unlock();

@@ -4,26 +4,28 @@
 
 #include "capture/graphs/graph.h"
 
-/* It carries copies of everything that it needs. */
+/* A request carries copies of everything that it needs. */
 struct ag_request {
     struct ag_stream *stream; /* lives as long as the request, see ag_builder_pause() */
     struct ag_graphs *graphs;
     struct ag_chunk *chunk; /* of a first build, else NULL */
     uint8_t *bytes;
-    uint64_t memory_epoch; /* then its addresses were good */
-    uint64_t apart_ns; /* since the chunk's block was seen before; 0: a loop that has just begun */
+    uint64_t memory_epoch; /* at which its addresses were good */
+    uint64_t apart_ns;     /* since its sequence was last seen; 0: a loop that has just begun */
     struct ag_request *next;
 };
 
-/* Queues, or builds at once in inline mode. False: declined, and the request stays the caller's. */
+/* Queues the request, or builds it at once in inline mode. False: declined, and the caller keeps
+ * the request. */
 bool ag_builder_submit(struct ag_request *r);
 void ag_request_free(struct ag_request *r);
 
-/* Nothing is built or requested until ag_pause_resume(); waits for what is being built. Without any
- * stream's lock. */
+/* Stops building and requests until ag_pause_resume(), and waits for a build under way. The caller
+ * holds no stream's lock. */
 void ag_builder_pause(void);
-/* The same where nothing is in flight that waits for the program, so that graphs can be destroyed
- * without waiting for that. False, and nothing is paused, where something may be. */
+/* The same, but pauses only if nothing is in flight that waits for the program, so that graphs can
+ * be destroyed without waiting for the program. If something may be, it pauses nothing and returns
+ * false. */
 bool ag_builder_pause_at_rest(void);
 void ag_builder_stop(void);
 

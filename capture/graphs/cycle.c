@@ -1,9 +1,10 @@
 /*
- * cycle.c - after how many ops the arguments of a loop come again.
+ * cycle.c - finds after how many ops the arguments of a loop repeat.
  *
- * A loop of one kernel with 20 sets of arguments in turn has period 1 for the policy, which sees no
- * arguments. In graphs of 64 launches it needs five of them, launched in turn; in graphs of 60,
- * one. (Measured on an H100: 1.00-1.18 us a kernel with five, 0.985 with one; docs/performance.md.)
+ * The policy sees no arguments. So for the policy a loop of one kernel that takes 20 sets of
+ * arguments in turn has period 1. In graphs of 64 launches this loop needs five graphs, launched in
+ * turn; in graphs of 60 it needs one. (Measured on an H100: 1.00-1.18 us a kernel with five, 0.985
+ * with one; docs/performance.md.)
  */
 #include "capture/graphs/cycle.h"
 #include "capture/graphs/graph.h"

@@ -4,8 +4,8 @@
 
 #include "capture/graphs/graph.h"
 
-/* Ops after which the arguments come again in a loop that needs several of these graphs;
- * 0: not known, or more than are in one graph. */
+/* Number of ops after which the arguments repeat, in a loop that needs several of these graphs. 0:
+ * not known, or more ops than one graph has. */
 uint32_t ag_graphs_cycle(const struct ag_graphs *g);
 
 #endif

@@ -2,10 +2,11 @@
  * fillkernel.c - the fill kernel's module, loaded once per context.
  *
  * Loading a kernel may wait for all work of the context (CUDA Programming Guide, "Lazy Loading"),
- * and with it the driver's locks are held: a program whose stream waits for a word that the program
- * is about to write would wait for ever if that happened behind its back, or behind such a wait. So
- * it is loaded where the program launches for the first time, which may load a kernel too, and
- * never by the builder; if a stream waits just then (waits.c), where graphs are asked for later.
+ * and holds the driver's locks meanwhile. Suppose a stream waits for a word that the program is
+ * about to write. If the library loaded the kernel behind the program's back, or behind such a
+ * wait, the program would wait for ever. So the builder never loads it. It is loaded when the
+ * program first launches, which may load a kernel too. If a stream waits just then (waits.c), it is
+ * loaded when graphs are requested later.
  */
 #include "capture/graphs/fillkernel.h"
 #include "capture/system/lock.h"
@@ -22,7 +23,7 @@ extern const unsigned char ag_fill_image[] __attribute__((visibility("hidden")))
 struct loaded {
     CUcontext ctx;
     CUmodule module;
-    CUfunction function; /* NULL: it could not be loaded, and is not tried again */
+    CUfunction function; /* NULL: loading it failed, and is not tried again */
     struct loaded *next;
 };
 static struct loaded *all;

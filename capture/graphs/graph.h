@@ -2,8 +2,8 @@
  * graph.h - the executable graphs of a chunk.
  *
  * A chunk has up to AG_MAX_VARIANTS graphs of the same ops with different arguments (ping-pong
- * buffers, layers of equal signature). A launch takes the one whose arguments are all right, else
- * the one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager
+ * buffers, layers with equal signatures). A launch takes the graph whose arguments are all right,
+ * or else the one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager
  * launch 2.5-3.9 us: measured, docs/performance.md.)
  */
 #ifndef AG_GRAPH_H
@@ -16,26 +16,26 @@ enum {
     AG_HISTORY = 4,
     AG_DIGESTS = 16,
     AG_MOST_NODES = 1088, /* more than a chunk has: AUTOGRAPH_MAX_CHUNK ends at 1024, and a crumb of
-                             four at the end of a block joins the chunk before it (plan.c) */
-    /* misses without use until nobody looks for other graphs but in so many of so many: more in a
-     * row than there are digests, so that what comes in turns is met again */
+                             four at the end of a sequence joins the chunk before it (plan.c) */
+    /* After 64 fruitless misses, search for other graphs in only 24 of every 128. 24 in a row is
+     * more than there are digests, so argument sets that take turns are met again. */
     AG_PATIENCE = 64,
     AG_LOOK_FOR = 24,
     AG_LOOK_EVERY = 128,
 };
 
-/* Host and device memory of one node of an executable graph (measured: 2.8 KB device, 7.7 KB host).
- */
+/* Host and device memory of one node of an executable graph (measured: 2.8 KB device, 7.7
+ * KB host). */
 enum { AG_NODE_BYTES = 10752 };
 
 struct ag_node {
     CUgraphNode node;
-    CUfunction fill; /* a memset that became a launch of this */
+    CUfunction fill; /* the kernel that stands for a memset */
     bool is_kernel;
 };
 
 struct ag_variant {
-    CUgraph graph; /* names the nodes of exec: lives as long */
+    CUgraph graph; /* names the nodes of exec, so lives as long */
     CUgraphExec exec;
     struct ag_node *nodes;
     uint8_t *bytes; /* the arguments that exec holds */
@@ -53,20 +53,20 @@ struct ag_graphs {
     /* under the stream's lock */
     struct ag_variant *variants[AG_MAX_VARIANTS];
     uint32_t num_variants, last;
-    uint8_t successor[AG_MAX_VARIANTS]; /* variant that came after this one last time */
-    uint64_t launches, look_at;         /* launch after which ag_graphs_cycle() is asked next */
+    uint8_t successor[AG_MAX_VARIANTS]; /* variant that followed this one last time */
+    uint64_t launches, look_at;         /* launch at which ag_graphs_cycle() is asked next */
     uint64_t digests[AG_DIGESTS];       /* of argument sets that needed updates */
     uint32_t num_digests;
     uint8_t *history; /* the last AG_HISTORY argument sets that needed updates */
     uint32_t num_history, repeats;
-    uint32_t misses, fruitless; /* launches that needed updates; looks of no use since the last */
+    uint32_t misses, fruitless; /* launches that needed updates; searches since a useful one */
     uint64_t last_used_ns;
 
     /* shared with the builder, under the lock of budget.c */
-    uint32_t chunks;                       /* that use these graphs */
+    uint32_t chunks;                       /* number that use these graphs */
     _Atomic bool requested;                /* a variant is being built; read without the lock */
     bool orphan;                           /* the chunk is gone: the builder frees this */
-    _Atomic(struct ag_variant *) incoming; /* built, not taken in yet */
+    _Atomic(struct ag_variant *) incoming; /* built, but not yet among the variants */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* node.c - the nodes of ops in graphs. */
+/* node.c - graph nodes for ops: adding and updating them. */
 #include "capture/graphs/node.h"
 #include "driver/call.h"
 #include "capture/graphs/fillkernel.h"
@@ -19,7 +19,7 @@ static void kernel_params(const struct ag_graphs *g, const struct ag_signature *
                                    .blockDimZ = signature->dims[5],
                                    .sharedMemBytes = signature->dims[6],
                                    .kernelParams = params};
-    if (signature->function->is_kernel) { /* a CUkernel in .func answers error 400 */
+    if (signature->function->is_kernel) { /* a CUkernel in .func fails with error 400 */
         p->kern = (CUkernel)signature->func;
         p->ctx = g->context->handle;
     } else {
@@ -69,7 +69,8 @@ static void copy_params(const struct ag_signature *signature, const uint8_t *rec
     p->Depth = 1;
 }
 
-/* Launch attributes as node attributes; the programmatic serialization is an edge, see below. */
+/* Sets launch attributes as node attributes. Programmatic serialization becomes an edge,
+ * see below. */
 static CUresult set_attributes(CUgraphNode node, const struct ag_graphs *g,
                                const struct ag_signature *signature)
 {
@@ -88,7 +89,7 @@ static CUresult set_attributes(CUgraphNode node, const struct ag_graphs *g,
         return CUDA_SUCCESS;
     CUlaunchAttributeValue value;
     memset(&value, 0, sizeof(value));
-    value.priority = g->priority; /* in a stream the launch would have had it */
+    value.priority = g->priority; /* the launch would have had it from its stream */
     return AG_REAL(cuGraphKernelNodeSetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
 }
 
@@ -104,16 +105,18 @@ static bool overlaps_predecessor(const struct ag_signature *signature)
 typedef CUresult (*add_edges_fn)(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                  const CUgraphEdgeData *data, size_t n);
 
-/* The edge that a stream's order is. Behind a kernel, a launch with programmatic serialization gets
- * the edge that the driver would have captured (cuda.h, CUgraphEdgeData; from 12.3): it may start
- * when its predecessor triggers. Otherwise, and on an older driver, a full one. */
+/* Adds the edge that stands for the stream's order. A launch with programmatic serialization behind
+ * a kernel gets the edge that the driver would have captured (cuda.h, CUgraphEdgeData; from 12.3):
+ * it may start when its predecessor triggers. Any other launch gets a full edge, as does every
+ * launch on an older driver. */
 static CUresult add_edge(CUgraph graph, const struct ag_node *after, const struct ag_node *node,
                          const struct ag_signature *signature)
 {
     if (!after)
         return CUDA_SUCCESS;
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
-    /* behind a memset the driver makes a full one, whatever kernel stands for the memset here */
+    /* behind a memset the driver makes a full edge, so a kernel that stands for a memset gets one
+     * too */
     if (add && after->is_kernel && !after->fill && overlaps_predecessor(signature)) {
         CUgraphEdgeData data;
         memset(&data, 0, sizeof(data));
@@ -200,8 +203,8 @@ void ag_fill_launch(const struct ag_signature *signature, const uint8_t *recorde
                                     .width = signature->width * signature->elem_size,
                                     .height = signature->height,
                                     .pattern = element};
-    /* a slot of 16 bytes a thread, one more for a row that does not begin at a multiple of 16; the
-     * kernel strides over what the grid does not reach */
+    /* Each thread fills a slot of 16 bytes. A row that does not begin at a multiple of 16 takes one
+     * slot more. The kernel strides over what the grid does not reach. */
     uint64_t blocks = (fill->width / SLOT + 2 + THREADS - 1) / THREADS;
     *launch = (CUDA_KERNEL_NODE_PARAMS){
         .gridDimX = blocks < MOST_BLOCKS ? (unsigned int)blocks : MOST_BLOCKS,

@@ -8,11 +8,11 @@
 /* Adds the op to a graph, behind `after` (NULL: first). */
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
                      const uint8_t *recorded, const struct ag_node *after, struct ag_node *node);
-/* Gives the op's node in an executable graph other arguments. */
+/* Gives the op's node in an executable graph new arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                         const struct ag_signature *signature, const uint8_t *recorded);
 
-/* The launch that fills what a memset op says. */
+/* The kernel launch that does the fill of a memset op. */
 void ag_fill_launch(const struct ag_signature *signature, const uint8_t *recorded,
                     struct ag_fill_params *params, CUDA_KERNEL_NODE_PARAMS *launch);
 

@@ -1,6 +1,6 @@
 /*
- * nvtx.c - see nvtx.h. The domain is called autograph; a range says how many launches its graph
- * carries, also as its payload.
+ * nvtx.c - see nvtx.h. The domain is called autograph. A range says how many launches its graph
+ * carries, in its text and as its payload.
  */
 #include "capture/graphs/nvtx.h"
 #include "capture/settings/log.h"

@@ -1,8 +1,8 @@
 /*
- * nvtx.h - ranges of NVTX around graph launches, for a profiler that listens.
+ * nvtx.h - NVTX ranges around graph launches, for a profiler that listens.
  *
- * Where none has announced itself at the start (NVTX_INJECTION64_PATH), nothing of NVTX is called
- * or loaded, and a replay pays one branch that is never taken. NVTX itself is a header.
+ * If no profiler has announced itself at the start (NVTX_INJECTION64_PATH), nothing of NVTX is
+ * called or loaded, and a replay pays one branch that is never taken. NVTX itself is only a header.
  */
 #ifndef AG_NVTX_H
 #define AG_NVTX_H
@@ -17,8 +17,8 @@ void ag_nvtx_start(void);
 void ag_nvtx_push(uint32_t launches);
 void ag_nvtx_pop(void);
 
-/* Around the driver call that submits `launches` of the program's launches as one graph; the two
- * come in pairs on one thread. */
+/* Call these around the driver call that submits `launches` of the program's launches as one graph,
+ * in pairs on one thread. */
 static inline void ag_nvtx_begin(uint32_t launches)
 {
     if (__builtin_expect(atomic_load_explicit(&ag_nvtx, memory_order_acquire), 0))

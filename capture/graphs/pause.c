@@ -49,8 +49,8 @@ void ag_pause_hold(void)
     ag_pause_unlock();
 }
 
-/* After each host function, among others: to wake a thread that has nothing to do is a system call
- * for nothing, and takes 8 us (measured on a virtual machine). */
+/* Wakes the thread only if it has something to do. This function runs after each host function,
+ * among others, and an idle wake-up is a system call of 8 us (measured on a virtual machine). */
 void ag_pause_release(void)
 {
     ag_pause_lock();

@@ -1,21 +1,21 @@
 /*
- * pause.h - when nothing is built: whoever is about to change or end what graphs hang on, and
- * whoever launches what may wait for the program, keeps the builder from its work.
+ * pause.h - stops the builder while a thread is about to change or end what graphs depend on, or
+ * launches something that may wait for the program.
  */
 #ifndef AG_PAUSE_H
 #define AG_PAUSE_H
 
 #include "capture/system/lock.h"
 
-/* Of the builder and of those who keep it waiting; under `mutex`. */
+/* State of the builder and of the threads that keep it waiting. Protected by `mutex`. */
 extern struct ag_pause {
     pthread_mutex_t mutex;
     pthread_cond_t work; /* something to do, or stop */
     pthread_cond_t idle; /* a build has ended */
-    unsigned int paused; /* nothing is requested either */
-    unsigned int held;   /* nothing new is begun */
+    unsigned int paused; /* nothing may be requested either */
+    unsigned int held;   /* nothing new may begin */
     bool busy;           /* something is under way */
-    bool barred;         /* the thread sleeps though there is something to do: paused, or held */
+    bool barred;         /* the thread sleeps despite work to do: it is paused or held */
 } ag_pause;
 
 static inline void ag_pause_lock(void)
@@ -27,21 +27,22 @@ static inline void ag_pause_unlock(void)
     ag_mutex_unlock(&ag_pause.mutex);
 }
 
-/* Whether something may be begun. Under the mutex. */
+/* Whether something may begin. The caller holds the mutex. */
 bool ag_pause_permits(void);
-/* What was under way has ended. Under the mutex. */
+/* Marks that what was under way has ended. The caller holds the mutex. */
 void ag_pause_rests(void);
-/* Begins something in the calling thread. False: something is under way, or must not begin. */
+/* Begins something in the calling thread. False: something is under way, or nothing may begin. */
 bool ag_pause_enter(void);
 void ag_pause_leave(void);
 
 /* Ends ag_builder_pause(). */
 void ag_pause_resume(void);
-/* No build is under way, and none begins until the matching release. What is queued stays. */
+/* Waits until no build is under way. None begins until the matching release. Queued
+ * requests stay. */
 void ag_pause_hold(void);
 void ag_pause_release(void);
-/* Something that kept the builder waiting (a capture of the program's) has ended, or there is
- * something to destroy. */
+/* Call it when something that kept the builder waiting has ended (a capture of the program's), or
+ * when there is something to destroy. */
 void ag_pause_wake(void);
 
 #endif

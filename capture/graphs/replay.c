@@ -1,8 +1,8 @@
 /*
- * replay.c - launching a chunk: choosing among its variants, updating arguments, submitting.
+ * replay.c - launches a chunk: chooses among its variants, updates arguments, submits.
  *
- * On the hot path once per chunk. Rules: no allocation but for the first miss of a chunk, one
- * driver call where the arguments are known, one more per changed node.
+ * This runs on the hot path once per chunk. Rules: no allocation except at the first miss of a
+ * chunk; one driver call if the arguments are known, and one more per changed node.
  */
 #include "capture/graphs/replay.h"
 #include "capture/system/clock.h"
@@ -39,7 +39,7 @@ static bool op_differs(const struct ag_recorded *op, const uint8_t *a, const uin
     return memcmp(a + op->offset, b + op->offset, op->signature->recorded_bytes) != 0;
 }
 
-/* One bit an op: which of them have other arguments. */
+/* One bit per op: whether it has other arguments. */
 struct marks {
     uint64_t words[AG_MOST_NODES / 64];
 };
@@ -67,10 +67,10 @@ static uint32_t count_differences(const struct ag_graphs *g, const uint8_t *a, c
     return n;
 }
 
-/* Nodes that are changed before their graph was ever on the device make its kernels slower for good
- * (docs/performance.md), so it goes there first; the launch that follows would take it along
- * otherwise. Where that fails the graph is only slower. Not while the program captures: whether its
- * captures bear that call is not documented. */
+/* Uploads the graph before its first update. If nodes are changed before their graph was ever on
+ * the device, its kernels are slower for good (docs/performance.md); otherwise the launch that
+ * follows would upload it anyway. If the upload fails, the graph is only slower. There is no upload
+ * while the program captures: whether its captures tolerate that call is not documented. */
 static void upload(struct ag_stream *s, struct ag_variant *v)
 {
     if (ag_state_captures())
@@ -87,7 +87,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
 {
     if (!v->used)
         upload(s, v);
-    uint64_t began = ag_clock_ns(); /* the pace is that of updates alone */
+    uint64_t began = ag_clock_ns(); /* the pace counts updates alone */
     for (uint32_t at = 0; at < g->count; at += 64) {
         for (uint64_t left = marks->words[at / 64]; left; left &= left - 1) {
             uint32_t i = at + (uint32_t)__builtin_ctzll(left);
@@ -116,9 +116,9 @@ static void take_in(struct ag_graphs *g)
     }
 }
 
-/* Would one more graph save updates? Yes where these very arguments were here before, or where they
- * are much nearer to those of a few launches ago than to any graph's: a ping-pong, be it with a
- * counter among the arguments. `changes` is what the nearest variant needs. */
+/* Would one more graph save updates? Yes if these very arguments were here before. Also yes if they
+ * are much nearer to those of a few launches ago than to any graph's, as in a ping-pong, even one
+ * with a counter among its arguments. `changes`: updates that the nearest variant needs. */
 static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t changes)
 {
     uint64_t hash = ag_digest(g->num_bytes, bytes, g->num_bytes);
@@ -139,8 +139,8 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     return g->repeats >= 2;
 }
 
-/* The variant with the fewest nodes to change, which is `best` unless another has fewer than the
- * `*changes` of that one. In one that was never launched they count twice: it has to be uploaded
+/* The variant with the fewest nodes to change: `best`, which has `*changes`, unless another has
+ * fewer. Changes count twice in a variant that was never launched, because it must be uploaded
  * first. */
 static uint32_t nearest(const struct ag_graphs *g, const uint8_t *bytes, uint32_t best,
                         uint32_t *changes)
@@ -162,19 +162,19 @@ static uint32_t nearest(const struct ag_graphs *g, const uint8_t *bytes, uint32_
     return best;
 }
 
-/* Other arguments than those of any graph in turn: whether to look for a nearer graph than the one
- * that is expected, and for one that is worth building. That reads the arguments of all graphs,
- * more than the updates take, and tells nothing where they are new each time, or in words that no
- * kernel reads (what was on the stack of a program: all of PyTorch's). So where it was of no use
- * for long, it is done for some launches in a row, in which what comes in turns shows, and then not
- * for many. */
+/* Whether to search when the arguments are not those of the expected graph: for a nearer graph, and
+ * for one worth building. The search reads the arguments of all graphs, which is more than the
+ * updates read. It finds nothing if the arguments are new each time, or differ in words that no
+ * kernel reads (stack garbage, as in all of PyTorch's launches). So after it was long fruitless, it
+ * is done for some launches in a row, which is enough to find argument sets that take turns, and
+ * then left out for many. */
 static bool looks(const struct ag_graphs *g)
 {
     return g->fruitless < AG_PATIENCE || g->misses % AG_LOOK_EVERY < AG_LOOK_FOR;
 }
 
-/* The graph of expected arguments has others: the one to take, all of whose nodes that are to be
- * changed are marked. */
+/* The expected graph has other arguments. Returns the variant to launch, and marks all of its nodes
+ * that must be changed. */
 static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
                        uint32_t expected, struct marks *marks, uint32_t *changes)
 {

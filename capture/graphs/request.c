@@ -1,6 +1,6 @@
 /*
- * request.c - which graphs are asked for, and what they may cost. Requests are made under a
- * stream's lock and carried out by the builder.
+ * request.c - decides which graphs to request, and what they may cost. Requests are made under a
+ * stream's lock. The builder carries them out.
  */
 #include "capture/graphs/request.h"
 #include "capture/graphs/budget.h"
@@ -59,18 +59,19 @@ static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
 }
 
 /*
- * Building pays for itself or stops. While a graph is instantiated the program's own launches wait
- * for the driver's locks (measured: a decode loop that kept building lost 10 %), so what building
- * takes is held against what replaying has gained. In debt, only what has been seen often is built.
+ * Building must pay for itself, or it stops. While a graph is instantiated, the program's own
+ * launches wait for the driver's locks (measured: a decode loop that kept building lost 10 %). So
+ * the time that building takes is weighed against the time that replaying has gained. In debt, the
+ * library builds only what it has seen often.
  */
 enum {
-    ALLOWANCE_NS = 20000000, /* to begin with */
-    GAIN_SHARE = 4,          /* a quarter of what is gained may be spent */
+    ALLOWANCE_NS = 20000000, /* for the start */
+    GAIN_SHARE = 4,          /* building may spend a quarter of the gain */
     NS_A_VISIT = 4000000,
     FIRST_PRICE = 3,
     HIGHEST_PRICE = 64,
-    FIRST_LOOK = 32,   /* launches until the cycle of a loop's arguments is looked at (cycle.c) */
-    LONGEST_DELAY = 8, /* visits until it is looked again: the price may have fallen */
+    FIRST_LOOK = 32,   /* launches until ag_graphs_cycle() is first asked (cycle.c) */
+    LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
 };
 
 static uint32_t sightings_needed(struct ag_stream *s)
@@ -88,7 +89,7 @@ static uint32_t sightings_needed(struct ag_stream *s)
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     ag_request_prepare(s);
-    if (s->num_recorded > AG_MOST_NODES) { /* no plan has one */
+    if (s->num_recorded > AG_MOST_NODES) { /* no plan has such a chunk */
         ag_policy_built(chunk, false);
         return;
     }
@@ -103,7 +104,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
             ag_policy_not_built(chunk);
         return;
     }
-    /* graphs that went before they paid count as often as they are built anew */
+    /* visits since its graphs were last dropped: each new build must be earned again */
     uint32_t seen = chunk->sequence->visits - chunk->sequence->dropped_at,
              needed = sightings_needed(s);
     if (seen < needed) {

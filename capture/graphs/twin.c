@@ -1,6 +1,6 @@
 /*
- * twin.c - see twin.h. A direct-mapped table of references, none of which keeps anything alive:
- * what it leads to is looked at before it is believed.
+ * twin.c - see twin.h. A direct-mapped table of references, which keep nothing alive: the code
+ * checks what a reference leads to before using it.
  */
 #include "capture/graphs/twin.h"
 #include "capture/graphs/budget.h"
@@ -28,7 +28,7 @@ static uint64_t content_of(const struct ag_stream *s)
     return ag_digest(hash, s->bytes, s->num_bytes);
 }
 
-/* Whether the graphs hold what is recorded. */
+/* Whether the graphs hold the recorded ops and arguments. */
 static bool holds(const struct ag_graphs *g, const struct ag_stream *s)
 {
     if (!g || g->count != s->num_recorded || g->num_bytes != s->num_bytes)

@@ -11,16 +11,16 @@
 #include <stdlib.h>
 
 enum {
-    MOST_REST = 128, /* ops asleep before the stream looks again whether the span has ended */
+    MOST_REST = 128, /* dormant ops until the stream checks again whether the span has ended */
     LEAST_REST = 4,
-    REST_SHARE = 16, /* of a span, at most, by the ops of the one before: it is to end in time */
-    FEWEST_OPS = 32, /* a span in which the program did less says nothing */
+    REST_SHARE = 16, /* rest for at most 1/16 of the ops of the last span, to end in time */
+    FEWEST_OPS = 32, /* a span with fewer ops says nothing */
     MOST_PAIRS = 4096,
 };
 
 _Atomic uint32_t ag_compare_span;
 static _Atomic uint32_t rest_ops = LEAST_REST;
-static _Atomic uint64_t told; /* ops of all streams, but for those of a nap under way */
+static _Atomic uint64_t told; /* ops of all streams, except those a dormant stream is passing */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t stop = PTHREAD_COND_INITIALIZER;
@@ -44,7 +44,7 @@ void ag_compare_meet(struct ag_stream *s)
     ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
 }
 
-/* False where the end has come. Under the mutex. */
+/* False: the end has come. The caller holds the mutex. */
 static bool wait_us(uint64_t us)
 {
     if (!stopping)
@@ -70,7 +70,8 @@ static struct sample sample(void)
     return (struct sample){ops, ag_clock_monotonic_ns()};
 }
 
-/* Ops per nanosecond of a span, 0 where it held too few, negative at the end. Under the mutex. */
+/* Runs one span and returns its ops per nanosecond: 0 if it had too few ops, negative at the end.
+ * The caller holds the mutex. */
 static double span(bool eager)
 {
     uint64_t us = (uint64_t)ag_options.compare_ms * 1000;

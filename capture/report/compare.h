@@ -1,32 +1,35 @@
 /*
- * compare.h - what replaying gains, told by the running program (AUTOGRAPH_COMPARE_MS).
+ * compare.h - measures in the running program what replaying gains (AUTOGRAPH_COMPARE_MS).
  *
- * Two processes of one program differ by more than what is to be measured. So one process does
- * both: every other span of so many milliseconds all its streams sleep (dormant.h), for 128 ops at
- * a time or for a sixteenth of the span, which is as near to the program without the library as it
- * can come, and the ops per second of neighbouring spans are compared. The first quarter of each
- * span is not counted: a stream changes over at its next sync point, or at the end of a chunk. What
- * is measured is the rate at which the program submits, so it has to do the same kind of work
- * throughout. Streams tell what they have done when they look which span it is: whoever asked for
- * their locks could wait to the end of a loop that launches all the time.
+ * Two processes of one program differ by more than the gain that is to be measured. So one process
+ * does both. It alternates spans of AUTOGRAPH_COMPARE_MS: in one it replays, in the next all its
+ * streams are dormant (dormant.h), for 128 ops at a time or for a sixteenth of the span, whichever
+ * is less. Dormancy is as near as it can come to the program without the library. The ops per
+ * second of neighbouring spans are compared. The first quarter of each span is not counted, because
+ * a stream changes over only at its next sync point or at the end of a chunk. What is measured is
+ * the rate at which the program submits, so the program must do the same kind of work throughout.
+ *
+ * Streams report what they have done when they check which span it is. A thread that took their
+ * locks instead could wait until the end of a loop that launches all the time.
  */
 #ifndef AG_COMPARE_H
 #define AG_COMPARE_H
 
 #include "capture/tracking/stream.h"
 
-/* Where the option is set; with the first stream. No lock may be held. */
+/* Starts comparing if the option is set. Call it with the first stream. The caller holds no
+ * lock. */
 void ag_compare_start(void);
 void ag_compare_stop(void);
 
-/* A line of the summary, where the option is set. After ag_compare_stop(). */
+/* Prints a line of the summary if the option is set. Call it after ag_compare_stop(). */
 void ag_compare_print(const char *process);
 
 enum ag_compare { AG_COMPARE_OFF, AG_COMPARE_REPLAYS, AG_COMPARE_RESTS };
-extern _Atomic uint32_t ag_compare_span; /* the present one */
+extern _Atomic uint32_t ag_compare_span; /* the present span */
 
-/* What the stream has done is counted, and in an eager span it goes to sleep. Under its lock, where
- * nothing is deferred. */
+/* Counts what the stream has done, and makes it dormant in an eager span. The caller holds the
+ * stream's lock, and nothing is deferred. */
 void ag_compare_meet(struct ag_stream *stream);
 static inline void ag_compare_look(struct ag_stream *stream)
 {

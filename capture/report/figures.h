@@ -1,4 +1,4 @@
-/* figures.h - the figures of the process for those who read them elsewhere. */
+/* figures.h - the figures of the process for readers outside it. */
 #ifndef AG_FIGURES_H
 #define AG_FIGURES_H
 

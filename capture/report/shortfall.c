@@ -12,17 +12,17 @@
 #include <string.h>
 
 enum {
-    FEWEST_OPS = 1000,      /* of a program of which a line is worth saying */
-    LITTLE = 10,            /* percent: less is as good as nothing */
+    FEWEST_OPS = 1000,      /* a program with fewer is not worth a line */
+    LITTLE = 10,            /* percent: less counts as nothing */
     ENOUGH = 95,            /* percent: more needs no reason */
-    MOST_KINDS = 8,         /* of ops that cannot be recorded */
-    LONGEST_REST = 1 << 18, /* as long as the policy's naps get; then `autograph top` is answered */
+    MOST_KINDS = 8,         /* kinds of ops that cannot be recorded */
+    LONGEST_REST = 1 << 18, /* the policy's longest rest; after it `autograph top` is answered */
 };
 
-/* ---- observing by its own decision ------------------------------------------------------ */
+/* ---- observing by the library's own decision --------------------------------------------- */
 
-static char observes[200]; /* why */
-static uint64_t before;    /* ops of the program when that began */
+static char observes[200]; /* the reason */
+static uint64_t before;    /* ops of the program when observing began */
 static _Atomic bool observing, told;
 
 static uint64_t unseen(void)
@@ -42,7 +42,7 @@ void ag_shortfall_observes(const char *why)
     atomic_store(&observing, true);
 }
 
-/* What to do about it, by how the reason begins. */
+/* What to do about it. A word in the reason selects the advice. */
 static const char *advice_on_observing(void)
 {
     static const struct {
@@ -113,7 +113,7 @@ static uint64_t count(enum ag_count which)
     return atomic_load(&ag_counts[which]);
 }
 
-/* What the policy said of the eager ops that were looked at, for all of them. */
+/* Considers the policy's reasons. They were sampled, and are scaled up to all eager ops. */
 static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
 {
     static const char *const wait = "a longer run replays more";
@@ -158,7 +158,7 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
     }
 }
 
-/* Ops that were held back and then submitted one by one. */
+/* Considers ops that were held back and then submitted one by one. */
 static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
 {
     const struct {
@@ -229,7 +229,7 @@ void ag_shortfall_tell(void)
         return;
     ag_live_update();
     if (ag_options.stats || ag_options.log_level < AG_LOG_WARN)
-        return; /* the summary tells it as well */
+        return; /* the summary says it as well */
     ag_say("%s: replayed %" PRIu64 " of %" PRIu64 " launches%s: %s. What to do: %s. "
            "(AUTOGRAPH_LOG=off silences this line)",
            ag_process_name(process, sizeof(process)), f.replayed, f.launched,

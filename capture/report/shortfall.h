@@ -1,11 +1,11 @@
 /*
  * shortfall.h - why not more was replayed, in words for whoever runs the program.
  *
- * Everything that keeps an op from being replayed is counted somewhere: what was submitted at once
- * in count.def, what the policy did not want in samples of its reasons, and that the library only
- * observes here. The largest of these counts is the reason that is told: in the summary, the live
- * page and the dump, and by default in one line on stderr where a program that launches much had
- * little replayed.
+ * Everything that keeps an op from being replayed is counted somewhere. count.def counts ops that
+ * were submitted at once. Samples count the policy's reasons for eager ops. This file counts ops
+ * since the library decided only to observe. The largest of these counts gives the reason that the
+ * user sees: in the summary, the live page and the dump. If a program launches much and little of
+ * it was replayed, the reason also goes to stderr by default, in one line.
  */
 #ifndef AG_SHORTFALL_H
 #define AG_SHORTFALL_H
@@ -13,26 +13,26 @@
 #include "capture/report/stats.h"
 
 struct ag_shortfall {
-    uint64_t launched; /* ops of the program, those included that the policy never saw */
+    uint64_t launched; /* ops of the program, including those that the policy never saw */
     uint64_t replayed;
-    uint64_t kept;      /* ops that the reason kept from it, about */
-    const char *why;    /* NULL: all is well, or there was too little to say */
+    uint64_t kept;      /* roughly how many ops the reason kept from being replayed */
+    const char *why;    /* NULL: all is well, or there is too little to say */
     const char *advice; /* what to do about it */
-    char text[160];     /* of `why`, where it is composed */
+    char text[160];     /* of `why`, if it is composed */
 };
 
 void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f);
 
-/* The library has decided to replay nothing from here on, not the user. Once. */
+/* Call it once, when the library, not the user, has decided to replay nothing from here on. */
 void ag_shortfall_observes(const char *why);
-/* Says the one line if it is due, and was not said. Without any stream's lock. */
+/* Says the one line if it is due and was not said yet. The caller holds no stream's lock. */
 void ag_shortfall_tell(void);
 
-/* While it observes by its own decision, every stream sleeps: for so many ops in turn until the
- * line is said, and then for good. */
+/* While the library observes by its own decision, every stream is dormant. Returns for how many ops
+ * it stays so before it looks again: few until the line is said, then very many. */
 uint32_t ag_shortfall_rest(void);
 
-/* An op of a kind that cannot be recorded. `why` is a constant. */
+/* Counts an op of a kind that cannot be recorded. `why` is a constant string. */
 void ag_shortfall_not_recordable(const char *why);
 
 #endif

@@ -39,8 +39,8 @@ void ag_stats_retire_stream(const struct ag_stream *s)
     ag_unlock(&lock);
 }
 
-/* Live figures are asked for while others launch. Of a stream whose lock's holder stays in the
- * driver, they are those of the last time. */
+/* Adds the stream's figures. Somebody may ask for live figures while others launch. If the holder
+ * of a stream's lock stays in the driver, the figures of the last time are used for that stream. */
 static void add_figures(struct ag_totals *t, struct ag_stream *s)
 {
     enum { TRIES = 20 };

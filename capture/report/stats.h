@@ -4,11 +4,11 @@
 
 #include "capture/tracking/stream.h"
 
-/* Adds what a stream has seen to the totals: before it is freed, and for the report. */
+/* Adds a stream's figures to the totals: for the report, and before the stream is freed. */
 void ag_stats_add_stream(struct ag_totals *totals, const struct ag_stream *s);
-/* Of all streams, those that are gone included. */
+/* The totals of all streams, including those that are gone. */
 void ag_stats_collect(struct ag_totals *totals);
-/* The stream is about to be freed: its figures stay in the totals. */
+/* Keeps the figures of a stream that is about to be freed in the totals. */
 void ag_stats_retire_stream(const struct ag_stream *s);
 
 #endif

@@ -12,7 +12,7 @@
 #include "driver/entries.h"
 #include <stdlib.h>
 
-enum { MOST_SYNC_POINTS = 10 }; /* the summary is to fit on a screen */
+enum { MOST_SYNC_POINTS = 10 }; /* the summary must fit on a screen */
 
 static unsigned long long ull(uint64_t n)
 {
@@ -43,7 +43,8 @@ static void print_sync_points(const char *process)
         ag_say("%s:   and %d more entry points", process, n - shown);
 }
 
-/* What a launch took less than an eager one, as measured by the stream that made it. */
+/* Prints how much less time launches took than eager ones, as measured by the streams that made
+ * them. */
 static void print_time(const char *process, const struct ag_totals *t)
 {
     double ms = (double)t->gained_ns / 1e6;
@@ -56,7 +57,8 @@ static void print_time(const char *process, const struct ag_totals *t)
     ag_compare_print(process);
 }
 
-/* The last of the four lines names the next step, as whoever reads it would type it. */
+/* Prints the last of the four lines. It names the next step, in the words that the reader would
+ * type. */
 static void print_shortfall(const char *process, const struct ag_totals *t)
 {
     const char *more = ag_options.trace || ag_live_is_of_command()
