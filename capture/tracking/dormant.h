@@ -25,9 +25,8 @@
 
 struct ag_dormant {
     _Atomic uint32_t active;
-    _Atomic uint32_t left; /* ops still to pass */
-    _Atomic uint32_t
-        granted; /* ops granted at the start; 0 while awake. No decision depends on it */
+    _Atomic uint32_t left;    /* ops still to pass */
+    _Atomic uint32_t granted; /* ops granted at first; 0 while awake. Nothing depends on it */
 };
 
 /* This thread's dormant streams, by the program's handles: NULL is the legacy default stream. All
@@ -38,8 +37,7 @@ struct ag_dormant_streams {
     struct ag_dormant_slot {
         const void *stream;
         struct ag_dormant *dormant;
-        const _Atomic uint32_t
-            *held; /* not 0: ops that must go first are held back in another stream */
+        const _Atomic uint32_t *held; /* not 0: another stream holds back ops that go first */
     } slots[AG_NAP_SLOTS];
 };
 extern __thread struct ag_dormant_streams ag_dormant_streams

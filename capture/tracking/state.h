@@ -35,8 +35,7 @@ enum ag_reason {
 struct ag_state {
     _Atomic uint32_t eager, bypass; /* enum ag_reason */
     _Atomic uint32_t captures;      /* the program's active stream captures */
-    _Atomic uint32_t
-        observe_only; /* enum ag_observe: whether no graph is built, and who decided that */
+    _Atomic uint32_t observe_only;  /* enum ag_observe: who decided to build no graph */
 };
 
 enum ag_observe {
