@@ -1,5 +1,5 @@
-/* log.h - one prefixed line per event, on stderr or in AUTOGRAPH_LOG_FILE. Never on the hot path.
- */
+/* log.h - log lines: one line with a prefix per event, on stderr or in AUTOGRAPH_LOG_FILE. Never
+ * on the hot path. */
 #ifndef AG_LOG_H
 #define AG_LOG_H
 
@@ -7,7 +7,7 @@
 
 enum { AG_LOG_OFF, AG_LOG_WARN, AG_LOG_INFO, AG_LOG_DEBUG };
 
-/* Always said: bad settings and the summary that was asked for. */
+/* Prints at every log level: for bad settings and the summary that the user asked for. */
 void ag_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ag_log_line(const char *domain, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -21,13 +21,13 @@ void ag_log_line(const char *domain, const char *format, ...) __attribute__((for
             ag_log_line(domain, __VA_ARGS__);                                                      \
     } while (0)
 
-/* The number that a launcher of many processes gave this one, as text; NULL: none. */
+/* The rank that a launcher of many processes gave this one, as text; NULL if it has none. */
 const char *ag_rank(void);
-/* "program[pid]", with the rank where a launcher gave one: for lines of many processes. */
+/* "program[pid]", with the rank if a launcher gave one. For lines that several processes print. */
 const char *ag_process_name(char *text, size_t size);
 
-/* Expands %p (pid), %r (rank, or 0), %h (host), %e (program's name) and %% in a path; truncates to
- * `size`. */
+/* Expands %p (pid), %r (rank, or 0), %h (host), %e (program's name) and %% in a path. Truncates
+ * the result to `size`. */
 void ag_expand_path(const char *pattern, char *path, size_t size);
 
 #endif

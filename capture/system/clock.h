@@ -1,6 +1,6 @@
 /*
  * clock.h - a clock that costs a few nanoseconds: the processor's own counter, scaled once against
- * CLOCK_MONOTONIC. For intervals, not for dates.
+ * CLOCK_MONOTONIC. It is for intervals, not for dates.
  */
 #ifndef AG_CLOCK_H
 #define AG_CLOCK_H
@@ -17,7 +17,8 @@ static inline uint64_t ag_clock_monotonic_ns(void)
 }
 
 #if defined(__x86_64__)
-/* Both clocks at ag_clock_start(), and ns per tick, 32.32 fixed point; 0 until it is known. */
+/* Both clocks at ag_clock_start(), and ns per tick in 32.32 fixed point. The scale is 0 until it
+ * is known. */
 extern struct ag_clock {
     uint64_t start_ns, start_ticks;
     _Atomic uint64_t scale;
@@ -38,8 +39,8 @@ static inline uint64_t ag_clock_ns(void)
 }
 #endif
 
-/* Starts measuring the counter's rate. Until that has taken a millisecond, and before, the clock is
- * CLOCK_MONOTONIC; the two meet without a step. Nobody waits for it. */
+/* Starts measuring the counter's rate, which takes a millisecond. Before that and meanwhile the
+ * clock is CLOCK_MONOTONIC; the change causes no step. Nobody waits for the measurement. */
 void ag_clock_start(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* digest.h - hashes of bytes. They are compared within one process alone. */
+/* digest.h - hashes of bytes. Compare them only within one process. */
 #ifndef AG_DIGEST_H
 #define AG_DIGEST_H
 
@@ -12,7 +12,7 @@ static inline uint64_t ag_digest_word(uint64_t hash, uint64_t word)
     return hash ^ (hash >> 29);
 }
 
-/* Of `n` bytes, going on from `hash`. */
+/* Hashes `n` bytes, continuing from `hash`. */
 static inline uint64_t ag_digest(uint64_t hash, const void *data, size_t n)
 {
     const unsigned char *at = data;

@@ -1,7 +1,7 @@
 /*
- * lock.h - a lock of four bytes for state that is nearly always touched by one thread: one atomic
- * exchange to take it and one to release it, a futex only where two threads meet. (U. Drepper,
- * "Futexes Are Tricky", the second mutex.)
+ * lock.h - a lock of four bytes for state that only one thread touches nearly all the time. Taking
+ * it is one atomic exchange, and releasing it is another; it uses a futex only if two threads
+ * meet. (U. Drepper, "Futexes Are Tricky", the second mutex.)
  */
 #ifndef AG_LOCK_H
 #define AG_LOCK_H
@@ -15,41 +15,40 @@
 #include <unistd.h>
 
 struct ag_lock {
-    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and waited for */
+    _Atomic uint32_t state; /* 0 free, 1 held, 2 held and somebody waits */
 };
 
 /*
- * Every lock of capture/, in the order in which a thread may take them: one of a lower number is
- * never taken under one of a higher, and no two of one number. Asserted where NDEBUG is not defined
- * (a Debug build, as the tests' under AddressSanitizer is); else the numbers cost nothing. Locks of
- * preload/ come before all of these.
+ * Every lock of capture/, in the order in which a thread may take them. A thread that holds a lock
+ * may only take locks with a higher number, and never a second one with the same number. Builds
+ * without NDEBUG assert this (a Debug build, as the tests under AddressSanitizer are); in other
+ * builds the numbers cost nothing. Locks of preload/ come before all of these.
  */
 enum ag_rank {
-    /* Held across whole calls of the program's; streams are flushed and the builder is paused under
-     * them. */
+    /* Held across whole calls of the program. The holder flushes streams and pauses the builder. */
     AG_RANK_PRIMARY,  /* primary.c: how often a device's primary context is retained */
     AG_RANK_SHORTAGE, /* shortage.c: one thread gives graphs back */
-    AG_RANK_CAPTURES, /* lifecycle.c: the count of captures, and leaving the state with it */
-    /* Readers: take streams' locks in turn, each only if its holder is not in the driver. */
+    AG_RANK_CAPTURES, /* lifecycle.c: the count of stream captures, and leaving that state */
+    /* Readers. They take streams' locks in turn, each only if its holder is not in the driver. */
     AG_RANK_COMPARE, /* compare.c: the thread's state and the pairs */
     AG_RANK_LIVE,    /* live.c: writing the page */
-    /* A stream's: all that is below it in struct ag_stream. Held across driver calls that submit
-     * its deferred work, and in inline mode across building a graph. */
+    /* A stream's lock: covers everything below it in struct ag_stream. Held across driver calls
+     * that submit the stream's deferred work, and in inline mode across building a graph. */
     AG_RANK_STREAM,
-    AG_RANK_STREAMS,     /* stream.c: the table. Memory may be taken, nothing else is called */
-    AG_RANK_IDLE_STREAM, /* a stream's, before anybody finds it and when nobody does any more */
-    /* Under a stream's. Of these only the first three are held across driver calls; those ask and
-     * load, and submit nothing. */
+    AG_RANK_STREAMS,     /* stream.c: the table. Its holder may allocate, and calls nothing else */
+    AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
+    /* Taken under a stream's lock. Only the first three are held across driver calls; those calls
+     * query and load, and submit nothing. */
     AG_RANK_SIGNATURES,   /* signature.c: signatures, functions, their settings */
     AG_RANK_FILL_KERNELS, /* fillkernel.c: the list of loaded ones */
-    AG_RANK_WAITS,        /* waits.c: waits of streams that nothing is kept of */
+    AG_RANK_WAITS,        /* waits.c: waits of streams without a struct ag_stream */
     AG_RANK_WATCHDOG,     /* watchdog.c: starting and stopping the thread */
     AG_RANK_MEMORY,       /* memory.c: whoever frees waits for a build under way */
-    AG_RANK_PAUSE,        /* pause.h: the builder's queue, and who keeps it from working */
+    AG_RANK_PAUSE,        /* pause.h: the builder's queue, and who pauses the builder */
     AG_RANK_BUDGET,       /* budget.c: what was dropped, and who shares graphs */
-    /* Nothing but memory is taken under these. */
+    /* Their holders may allocate, and take no other lock. */
     AG_RANK_STATE,         /* state.c: the two words together */
-    AG_RANK_STATS,         /* stats.c: figures of streams that have gone */
+    AG_RANK_STATS,         /* stats.c: figures of streams that are gone */
     AG_RANK_SIGNATURE_IDS, /* trace.c: defining a signature */
     AG_RANK_TEXTS,         /* trace_text.c */
     AG_RANK_SITES,         /* trace_site.c */
@@ -68,17 +67,17 @@ static inline void ag_rank_give(const void *lock)
     (void)lock;
 }
 #else
-/* Ends the process where the lock is not to be taken now. */
+/* Ends the process if the thread must not take this lock now. */
 void ag_rank_take(const void *lock, enum ag_rank rank);
 void ag_rank_give(const void *lock);
 #endif
 
-/* Locks of the library that this thread holds, mutexes included: a handler of the program's may
- * interrupt it there and end the process (lifecycle.c). */
+/* How many of the library's locks this thread holds, mutexes included. One of the program's
+ * handlers may interrupt the thread there and end the process (lifecycle.c). */
 extern __thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
 
 void ag_lock_contended(struct ag_lock *lock);
-/* Takes the lock, unless its holder sets `gives_up`: false then. */
+/* Takes the lock. If the holder sets `gives_up`, returns false instead. */
 bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool *gives_up);
 
 static inline bool ag_take_lock(struct ag_lock *lock)

@@ -6,20 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Remembers which processors the process has: before the program pins its threads. */
+/* Records which processors the process may use. Call it before the program pins its threads. */
 void ag_thread_look(void);
-/* Whether the calling thread may keep all others from running: real-time, on the only processor. */
+/* Whether the calling thread may keep all others from running: it is real-time, on the only
+ * processor. */
 bool ag_thread_starves_others(void);
 
-/* Starts a thread in which none of the program's signal handlers run, but for those of faults,
- * which belong to the thread that makes them. `name`: at most 15 characters. */
+/* Starts a thread in which none of the program's signal handlers run, except those for faults,
+ * which always run in the thread that causes the fault. `name`: at most 15 characters. */
 bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *));
 
-/* Waits for the thread's end, for a second: it may be in the driver, behind a launch of another
- * thread's that waits there, and a process that ends does not wait for that. */
+/* Waits up to a second for the thread to end. The thread may be in the driver, behind another
+ * thread's launch that waits there, and a process that is ending must not wait for that. */
 void ag_thread_join(pthread_t thread);
 
-/* Waits at most so long for `cond`, under the mutex; it may end sooner without a cause. */
+/* Waits for `cond` for at most `ns`, with the mutex held. It may return early for no reason. */
 void ag_thread_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 
 #endif

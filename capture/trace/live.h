@@ -1,7 +1,7 @@
 /*
- * live.h - one page of figures that `autograph top` reads while the program runs (the layout is in
- * trace_format.h). It is brought up to date only where somebody asks: otherwise a sync point pays
- * one load for it.
+ * live.h - one page of figures that `autograph top` reads while the program runs. trace_format.h
+ * has the layout. The library updates the page only if somebody asks for it; otherwise it costs
+ * one load per sync point.
  */
 #ifndef AG_LIVE_H
 #define AG_LIVE_H
@@ -9,19 +9,20 @@
 #include "capture/trace/trace_format.h"
 #include <stdbool.h>
 
-extern struct ag_live_page *ag_live; /* NULL: there is none */
+extern struct ag_live_page *ag_live; /* NULL: there is no page */
 
-/* `fill` puts the present figures in the page. */
+/* `fill` writes the current figures into the page. */
 void ag_live_start(void (*fill)(struct ag_live_page *page));
 void ag_live_after_fork(void);
-/* The figures are the last. */
+/* Marks the figures as final. */
 void ag_live_end(void);
-/* Whether the command `autograph` runs this and has a page for it: it says what is to be said once
- * of all processes. */
+/* Whether the command `autograph` runs this process and has a page for it. The command then prints
+ * what is to be said once for all processes. */
 bool ag_live_is_of_command(void);
-/* This process is to write its dump there. False where another of the same command did or does. */
+/* Claims `path` for this process's dump. Returns false if another process of the same command has
+ * claimed it. */
 bool ag_live_claim_dump(const char *path);
-/* Without any stream's lock. */
+/* Call it without any stream's lock. */
 void ag_live_update(void);
 
 static inline void ag_live_poll(void)

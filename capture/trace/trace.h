@@ -1,10 +1,10 @@
 /*
- * trace.h - telling what happens to the dump (AUTOGRAPH_TRACE), see trace_format.h.
+ * trace.h - writes events to the dump (AUTOGRAPH_TRACE), see trace_format.h.
  *
- * Everything here is one predictable branch while no dump is written. With one, an event goes to a
- * ring of the calling thread (no lock, no system call, no allocation but for the thread's first
- * event and for what is seen for the first time); a thread of its own writes the rings to the file.
- * A ring that is full loses events, which the dump then says.
+ * While no dump is written, everything here is one predictable branch. While one is written, an
+ * event goes to a ring of the calling thread, without a lock or a system call. It allocates only
+ * for the thread's first event and for things seen for the first time. A separate thread writes
+ * the rings to the file. A full ring loses events, and the dump says so.
  */
 #ifndef AG_TRACE_H
 #define AG_TRACE_H
@@ -16,20 +16,20 @@
 #include "capture/trace/trace_format.h"
 #include "capture/trace/trace_lines.h"
 
-/* 0 where nothing is traced: the beginning of what is to be measured. */
+/* The time at which a measurement begins; 0 if nothing is traced. */
 static inline uint64_t ag_trace_clock(void)
 {
     return ag_trace_on() ? ag_clock_ns() : 0;
 }
 
-/* Why this thread flushes, if it does: an entry point, or one of these. */
+/* Why this thread flushes: an entry point, or one of these. */
 enum ag_trace_cause {
     AG_CAUSE_MISMATCH = AG_SYM_COUNT + 1,
     AG_CAUSE_WATCHDOG,
     AG_CAUSE_ORDER,
     AG_CAUSE_NOT_RECORDABLE,
     AG_CAUSE_GRAPH_FAILED,
-    AG_CAUSE_END, /* of the process, or of deferral altogether */
+    AG_CAUSE_END, /* of the process, or of deferring altogether */
     AG_NUM_CAUSES
 };
 extern __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
@@ -39,9 +39,9 @@ static inline void ag_trace_cause(uint32_t cause)
         ag_trace_cause_now = cause;
 }
 
-/* Start: opens the file that AUTOGRAPH_TRACE names; says one line where it cannot. Stop: writes
- * what is left; if it returns true the counters are to be given to ag_trace_close(). After a fork,
- * in the child: nothing is written any more. */
+/* Start opens the file that AUTOGRAPH_TRACE names, or prints one line if it cannot. Stop writes
+ * what is left; if it returns true, pass the counters to ag_trace_close(). After a fork, the child
+ * writes nothing more. */
 void ag_trace_start(void);
 bool ag_trace_stop(void);
 void ag_trace_close(const struct ag_lines *counters);
@@ -63,7 +63,7 @@ void ag_trace_write_drop(uint32_t graph, uint64_t variants);
 void ag_trace_write_stream(const struct ag_stream *s);
 void ag_trace_write_note(const char *text);
 
-/* An op arrived and this is done with it. Under the stream's lock. */
+/* An op arrived; `what` is done with it. Call it under the stream's lock. */
 static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *signature,
                                const struct ag_incoming *in, enum ag_do what)
 {
@@ -74,8 +74,8 @@ static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *s
                                                  : AG_DONE_EAGER);
 }
 
-/* An op is submitted that the policy does not see. `why` NULL: it is not looked at for a while.
- * Without the stream's lock; `s` NULL: the per-thread default stream. */
+/* An op is submitted that the policy does not see. `why` NULL: the stream is dormant. `s` NULL:
+ * the per-thread default stream. Call it without the stream's lock. */
 static inline void ag_trace_passed(struct ag_stream *s, const struct ag_incoming *in,
                                    const char *why)
 {
@@ -104,7 +104,8 @@ static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, ui
         ag_trace_write_update(s, graph, op);
 }
 
-/* The recorded ops of `s` are handed out to be built as this chunk's graphs: their id. */
+/* The recorded ops of `s` are handed to the builder as this chunk's graphs. Returns the graphs'
+ * id. */
 static inline uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     return ag_trace_on() ? ag_trace_write_chunk(s, chunk) : 0;
@@ -125,8 +126,8 @@ static inline void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_
         ag_trace_write_flush(s, n, covered, began);
 }
 
-/* A call that ends segments: of this stream, or of all (NULL). What it flushes is put down to it.
- */
+/* A call that ends segments: of this stream, or of all streams (NULL). Later flushes name this
+ * call as their cause. */
 static inline void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym)
 {
     if (ag_trace_on())

@@ -1,6 +1,7 @@
 /*
- * trace_define.h - whether a dump is written, and what must be known before the events that name
- * it: signatures, streams, texts wait here until the writer takes them.
+ * trace_define.h - whether a dump is written, and the definitions that it needs. The dump must
+ * define signatures, streams and texts before an event names them. They wait here until the writer
+ * takes them.
  */
 #ifndef AG_TRACE_DEFINE_H
 #define AG_TRACE_DEFINE_H
@@ -15,13 +16,13 @@ static inline bool ag_trace_on(void)
 {
     return __builtin_expect(atomic_load_explicit(&ag_tracing, memory_order_relaxed), 0);
 }
-/* No event is taken from now on: the dump is full or broken. */
+/* Accepts no more events: the dump is full or broken. */
 void ag_trace_give_up(void);
 
-/* Any thread. */
+/* Any thread may call it. */
 void ag_trace_define(uint32_t type, const void *head, size_t head_size, const void *body,
                      size_t body_size);
-/* Hands what waits to `take`, in order. The writer's. */
+/* Passes the waiting definitions to `take`, in order. Only the writer calls it. */
 void ag_trace_definitions_take(void (*take)(uint32_t type, const void *bytes, size_t size));
 
 #endif

@@ -1,4 +1,4 @@
-/* trace_file.h - the dump's file. One thread at a time. */
+/* trace_file.h - the dump's file. Only one thread may use it at a time. */
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Creates the dump, or takes over an old one. False: one line has said why not. */
+/* Creates the dump, or replaces an old one. If it returns false, it has printed one line that says
+ * why. */
 bool ag_dump_open(const char *path, uint64_t limit);
-/* Appends one chunk made of two parts. False where the dump is full or broken (said once): nothing
- * more can be written, but for `last` chunks, for which room is kept. */
+/* Appends one chunk made of two parts. Returns false if the dump is full or broken (one line has
+ * said so). Then nothing more can be written except `last` chunks, for which room is reserved. */
 bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void *body,
                    size_t body_size, bool last);
 void ag_dump_close(void);

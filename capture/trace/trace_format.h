@@ -1,9 +1,11 @@
 /*
- * trace_format.h - the layout of a dump (AUTOGRAPH_TRACE), shared by the writer in capture/ and the
- * readers in tools/. docs/format.md describes it for everybody else; the two change together.
+ * trace_format.h - the layout of a dump (AUTOGRAPH_TRACE). The writer in capture/ and the readers
+ * in tools/ share it. docs/format.md describes the layout for everybody else; change both
+ * together.
  *
- * A dump is a header and then chunks. All numbers are little-endian. A reader skips chunks and
- * event kinds that it does not know; a change that an old reader would misread raises the version.
+ * A dump is a header followed by chunks. All numbers are little-endian. A reader skips chunks and
+ * event kinds that it does not know. Raise the version for a change that an old reader would
+ * misread.
  */
 #ifndef AG_TRACE_FORMAT_H
 #define AG_TRACE_FORMAT_H
@@ -30,8 +32,8 @@ struct ag_dump_header {
     uint32_t reserved[3];
 };
 
-/* `crc` is the CRC-32 (IEEE 802.3, as zlib computes it) of type, length and payload. The payload is
- * followed by zero bytes up to a multiple of 8, which neither length nor crc count. */
+/* `crc` is the CRC-32 (IEEE 802.3, as zlib computes it) of type, length and payload. Zero bytes
+ * pad the payload to a multiple of 8; neither length nor crc counts them. */
 struct ag_dump_chunk {
     uint32_t mark;
     uint32_t type;
@@ -57,7 +59,7 @@ enum {
     AG_DUMP_END = AG_DUMP_TAG('E', 'N', 'D', ' '),       /* why: exit | full */
 };
 
-/* Ids of each kind count from 1 up without gaps; 0 means none. What an event names has been defined
+/* Ids of each kind count up from 1 without gaps; 0 means none. Whatever an event names was defined
  * before that event's chunk. */
 struct ag_dump_string {
     uint32_t id;
@@ -75,7 +77,7 @@ struct ag_dump_signature {
     uint32_t arg_bytes;
     uint32_t elem_size; /* memset */
     uint32_t num_attrs; /* kernel */
-    uint64_t width;     /* memset: elements a row; copy: bytes */
+    uint64_t width;     /* memset: elements per row; copy: bytes */
     uint64_t height;    /* memset: rows */
     uint64_t pitch;
 };
@@ -91,9 +93,9 @@ struct ag_dump_stream {
     uint64_t context;
 };
 
-/* A graph: `count` ops of a sequence of `sequence_length` ops on one stream, from op `first` on.
- * `sequence` names the sequence, on this stream. Several executable variants of a graph differ in
- * arguments only. */
+/* A graph: `count` ops on one stream, starting at op `first` of a sequence of `sequence_length`
+ * ops. `sequence` identifies the sequence on this stream. A graph's executable variants differ
+ * only in arguments. */
 struct ag_dump_graph {
     uint32_t id;
     uint32_t stream;
@@ -104,7 +106,7 @@ struct ag_dump_graph {
     uint32_t reserved;
 };
 
-/* A place in the program, innermost frame first; frames of the library itself are left out. */
+/* A place in the program, innermost frame first. Frames of the library itself are left out. */
 struct ag_dump_site {
     uint32_t id;
     uint32_t count; /* of frames */
@@ -115,15 +117,15 @@ struct ag_dump_frame {
     uint64_t offset; /* of the return address, from the object's load address */
 };
 
-/* Events of one thread in the order in which they happened. */
+/* Events of one thread, in the order in which they happened. */
 struct ag_dump_events {
-    uint32_t thread; /* kernel's thread id */
+    uint32_t thread; /* the kernel's thread id */
     uint32_t count;
 };
 
 enum ag_dump_kind {
     AG_EVENT_OP = 1, /* what: enum ag_dump_done; a: signature; b: string, why it was submitted at
-                        once; value: digest. Where it cannot be recorded: a: 0; value: site */
+                        once; value: digest. If it cannot be recorded: a: 0; value: site */
     AG_EVENT_CALL,   /* an op's own driver call returned: a: signature; b: host ns; value: result */
     AG_EVENT_GRAPH,  /* what: variant; a: graph; b: host ns; value: updates | result << 32 */
     AG_EVENT_UPDATE, /* arguments of a node changed: a: graph; b: op of the graph, from 0 */
@@ -131,16 +133,16 @@ enum ag_dump_kind {
     AG_EVENT_FLUSH,  /* a: string, why; b: ops; value: ops by shorter graphs | host ns << 32 */
     AG_EVENT_SYNC_POINT, /* stream: 0 for all; a: string, entry point; b: site */
     AG_EVENT_DROP,       /* graphs destroyed: a: graph; b: variants */
-    AG_EVENT_LOST,       /* value: events of this thread that found no room, before this one */
+    AG_EVENT_LOST,       /* value: how many events of this thread were lost before this one */
     AG_EVENT_NOTE,       /* a: string */
 };
 
 /* What was done with an op when it arrived. */
 enum ag_dump_done {
     AG_DONE_EAGER,     /* submitted at once */
-    AG_DONE_STAGED,    /* submitted at once, its arguments kept for a graph that is to be built */
+    AG_DONE_STAGED,    /* submitted at once; its arguments are kept to build a graph */
     AG_DONE_DEFERRED,  /* held back for a graph */
-    AG_DONE_PASSED,    /* submitted at once without a look: nothing repeated here for long */
+    AG_DONE_PASSED,    /* submitted at once without a look: the stream is dormant */
     AG_DONE_IMMEDIATE, /* cannot be recorded, see `b` */
 };
 
@@ -168,25 +170,26 @@ _Static_assert(sizeof(struct ag_dump_event) == 32, "layout");
 /* ---- the live page ---------------------------------------------------------------------- */
 
 /*
- * A process under the library keeps one page of figures, a memfd of this name among its open files
- * (/proc/PID/fd). A reader sets `wanted`; the library answers at its next sync point or look of the
- * watchdog with new figures, and adds 1 to `updates` before and after.
+ * A process under the library keeps one page of figures: a memfd of this name among its open files
+ * (/proc/PID/fd). A reader sets `wanted`. The library writes new figures at its next sync point or
+ * when the watchdog next looks, and adds 1 to `updates` before and after.
  */
 #define AG_LIVE_NAME  "autograph-live"
 #define AG_LIVE_MAGIC "AGLIVE1\n"
 enum { AG_LIVE_SIZE = 4096 };
 
 /*
- * The command `autograph` makes one such file for all processes of what it runs, and names it in
- * AUTOGRAPH_LIVE: a page with this head, and a page for each process that comes to CUDA. They
- * outlive the processes, so that it can tell of those that did not come to print a summary.
+ * The command `autograph` creates one such file for all processes that it runs, and names it in
+ * AUTOGRAPH_LIVE. The file has one page with this head, then one page for each process that uses
+ * CUDA. The pages outlive the processes, so that the command can report on those that ended
+ * without a summary.
  */
 #define AG_LIVES_MAGIC "AGLIVES\n"
 enum { AG_LIVES_MOST = 1023 };
 struct ag_lives_page {
     char magic[8];
     uint32_t most;  /* pages that follow */
-    uint32_t taken; /* of these; may become more than there are */
+    uint32_t taken; /* of these; can grow beyond `most` */
 };
 
 struct ag_live_page {
@@ -199,10 +202,10 @@ struct ag_live_page {
     uint64_t sync_points, watchdog;
     uint32_t observe_only, pid;
     char program[64];
-    char why[512];  /* why little is replayed; "" where enough is */
-    char dump[512]; /* path of its dump; "" where there is none */
-    uint32_t ended; /* 1: it came to its end orderly, and these are the last figures */
-    char rank[12];  /* as a launcher gave it, "" where none did */
+    char why[512];  /* why little is replayed; "" if enough is */
+    char dump[512]; /* path of its dump; "" if it has none */
+    uint32_t ended; /* 1: it ended in an orderly way; these figures are final */
+    char rank[12];  /* as a launcher gave it, "" if none did */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

@@ -1,4 +1,4 @@
-/* trace_lines.h - NAME=VALUE lines of the dump, each ended by a 0. */
+/* trace_lines.h - the dump's NAME=VALUE lines; each ends with a 0. */
 #ifndef AG_TRACE_LINES_H
 #define AG_TRACE_LINES_H
 
@@ -9,7 +9,7 @@ struct ag_lines {
     size_t used;
 };
 
-/* Without room it is left out. */
+/* Leaves the line out if there is no room. */
 void ag_lines_add(struct ag_lines *l, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

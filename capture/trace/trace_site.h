@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 void ag_trace_sites_start(void);
-/* Id of the place in the program that called into the library; 0 where it was not looked at. */
+/* Id of the place in the program that called the library; 0 if the library did not look. */
 uint32_t ag_trace_site(void);
-/* Defines the sites that were met since the last time. The writer's. */
+/* Defines the sites that were first seen since the last call. Only the writer calls it. */
 void ag_trace_sites_define(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* count.h - what happened, under a name each. */
+/* count.h - counters of what happened, each with a name. */
 #ifndef AG_COUNT_H
 #define AG_COUNT_H
 
@@ -23,7 +23,7 @@ static inline void ag_count(enum ag_count which)
     ag_count_by(which, 1);
 }
 
-/* A sync point that found something to end, by entry point. */
+/* Sync points that found something to end, counted by entry point. */
 extern _Atomic uint64_t ag_sync_point_counts[AG_SYM_COUNT + 1];
 static inline void ag_count_sync_point(enum ag_sym sym)
 {
@@ -31,7 +31,7 @@ static inline void ag_count_sync_point(enum ag_sym sym)
                               memory_order_relaxed);
 }
 
-/* The text of a counter in the report. */
+/* The counter's text in the report. */
 const char *ag_count_text(enum ag_count which);
 
 #endif

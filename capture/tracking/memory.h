@@ -4,15 +4,16 @@
 
 #include "capture/tracking/stream.h"
 
-/* How often memory was freed or unmapped. */
+/* Rises each time memory is freed or unmapped. */
 extern _Atomic uint64_t ag_memory_epoch;
-/* Whether [address, address + bytes) is plain device memory of this context, so that an
- * op on it may become part of a graph. `cacheable` ranges are remembered until memory is freed. */
+/* Whether [address, address + bytes) is plain device memory of this context, so that a graph may
+ * contain an op on it. Ranges that were looked up are remembered until memory is freed. */
 bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
-/* The driver looks at the memory of a copy while its graph is instantiated, and crashes
- * where that is freed meanwhile (580, on an H100, with the fuzzer). So a free waits for what is
- * held, and nothing can be held whose addresses were good before a free. */
+/* The driver looks at a copy's memory while it instantiates the copy's graph, and crashes if that
+ * memory is freed meanwhile (580, on an H100, with the fuzzer). So a free waits until the hold is
+ * released. ag_memory_hold() fails if anything was freed after `epoch`, when the addresses were
+ * checked. */
 bool ag_memory_hold(uint64_t epoch);
 void ag_memory_release(void);
 

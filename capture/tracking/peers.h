@@ -5,8 +5,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether the program has found a kernel that waits for peers, and so may launch one. It does not
- * become false again. */
+/* Whether the program has found a kernel that waits for peers, and so may launch one. Never
+ * becomes false again. */
 extern _Atomic bool ag_peers_are_known;
 
 #endif

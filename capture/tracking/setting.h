@@ -1,18 +1,19 @@
 /*
- * setting.h - what the program sets for a function, and what that means for what is recorded.
+ * setting.h - the attributes that the program sets for a function, and what they mean for recorded
+ * ops.
  *
- * The tables belong to signature.c, under whose lock everything here is called.
+ * The tables belong to signature.c; everything here is called under signature.c's lock.
  */
 #ifndef AG_SETTING_H
 #define AG_SETTING_H
 
 #include "capture/tracking/signature.h"
 
-/* Before the real call. `kernel` is set where graphs change. */
+/* Call before the real call. Sets `kernel` if graphs change. */
 enum ag_change ag_setting_begins(struct ag_function_table *table, CUfunction func, int attribute,
                                  int value, int device, const struct ag_kernel **kernel);
 
-/* After it. */
+/* Call after the real call; `done`: it succeeded. */
 void ag_setting_ends(struct ag_function_table *table, CUfunction func, int attribute, int value,
                      int device, bool done);
 

@@ -1,9 +1,9 @@
 /*
- * signature.h - the signature of an op: everything of a launch, fill or copy that is not an
- * argument value.
+ * signature.h - the signature of an op: everything in a launch, fill or copy except argument
+ * values.
  *
- * Signatures are interned: equal signatures are one object, and its address is the op's key in the
- * policy.
+ * Signatures are interned: equal signatures are the same object, and its address is the op's key
+ * in the policy.
  */
 #ifndef AG_SIGNATURE_H
 #define AG_SIGNATURE_H
@@ -18,8 +18,8 @@ struct ag_signature {
     CUfunction func;
     unsigned int dims[AG_DIMS];
     unsigned int num_attrs;
-    _Atomic uint8_t bad;       /* AG_SIGNATURE_*: not to be deferred where any is set */
-    _Atomic bool met;          /* by a policy */
+    _Atomic uint8_t bad;       /* AG_SIGNATURE_*: not to be deferred if any is set */
+    _Atomic bool met;          /* a policy has met it */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
     uint8_t elem_size; /* memset */
@@ -28,14 +28,14 @@ struct ag_signature {
     CUlaunchAttribute *attrs;
     size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes */
     uint64_t hash;
-    struct ag_signature *next;    /* of the same bucket */
-    struct ag_signature *sibling; /* the next of the same function */
+    struct ag_signature *next;    /* next in the same bucket */
+    struct ag_signature *sibling; /* the next one of the same function */
 };
 
 enum {
     AG_SIGNATURE_FAILED = 1, /* a launch of this signature has failed */
     AG_SIGNATURE_OVER_LIMIT =
-        2,                 /* takes more dynamic shared memory than the function is allowed now */
+        2,                 /* needs more dynamic shared memory than the function is allowed now */
     AG_SIGNATURE_DEAD = 4, /* its function's module is gone */
 };
 
@@ -46,7 +46,7 @@ static inline uint8_t ag_signature_bad(const struct ag_signature *signature)
 
 enum { AG_SIGNATURE_CACHE = 256 };
 
-/* A stream's own view of the table: no lock. Cleared when functions die. */
+/* A stream's own view of the table, read without a lock. Cleared when functions are removed. */
 struct ag_signature_cache {
     struct ag_signature *entries[AG_SIGNATURE_CACHE];
 };
@@ -62,15 +62,16 @@ static inline bool ag_signature_says(const struct ag_signature *signature,
             ag_attributes_equal(signature->attrs, launch->attrs, signature->num_attrs));
 }
 
-/* And may be deferred. */
+/* The same, and the launch may be deferred. */
 static inline bool ag_signature_is_launch(const struct ag_signature *signature,
                                           const struct ag_launch *launch)
 {
     return ag_signature_says(signature, launch) && !ag_signature_bad(signature);
 }
 
-/* The signature of a launch; NULL where it must not be recorded (unknown layout or attributes, a
- * collective, no memory): the caller treats it as a sync point. */
+/* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
+ * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
+ * the reason. */
 struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
                                             const struct ag_launch *launch, const char **why);
 struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
@@ -78,7 +79,7 @@ struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
 struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
                                           const struct ag_copy *copy);
 
-/* Of any op. `why` is set where there is none of a launch. */
+/* The same for any op. `why` is set if a launch has no signature. */
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
                                      const char **why);
 
@@ -91,8 +92,8 @@ static inline const struct ag_signature *ag_key_signature(ag_key key)
     return (const struct ag_signature *)(uintptr_t)key;
 }
 
-/* Whether the launch brings its arguments in a form that can be recorded. A launch without any, of
- * a kernel that has parameters, is the driver's to refuse. */
+/* Whether the launch brings its arguments in a form that can be recorded. A launch without
+ * arguments, of a kernel that has parameters, is left to the driver to refuse. */
 bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
 
 static inline bool ag_incoming_has_arguments(const struct ag_incoming *in,
@@ -101,12 +102,11 @@ static inline bool ag_incoming_has_arguments(const struct ag_incoming *in,
     return in->kind != AG_OP_LAUNCH || ag_launch_has_arguments(in->launch, signature->function);
 }
 
-/* Copies the arguments of a launch to `recorded` (signature->recorded_bytes of room). */
+/* Copies a launch's arguments to `recorded`, which has room for signature->recorded_bytes. */
 void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
                       const struct ag_launch *launch);
 
-/* Pointers to the recorded arguments of a launch, of which there are
- * signature->function->num_params. */
+/* Pointers to a launch's recorded arguments; there are signature->function->num_params of them. */
 static inline void ag_signature_params(const struct ag_signature *signature,
                                        const uint8_t *recorded, void **params)
 {
@@ -114,7 +114,7 @@ static inline void ag_signature_params(const struct ag_signature *signature,
         params[i] = (void *)(uintptr_t)(recorded + signature->function->params[i].recorded);
 }
 
-/* Staged arguments of memsets and copies. */
+/* Recorded arguments of memsets and copies. */
 struct ag_recorded_fill {
     uint64_t dst, value;
 };
@@ -122,31 +122,35 @@ struct ag_recorded_copy {
     uint64_t dst, src;
 };
 
-/* Whether a function waits for peers when it is launched, or nothing can be known of it. */
+/* Whether a function waits for peers when it is launched. Also true if nothing can be found out
+ * about it. */
 bool ag_function_waits(CUfunction func, CUstream stream);
 
-/* A function attribute is about to be set, and has been (`done`) or was refused: see setting.h. A
- * kernel that has to be told from others is returned; it is compared, not looked into. */
+/* Call the first before the program sets a function attribute, the second after; `done`: the call
+ * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; callers only compare
+ * the pointer and do not look inside. */
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
                                           const struct ag_kernel **kernel);
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done);
 
-/* Signatures take their share of the memory budget, as they do in a program of which no two
- * launches are alike: it is time to forget everything and learn anew
+/* Signatures have used up their share of the memory budget. This happens in programs in which no
+ * two launches are alike. It is then time to discard everything and learn anew
  * (ag_core_invalidate_functions()). */
 extern _Atomic bool ag_signatures_full;
 
-/* Functions of a module, library or context go with their signatures: these are marked, and found
- * no more. Streams have to empty their caches. False: nothing of it was ever launched. */
+/* Removes the functions of a module, library or context together with their signatures. The
+ * signatures are marked and no longer found. Streams must then empty their caches. Returns false
+ * if none of the functions was ever launched. */
 bool ag_signatures_die(enum ag_owner kind, void *owner);
 
-/* The driver has refused a launch of this signature: it will refuse the next one too, and says so
- * at the launch itself, as none is deferred any more. Lack of memory may pass, and an error that
- * ends the context is that of earlier work: those say nothing of the signature. */
+/* The driver has refused a launch of this signature and will refuse the next one too. As none is
+ * deferred any more, the program gets that error from the launch itself. Two kinds of error say
+ * nothing about the signature: lack of memory may pass, and an error that ends the context comes
+ * from earlier work. */
 void ag_signature_refused(const struct ag_signature *signature, CUresult result);
 
-/* All functions and signatures go. Two steps, so that streams can forget them in between: detach
- * makes the tables empty and returns what was in them, destroy frees it. */
+/* Removes all functions and signatures, in two steps so that streams can drop their pointers in
+ * between. Detach empties the tables and returns what they held; destroy frees it. */
 struct ag_signature_tables;
 struct ag_signature_tables *ag_signatures_detach(void);
 void ag_signatures_destroy(struct ag_signature_tables *tables);

@@ -1,23 +1,24 @@
 /*
- * stream.h - what is kept per stream, and how a stream is found.
+ * stream.h - what the library keeps for each stream, and how it finds a stream.
  *
- * Every stream of every context that is launched to gets a struct ag_stream. The legacy default
- * stream has one per context. The per-thread default stream has none: its handle means another
- * stream in another thread, so that nobody else could flush it; work for it is submitted at once.
+ * Every stream that is launched to, in any context, gets a struct ag_stream. The legacy default
+ * stream has one per context. The per-thread default stream has none: its handle means a different
+ * stream in each thread, so no other thread could drain it. Its work is submitted at once.
  *
- * Staged ops: arguments of the ops of the chunk that is being followed, in order. The first
+ * Recorded ops: the arguments of the ops of the chunk that the policy follows, in order. The first
  * `num_deferred` of them have not been submitted. Both counts are 0 between chunks.
  *
  * Locking: `lock` covers everything below it. It is held across driver calls that submit this
- * stream's deferred work (whoever comes next must come behind that work), never across eager
- * launches, and no second stream's lock is ever taken under it. Such a call may wait for room in a
- * full queue, so calls that never wait take the lock by ag_stream_lock_if_prompt() alone.
+ * stream's deferred work, because whoever comes next must come after that work. It is never held
+ * across eager launches, and no second stream's lock is ever taken under it. A submitting call may
+ * wait for room in a full queue, so calls that never wait take the lock only by
+ * ag_stream_lock_if_prompt().
  *
  * Life: threads find streams without taking a reference, and another thread may end the context at
- * that moment. So the memory of a struct ag_stream stays one for ever: what is left of a stream
- * that has gone (AG_STREAM_DEAD) is used again for the next one, that of a legacy stream for the
- * same context. Who has taken the lock looks at `life` and `handle` before the stream's own state
- * means anything. A struct ag_context lives as long as the process.
+ * that moment. So the memory of a struct ag_stream stays a struct ag_stream for ever: the memory
+ * of a stream that is gone (AG_STREAM_DEAD) is reused for the next one, that of a legacy stream
+ * for the same context. After taking the lock, check `life` and `handle` before you rely on the
+ * rest of the stream's state. A struct ag_context lives as long as the process.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
@@ -29,9 +30,9 @@
 
 struct ag_context {
     CUcontext handle;
-    _Atomic bool broken;          /* an error has ended it, and it was not destroyed yet */
-    _Atomic uint64_t host_calls;  /* hostfunction.c */
-    struct ag_stream *old_legacy; /* what is left of the legacy stream of one that has ended */
+    _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
+    _Atomic uint64_t host_calls;  /* see hostfunction.c */
+    struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
     _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
     _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
     struct ag_context *next;
@@ -39,82 +40,83 @@ struct ag_context {
 
 enum ag_stream_life {
     AG_STREAM_LIVE,
-    AG_STREAM_CLOSING, /* its context may be ending: everything is submitted at once, by who
-                          launches */
+    AG_STREAM_CLOSING, /* its context may be ending: every launching thread submits at once */
     AG_STREAM_DEAD,
 };
 
-/* An allocation that was looked up, see memory.c. */
+/* An allocation that was looked up; see memory.c. */
 enum { AG_RANGES = 8 };
 struct ag_range {
     CUdeviceptr start;
     size_t size;
 };
 
-/* What streams have seen, added up. */
+/* Sums over streams. */
 struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
     uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
-    uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops: why they were */
+    uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops, by the reason why they were eager */
     int64_t gained_ns;
 };
 
 struct ag_recorded {
     const struct ag_signature *signature;
-    uint32_t offset; /* of its arguments in the recorded bytes */
+    uint32_t offset; /* of its arguments in `bytes` */
 };
 
 struct ag_stream {
     /* constant */
     CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
     struct ag_context *context;
-    uintptr_t key; /* what it is found by */
+    uintptr_t key; /* the key under which it is found */
     uint64_t serial;
     int priority;
     bool legacy;
     bool blocking; /* implicitly ordered with the legacy stream */
 
-    _Atomic bool not_understood; /* launches into it inherit what a graph would not: all is eager */
-    _Atomic uint32_t references; /* of lists; 0: what is left may be used again */
-    _Atomic bool waits;          /* for more than the GPU, see waits.c */
+    _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
+                                    ops are eager */
+    _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
+    _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     struct ag_dormant dormant;
     _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
-    _Atomic uint64_t deferrals; /* times that deferring began */
-    _Atomic uint32_t call_ns;   /* what an eager call takes on the host, smoothed */
-    _Atomic uintptr_t owner;    /* thread that launched last */
+    _Atomic uint64_t deferrals; /* how often deferring began */
+    _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
+    _Atomic uintptr_t owner;    /* the thread that launched last */
 
     struct ag_lock lock;
-    _Atomic bool in_driver; /* the holder of the lock is there, for this stream */
+    _Atomic bool in_driver; /* the lock's holder is in the driver, for this stream */
     uint8_t life;           /* enum ag_stream_life */
-    void *green;            /* the green context that it belongs to, or NULL */
+    void *green;            /* the green context it belongs to, or NULL */
     bool open;              /* counted in ag_open_streams */
-    CUevent behind_wait;    /* recorded behind the last such work, NULL if there was none */
-    CUresult pending;       /* error of deferred work, not reported yet */
+    CUevent behind_wait;    /* recorded behind the last work that waits (waits.c), or NULL */
+    CUresult pending;       /* error of deferred work that has not been reported yet */
     struct ag_policy policy;
     struct ag_recorded *recorded;
     uint32_t num_recorded, num_deferred, max_recorded;
     uint8_t *bytes; /* recorded arguments */
     uint32_t num_bytes, max_bytes;
-    struct ag_twins *twins; /* twin.h; NULL: no graph was asked for yet */
+    struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    int64_t gained_ns;          /* by replaying instead of launching, as measured */
-    _Atomic uint64_t build_ns;  /* that building graphs for this stream has taken */
+    int64_t gained_ns;          /* measured gain of replaying over launching */
+    _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
-    uint64_t told;              /* ops that compare.c knows of */
-    uint32_t whys[AG_NUM_WHYS]; /* of those eager ops that were looked at: why they were */
+    uint64_t told;              /* ops that compare.c has been told of */
+    uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
 
-    struct ag_totals counted; /* as stats.c saw it last, under its lock */
+    struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
     struct ag_stream *next, *prev;
-    struct ag_stream *chained; /* of the same bucket */
+    struct ag_stream *chained; /* next in the same bucket */
 };
 
-/* The calling thread: a number that no other thread had, 0 until it is wanted, and of how many
- * streams it has become the owner, those that others have taken from it since included. */
+/* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
+ * counts the streams that the thread became the owner of, including those that other threads have
+ * taken over since. */
 struct ag_thread {
     uintptr_t number;
     uint32_t owned;
@@ -126,26 +128,25 @@ static inline uintptr_t ag_this_thread(void)
     return __builtin_expect(ag_thread.number != 0, 1) ? ag_thread.number : ag_number_thread();
 }
 
-/* The stream's state, made if it is new; NULL for the per-thread default stream, for a handle that
- * the driver does not know, and where there is no memory. No reference is taken, see above. */
+/* Finds the stream's state, or creates it. Returns NULL for the per-thread default stream, for a
+ * handle that the driver does not know, and without memory. Takes no reference, see above. */
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
-/* The same, but never made. */
+/* The same, but never creates it. */
 struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
 /* Whether the handle names the calling thread's own default stream. */
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
 
-/* The stream sleeps, as its policy wishes: `ops` launches pass unseen. And it is awake again. Under
- * its lock, with nothing deferred. */
+/* Makes the stream dormant as its policy wishes, so that `ops` launches pass unseen; and wakes it.
+ * Both are called under the stream's lock, with nothing deferred. */
 void ag_stream_goes_dormant(struct ag_stream *stream, uint32_t ops);
 void ag_stream_leaves_dormant(struct ag_stream *stream);
-/* Lets this thread's next launches on a sleeping stream pass by ag_dormant_passes(), if they may.
- */
+/* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
 void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
 
 /* All streams, each with a reference, in a list that ag_streams_release() frees. */
 struct ag_stream **ag_streams_snapshot(size_t *n);
-/* The same of the calling thread's own streams, and if `deferring` of those of other threads that
- * hold ops back. What other streams there are costs a look at each, no reference. */
+/* The same for the calling thread's own streams, and if `deferring` also for other threads'
+ * streams that have ops deferred. Each other stream costs one look and no reference. */
 struct ag_stream **ag_streams_concerned(bool deferring, size_t *n);
 static inline bool ag_stream_is_own(const struct ag_stream *stream)
 {
@@ -158,26 +159,26 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 }
 void ag_streams_release(struct ag_stream **streams, size_t n);
 
-/* Takes the stream, which is dead, out of the table. */
+/* Removes a dead stream from the table. */
 void ag_stream_invalidate(struct ag_stream *stream);
 
-/* Under its lock. */
+/* Call it under the stream's lock. */
 static inline bool ag_stream_is_live(const struct ag_stream *s)
 {
     return s->life == AG_STREAM_LIVE;
 }
 
-/* Whether `handle` names this stream, and it is alive. Under its lock. */
+/* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */
 static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
 {
     return s->handle == (handle ? handle : CU_STREAM_LEGACY) && ag_stream_is_live(s);
 }
 
-/* Takes the stream's lock, unless its holder is in the driver: false then. */
+/* Takes the stream's lock. If the lock's holder is in the driver, returns false instead. */
 bool ag_stream_lock_if_prompt(struct ag_stream *stream);
 
-/* The holder of the stream's lock is in the driver from here on: the stream's context is current,
- * and the thread cannot be cancelled, as it would keep the lock. */
+/* Marks that the holder of the stream's lock is in the driver from here on. The stream's context
+ * becomes current. The thread cannot be cancelled, as it would then keep the lock for ever. */
 struct ag_visit {
     bool entered;
     int cancel;
@@ -185,14 +186,15 @@ struct ag_visit {
 struct ag_visit ag_driver_enter(struct ag_stream *s);
 void ag_driver_leave(struct ag_stream *s, struct ag_visit visit);
 
-/* What is kept of a context, made if it is new; NULL without memory. The same, but never made. */
+/* Finds what is kept for a context, or creates it; NULL without memory. The second function never
+ * creates it. */
 struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
-/* Calls `act` with each, without a lock. */
+/* Calls `act` with each context, without a lock. */
 void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
 
-/* Once, before there is any: what becomes of the policy's chunks, and what is called behind the
- * making of a stream, without any lock. */
+/* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
+ * `made` is called after each stream is created, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream));
 
 #endif

@@ -4,18 +4,18 @@
 
 #include "capture/tracking/stream.h"
 
-/* Something that waits for more than the GPU has been launched, into a stream without a struct
- * ag_stream by the thread whose stream it is. False where it cannot be told when that has passed.
- * Without any lock. */
+/* Notes that the thread has launched something that waits for more than the GPU. The loose form is
+ * for streams without a struct ag_stream; call it in the thread that owns the stream. Returns
+ * false if the library cannot find out when the wait has passed. Call both without any lock. */
 bool ag_waits_record(struct ag_stream *s);
 bool ag_waits_record_loose(CUstream stream, bool ptsz);
 
 bool ag_waits_pending(void);
-/* None can be in flight. Where the builder is busy: what it asks the driver for is not to be
- * destroyed meanwhile. */
+/* Whether no such wait can be in flight. Call it while the builder is busy: the function queries
+ * events, and what the builder asks the driver about must not be destroyed meanwhile. */
 bool ag_waits_at_rest(void);
-/* The stream is about to be destroyed, the context has been. The builder is paused; the first under
- * the stream's lock. */
+/* Call the first before a stream is destroyed, under the stream's lock; the second after a context
+ * is destroyed. The builder must be paused for both. */
 void ag_waits_stream_goes(struct ag_stream *s);
 void ag_waits_context_goes(CUcontext ctx);
 
