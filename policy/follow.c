@@ -323,7 +323,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
  * leaves a loop; after ops that are a sequence by themselves; and before an op that has been the
  * first of other work. The policy then follows the sequence that begins with this op, from its
  * first op. If there is none, it observes the following ops as a subsegment of their own. */
-static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence, *subsegment = NULL;
@@ -350,7 +350,7 @@ static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_v
         s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
         s->segment_len += at;
         s->looped += at;
-        ag_chain_learn(s, AG_CHAIN_PART, NULL, ag_content_id(b->prefix[unit], unit));
+        ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, NULL, ag_content_id(b->prefix[unit], unit));
         b->streak = 0;
         ag_sequence_left(b, at);
         ag_follow_nothing(p);
@@ -364,7 +364,7 @@ static bool next_part(struct ag_policy *p, ag_key key, uint64_t now, struct ag_v
     s->departed.serial = 0;
     s->rejoined = false;
     s->pure = true;
-    struct ag_sequence *predicted = ag_chain_predict(s, AG_CHAIN_PART);
+    struct ag_sequence *predicted = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     if (predicted && predicted->keys[0] == key && (!after || ag_sequence_is_kept(predicted)))
         after = predicted;
     if (!after)
@@ -392,7 +392,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
-    if (switch_sequence(p, key, now, v) || next_part(p, key, now, v)) {
+    if (switch_sequence(p, key, now, v) || next_subsegment(p, key, now, v)) {
         s->idle = false;
         advance(p, now, v);
         return;

@@ -294,7 +294,7 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *sequence);
 void ag_tune_ends(struct ag_sequence *sequence);
 
 /* chain.c */
-enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_PART };
+enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_SUBSEGMENT };
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
                     struct ag_sequence *sequence, uint64_t id);
 void ag_chain_close(struct ag_chain *chain);

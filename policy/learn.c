@@ -73,7 +73,7 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
             ag_visited(p, sequence);
         s->segment_hash = ag_hash_join(s->segment_hash, hash, len);
         s->segment_len += len;
-        ag_chain_learn(s, AG_CHAIN_PART, sequence, ag_content_id(hash, len));
+        ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, sequence, ag_content_id(hash, len));
     }
     ag_keys_clear(&s->subsegment);
     s->pure = true;
@@ -127,7 +127,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     s->subsegment1 = ag_mix(s->real1 + 1);
     s->subsegment2 = ag_mix(s->real2 + 1);
     if (!next)
-        next = ag_chain_predict(s, AG_CHAIN_PART);
+        next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     if (next)
         ag_follow(p, next, 0, now);
     else

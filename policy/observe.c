@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    AWAKE_OPS = 40960, /* ops without a repetition before the stream goes dormant: two of the
-                          longest sequences */
-    FIRST_NAP = 8192,  /* ops; each dormant time is twice as long as the one before ... */
-    LONGEST_NAP = 262144,
+    AWAKE_OPS = 40960,    /* ops without a repetition before the stream goes dormant: two of the
+                             longest sequences */
+    FIRST_DORMANT = 8192, /* ops; each dormant time is twice as long as the one before ... */
+    LONGEST_DORMANT = 262144,
     AWAKE_SHARE = 6, /* ... and then the policy looks for one sixth of that */
     /* An op whose key nobody has met before repeats nothing, and costs much to look at (0.2 us).
      * Once there are more such keys than any program has kinds of ops, each counts as FRESH_OPS ops
@@ -37,9 +37,9 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops)
 static void dormant(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    s->sleep = s->sleep ? s->sleep * 2 : FIRST_NAP;
-    if (s->sleep > LONGEST_NAP)
-        s->sleep = LONGEST_NAP;
+    s->sleep = s->sleep ? s->sleep * 2 : FIRST_DORMANT;
+    if (s->sleep > LONGEST_DORMANT)
+        s->sleep = LONGEST_DORMANT;
     ag_policy_rest(p, s->sleep);
     uint32_t awake = s->sleep / AWAKE_SHARE;
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;

@@ -94,7 +94,7 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
             struct ag_sequence *head = ag_sequence_add(p, s->subsegment.data, before);
             if (head) {
                 ag_visited(p, head);
-                ag_chain_learn(s, AG_CHAIN_PART, head, head->id);
+                ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, head, head->id);
             }
             s->keep = NULL;
         }
@@ -183,7 +183,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
         s->segment_hash = ag_hash_join(s->segment_hash, s->subsegment.hash, s->subsegment.count);
         s->segment_len += s->subsegment.overflow ? UINT32_MAX : s->subsegment.count;
         ag_keys_clear(&s->subsegment);
-        ag_chain_learn(s, AG_CHAIN_PART, NULL, b->id);
+        ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, NULL, b->id);
         s->pure = true;
         ag_visited(p, b);
     }
@@ -197,7 +197,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
     if (takes_several(b))
         next = b->unrolled;
     if (!next)
-        next = ag_chain_predict(s, AG_CHAIN_PART);
+        next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     uint32_t streak = b->streak;
     ag_follow(p, next ? next : b, 0, now);
     if (s->sequence != b)

@@ -114,42 +114,42 @@ static uint32_t copied_count(const struct ag_sequence *model, const struct ag_se
     return chunk->count < sequence->len - at ? chunk->count : sequence->len - at;
 }
 
-struct cut {
+struct plan {
     uint32_t limit;
     const struct ag_sequence *model;
 };
 
 /* After the end of its model, a sequence goes on with the model's limit. Otherwise each change of
  * the pace would give the next longer sequence a different plan. */
-static struct cut plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
+static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
-    struct cut cut = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
+    struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
     if (!is_loop(sequence))
-        cut.model = ag_sequence_planned_alike(sequence, cut.limit);
-    if (cut.model)
-        cut.limit = cut.model->planned_limit;
-    return cut;
+        plan.model = ag_sequence_planned_alike(sequence, plan.limit);
+    if (plan.model)
+        plan.limit = plan.model->planned_limit;
+    return plan;
 }
 
-static uint32_t count_at(const struct ag_policy_state *s, const struct cut *cut,
+static uint32_t count_at(const struct ag_policy_state *s, const struct plan *plan,
                          const struct ag_sequence *sequence, uint32_t at, uint32_t previous)
 {
-    uint32_t count = copied_count(cut->model, sequence, at);
-    return count ? count : next_count(s, sequence, cut->limit, at, previous);
+    uint32_t count = copied_count(plan->model, sequence, at);
+    return count ? count : next_count(s, sequence, plan->limit, at, previous);
 }
 
 int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    struct cut cut = plan_of(s, sequence);
+    struct plan plan = plan_of(s, sequence);
     uint32_t n = 0, previous = 0;
     for (uint32_t at = 0; at < sequence->len; at += previous, n++)
-        previous = count_at(s, &cut, sequence, at, previous);
+        previous = count_at(s, &plan, sequence, at, previous);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
     previous = sequence->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
-        previous = count_at(s, &cut, sequence, at, previous);
+        previous = count_at(s, &plan, sequence, at, previous);
         chunks[i].sequence = sequence;
         chunks[i].first = at;
         chunks[i].count = previous;
@@ -158,7 +158,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     }
     sequence->chunks = chunks;
     sequence->num_chunks = n;
-    sequence->planned_limit = cut.limit;
+    sequence->planned_limit = plan.limit;
     sequence->planned_at = sequence->visits;
     return 0;
 }
@@ -179,14 +179,14 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
         sequence->visits < sequence->planned_at + ((uint32_t)REPLAN_VISITS << sequence->replans) ||
         !is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up)))
         return false;
-    struct cut cut = plan_of(s, sequence);
+    struct plan plan = plan_of(s, sequence);
     uint32_t previous = 0;
     for (uint32_t i = 0, at = 0; i < sequence->num_chunks; i++, at += previous) {
-        previous = count_at(s, &cut, sequence, at, previous);
+        previous = count_at(s, &plan, sequence, at, previous);
         if (previous != sequence->chunks[i].count)
             return true;
     }
-    sequence->planned_limit = cut.limit; /* the plan would be the same */
+    sequence->planned_limit = plan.limit; /* the plan would be the same */
     return false;
 }
 

@@ -266,7 +266,7 @@ static inline void ag_policy_meets_new(struct ag_policy *p)
 }
 /* The recorded ops of this chunk are lost. Its remaining ops go eagerly, so that they are not
  * mistaken for the whole chunk. */
-static inline void ag_policy_lost_stage(struct ag_policy *p)
+static inline void ag_policy_lost_record(struct ag_policy *p)
 {
     p->doing = AG_DO_EAGER;
 }

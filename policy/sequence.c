@@ -207,13 +207,13 @@ static bool sequence_is_building(const struct ag_sequence *sequence)
 
 void ag_sequence_swap_plans(struct ag_sequence *sequence)
 {
-    struct ag_plan cut = {sequence->chunks, sequence->num_chunks, sequence->longest,
-                          sequence->planned_limit};
+    struct ag_plan plan = {sequence->chunks, sequence->num_chunks, sequence->longest,
+                           sequence->planned_limit};
     sequence->chunks = sequence->aside.chunks;
     sequence->num_chunks = sequence->aside.num_chunks;
     sequence->longest = sequence->aside.longest;
     sequence->planned_limit = sequence->aside.limit;
-    sequence->aside = cut;
+    sequence->aside = plan;
 }
 
 static void drop_plan(struct ag_policy *p, struct ag_sequence *sequence)

@@ -168,8 +168,8 @@ static void totals(struct table_output *o, const struct model *a, const struct m
     number_row(o, "launches", a->ops, b->ops);
     number_row(o, "by graphs", a->replayed + a->covered, b->replayed + b->covered);
     number_row(o, "held back, then one by one", a->flushed, b->flushed);
-    number_row(o, "submitted at once", a->done[AG_DONE_EAGER] + a->done[AG_DONE_STAGED],
-               b->done[AG_DONE_EAGER] + b->done[AG_DONE_STAGED]);
+    number_row(o, "submitted at once", a->done[AG_DONE_EAGER] + a->done[AG_DONE_RECORDED],
+               b->done[AG_DONE_EAGER] + b->done[AG_DONE_RECORDED]);
     number_row(o, "graph launches", a->launches, b->launches);
     number_row(o, "updates of arguments", a->updates, b->updates);
     number_row(o, "graphs built", a->builds, b->builds);

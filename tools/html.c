@@ -341,7 +341,7 @@ static void reasons(const struct model *m, FILE *out)
         int done;
         const char *what;
     } rest[] = {{AG_DONE_EAGER, "not known to repeat, or not yet"},
-                {AG_DONE_STAGED, "recorded for a graph to come"},
+                {AG_DONE_RECORDED, "recorded for a graph to come"},
                 {AG_DONE_PASSED, "let through without a look"}};
     begin_table(out, "reasons", "Why launches did not go as graphs",
                 "Launches|Share|Times|<Reason|<Mostly made by");

@@ -115,7 +115,7 @@ static void summary(const struct model *m, struct table_output *o)
     row(o, "by shorter graphs, where a sequence was cut short", m->covered, m->ops);
     row(o, "held back, then submitted one by one", m->flushed, m->ops);
     row(o, "submitted at once", m->done[AG_DONE_EAGER], m->ops);
-    row(o, "submitted at once, recorded for a graph", m->done[AG_DONE_STAGED], m->ops);
+    row(o, "submitted at once, recorded for a graph", m->done[AG_DONE_RECORDED], m->ops);
     row(o, "let through without a look", m->done[AG_DONE_PASSED], m->ops);
     row(o, "cannot be recorded", m->done[AG_DONE_IMMEDIATE], m->ops);
     table_end(o);

@@ -62,7 +62,7 @@ void ag_core_invalidate_functions(enum ag_sym sym)
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_count(AG_COUNT_FUNCTIONS_DIED);
-    ag_debug("capture", "%s: all sequences are forgotten", ag_sym_name(sym));
+    ag_debug("capture", "%s: all sequences are invalidated", ag_sym_name(sym));
     invalidate_everything();
 }
 

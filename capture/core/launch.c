@@ -147,7 +147,7 @@ static bool act(struct ag_stream *s, const struct ag_signature *signature,
         if (v->done && v->what == AG_DO_RECORD)
             ag_policy_not_built(v->done);
         else if (v->what == AG_DO_RECORD)
-            ag_policy_lost_stage(&s->policy);
+            ag_policy_lost_record(&s->policy);
         s->num_recorded = s->num_bytes = 0;
         return true;
     }

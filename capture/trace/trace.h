@@ -70,7 +70,7 @@ static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *s
     if (ag_trace_on())
         ag_trace_write_op(s, signature, in,
                           what == AG_DO_DEFER    ? AG_DONE_DEFERRED
-                          : what == AG_DO_RECORD ? AG_DONE_STAGED
+                          : what == AG_DO_RECORD ? AG_DONE_RECORDED
                                                  : AG_DONE_EAGER);
 }
 

@@ -140,7 +140,7 @@ enum ag_dump_kind {
 /* What was done with an op when it arrived. */
 enum ag_dump_done {
     AG_DONE_EAGER,     /* submitted at once */
-    AG_DONE_STAGED,    /* submitted at once; its arguments are kept to build a graph */
+    AG_DONE_RECORDED,  /* submitted at once; its arguments are kept to build a graph */
     AG_DONE_DEFERRED,  /* held back for a graph */
     AG_DONE_PASSED,    /* submitted at once without a look: the stream is dormant */
     AG_DONE_IMMEDIATE, /* cannot be recorded, see `b` */

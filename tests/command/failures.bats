@@ -211,7 +211,7 @@ given_back='times that all graphs were given back, the program being short of de
 @test "a module is unloaded with launches of its kernel deferred" {
     same "$faults" unload
     grep -q 'unload answers 0' with.out
-    at_least "all sequences forgotten" "$(figure 'module unload)')" 1
+    at_least "all sequences invalidated" "$(figure 'module unload)')" 1
 }
 
 @test "a context is destroyed with work deferred" {

@@ -16,7 +16,7 @@ setup() {
         # A thread builds when it gets a processor, which may be after the program's end.
         [ $build = thread ] || at_least "replayed per cent" "$(replayed_share)" 90
         [ "$(figure 'calls through export tables that nobody knows')" -eq 400 ]
-        [ "$(figure 'times that all sequences were forgotten.*)')" -eq 1 ] # at its first call
+        [ "$(figure 'times that all sequences were invalidated.*)')" -eq 1 ] # at its first call
         grep -Eq 'sync point cuGetExportTable +400' summary
     done
 }

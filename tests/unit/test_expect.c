@@ -113,7 +113,7 @@ static void a_sync_point_that_knows_of_none(void **state)
 }
 
 /* More than is there: the arguments of the fourth would be anything. */
-static void more_deferred_than_staged(void **state)
+static void more_deferred_than_recorded(void **state)
 {
     (void)state;
     uint64_t before = ag_counts[AG_COUNT_UNEXPECTED];
@@ -154,7 +154,7 @@ int main(void)
         cmocka_unit_test(what_holds_changes_nothing),
         cmocka_unit_test(a_flush_of_too_few),
         cmocka_unit_test(a_sync_point_that_knows_of_none),
-        cmocka_unit_test(more_deferred_than_staged),
+        cmocka_unit_test(more_deferred_than_recorded),
         cmocka_unit_test(deferral_in_a_stream_that_goes),
         cmocka_unit_test(a_counter_below_nothing),
     };

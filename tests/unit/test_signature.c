@@ -280,7 +280,7 @@ static void test_what_cannot_be_recorded(void **state)
     assert_null(ag_signature_of_launch(&cache, &l, &why));
 }
 
-static void test_arguments_are_staged_without_holes(void **state)
+static void test_arguments_are_recorded_without_holes(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
     uint8_t recorded[24], wanted[24] = {0};
@@ -448,7 +448,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_refused_signature_is_never_expected, invalidate_all),
         cmocka_unit_test_setup(test_both_kinds_of_handle, invalidate_all),
         cmocka_unit_test_setup(test_what_cannot_be_recorded, invalidate_all),
-        cmocka_unit_test_setup(test_arguments_are_staged_without_holes, invalidate_all),
+        cmocka_unit_test_setup(test_arguments_are_recorded_without_holes, invalidate_all),
         cmocka_unit_test_setup(test_packed_arguments, invalidate_all),
         cmocka_unit_test_setup(test_a_kernel_without_parameters, invalidate_all),
         cmocka_unit_test_setup(test_fills_and_copies, invalidate_all),

@@ -1,7 +1,8 @@
 /*
- * nap_order.c - launches that pass unseen keep the program's order with those that are deferred.
+ * dormant_order.c - launches that pass unseen keep the program's order with those that are
+ * deferred.
  *
- *     nap_order legacy|blocking|threads
+ *     dormant_order legacy|blocking|threads
  *
  * Every launch multiplies one word by 31 and adds a number of its own: what is left tells the order
  * of all of them. A stream is put to sleep by launches that never repeat (each with another size of

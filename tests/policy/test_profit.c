@@ -1,4 +1,4 @@
-/* test_gate.c - the gain profitability check with synthetic clocks: even, noisy and drifting ones.
+/* test_profit.c - the profitability check with synthetic clocks: even, noisy and drifting ones.
  */
 #include "rig.h"
 #include "policy/internal.h"

@@ -9,7 +9,7 @@ setup() {
 
 # sleeps_in_order HOW LEAST-REPLAYED-PER-CENT
 sleeps_in_order() {
-    same "$AG_BUILD/tests/bench/bench_nap_order" "$1"
+    same "$AG_BUILD/tests/bench/bench_dormant_order" "$1"
     cat summary
     at_least "launches not looked at" "$(figure 'not looked at')" 100
     at_least "replayed per cent" "$(replayed_share)" "$2"
@@ -22,7 +22,7 @@ sleeps_in_order() {
 # No two launches of its first part are alike, and the budget is for some 900 signatures.
 @test "what a program never repeats does not fill the memory" {
     export AUTOGRAPH_MEMORY_MB=1
-    same "$AG_BUILD/tests/bench/bench_nap_order" legacy
+    same "$AG_BUILD/tests/bench/bench_dormant_order" legacy
     cat summary
     at_least "times that all was forgotten" "$(figure 'forgotten (limits, unknown calls, too many signatures)')" 3
 }
