@@ -24,5 +24,5 @@ sleeps_in_order() {
     export AUTOGRAPH_MEMORY_MB=1
     same "$AG_BUILD/tests/bench/bench_dormant_order" legacy
     cat summary
-    at_least "times that all was forgotten" "$(figure 'forgotten (limits, unknown calls, too many signatures)')" 3
+    at_least "times that all was forgotten" "$(figure 'invalidated (limits, unknown calls, too many signatures)')" 3
 }

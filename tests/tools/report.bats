@@ -563,7 +563,7 @@ PY
     env -u COLUMNS "$AG_COMMAND" report heat | cmp - <(COLUMNS=80 autograph report heat)
     # what stands in the last column is there, broken at blanks
     COLUMNS=80 autograph report reasons | tr -s ' \n' ' ' | grep -q 'per-thread default stream elsewhere in tools_reasons'
-    COLUMNS=80 autograph env | tr -s ' \n' ' ' | grep -qF 'file that messages and the summary go to; %p is the pid, %r the rank, %h the host, %e the program'
+    COLUMNS=80 autograph env | tr -s ' \n' ' ' | grep -qF 'file for messages and the summary instead of stderr; %p is the pid, %r the rank, %h the host, %e the program'
 }
 
 @test "a terminal: its width and colours, and none with NO_COLOR" {
