@@ -30,9 +30,9 @@
 extern _Atomic uint32_t ag_open_streams;
 
 /*
- * Starts the library. Call it once in a process, after the driver has been initialised. Before it,
- * call only ag_core_observe_only(), the sync points and ag_core_finish(); the sync points and
- * ag_core_finish() do nothing until then. Set `observe_only` if replay is not known to be safe on
+ * Starts the library. Call it once in a process, after the driver has been initialised. Until then,
+ * call only ag_core_observe_only(), the sync points and ag_core_finish(); sync points and
+ * ag_core_finish() do nothing that early. Set `observe_only` if replay is not known to be safe on
  * this driver: it is older than 12.4, or its getter's answers differ from its exports.
  */
 void ag_core_start(bool observe_only, const char *why);
@@ -76,7 +76,7 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
 
 /* ---- calls that invalidate something (class TRACK). Each flushes what it must by itself - */
 
-/* Before cuModuleUnload (a CUmodule) and cuLibraryUnload (a CUlibrary). */
+/* Call it before cuModuleUnload (`module` is a CUmodule) and cuLibraryUnload (a CUlibrary). */
 void ag_core_invalidate_module(void *module, enum ag_sym sym);
 /* Call it before any call that may change the meaning of launches (cuCtxSetLimit and the like). */
 void ag_core_invalidate_functions(enum ag_sym sym);
@@ -101,7 +101,7 @@ void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool loc
  * destroyed. */
 void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym);
 void ag_core_green_context_ended(CUgreenCtx green);
-/* Before cuStreamDestroy. */
+/* Call it before cuStreamDestroy. */
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym);
 /* Call these around a call that makes the stream wait for something that the program may do only
  * later, such as cuStreamWaitValue32. The library builds nothing until that wait is over. `waits`:
@@ -145,8 +145,8 @@ void ag_core_invalidate_memory(void);
  * never called this function before. */
 void ag_core_table_call(bool first);
 
-/* Call it after the program has found a kernel of this name. The next two ask for the names of the
- * kernels. */
+/* Call the first after the program has found a kernel of this name. Call the other two after it has
+ * found kernels or functions whose names the driver must be asked for. */
 void ag_core_kernel_found(const char *name);
 void ag_core_kernels_found(const CUkernel *kernels, unsigned int n);
 void ag_core_functions_found(const CUfunction *functions, unsigned int n);
@@ -172,7 +172,7 @@ void ag_core_capture_began(bool succeeded);
 /* Call it after a cuStreamEndCapture that ended a capture (whether it returned a graph or an
  * error). */
 void ag_core_capture_ended(void);
-/* Number of known streams that capture. It asks the driver. */
+/* Asks the driver how many of the known streams are capturing. */
 uint32_t ag_core_streams_capturing(void);
 
 /* ---- process ---------------------------------------------------------------------------- */

@@ -12,8 +12,8 @@
  * recorded. Errors go to s->pending. */
 void ag_flush(struct ag_stream *s, uint32_t n);
 
-/* A sync point, from which the policy learns; or a break, from which it does not: the sequence goes
- * on behind it. */
+/* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
+ * policy does not learn: the sequence goes on behind the break. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
 

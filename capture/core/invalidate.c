@@ -264,8 +264,7 @@ static void context_may_end(struct ag_context *context)
         if (streams[i]->context == context)
             stream_goes(streams[i], AG_STREAM_CLOSING);
     ag_streams_release(streams, n);
-    /* before the functions end: another thread that unloads a module asks the driver about
-     * each one */
+    /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
     ag_fill_kernel_invalidate(context->handle, true);

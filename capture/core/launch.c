@@ -114,7 +114,7 @@ static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t n
         uint64_t after = ag_clock_ns();
         s->gained_ns +=
             (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
-        /* updates cost per op, as does the time between ops, so they count for the pace */
+        /* updates cost time per op, as the gaps between ops do, so they count for the pace */
         ag_policy_submitted(&s->policy, after - s->update_ns);
         if (__builtin_expect(g->launches == g->look_at, 0))
             look_at_cycle(s, g, chunk);

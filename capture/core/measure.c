@@ -18,7 +18,7 @@
 #include "policy/policy.h"
 
 enum {
-    ASKED_NS = 500000000, /* the program counts as measuring for so long after it got a time */
+    ASKED_NS = 500000000, /* how long the program counts as measuring after it got a time */
     OPS =
         256, /* behind a sync point: a candidate has fewer, a loop that is timed as a whole more */
 };

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { IDLE_LOOKS = 200 }; /* the thread goes to sleep after so many looks without a deferral */
+enum { IDLE_LOOKS = 200 }; /* looks in a row without a deferral before the thread sleeps */
 
 _Atomic uint32_t ag_watchdog_state;
 static _Atomic bool stopping;
@@ -182,7 +182,7 @@ static void keep_watch(uint32_t mine)
         if (sight == DEFERRED) {
             atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
         } else {
-            ag_live_update(); /* nobody answers while this thread sleeps */
+            ag_live_update(); /* nobody answers `autograph top` while this thread sleeps */
             sleep_until_woken();
         }
         idle = 0;

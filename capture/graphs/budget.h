@@ -15,8 +15,8 @@ void ag_graphs_discard(struct ag_chunk *chunk);
  * paused, or in inline mode. */
 void ag_graphs_collect(uint32_t most);
 uint32_t ag_graphs_dropped(void); /* how many wait to be destroyed */
-/* The first marks that a variant is being built, the second that it no longer is. In between the
- * graphs are not destroyed. */
+/* The first marks that a variant is being built, the second that the build has ended. In between
+ * the graphs are not destroyed. */
 void ag_graphs_requested(struct ag_graphs *g);
 void ag_graphs_answered(struct ag_graphs *g);
 /* Whether the budget has room for one more variant. With `evict` it makes room by destroying graphs

@@ -39,7 +39,7 @@ static pthread_t thread;
 enum {
     REST_NS = 1000000, /* between destroying two graphs, if there are few */
     FEW = 32,
-    CROWD = 256, /* if so many wait, they go before the next build */
+    CROWD = 256, /* if this many wait, they go before the next build */
 };
 
 /* ---- building --------------------------------------------------------------------------- */
