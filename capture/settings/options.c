@@ -207,8 +207,7 @@ static void check_names(ag_options_say *say)
 void ag_options_check(ag_options_say *say)
 {
     for (size_t i = 0; i < NUM_ROWS; i++)
-        if (rows[i].kind ==
-            TEXT) /* text first, so that the messages after it go to the right place */
+        if (rows[i].kind == TEXT) /* first, so that later messages go to the right place */
             read_row(&rows[i], say);
     for (size_t i = 0; i < NUM_ROWS; i++)
         if (rows[i].kind != TEXT)

@@ -84,9 +84,7 @@ static void read_setting(char *name, unsigned int line, bool counts)
     else if (!strcmp(variables[row], "AUTOGRAPH_CONFIG"))
         complain("cannot stand in a file", name, line);
     else if (*value && counts)
-        values[row] = (struct value){
-            value,
-            line}; /* sections come after the lines for every program, and so override them */
+        values[row] = (struct value){value, line}; /* sections come later, and override the rest */
 }
 
 static void read_lines(void)

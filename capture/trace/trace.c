@@ -203,8 +203,7 @@ void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature
 {
     uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
     event(AG_EVENT_OP, what, s, signature_id(signature), why, digest(signature, in));
-    ag_trace_cause_now =
-        AG_CAUSE_MISMATCH; /* if this op causes a flush, it did not match what was expected */
+    ag_trace_cause_now = AG_CAUSE_MISMATCH; /* this op flushes only if it did not match */
 }
 
 /* The dump must show every op, so that it can be replayed. The policy saw none of these. */

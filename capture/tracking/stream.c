@@ -96,8 +96,7 @@ static struct ag_context *context_get(CUcontext handle)
     c->next = atomic_load(&contexts);
     atomic_store(&contexts, c);
     atomic_fetch_add(&num_contexts, 1);
-    atomic_fetch_add(&ag_stream_generation,
-                     1); /* NULL may now mean another context's legacy stream */
+    atomic_fetch_add(&ag_stream_generation, 1); /* NULL may mean another legacy stream now */
     return c;
 }
 
@@ -343,8 +342,7 @@ void ag_stream_goes_dormant(struct ag_stream *s, uint32_t ops)
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
-    if (s->open &&
-        s->pending == CUDA_SUCCESS) { /* launches that pass unseen leave nothing to flush */
+    if (s->open && s->pending == CUDA_SUCCESS) { /* what passes unseen needs no flush */
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }

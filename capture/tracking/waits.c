@@ -37,8 +37,7 @@ bool ag_waits_record(struct ag_stream *s)
 {
     bool done = true;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(
-            s)) { /* else its context is ending, and the work that waits there ends too */
+    if (ag_stream_is_live(s)) { /* else its context ends, and all that waits in it */
         struct ag_visit visit = ag_driver_enter(s);
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         done = record_locked(s);
