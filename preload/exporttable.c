@@ -39,7 +39,7 @@ static uint32_t num_tables;
 struct function {
     void *address;
     const struct table *table;
-    uint32_t entry; /* the function in the table */
+    uint32_t entry; /* index of the word in the table */
     _Atomic uint64_t calls;
 };
 static struct function functions[AG_TABLE_STUBS];

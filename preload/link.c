@@ -45,8 +45,7 @@ static _Atomic unsigned long long seen; /* objects ever loaded, at the last look
 static _Atomic bool settled; /* a driver was found, so there is nothing left to look for */
 
 struct look {
-    const void
-        *address; /* in the driver, from a look-up while the loader may be at work; or NULL */
+    const void *address; /* of the driver, while the loader may be busy; or NULL */
     bool first, found, incomplete;
     char path[PATH_MAX];
 };

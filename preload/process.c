@@ -1,11 +1,11 @@
 /*
  * process.c - fork and exit.
  *
- * Exit handlers run in the reverse order of their registration. The driver registers its handlers
- * when it is loaded or initialised, and cudart when it registers a program's fat binaries. Both
- * have done so before the first op. So a handler registered at the first op runs while the driver
- * still works, and after the handlers of everything that the program built later. The handler
- * registered when the driver was found is for programs that never submit an op.
+ * Exit handlers run in the reverse order of their registration. The driver registers its own when
+ * it is loaded or initialised, and cudart when a program's fat binaries are. Both have done so
+ * before the first op. So a handler registered at the first op runs while the driver still works,
+ * and after the handlers of everything that the program built later. The handler registered when
+ * the driver was found is for programs that never submit an op.
  */
 #include "preload/process.h"
 
