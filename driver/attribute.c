@@ -1,9 +1,9 @@
 /*
  * attribute.c - the table of launch attributes.
  *
- * Recorded are those whose meaning a graph node keeps (cuda.h: "Valid for graph nodes, launches");
- * the programmatic serialization becomes an edge of its own kind. Those that name an event, and
- * whatever is not known, make a launch a sync point.
+ * The library records attributes whose meaning a graph node keeps (cuda.h: "Valid for graph nodes,
+ * launches"). Programmatic serialization becomes a kind of edge of its own. Attributes that name
+ * an event, and unknown ones, make a launch a sync point.
  */
 #include "driver/attribute.h"
 
@@ -14,7 +14,7 @@
 #define WINDOW_BYTES                                                                               \
     (offsetof(CUaccessPolicyWindow, missProp) + sizeof(((CUaccessPolicyWindow *)0)->missProp))
 
-/* By number where headers of CUDA 12.4 do not have the name. */
+/* Given by number if the headers of CUDA 12.4 lack the name. */
 const unsigned char ag_attribute_bytes[AG_ATTRIBUTE_IDS] = {
     [CU_LAUNCH_ATTRIBUTE_IGNORE] = 1,
     [CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW] = 1 + WINDOW_BYTES,

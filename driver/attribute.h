@@ -1,8 +1,9 @@
 /*
  * attribute.h - launch attributes: which may be recorded, and which of their bytes mean something.
  *
- * Programs write one on the stack and set its id and one member of the value: the rest of the 72
- * bytes is whatever was there. Only what the id defines is compared, hashed, and kept.
+ * Programs write an attribute on the stack and set its id and one member of its value. The rest of
+ * the 72 bytes is whatever was there before. So the library compares, hashes and keeps only the
+ * bytes that the id defines.
  */
 #ifndef AG_ATTRIBUTE_H
 #define AG_ATTRIBUTE_H
@@ -14,8 +15,8 @@
 
 enum { AG_ATTRIBUTE_IDS = 17 };
 
-/* By id: one more than the bytes of the value that it defines (cuda.h, CUlaunchAttributeValue); 0
- * for those that must not be recorded. */
+/* Indexed by id: one more than the number of bytes of the value that the id defines (cuda.h,
+ * CUlaunchAttributeValue); 0 for attributes that must not be recorded. */
 extern const unsigned char ag_attribute_bytes[AG_ATTRIBUTE_IDS];
 
 static inline bool ag_attribute_is_known(const CUlaunchAttribute *a)
@@ -23,13 +24,13 @@ static inline bool ag_attribute_is_known(const CUlaunchAttribute *a)
     return (unsigned int)a->id < AG_ATTRIBUTE_IDS && ag_attribute_bytes[a->id];
 }
 
-/* Bytes of the value that mean something; `a` is known. */
+/* How many bytes of the value mean something. `a` must be known. */
 static inline size_t ag_attribute_size(const CUlaunchAttribute *a)
 {
     return ag_attribute_bytes[a->id] - 1u;
 }
 
-/* Whether `n` attributes mean the same; those of `known` are all known. */
+/* Whether `n` attributes mean the same. All those in `known` must be known. */
 static inline bool ag_attributes_equal(const CUlaunchAttribute *known, const CUlaunchAttribute *b,
                                        unsigned int n)
 {

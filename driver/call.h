@@ -1,5 +1,5 @@
 /*
- * call.h - calls of the program's as the hooks describe them.
+ * call.h - the program's calls, as the hooks describe them.
  */
 #ifndef AG_CALL_H
 #define AG_CALL_H
@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of a launch: grid, block, bytes of dynamic shared memory. */
+/* A launch's grid, block, and bytes of dynamic shared memory. */
 enum { AG_DIM_SHARED = 6, AG_DIMS = 7 };
 
-/* A kernel launch as the driver's entry points describe it. `params` and `extra` as in
- * cuLaunchKernel; `attrs`/`num_attrs` as in CUlaunchConfig. `sym` is the entry point that was
- * called: eager submission of a launch that is not deferred calls that same entry point with the
- * same arguments. */
+/* A kernel launch as the driver's entry points describe it. `params` and `extra` are as in
+ * cuLaunchKernel; `attrs` and `num_attrs` are as in CUlaunchConfig. `sym` is the entry point that
+ * the program called: if the launch is not deferred, the library calls that same entry point with
+ * the same arguments. */
 struct ag_launch {
     enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
     bool ptsz;
@@ -41,7 +41,8 @@ struct ag_memset {
     CUstream stream;
 };
 
-/* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync. `bytes` long; the kinds of memory are looked up. */
+/* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync, of `bytes` bytes. The library looks up what kinds of
+ * memory they are. */
 struct ag_copy {
     enum ag_sym sym;
     bool ptsz;
@@ -53,7 +54,7 @@ struct ag_copy {
 
 enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
 
-/* An op as it came in. */
+/* An op as the program submitted it. */
 struct ag_incoming {
     enum ag_op_kind kind;
     union {
@@ -70,17 +71,18 @@ static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
                                       : in->copy->stream;
 }
 
-/* Makes the call. */
+/* Makes the real call. */
 CUresult ag_call_make(const struct ag_incoming *in);
 CUresult ag_call_launch(const struct ag_launch *launch);
 CUresult ag_call_fill(const struct ag_memset *fill);
 
-/* Of a function's setting: cuKernel* name a device, the device of a CUfunction is not asked. */
+/* Stands for the device of a function's setting. cuKernel* calls name a device; the library does
+ * not ask for the device of a CUfunction. */
 enum { AG_ANY_DEVICE = -1 };
 enum ag_change {
-    AG_CHANGES_NOTHING, /* that anything recorded depends on */
-    AG_CHANGES_LIMIT,   /* launches of this function that are held back would be refused now */
-    AG_CHANGES_GRAPHS,  /* graphs with the kernel hold what was set before */
+    AG_CHANGES_NOTHING, /* nothing recorded depends on it */
+    AG_CHANGES_LIMIT,   /* deferred launches of this function would be refused now */
+    AG_CHANGES_GRAPHS,  /* graphs with the kernel hold the old setting */
 };
 
 #endif

@@ -1,8 +1,9 @@
 /* error.c - see error.h. */
 #include "driver/error.h"
 
-/* After which every call in the context fails until that is destroyed (cuda.h: "leaves the process
- * in an inconsistent state", "the context cannot be used anymore", "must be terminated"). */
+/* True for errors after which every call in the context fails until the context is destroyed
+ * (cuda.h: "leaves the process in an inconsistent state", "the context cannot be used anymore",
+ * "must be terminated"). */
 bool ag_error_ends_context(CUresult r)
 {
     switch ((int)r) {

@@ -1,9 +1,10 @@
 /*
- * newer.h - entry points of drivers newer than the toolkit that the table is generated with.
+ * newer.h - entry points of drivers that are newer than the toolkit from which the table is
+ * generated.
  *
- * Read by gen_entries.py alone, beside cuda.h, which wins where it declares one too. Names and
- * arguments: CUDA Driver API documentation, 13.1 to 13.3. Types that older headers lack are written
- * as what they are passed as.
+ * Only gen_entries.py reads this file, together with cuda.h. If cuda.h declares the same entry
+ * point, its declaration wins. Names and arguments: CUDA Driver API documentation, 13.1 to 13.3.
+ * Types that older headers lack are written as the types that they are passed as.
  */
 
 /* 13.1 and 13.2 */

@@ -1,5 +1,5 @@
 /*
- * own.h - driver calls of the library's own, which the program is not to notice.
+ * own.h - driver calls that the library makes for itself, and that the program must not notice.
  */
 #ifndef AG_OWN_H
 #define AG_OWN_H
@@ -7,10 +7,10 @@
 #include "driver/entries.h"
 #include <stdbool.h>
 
-/* Calls that may fail by intention: how many parameters a kernel has, of which kind a handle is.
- * Where the program has asked to be told of failed calls (cuLogsRegisterCallback), the driver tells
- * it in the calling thread, and the hook of that call looks here first. */
-extern __thread unsigned int ag_probes; /* that this thread is in */
+/* Put these around calls that may fail by intention: how many parameters a kernel has, of which
+ * kind a handle is. If the program has asked to be told of failed calls (cuLogsRegisterCallback),
+ * the driver tells it in the calling thread. The hook of that call checks ag_probes first. */
+extern __thread unsigned int ag_probes; /* probes that this thread is in */
 
 static inline void ag_probe_begins(void)
 {
@@ -22,15 +22,15 @@ static inline void ag_probe_ends(void)
     ag_probes--;
 }
 
-/* The calling thread's context, NULL where there is none. */
+/* The calling thread's context, NULL if it has none. */
 CUcontext ag_context_current(void);
-/* Makes a context current where it is not; undo with ag_context_leave(entered). */
+/* Makes a context current if it is not. Undo it with ag_context_leave(entered). */
 bool ag_context_enter(CUcontext ctx);
 void ag_context_leave(bool entered);
 
-/* Sets the calling thread's capture mode and returns the one before. Some calls of ours end a
- * capture of the program's that is in global mode, unless the thread says that it means none (CUDA
- * Driver API, cuThreadExchangeStreamCaptureMode). */
+/* Sets the calling thread's stream capture mode and returns the old one. Some calls of the library
+ * end a stream capture of the program that is in global mode, unless the thread has set its mode
+ * so that they do not (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
 CUstreamCaptureMode ag_core_mode(CUstreamCaptureMode mode);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * table.h - what the library knows about each entry point, generated from entries.tbl.
+ * table.h - what the library knows about each entry point. Generated from entries.tbl.
  */
 #ifndef AG_TABLE_H
 #define AG_TABLE_H
@@ -21,12 +21,12 @@ enum ag_entry_flag {
     AG_ENTRY_BLOCKS = 1,          /* the host may wait for the GPU inside the call */
     AG_ENTRY_PTSZ = 2,            /* _ptsz or _ptds: stream 0 is the calling thread's */
     AG_ENTRY_KILLS_FUNCTIONS = 4, /* functions change their meaning */
-    AG_ENTRY_PROMPT = 8,          /* waits for no other thread that waits in the driver */
-    AG_ENTRY_HOOK = 32,           /* a function in C, not a stub */
-    AG_ENTRY_KILLS_REPLAY = 16,   /* replaying is not known to be right from here on */
+    AG_ENTRY_PROMPT = 8,          /* returns at once, even if another thread waits in the driver */
+    AG_ENTRY_HOOK = 32,           /* it has a hook in C instead of a stub */
+    AG_ENTRY_KILLS_REPLAY = 16,   /* from here on, replaying might be wrong */
     AG_ENTRY_KILLS_MEMORY = 64,   /* an address may stop being plain device memory */
-    AG_ENTRY_LEGACY = 256,        /* waits for none that waits there for a non-blocking stream */
-    AG_ENTRY_KILLS_MODULE = 128   /* the first argument, its functions and variables */
+    AG_ENTRY_LEGACY = 256, /* waits for no launch of another thread into a non-blocking stream */
+    AG_ENTRY_KILLS_MODULE = 128 /* ends the first argument, its functions and variables */
 };
 
 struct ag_entry {

@@ -1,9 +1,9 @@
 /*
  * attached.c - profilers, checkers and debuggers.
  *
- * They show launches, or replace kernels: a program under them is to look as it is written. Some
- * are there before the program's first CUDA call. One that comes later is noticed when it asks the
- * driver for export tables.
+ * These tools show launches, or replace kernels, so a program under them must look as it was
+ * written. Some are attached before the program's first CUDA call. One that comes later shows
+ * itself by asking the driver for export tables.
  */
 #define _GNU_SOURCE
 #include "preload/attached.h"
@@ -23,16 +23,17 @@ static const char injection[] = "CUDA_INJECTION64_PATH";
 static const char *const libraries[] = {"libToolsInjection", "libInterceptorInjection",
                                         "libTreeLauncher", "libsanitizer-collection", NULL};
 
-/* What tools reach the driver through. PyTorch has CUPTI loaded always: it must be used. */
+/* Libraries through which tools reach the driver. PyTorch always loads CUPTI, so it counts only if
+ * it is used. */
 static const char *const readers[] = {"libcupti", "libnvperf", "libcheckpoint", "libsanitizer",
                                       NULL};
 
-/* The table that CUPTI 13.0 asks for first. Libraries for computing do not contain its id; what
- * has CUPTI linked into it does. */
+/* The table that CUPTI 13.0 asks for first. Compute libraries do not contain its id; an object
+ * that has CUPTI linked in does. */
 static const unsigned char readers_table[16] = {0x2c, 0x8e, 0x0a, 0xd8, 0x07, 0x10, 0xab, 0x4e,
                                                 0x90, 0xdd, 0x54, 0x71, 0x9f, 0xe5, 0xf7, 0x4b};
 
-/* Whether the file's name begins with one of them. */
+/* Whether the file's name begins with one of `names`. */
 static int is_among(const char *const *names, const char *path)
 {
     const char *file = ag_file_name(path);
@@ -49,7 +50,7 @@ static int is_tool(struct dl_phdr_info *info, size_t size, void *data)
     return is_among(libraries, info->dlpi_name);
 }
 
-/* A debugger of the host alone (gdb, strace) does not matter. */
+/* A debugger of host code only (gdb, strace) does not matter. */
 static int traced_by_cuda_gdb(void)
 {
     char line[128];
@@ -87,7 +88,7 @@ const char *ag_attached_tool(void)
 
 bool ag_attached_later(const void *caller, const unsigned char *table)
 {
-    static _Atomic uintptr_t linked_into; /* where that object begins */
+    static _Atomic uintptr_t linked_into; /* start address of the object with CUPTI linked in */
     struct ag_object object;
     if (!ag_object_at(caller, &object))
         return false;

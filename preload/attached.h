@@ -4,12 +4,12 @@
 
 #include <stdbool.h>
 
-/* What is attached to this process at its first sight of the driver, as a sentence; NULL if
+/* What is attached to this process when the library first sees the driver, as a sentence; NULL if
  * nothing. */
 const char *ag_attached_tool(void);
 
-/* Whether it is a tool that asks the driver for the export table of this id (16 bytes), from
- * `caller`. */
+/* Whether `caller` is a tool, given that it asks the driver for the export table of this id (16
+ * bytes). */
 bool ag_attached_later(const void *caller, const unsigned char *table);
 
 #endif

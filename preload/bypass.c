@@ -1,8 +1,8 @@
 /*
- * bypass.c - what is loaded such that its look-ups do not come here.
+ * bypass.c - loaded objects whose look-ups do not reach this library.
  *
- * A namespace of its own (dlmopen) has no preloaded library, and a driver of its own. Nothing can
- * be done about that from here, and what is loaded later is not seen.
+ * A namespace made with dlmopen has no preloaded library, and a driver of its own. This library
+ * can do nothing about that, and it does not see what is loaded later.
  */
 #define _GNU_SOURCE
 #include "preload/bypass.h"

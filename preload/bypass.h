@@ -1,8 +1,8 @@
-/* bypass.h - ways past this library. */
+/* bypass.h - ways in which calls get past this library. */
 #ifndef AG_BYPASS_H
 #define AG_BYPASS_H
 
-/* Says a line in the log for each way past this library that shows by now. */
+/* Logs a line for each such way that has shown up so far. */
 void ag_bypass_report(void);
 
 #endif

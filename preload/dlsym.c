@@ -1,9 +1,11 @@
 /*
- * dlsym.c - the C side of the hooked dlsym: names cu[A-Z]* looked up through an explicit handle.
+ * dlsym.c - the C side of the hooked dlsym: names cu[A-Z]* that are looked up through an explicit
+ * handle.
  *
- * What must hold: one call of the real dlsym for each call of ours, and no failing dl* function
- * after it, so that the program's dlerror() tells what it would tell without us. Callers inside the
- * driver get the driver's own functions: they call them with the driver's locks held.
+ * What must hold: each call of the hook makes exactly one call of the real dlsym, and no failing
+ * dl* call after it. Then the program's dlerror() says what it would say without the library.
+ * Callers inside the driver get the driver's own functions, because they call them with the
+ * driver's locks held.
  */
 #define _GNU_SOURCE
 #include "preload/dlsym.h"
@@ -40,14 +42,15 @@ void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
 }
 
 /*
- * Whose look-ups are the driver's own, by the beginning of the file's name. Other libraries of
- * NVIDIA's are clients like any other, whatever they are called: NVENC (libnvidia-encode), Optical
- * Flow and OptiX (libnvidia-rtcore) work on streams that the program gives them. The compilers that
- * the driver loads (libnvidia-ptxjitcompiler, libnvidia-nvvm, libnvidia-gpucomp) look nothing up.
+ * The files that count as the driver when they look something up, by the beginning of the file
+ * name. Other NVIDIA libraries are clients like any other, whatever their names: NVENC
+ * (libnvidia-encode), Optical Flow and OptiX (libnvidia-rtcore) work on streams that the program
+ * gives them. The compilers that the driver loads (libnvidia-ptxjitcompiler, libnvidia-nvvm,
+ * libnvidia-gpucomp) look nothing up.
  */
 static const char *const driver_parts[] = {
-    "libcuda.so",         /* itself; under WSL also the file that it passes calls on to */
-    "libcudadebugger.so", /* asks for a debugger, while all else stands */
+    "libcuda.so",         /* the driver; under WSL also the file that it forwards to */
+    "libcudadebugger.so", /* asks for a debugger while everything else stands still */
 };
 
 static bool called_by_driver(const void *caller)

@@ -6,13 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Some C libraries leave the addresses of the dynamic section as they are in the file. */
+/* Some C libraries leave the addresses in the dynamic section as they are in the file. */
 static const void *at(const struct dl_phdr_info *info, uintptr_t value)
 {
     return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
 }
 
-/* Nothing says how many symbols there are but the tables to find them by. */
+/* Only the hash tables show how many symbols there are. */
 static size_t count_by_gnu_hash(const uint32_t *table)
 {
     const uint32_t num_buckets = table[0], first = table[1], num_filters = table[2];
@@ -84,7 +84,7 @@ bool ag_elf_read(const struct dl_phdr_info *info, struct ag_elf *elf)
     return elf->strings && elf->symbols;
 }
 
-/* What the page of an address may be used for; -1: it is not the object's. */
+/* The protection of an address's page; -1 if the page does not belong to the object. */
 static int protection(const struct dl_phdr_info *info, uintptr_t address, uintptr_t page)
 {
     int found = -1;

@@ -1,13 +1,14 @@
 /*
- * exporttable.c - tables of the driver's own functions that nobody knows, copied with stubs.
+ * exporttable.c - copies unknown tables of the driver's own functions, and puts stubs into the
+ * copies.
  *
- * The driver's tables begin with their size in bytes; the rest are functions, or NULL. A table that
- * looks otherwise is not understood.
+ * A table of the driver begins with its size in bytes; the rest are functions, or NULL. The
+ * library does not understand a table that looks different.
  *
- * A stub goes on into the function by a jump, so whatever is to be done is done before it. For what
- * was deferred that is where it belongs. What was looked up of memory is forgotten before as well:
- * who looks it up again while the call goes on uses memory that another thread is about to take
- * away, and no right program does.
+ * A stub ends with a jump to the function, so it must do all its work before the function runs.
+ * That is the right time for draining deferred ops. Remembered memory ranges are also discarded
+ * before the call. Another thread could look memory up again during the call, but then it would
+ * use memory that is about to be freed, which no correct program does.
  */
 #include "preload/exporttable.h"
 
@@ -24,7 +25,7 @@
 
 enum {
     MOST_TABLES = 64,
-    MOST_BYTES = 8192, /* of a table: more is no size */
+    MOST_BYTES = 8192, /* of a table: a larger number is not a size */
     ID_TEXT = 37
 };
 
@@ -38,14 +39,14 @@ static uint32_t num_tables;
 struct function {
     void *address;
     const struct table *table;
-    uint32_t entry; /* the word of the table */
+    uint32_t entry; /* index of the word in the table */
     _Atomic uint64_t calls;
 };
 static struct function functions[AG_TABLE_STUBS];
 static _Atomic uint32_t num_functions;
 
-/* Over both, where something is added. No driver call is made under it, and none that takes the
- * loader's lock. */
+/* Guards both while something is added. Its holder makes no driver call, and no call that takes
+ * the loader's lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 extern const char ag_table_stubs[AG_TABLE_STUBS][AG_TABLE_STUB_BYTES];
@@ -59,7 +60,7 @@ static const char *id_text(const unsigned char *id, char text[ID_TEXT])
     return text;
 }
 
-/* The file of the code at an address. */
+/* The file that contains the code at an address. */
 static const char *file_at(const void *address, struct ag_object *object)
 {
     if (!ag_object_at(address, object))
@@ -68,7 +69,7 @@ static const char *file_at(const void *address, struct ag_object *object)
     return *file ? file : "the program";
 }
 
-/* How many words a table has, its size included; 0 where its layout is not understood. */
+/* How many words a table has, including its size; 0 if its layout is not understood. */
 static size_t words_of(const void *const *table)
 {
     if (!ag_in_driver(table) || (uintptr_t)table % sizeof(*table))
@@ -83,7 +84,7 @@ static size_t words_of(const void *const *table)
     return bytes / sizeof(*table);
 }
 
-/* Under the lock; NULL where there is no room. */
+/* Call it under the lock. NULL if there is no room. */
 static const void **copy_of(const void *const *table, size_t words, const unsigned char *id)
 {
     uint32_t used = atomic_load(&num_functions);
@@ -112,7 +113,8 @@ static const void **copy_of(const void *const *table, size_t words, const unsign
     return copy;
 }
 
-/* As long as the id lives, so that a library that asks in every step gets what it got before. */
+/* A copy lasts as long as its id, so that a library that asks in every step gets the same copy
+ * each time. */
 static const void **find_or_copy(const void *const *table, size_t words, const unsigned char *id,
                                  bool *fresh)
 {
@@ -128,7 +130,7 @@ static const void **find_or_copy(const void *const *table, size_t words, const u
     return copy;
 }
 
-/* The id is said, so that somebody can find out what the table is for. */
+/* Logs the id, so that somebody can find out what the table is for. */
 static const void *untouched(const void *table, const unsigned char *id, const char *what)
 {
     char why[128], text[ID_TEXT];

@@ -9,7 +9,8 @@
 #include "preload/hook.h"
 #include "preload/substitute.h"
 
-/* Only what succeeded and is not NULL is looked at: `symbol` may be "", `pfn` may be NULL. */
+/* Only results that succeeded and are not NULL are replaced: `symbol` may be "", `pfn` may be
+ * NULL. */
 static CUresult answer(CUresult result, const char *symbol, void **pfn)
 {
     if (result == CUDA_SUCCESS && pfn && *pfn)
@@ -30,9 +31,9 @@ AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint
     return ag_hands_out() ? answer(result, symbol, pfn) : result;
 }
 
-/* The tables that cudart, cuBLAS, cuBLASLt, cuDNN and NVML ask for, and, last, one that CuPy's
- * process asks for. They were seen to launch nothing: tests/gpu/run --kernels finds every kernel
- * that ran among those that were recorded. */
+/* The tables that cudart, cuBLAS, cuBLASLt, cuDNN and NVML ask for; the last is one that CuPy's
+ * process asks for. They launched nothing in tests: tests/gpu/run --kernels finds every kernel
+ * that ran among the recorded ones. */
 static const unsigned char known_tables[][16] = {
     {0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
      0x7e},
@@ -64,8 +65,8 @@ static bool is_known(const CUuuid *table)
     return false;
 }
 
-/* A known table is answered untouched: cudart hashes addresses in it. So is one that a tool asks
- * for, which then sees launches as they are written. */
+/* The program gets a known table unchanged: cudart hashes addresses in it. A tool also gets its
+ * tables unchanged, and from then on sees launches as they are written. */
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
     CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);

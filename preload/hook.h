@@ -1,10 +1,11 @@
 /*
- * hook.h - what every hook in C begins with.
+ * hook.h - what every hook in C needs.
  *
- * A hook has the name of the entry point, so that the compiler checks it against cuda.h; the name
- * is not exported (link.c). It must do nothing of its own where the library has not started and
- * cannot. It never reads through a pointer of the program before the real call
- * has accepted it, unless the call has no meaning without that pointer and NULL was excluded.
+ * A hook has the name of its entry point, so that the compiler checks it against cuda.h; the name
+ * is not exported (link.c). A hook must do nothing of its own if the library has not started and
+ * cannot start. It must not read through a pointer of the program before the real call has
+ * accepted the pointer, unless the call has no meaning without that pointer and the hook has
+ * excluded NULL.
  */
 #ifndef AG_HOOK_H
 #define AG_HOOK_H
@@ -14,13 +15,13 @@
 
 #define AG_HOOK CUresult CUDAAPI
 
-/* Declares the hook of an entry point of newer.h: newer headers may declare it with types of their
- * own, so its name in C is another. */
+/* Declares the hook of an entry point of newer.h. Newer CUDA headers may declare that entry point
+ * with types of their own, so the hook has another name in C. */
 #define AG_NEWER(name, params) AG_HOOK ag_newer_##name params __asm__(#name)
 
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* Whether the hook has work to do; the first of all starts. */
+/* Whether the hook has work to do. The first such call starts the library. */
 static inline bool ag_hooked(void)
 {
     if (AG_LIKELY(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON))
@@ -28,12 +29,12 @@ static inline bool ag_hooked(void)
     return ag_resolve_start();
 }
 
-/* The real call, as the value of an expression; what a driver does not have fails as the getter
- * says it. */
+/* The real call, as the value of an expression. If the driver lacks the function, the result is
+ * the getter's error. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
 
-/* An error that was met for deferred work is returned where the call itself has none. An error of
- * the call's own may mean the end of its context, after which nothing must be deferred. */
+/* Returns an error of deferred work if the call itself has none. An error of the call itself may
+ * mean that its context has ended; after that nothing must be deferred. */
 static inline CUresult ag_first_error(CUresult result, CUresult pending)
 {
     if (AG_LIKELY(result == CUDA_SUCCESS))
@@ -44,7 +45,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
 
 #define AG_UNWRAP(...) __VA_ARGS__
 
-/* A call on one stream that is not an op: `params` and `args` in parentheses. */
+/* A call on one stream that is not an op. Put `params` and `args` in parentheses. */
 #define AG_STREAM_HOOK(name, stream, ptsz, blocks, params, args)                                   \
     AG_HOOK name params                                                                            \
     {                                                                                              \
@@ -54,8 +55,8 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
-/* A call on the stream `stream` behind which that may wait for something that the program does
- * later, where `begins` says so. */
+/* A call on the stream `stream` after which the stream may wait for something that the program
+ * does later; `begins` returns whether it may. */
 #define AG_WAIT_HOOK(name, is_ptsz, begins, params, args)                                          \
     AG_HOOK name params                                                                            \
     {                                                                                              \
@@ -70,7 +71,8 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         return ag_first_error(result, pending);                                                    \
     }
 
-/* A call that every stream must be flushed for, and that may return an error of earlier work. */
+/* A call before which every stream must be drained, and which may return an error of earlier work.
+ */
 #define AG_BARRIER_HOOK(name, params, args)                                                        \
     AG_HOOK name params                                                                            \
     {                                                                                              \

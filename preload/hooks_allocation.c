@@ -1,6 +1,6 @@
 /*
- * hooks_allocation.c - calls that may fail for lack of device memory. They are made once more where
- * the library has given its graphs back. Only the driver writes what they answer.
+ * hooks_allocation.c - calls that may fail for lack of device memory. If one fails and the library
+ * gives its graphs back, the hook makes the call once more. Only the driver writes the results.
  */
 #include "preload/hook.h"
 
@@ -71,7 +71,7 @@ AG_ASYNC_HOOKS(cuMemAllocAsync_ptsz, true)
 AG_POOL_HOOKS(cuMemAllocFromPoolAsync, false)
 AG_POOL_HOOKS(cuMemAllocFromPoolAsync_ptsz, true)
 
-/* Code, which may be loaded only when a function is first asked for. */
+/* Calls that load code, which may happen only when a function is first asked for. */
 AG_PASSING_HOOK(cuModuleLoad, (CUmodule * module, const char *fname), (module, fname))
 AG_PASSING_HOOK(cuModuleLoadData, (CUmodule * module, const void *image), (module, image))
 AG_PASSING_HOOK(cuModuleLoadDataEx,
@@ -93,7 +93,7 @@ AG_PASSING_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod,
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 AG_PASSING_HOOK(cuFuncLoad, (CUfunction function), (function))
 
-/* Streams, and graphs of the program's own. */
+/* Calls that create streams and the program's own graphs. */
 AG_PASSING_HOOK(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags))
 AG_PASSING_HOOK(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
                 (phStream, flags, priority))

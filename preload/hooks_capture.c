@@ -1,4 +1,4 @@
-/* hooks_capture.c - the captures of the program, and nodes of its graphs that wait. */
+/* hooks_capture.c - the program's stream captures, and nodes of its graphs that wait. */
 #include "preload/hook.h"
 
 #define AG_BEGIN_HOOK_AS(function, name, is_ptsz, params, args)                                    \
@@ -44,9 +44,10 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
                     (hStream, streamCigCaptureParams))
 
 /*
- * Several errors of an end of capture leave the capture as it was (another thread's, a stream that
- * never captured), others end it. The stream itself tells, before and after. Where the library has
- * missed the capture's beginning, what it holds back belongs in the graph: it goes first.
+ * Some errors from ending a stream capture leave the capture active (another thread's, a stream
+ * that never captured); others end it. So the hook asks the stream itself, before and after. If
+ * the library has missed the beginning of the capture, its deferred ops belong in the graph, so it
+ * submits them first.
  */
 #define AG_END_HOOK(function, name, is_ptsz, status_of, params, args)                              \
     AG_HOOK function params                                                                        \
@@ -78,7 +79,8 @@ AG_NEWER(cuStreamEndCaptureToCig_ptsz, (CUstream hStream));
 AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz, true,
             cuStreamIsCapturing_ptsz, (CUstream hStream), (hStream))
 
-/* Nodes that wait for a word, or may: launches of the program's graphs may wait from then on. */
+/* Adds nodes that wait for a word, or may. Launches of the program's graphs may wait from then on.
+ */
 #define AG_WAITING_NODE_HOOK(name, type)                                                           \
     AG_HOOK name(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,        \
                  size_t numDependencies, const type *nodeParams)                                   \

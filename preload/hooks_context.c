@@ -1,4 +1,4 @@
-/* hooks_context.c - contexts: what waits for one, ends one, or changes the defaults of its
+/* hooks_context.c - contexts: calls that wait for one, end one, or change the defaults of its
  * launches. */
 #include "preload/hook.h"
 
@@ -64,8 +64,8 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
 }
 
 /*
- * Limits and configurations are part of what a graph was instantiated with. Frameworks set the
- * value that is already set, again and again: that changes nothing.
+ * An instantiated graph keeps the limits and configurations of its time. Frameworks set the value
+ * that is already set, again and again; that changes nothing.
  */
 #define AG_CONTEXT_CHANGES_HOOK(name, getter, params, args, old_type, asked, wanted)               \
     AG_HOOK name params                                                                            \

@@ -1,8 +1,8 @@
-/* hooks_function.c - attributes of kernels: a graph keeps those that held when it was built; and
- * kernels that are looked up. */
+/* hooks_function.c - attributes of kernels, and look-ups of kernels. A graph keeps the attributes
+ * that were set when it was built. */
 #include "preload/hook.h"
 
-/* What ag_core_function_changes() takes in place of an attribute. */
+/* Values that ag_core_function_changes() takes in place of an attribute. */
 enum { CACHE_CONFIG = -1, SHARED_MEM_CONFIG = -2 };
 
 #define AG_FUNCTION_CHANGES_HOOK(name, func, attribute, value, device, params, args)               \
@@ -32,8 +32,8 @@ AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config, d
                          (CUkernel kernel, CUfunc_cache config, CUdevice dev),
                          (kernel, config, dev))
 
-/* A kernel that has been asked for by its name. Its code may be loaded now, for lack of memory once
- * more. */
+/* The program asks for a kernel by its name. This may load the kernel's code, so the call is made
+ * once more if memory was short. */
 #define AG_KERNEL_FOUND_HOOK(name, params, args)                                                   \
     AG_HOOK name params                                                                            \
     {                                                                                              \
@@ -52,7 +52,7 @@ AG_KERNEL_FOUND_HOOK(cuLibraryGetKernel,
                      (CUkernel * pKernel, CUlibrary library, const char *kernel),
                      (pKernel, library, kernel))
 
-/* Several at once: as many as there are, or as there is room for. */
+/* The program asks for several kernels at once: for all of them, or as many as it has room for. */
 #define AG_KERNELS_FOUND_HOOK(name, type, owner_type, count, told)                                 \
     AG_HOOK name(type *found, unsigned int room, owner_type owner)                                 \
     {                                                                                              \

@@ -4,7 +4,7 @@
 #include "preload/launch_stub.h"
 #include "preload/process.h"
 
-/* The rest of a hook, once its stream is known not to sleep. */
+/* The rest of a hook, once it is known that the stream is not dormant. */
 #define AG_CAPTURE_LAUNCH(name, is_ptsz)                                                           \
     CUresult ag_core_##name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,            \
                             unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, \
@@ -18,7 +18,7 @@
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
                            sharedMemBytes, hStream, kernelParams, extra);                          \
-        /* Every member is named: clearing the others would take a third of the time. */           \
+        /* Names every member: clearing the others would take a third of the time. */              \
         struct ag_launch launch = {                                                                \
             .sym = AG_SYM_##name,                                                                  \
             .ptsz = is_ptsz,                                                                       \
@@ -39,9 +39,9 @@ AG_CAPTURE_LAUNCH(cuLaunchKernel, false)
 AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, true)
 
 /*
- * The hook: ag_dormant_passes(), then a jump to the driver or to the rest, all arguments where they
- * are. On x86-64 it is launch_x86_64.S. That a stream sleeps tells that the library knows the
- * driver.
+ * The hook calls ag_dormant_passes(), then jumps to the driver or to the rest with all arguments
+ * in place. On x86-64 it is launch_x86_64.S. It needs no check that the library knows the driver:
+ * no stream can be dormant otherwise.
  */
 #if defined(__x86_64__)
 _Static_assert(sizeof(struct ag_dormant_slot) == AG_LAUNCH_SLOT_SIZE, "as launch_x86_64.S has it");
@@ -94,7 +94,8 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
     return ag_core_launch(&launch);
 }
 
-/* The driver judges a config of NULL, and attributes that are said to exist and do not. */
+/* It is for the driver to judge a config of NULL, and a NULL list of attributes with a count above
+ * 0. */
 #define AG_LAUNCH_EX_HOOK(name, is_ptsz)                                                           \
     AG_HOOK name(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)    \
     {                                                                                              \
@@ -107,9 +108,9 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 
-/* Host functions run in stream order on a thread of the driver, and may wait for the program. NULL
- * is left for the driver to refuse. `runs` is what is launched instead of `what`, and `rest` the
- * arguments behind userData. */
+/* Host functions run in stream order on a driver thread, and may wait for the program. A NULL
+ * function is left for the driver to refuse. `runs` is the function that is launched instead of
+ * `what`; `rest` are the arguments after userData. */
 #define AG_HOST_HOOK(function, name, is_ptsz, params, as_function, as_callback, runs, rest)        \
     AG_HOOK function params                                                                        \
     {                                                                                              \
@@ -146,7 +147,7 @@ AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2_ptsz, true)
 AG_CALLBACK_HOOK(cuStreamAddCallback, false)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
 
-/* A graph of the program, launched into a stream that may hold deferred work. */
+/* Launches one of the program's graphs into a stream that may hold deferred work. */
 AG_WAIT_HOOK(cuGraphLaunch, false, ag_core_graph_wait_begins,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
 AG_WAIT_HOOK(cuGraphLaunch_ptsz, true, ag_core_graph_wait_begins,

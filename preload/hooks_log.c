@@ -1,8 +1,9 @@
 /*
- * hooks_log.c - who is told of failed calls is not told of the library's own.
+ * hooks_log.c - hides failed calls of the library from a program that has asked to be told of
+ * failed calls.
  *
- * The program's callback goes inside one of ours. What that needs stays for good: nobody says
- * whether a callback may still be running when it has been unregistered.
+ * The library wraps the program's callback in one of its own. It never frees what the wrapper
+ * needs, because nobody can know whether an unregistered callback is still running.
  */
 #include <stdlib.h>
 

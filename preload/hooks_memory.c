@@ -1,8 +1,9 @@
-/* hooks_memory.c - memsets and copies: those that are ops, and those that hand errors on. */
+/* hooks_memory.c - memsets and copies: those that are ops, and those that report errors of earlier
+ * work. */
 #include "preload/hook.h"
 #include "preload/process.h"
 
-/* `value` keeps the width that the driver sees. */
+/* `value` has the width that the driver expects. */
 #define AG_MEMSET_HOOK(name, is_ptsz, value_type, size)                                            \
     AG_HOOK name(CUdeviceptr dstDevice, value_type value, size_t N, CUstream hStream)              \
     {                                                                                              \
@@ -78,7 +79,8 @@ AG_COPY_HOOK(cuMemcpyAsync_ptsz, true)
 AG_COPY_HOOK(cuMemcpyDtoDAsync_v2, false)
 AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, true)
 
-/* Copies from and to the host may be synchronous (pageable memory): the host can wait in them. */
+/* Copies from and to the host may be synchronous (pageable memory), so the host may wait in them.
+ */
 #define AG_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 #define AG_TO_DEVICE                                                                               \
     (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)

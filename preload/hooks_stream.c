@@ -1,4 +1,4 @@
-/* hooks_stream.c - streams and events: what waits, asks, orders or ends. */
+/* hooks_stream.c - streams and events: calls that wait, query, order or end. */
 #include "preload/hook.h"
 
 AG_STREAM_HOOK(cuStreamSynchronize, hStream, false, true, (CUstream hStream), (hStream))
@@ -35,8 +35,8 @@ AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd
 AG_ELAPSED_HOOK(cuEventElapsedTime)
 AG_ELAPSED_HOOK(cuEventElapsedTime_v2)
 
-/* The stream waits for a word that the program may be about to write. A semaphore of another API is
- * as a rule signalled by that API: its waits are not followed (docs/limits.md). */
+/* The stream waits for a word that the program may be about to write. The library does not track
+ * waits for semaphores of other APIs, because as a rule that API signals them (docs/limits.md). */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \
     AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins,                                               \
                  (CUstream stream, CUdeviceptr addr, type value, unsigned int flags),              \
@@ -60,7 +60,7 @@ AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, true)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2, false)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
 
-/* Not ready is an answer, not an error: one that is pending comes first. */
+/* "Not ready" is a result, not an error, so a pending error is returned instead of it. */
 #define AG_QUERY_HOOK(name, is_ptsz)                                                               \
     AG_HOOK name(CUstream hStream)                                                                 \
     {                                                                                              \
@@ -84,7 +84,7 @@ static bool is_capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* A stream that dies while it captures takes the capture with it. */
+/* Destroying a stream while it captures also ends its capture. */
 #define AG_DESTROY_HOOK(name)                                                                      \
     AG_HOOK name(CUstream hStream)                                                                 \
     {                                                                                              \
@@ -102,9 +102,9 @@ AG_DESTROY_HOOK(cuStreamDestroy)
 AG_DESTROY_HOOK(cuStreamDestroy_v2)
 
 /*
- * Attributes of a stream (access policy window, memory synchronisation domain, priority) are
- * inherited by launches into it, and not by the nodes of a graph: that stream is submitted eagerly
- * from then on. How the host waits for it concerns nobody.
+ * Launches inherit their stream's attributes (access policy window, memory synchronisation domain,
+ * priority), but graph nodes do not. So the library submits that stream eagerly from then on. How
+ * the host waits for the stream does not matter.
  */
 #define AG_SET_ATTRIBUTE_HOOK(name, is_ptsz)                                                       \
     AG_HOOK name(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value)            \
@@ -123,7 +123,7 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
 AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, false)
 AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
 
-/* Whether the source ever had an attribute set is not kept. */
+/* The library does not record whether the source ever had an attribute set. */
 #define AG_COPY_ATTRIBUTES_HOOK(name, is_ptsz)                                                     \
     AG_HOOK name(CUstream dst, CUstream src)                                                       \
     {                                                                                              \
@@ -140,8 +140,8 @@ AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
 AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes, false)
 AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes_ptsz, true)
 
-/* Its launches run on the multiprocessors of the green context only; a graph's would not. A stream
- * that is made in a context which stands for a green one is met at cuCtxFromGreenCtx. */
+/* This stream's launches run only on the multiprocessors of the green context; a graph's would
+ * not. cuCtxFromGreenCtx handles streams made in a context that stands for a green one. */
 AG_HOOK cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags,
                                int priority)
 {

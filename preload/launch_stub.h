@@ -1,5 +1,5 @@
-/* launch_stub.h - what launch_x86_64.S must know of capture/tracking/dormant.h; hooks_launch.c
- * compares. */
+/* launch_stub.h - what launch_x86_64.S must know about capture/tracking/dormant.h. hooks_launch.c
+ * checks these values. */
 #ifndef AG_LAUNCH_STUB_H
 #define AG_LAUNCH_STUB_H
 

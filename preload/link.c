@@ -1,20 +1,21 @@
 /*
- * link.c - how the loader comes to hand out hooks.
+ * link.c - makes the loader hand out hooks.
  *
- * The library has none of the driver's names itself: a program may define them as pointers of its
- * own (cuew, dynlink_cuda), and a weak reference would claim a driver that is not there. Instead
- * the driver's symbol table is changed: the loader gets a copy of it in which the names stand for
- * hooks. So whoever would have bound to the driver binds to the library, now or later, lazily or
- * not, by dlsym from wherever and also under RTLD_DEEPBIND; and nobody else does. Words that the
- * loader has bound to the driver before are changed as well.
+ * The library defines none of the driver's names itself. A program may define them as pointers of
+ * its own (cuew, dynlink_cuda), and a weak reference would claim a driver that is not there.
+ * Instead the library changes the driver's symbol table: the loader gets a copy in which the names
+ * stand for hooks. So whatever would have bound to the driver binds to the library: now or later,
+ * lazily or not, by dlsym from anywhere, and also under RTLD_DEEPBIND. Nothing else does. The
+ * library also changes the words that the loader had bound to the driver before.
  *
- * That happens before anything of the driver or of what was loaded with it has run: C's start-up
- * code in every object (crti.o) calls __gmon_start__ first where somebody defines it, as profiled
- * programs do. Objects are relocated by then. Only where that call is missing (a program that is
- * profiled) the next look-up of a name of the driver's comes first.
+ * This happens before any code of the driver, or of the objects loaded with it, has run. C's
+ * start-up code in every object (crti.o) first calls __gmon_start__ if somebody defines it, as
+ * profiled programs do. Objects are relocated by then. In a profiled program that call does not
+ * come here; then the change happens at the next look-up of a name of the driver.
  *
- * All of it runs in a callback of dl_iterate_phdr(): the loader's own lock is the only one, so that
- * a constructor which uses CUDA in one thread and a look-up in another never wait for each other.
+ * All of it runs in a callback of dl_iterate_phdr(), so the loader's own lock is the only lock. So
+ * a constructor that uses CUDA in one thread and a look-up in another thread never wait for each
+ * other.
  */
 #define _GNU_SOURCE
 #include "preload/link.h"
@@ -39,12 +40,12 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, WORD = R_
 
 void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
 
-/* Of the process, under the loader's lock. */
-static _Atomic unsigned long long seen; /* objects that were ever loaded, at the last look */
-static _Atomic bool settled; /* a driver was found: there is nothing to look for any more */
+/* For the process, under the loader's lock. */
+static _Atomic unsigned long long seen; /* objects ever loaded, at the last look */
+static _Atomic bool settled; /* a driver was found, so there is nothing left to look for */
 
 struct look {
-    const void *address; /* of the driver, in the middle of whatever the loader does; or NULL */
+    const void *address; /* of the driver, while the loader may be busy; or NULL */
     bool first, found, incomplete;
     char path[PATH_MAX];
 };
@@ -54,7 +55,7 @@ static int by_name(const void *name, const void *entry)
     return strcmp(name, ((const struct ag_entry *)entry)->name);
 }
 
-/* The symbols of the driver that stand for functions under names cu[A-Z]*. */
+/* The name of a driver symbol, if the symbol is a function named cu[A-Z]*. */
 static const char *driver_function(const struct ag_elf *elf, size_t i)
 {
     const ElfW(Sym) *symbol = &elf->symbols[i];
@@ -65,8 +66,8 @@ static const char *driver_function(const struct ag_elf *elf, size_t i)
     return is_function ? name : NULL;
 }
 
-/* ag_real[] and ag_target[]. Where a stub would jump and this driver has nothing, it stays empty:
- * that stub is never handed out. */
+/* Fills ag_real[] and ag_target[]. If the driver lacks a function, its entries stay empty: that
+ * stub is never handed out. */
 static bool fill_tables(const struct dl_phdr_info *info, const struct ag_elf *elf)
 {
     for (size_t i = 1; i < elf->num_symbols; i++) {
@@ -82,8 +83,8 @@ static bool fill_tables(const struct dl_phdr_info *info, const struct ag_elf *el
     return AG_HAVE(cuDriverGetVersion);
 }
 
-/* Whether some entry point is none that driver_function() finds: chosen when it is bound, or at an
- * address that is not relative to the driver. No driver was seen to have one. */
+/* Whether driver_function() misses some entry point: one that is chosen when it is bound, or whose
+ * address is not relative to the driver. No known driver has one. */
 static bool has_others(const struct ag_elf *elf)
 {
     for (size_t i = 1; i < elf->num_symbols; i++) {
@@ -98,7 +99,8 @@ static bool has_others(const struct ag_elf *elf)
     return false;
 }
 
-/* The loader's new table. Values are relative to the driver, also those of addresses outside it. */
+/* Makes the loader's new table. Values are relative to the driver, even for addresses outside it.
+ */
 static bool change_symbols(const struct dl_phdr_info *info, const struct ag_elf *elf)
 {
     size_t bytes = elf->num_symbols * sizeof(*elf->symbols);
@@ -119,7 +121,7 @@ static bool change_symbols(const struct dl_phdr_info *info, const struct ag_elf 
                         absolute ? (char *)copy : (char *)copy - info->dlpi_addr);
 }
 
-/* Words of an object that are bound to the driver. */
+/* Changes the words of an object that are bound to the driver. */
 static int rebind(struct dl_phdr_info *info, size_t size, void *data)
 {
     struct look *look = data;
@@ -139,7 +141,8 @@ static int rebind(struct dl_phdr_info *info, size_t size, void *data)
                 continue;
             const ElfW(Sym) *symbol = elf.symbols + ELF64_R_SYM(relocation->r_info);
             void *hook = ag_hook_of(*word, elf.strings + symbol->st_name);
-            /* the loader may not be done with an object, and its pages must not be closed then */
+            /* the loader may still be writing to an object, so its pages must not be made
+             * read-only */
             bool may = !look->address || !ag_elf_is_closed(info, word);
             if (hook != *word && (!may || !ag_elf_write(info, word, hook)))
                 look->incomplete = true;
@@ -168,7 +171,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     settled = true;
     if (ag_is_off()) {
         if (!ag_options_mode_is_understood())
-            ag_options_read(); /* says that it is off for that */
+            ag_options_read(); /* prints that it is off because of that */
         return 1;
     }
     look->found = true;
@@ -195,8 +198,8 @@ void ag_link_look(void)
     ag_link_look_at(NULL);
 }
 
-/* The run time of a sanitizer, where there is one, begins in constructors, and so later: code that
- * is instrumented, and what stands for the C library's functions, crashes before. */
+/* A sanitizer's run time starts in constructors, and so later. Before that, instrumented code and
+ * the sanitizer's versions of C library functions crash. */
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 

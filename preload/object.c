@@ -1,9 +1,9 @@
 /*
  * object.c - which loaded object an address belongs to.
  *
- * dl_iterate_phdr() takes a lock of the loader's that a child of fork may inherit held, by a thread
- * that it does not have; it would then wait for good. It is asked for each look-up, so the way
- * without a lock is taken where the C library has it (glibc 2.35).
+ * dl_iterate_phdr() takes a lock of the loader. A child of a fork may inherit that lock from a
+ * thread that it does not have, and would then wait for ever. Every look-up asks for the object,
+ * so the library uses the way without a lock if the C library has it (glibc 2.35).
  */
 #define _GNU_SOURCE
 #include "preload/object.h"

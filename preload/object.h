@@ -9,7 +9,7 @@
 struct ag_object {
     uintptr_t start; /* of its lowest segment */
     uintptr_t end;
-    uintptr_t code_start; /* of what may be executed */
+    uintptr_t code_start; /* of the executable part */
     uintptr_t code_end;
     char path[PATH_MAX];
 };
@@ -17,14 +17,14 @@ struct ag_object {
 struct dl_phdr_info;
 void ag_object_describe(const struct dl_phdr_info *info, struct ag_object *object);
 
-/* Unlike dladdr this looks at no symbol table, so it costs the same in a library of any size; and
- * it leaves dlerror alone. */
+/* Unlike dladdr, this reads no symbol table, so it costs the same in a library of any size. It
+ * leaves dlerror alone. */
 bool ag_object_at(const void *address, struct ag_object *object);
 
-/* What is behind the last '/' of a path. */
+/* The part of a path after the last '/'. */
 const char *ag_file_name(const char *path);
 
-/* Whether the file name of the object begins with `prefix`. */
+/* Whether the object's file name begins with `prefix`. */
 bool ag_object_is(const struct ag_object *object, const char *prefix);
 
 #endif

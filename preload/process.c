@@ -2,10 +2,10 @@
  * process.c - fork and exit.
  *
  * Exit handlers run in the reverse order of their registration. The driver registers its own when
- * it is loaded or initialised, cudart when a program's fat binaries are; both have done so before
- * the first op. A handler registered at the first op therefore runs while the driver still works,
- * and after the handlers of everything the program built later. The one registered when the driver
- * was found is for programs that never come to an op.
+ * it is loaded or initialised, and cudart when a program's fat binaries are. Both have done so
+ * before the first op. So a handler registered at the first op runs while the driver still works,
+ * and after the handlers of everything that the program built later. The handler registered when
+ * the driver was found is for programs that never submit an op.
  */
 #include "preload/process.h"
 
@@ -30,7 +30,7 @@ static void finish(void)
     ag_export_tables_report();
 }
 
-/* A child of fork that exits is not this process exiting. */
+/* The exit of a forked child is not the exit of this process. */
 static void at_exit(void)
 {
     if (getpid() != watched || atomic_flag_test_and_set(&finished))

@@ -5,11 +5,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Called when the driver has been found, from when on fork and exit matter, and in each process
- * that starts: the end of a child that never did is nobody's. */
+/* Called once the driver has been found, because fork and exit matter from then on, and in each
+ * process in which the library starts. Nothing is done at the exit of a child in which it never
+ * started. */
 void ag_process_watch(void);
 
-/* Called at every op; the first one puts the last flush in front of the driver's own teardown. */
+/* Called at every op. The first call makes sure that the last flush comes before the driver's own
+ * teardown. */
 extern _Atomic bool ag_process_has_ops;
 void ag_process_first_op(void);
 static inline void ag_process_op(void)

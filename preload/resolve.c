@@ -1,5 +1,5 @@
 /*
- * resolve.c - deciding what may be done with the driver that was found, and beginning it.
+ * resolve.c - decides what is safe with the driver that was found, and starts it.
  */
 #define _GNU_SOURCE
 #include "preload/resolve.h"
@@ -24,7 +24,7 @@ _Atomic uint32_t ag_hooks;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Something was begun that a child of fork must not go on with. */
+/* Something was started that the child of a fork must not continue. */
 static _Atomic bool begun;
 
 bool ag_is_off(void)
@@ -39,9 +39,9 @@ bool ag_is_off(void)
 }
 
 /*
- * Substitution by address rests on this: what the getter answers are the library's own exports. At
- * start the entry points with a hook are asked for; every answer that is handed out later is looked
- * at as well (ag_substitute).
+ * Substitution by address relies on one fact: the addresses that the getter returns are the
+ * driver's own exports. This checks it at start for the entry points with a hook; ag_substitute()
+ * checks every address that is returned later.
  */
 static bool getter_answers_exports(int version)
 {
@@ -62,7 +62,7 @@ static bool getter_answers_exports(int version)
     return true;
 }
 
-/* Why only observing is safe with this driver, or NULL. */
+/* Why this driver allows only observing, or NULL if replay is safe. */
 static const char *reason_to_observe(void)
 {
     int version = 0;
@@ -79,7 +79,7 @@ static const char *reason_to_observe(void)
 
 void ag_resolve_found(const char *path, bool complete)
 {
-    /* it stays, whoever closes it, and however often */
+    /* keeps the driver loaded, whoever closes it, and however often */
     void *driver = dlopen(path, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
     /* whether this loader looks where link.c expects it to */
     if (!driver || (AG_HAVE(cuLaunchKernel) && ag_find_real_dlsym()(driver, "cuLaunchKernel") !=
@@ -94,16 +94,17 @@ void ag_resolve_found(const char *path, bool complete)
     atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
 }
 
-/* The mode is FOUND, or was so when the caller looked. What may wait for the loader is done without
- * the lock: a constructor that is running, in another thread, may wait for that. */
+/* Call it if the mode is FOUND, or was so when the caller looked. Anything that may wait for the
+ * loader is done without the lock, because a constructor that is running in another thread may
+ * wait for the lock. */
 static void start(void)
 {
     static __thread bool starting;
     bool first = false;
-    if (starting) /* what is called here makes CUDA calls */
+    if (starting) /* the functions called here make CUDA calls */
         return;
     starting = true;
-    ag_probe_begins(); /* an older driver does not have all that is asked for */
+    ag_probe_begins(); /* an older driver lacks some of these entry points */
     const char *why = reason_to_observe();
     ag_probe_ends();
     pthread_mutex_lock(&start_lock);
@@ -119,12 +120,13 @@ static void start(void)
         ag_core_started();
         ag_bypass_report();
     }
-    /* Nothing that ran here may be heard of by the program's dlerror(). */
+    /* The program's dlerror() must not show anything that happened here. */
     dlerror();
     starting = false;
 }
 
-/* Asked and not noticed: who initialises the driver need not do so where it is seen. */
+/* Asks without a visible effect. The driver may be initialised in ways that the library does not
+ * see. */
 static bool driver_is_initialised(void)
 {
     CUcontext current;

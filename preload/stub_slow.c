@@ -52,20 +52,21 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
         ag_core_observe_only(entry->name);
     flush_for(sym, entry, registers, stack);
     if (entry->flags & AG_ENTRY_KILLS_MEMORY)
-        ag_core_invalidate_memory(); /* last: nothing that is submitted before looks at it again */
+        ag_core_invalidate_memory(); /* last: nothing that is submitted before this uses it again */
 }
 
 /*
- * Captures of an unknown kind. What comes behind the real call has to be done as well, so it is
- * made from here: integers and pointers only, as all calls of captures have, and more of them than
- * any. What the program has not passed is read from its stack and passed on as it lies there.
+ * Stream captures of an unknown kind. The library also has work to do after the real call, so it
+ * makes the call from here. It passes integers and pointers only, as all capture calls have, and
+ * more of them than any of these calls takes. Arguments that the program did not pass are read
+ * from its stack and passed on as they are.
  */
 #define CAPTURE_PARAMS                                                                             \
     uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,     \
         uint64_t a7, uint64_t a8, uint64_t a9, uint64_t a10, uint64_t a11
 #define CAPTURE_ARGS a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
 
-static __thread uint32_t capture_slot; /* of the call that this thread makes next */
+static __thread uint32_t capture_slot; /* for the call that this thread makes next */
 
 static CUresult capture_call(CAPTURE_PARAMS)
 {
@@ -92,7 +93,7 @@ static CUresult capture_call(CAPTURE_PARAMS)
     return result;
 }
 
-/* Nobody knows what it does: it may unmap what an op names. */
+/* Nobody knows what the function does: it may unmap memory that an op uses. */
 static void *unknown_call(uint32_t slot)
 {
     if (!ag_hooked())
@@ -108,7 +109,8 @@ static void *unknown_call(uint32_t slot)
 
 /*
  * Called with the arguments of the program's call saved: `registers` are the integer argument
- * registers, `stack` what lies above the return address. Answers where the call goes on.
+ * registers, `stack` is the memory above the return address. Returns the address at which the call
+ * continues.
  */
 void *ag_stub_slow(uint32_t number, const uint64_t *registers, const uint64_t *stack)
 {

@@ -1,9 +1,9 @@
 /*
- * substitute.c - what stands for an address of the driver's.
+ * substitute.c - what is handed out for an address of the driver.
  *
- * The driver's getter chooses among versions and stream flavours by rules of its own. They need not
- * be known here: the address it answers is one of its exports, and the export's name says which it
- * is. The table is written once and read without a lock afterwards.
+ * The driver's getter chooses among versions and stream flavours by rules of its own. The library
+ * need not know them: the address that the getter returns is one of the driver's exports, and the
+ * export's name says which one. The table is written once, and then read without a lock.
  */
 #define _GNU_SOURCE
 #include "preload/substitute.h"
@@ -72,8 +72,8 @@ bool ag_is_ours(const void *address)
     return (uintptr_t)address >= (uintptr_t)ag_start && (uintptr_t)address < (uintptr_t)ag_end;
 }
 
-/* Graphics interoperability is declared in headers of its own and absent from the toolkit's stub
- * library; every real driver exports it. Nothing of it is common enough for the table. */
+/* Graphics interoperability is declared in headers of its own and is absent from the toolkit's
+ * stub library, but every real driver exports it. None of it is common enough for the table. */
 static bool is_interop(const char *name)
 {
     static const char *const families[] = {
@@ -85,7 +85,7 @@ static bool is_interop(const char *name)
     return false;
 }
 
-/* Once for the process: cudart asks for all that it knows. */
+/* Prints once per process, because cudart asks for everything that it knows. */
 static void say_unknown(const char *name)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -97,10 +97,10 @@ static void say_unknown(const char *name)
                 name);
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the pool */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the pool */
 static enum ag_unknown kinds[AG_POOL_SIZE];
 
-/* By its name alone, as cuStreamBeginRecaptureToGraph once was one. */
+/* Judges by the name alone; cuStreamBeginRecaptureToGraph was once such an unknown name. */
 static enum ag_unknown kind_of(const char *name)
 {
     if (!strstr(name, "Capture") && !strstr(name, "capture"))
@@ -115,7 +115,7 @@ enum ag_unknown ag_unknown_kind(uint32_t slot)
     return kinds[slot];
 }
 
-/* An entry point that is not in the table: a barrier, by a stub of its own. */
+/* A stub of its own for an entry point that is not in the table: a barrier. */
 static void *pool_stub(void *address, const char *name)
 {
     static size_t used;
@@ -137,8 +137,9 @@ static void *pool_stub(void *address, const char *name)
     return stub;
 }
 
-/* The getter is also asked for data ("" answers a cookie): only names of functions get a stub. What
- * the simulated driver of the tests has besides is no entry point, and is called anywhere. */
+/* Programs also ask the getter for data ("" returns a cookie), so only names of functions get a
+ * stub. The extra functions of the tests' simulated driver are not entry points; they may be
+ * called at any time. */
 static bool names_function(const char *name)
 {
     return name && strncmp(name, "cu", 2) == 0 && name[2] >= 'A' && name[2] <= 'Z' &&

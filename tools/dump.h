@@ -1,6 +1,6 @@
 /*
- * dump.h - a dump in memory, read with distrust: whatever the file holds, the lists below are
- * consistent, and look-ups by id answer something that can be printed.
+ * dump.h - a dump in memory. The reader does not trust the file: whatever it holds, the lists
+ * below are consistent, and every look-up by id returns something that can be printed.
  */
 #ifndef AG_TOOLS_DUMP_H
 #define AG_TOOLS_DUMP_H
@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 struct dump_event {
-    struct ag_dump_event e; /* `reserved` is the process here, of those that the dump is made of */
+    struct ag_dump_event e; /* `reserved` is the process here, if the dump was made of several */
     uint32_t thread;
-    uint32_t order; /* of reading, among events of one time */
+    uint32_t order; /* of reading, among events of the same time */
 };
 
 struct dump_graph {
@@ -32,7 +32,7 @@ struct dump_pair {
 struct dump {
     char *path;
     struct ag_dump_header header;
-    char **strings; /* lists by id; entry 0 and what was not defined are empty */
+    char **strings; /* lists by id; entry 0 and undefined ids are empty */
     struct ag_dump_signature *signatures;
     struct ag_dump_stream *streams;
     struct dump_graph *graphs;
@@ -42,37 +42,38 @@ struct dump {
     size_t num_events;
     struct dump_pair *process, *counters;
     size_t num_process, num_counters;
-    uint32_t num_processes; /* that it tells of; a stream's `reserved` says which is its own */
-    uint64_t most_short;    /* launches of the process whose reasons are told (dump_merge.c) */
-    char *end;              /* "exit", "full", or NULL: the process did not come to its end */
+    uint32_t num_processes; /* that the dump covers; a stream's `reserved` says which is its own */
+    uint64_t most_short;    /* launches of the process whose reasons are printed (dump_merge.c) */
+    char *end;              /* "exit", "full", or NULL: the process did not end in order */
     uint64_t size;          /* of the file */
-    uint64_t cut;           /* bytes at the end that are no whole chunk */
+    uint64_t cut;           /* bytes at the end that are not a whole chunk */
     uint64_t damaged;       /* bytes elsewhere that had to be skipped */
     uint64_t lost;          /* events that found no room in a ring */
 };
 
-/* NULL: a line on stderr has said why. What is cut or damaged is no reason; dump_complain() tells
- * of it. */
+/* Returns NULL if the file cannot be read; a line on stderr has then said why. A dump that is cut
+ * or damaged is still loaded; dump_complain() reports that. */
 struct dump *dump_load(const char *path);
-/* The same from memory; `path` is for messages, and `why` says what is wrong. */
+/* The same from memory; `path` is for messages. If it returns NULL, `why` says what is wrong. */
 struct dump *dump_parse(const char *path, const unsigned char *bytes, size_t size,
                         const char **why);
 void dump_free(struct dump *d);
-/* One line on stderr for each thing that limits what the dump can tell. */
+/* Prints one line on stderr for each thing that limits what the dump can show. */
 void dump_complain(const struct dump *d);
 
-/* By time, and by the order in which they were read. */
+/* Sorts by time, then by the order in which the events were read. */
 void dump_sort_events(struct dump *d);
 
 const char *dump_string(const struct dump *d, uint32_t id);
 const struct ag_dump_signature *dump_signature(const struct dump *d, uint32_t id);
 const struct dump_graph *dump_graph(const struct dump *d, uint32_t id);
-/* For each event the next one of its thread; 0: there is none. To be freed; NULL without memory. */
+/* For each event, the index of the next event of its thread; 0 if there is none. The caller frees
+ * the list; NULL without memory. */
 uint32_t *dump_link_threads(const struct dump *d);
-/* "" where it is not there */
+/* "" if it is not there */
 const char *dump_process(const struct dump *d, const char *name);
 uint64_t dump_counter(const struct dump *d, const char *name);
-/* What the library said at the end, "" where it is not there. */
+/* What the library said at the end, "" if it is not there. */
 const char *dump_said(const struct dump *d, const char *name);
 
 #endif

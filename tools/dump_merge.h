@@ -1,4 +1,5 @@
-/* dump_merge.h - several dumps as one, with the ids of each behind those of the ones before. */
+/* dump_merge.h - joins several dumps into one. The ids of each dump follow those of the dumps
+ * before it. */
 #ifndef AG_TOOLS_DUMP_MERGE_H
 #define AG_TOOLS_DUMP_MERGE_H
 
@@ -6,11 +7,11 @@
 
 enum { DUMP_MOST_PROCESSES = 1024 }; /* that one dump holds */
 
-/* An empty dump; NULL without memory. */
+/* Creates an empty dump; NULL without memory. */
 struct dump *dump_merge_begin(void);
-/* Adds a copy of what `from` holds. False: no memory. */
+/* Adds a copy of what `from` holds. Returns false without memory. */
 bool dump_merge_add(struct dump *to, const struct dump *from);
-/* Events by time: what was added can be looked at. */
+/* Sorts the events by time. After this the merged dump can be read. */
 void dump_merge_end(struct dump *d);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * elf_file.h - what the headers of a program's file tell. The file is read, and nothing of it is
- * run: a program that the loader is asked about has its own interpreter started for that.
+ * elf_file.h - what the headers of a program's file say. The file is only read, and nothing of it
+ * runs. To ask the loader about a program would start the interpreter that the program names.
  */
 #ifndef AG_TOOLS_ELF_FILE_H
 #define AG_TOOLS_ELF_FILE_H
@@ -21,11 +21,11 @@ struct elf_file {
     size_t num_needed;
 };
 
-/* Of a whole file in memory, which must stay there; damaged headers give empty answers. */
+/* Reads a whole file in memory; the memory must stay valid. Damaged headers give empty answers. */
 void elf_read(struct elf_file *e, const void *bytes, size_t size);
-/* Whether one of the needed libraries has this beginning. */
+/* Whether the name of a needed library begins so. */
 bool elf_needs(const struct elf_file *e, const char *beginning);
-/* Whether the text stands anywhere in the file. */
+/* Whether the text appears anywhere in the file. */
 bool elf_contains(const struct elf_file *e, const char *text);
 
 #endif

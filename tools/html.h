@@ -1,13 +1,14 @@
-/* html.h - what the parts of the page share. */
+/* html.h - what the sources of the HTML page share. */
 #ifndef AG_TOOLS_HTML_H
 #define AG_TOOLS_HTML_H
 
 #include "tools/model.h"
 
-void html_text(FILE *out, const char *text); /* with what is special to HTML escaped */
-/* A number with commas between thousands; good until the fourth call after this. */
+void html_text(FILE *out, const char *text); /* escapes what is special to HTML */
+/* A number with commas between thousands. The text is valid until the fourth call after this one.
+ */
 const char *html_grouped(uint64_t n);
-/* A heading, and how the sequences that saved most are cut into graphs. */
+/* Writes a heading, and pictures of how the sequences that saved most are cut into graphs. */
 void html_pictures(const struct model *m, FILE *out);
 
 #endif

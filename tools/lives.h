@@ -1,6 +1,6 @@
 /*
- * lives.h - the figures of all processes of what `autograph` runs, which outlive them (the layout
- * is in capture/trace/trace_format.h).
+ * lives.h - the figures of all processes that `autograph` runs. The figures outlive the processes.
+ * capture/trace/trace_format.h has the layout.
  */
 #ifndef AG_TOOLS_LIVES_H
 #define AG_TOOLS_LIVES_H
@@ -8,12 +8,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Makes the file, and names it in AUTOGRAPH_LIVE for what is run. False: it could not be made. */
+/* Creates the file, and names it in AUTOGRAPH_LIVE for the program. Returns false if the file
+ * could not be created. */
 bool lives_make(void);
 /* Asks every process for new figures. */
 void lives_ask(void);
-/* Says what the processes did not come to say themselves. `child` is what was run, by the name
- * `program`, and `status` how it ended. */
+/* Prints what the processes could not print themselves. `child` is the process that was started,
+ * under the name `program`; `status` says how it ended. */
 void lives_tell(const char *program, pid_t child, int status);
 
 #endif

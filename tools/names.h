@@ -1,27 +1,27 @@
-/* names.h - names that people know: demangled kernels, functions of the program. */
+/* names.h - names that people recognise: demangled kernels, functions of the program. */
 #ifndef AG_TOOLS_NAMES_H
 #define AG_TOOLS_NAMES_H
 
 #include "tools/dump.h"
 
-/* A mangled C++ name as it was written; others as they are. Lives until the process ends. */
+/* A mangled C++ name as it was written; other names unchanged. Lives until the process ends. */
 const char *names_demangle(const char *name);
-/* The same without its argument list, and without what a template was made of where that is long.
- */
+/* The same without the argument list, and without template arguments if they are long. */
 const char *names_short(const char *name);
-/* A kernel's name as people tell kernels apart: "vectorized_elementwise_kernel<FillFunctor>". */
+/* A short kernel name that is enough to distinguish kernels:
+ * "vectorized_elementwise_kernel<FillFunctor>". */
 const char *names_kernel(const char *name);
 /* "name <<<grid, block>>>", "memset 4096 B", "copy 64 B" */
 void names_of_signature(const struct dump *d, const struct ag_dump_signature *signature, char *text,
                         size_t size);
 
-/* The place of a kernel's name (a string) in the order in which the dump tells of kernels, from 0
- * up: for colours that tell kernels apart. Of one dump in a process. */
+/* The place of a kernel's name (a string) in the order in which the dump mentions kernels, from 0
+ * up: for colours that distinguish kernels. Works for only one dump in a process. */
 uint32_t names_place(const struct dump *d, uint32_t name);
 
-/* The function that holds `offset` of the file `object`, or NULL. */
+/* The function that contains `offset` of the file `object`, or NULL. */
 const char *names_function(const char *object, uint64_t offset);
-/* "step in solver", with the CUDA call that it made; "" for site 0. */
+/* "step in solver", with the CUDA call that the function made; "" for site 0. */
 void names_of_site(const struct dump *d, uint32_t site, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * tools.h - the verbs of the command. Each gets its own argument list, with its name in argv[0],
- * and answers the exit status: 0, 1 where something failed, 2 for a wrong call.
+ * and returns the exit status: 0, 1 if something failed, or 2 for a wrong call.
  */
 #ifndef AG_TOOLS_TOOLS_H
 #define AG_TOOLS_TOOLS_H
@@ -21,7 +21,7 @@ int verb_env(int argc, char **argv);
 int verb_doctor(int argc, char **argv);
 int verb_replay(int argc, char **argv);
 
-/* The verb that is written nearly so, or NULL. */
+/* The verb with the most similar spelling, or NULL. */
 const char *nearest_verb(const char *name);
 
 /* What verbs that read dumps have in common: --format, --output, and names of dumps. */
@@ -33,28 +33,30 @@ struct common {
     const char *dumps[DUMP_MOST_PROCESSES];
     int num_dumps;
 };
-extern const struct argp common_argp; /* a child whose input is a struct common */
+extern const struct argp common_argp; /* a child parser whose input is a struct common */
 extern const struct argp page_argp;   /* the same without --format */
 
-/* The file that --output names, or standard output; NULL: a line has said why not. */
+/* Opens the file that --output names, or standard output. Returns NULL if it cannot; a line has
+ * then said why. */
 FILE *common_open(const struct common *c);
-/* What was written there is of no use: a part of a file is not left behind. */
+/* Discards what was written there, because it is of no use: an incomplete file is not left behind.
+ */
 void common_discard(const struct common *c);
-/* The same for a file that is to be compressed by gzip; NULL with errno. */
+/* The same as common_open() for a file that gzip compresses; NULL with errno set. */
 FILE *open_compressed(const char *path);
-/* Whether everything written there has arrived. */
+/* Closes the file. Returns whether everything that was written has arrived. */
 bool common_close(const struct common *c, FILE *f);
 
-/* The settings are those of this program, NULL: of one that the settings file does not name. */
+/* Uses this program's settings. NULL: those of a program that the settings file does not name. */
 void settings_of(const char *program);
-/* A number of an option; what is none ends the command with a line. */
+/* The number in an option's text. If it is not a number, prints a line and ends the command. */
 unsigned int option_number(struct argp_state *state, const char *text);
 /* The library that belongs to this command: an absolute path in static memory, or NULL. */
 const char *find_library(const char *wanted);
 
-/* Plays a dump's ops to the policy, and prints what it made of them. */
+/* Runs a dump's ops through the policy, and prints what the policy made of them. */
 int replay_dump(const struct dump *d, struct table_output *o);
-/* "abc, def x3, ..." of a sequence */
+/* "abc, def x3, ..." for a sequence */
 void sequence_names(const struct model *m, const struct model_sequence *s, char *text, size_t size);
 
 #endif

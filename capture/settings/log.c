@@ -1,4 +1,5 @@
-/* log.c - a line is one write(2), so that lines of several threads and processes do not mix. */
+/* log.c - writes each line with one write(2), so that lines of several threads and processes do
+ * not mix. */
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of torchrun, Open MPI, MPICH, Slurm; NULL: there is none. */
+/* The rank that torchrun, Open MPI, MPICH or Slurm set; NULL if none did. */
 const char *ag_rank(void)
 {
     static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
@@ -56,7 +57,7 @@ const char *ag_process_name(char *text, size_t size)
 static int output(void)
 {
     static int fd = -1;
-    static pid_t opened_by; /* a child of fork has a file of its own, if its name says so */
+    static pid_t opened_by; /* the child of a fork gets its own file, if the name has %p */
     if (fd >= 0 && opened_by == getpid())
         return fd;
     if (!ag_options.log_file)
@@ -85,7 +86,7 @@ static void line(const char *domain, const char *format, va_list args)
     text[n++] = '\n';
     int saved = errno;
     if (write(output(), text, (size_t)n) < 0) {
-        /* nobody to tell */
+        /* there is nowhere to report it */
     }
     errno = saved;
 }

@@ -70,8 +70,8 @@ static const struct {
 } synonyms[] = {{"off", "0"}, {"no", "0"},  {"false", "0"},
                 {"on", "1"},  {"yes", "1"}, {"true", "1"}};
 
-/* What AUTOGRAPH says; -1 where that is not understood. Whoever set it did not mean the default:
- * that must not change what the program does, so it is off. */
+/* The index that AUTOGRAPH selects; -1 if its value is not understood. Whoever set it did not mean
+ * the default. The program must not change because of a mistake, so the library is then off. */
 static int switch_index(const struct row *row, const char *text)
 {
     for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++)
@@ -92,7 +92,7 @@ static const char *choice_text(const char *choices, uint32_t index, char *buffer
 
 static bool parse_number(const char *text, const struct row *row, uint32_t *value)
 {
-    if (text[strspn(text, "0123456789")]) /* strtoull would skip blanks and take a sign */
+    if (text[strspn(text, "0123456789")]) /* strtoull would skip blanks and accept a sign */
         return false;
     errno = 0;
     unsigned long long n = strtoull(text, NULL, 10);
@@ -102,8 +102,9 @@ static bool parse_number(const char *text, const struct row *row, uint32_t *valu
     return true;
 }
 
-/* What was given for it, NULL: nothing. `line` is of the file, 0 where the environment gave it. A
- * setuid program that is linked with the library must not write files for who starts it. */
+/* The value that was given for this row, or NULL. `line` is the line in the file, or 0 if the
+ * environment gave the value. A setuid program that is linked with the library must not write
+ * files for the user who starts it. */
 static const char *given(const struct row *row, unsigned int *line)
 {
     const char *text = secure_getenv(row->variable);
@@ -169,7 +170,8 @@ unsigned int ag_options_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* The known name that was meant, NULL where none is near: more than half of it would be wrong. */
+/* The known name that the user probably meant; NULL if none is close: more than half of it would
+ * have to change. */
 static const char *meant(const char *name)
 {
     const char *nearest = NULL;
@@ -205,7 +207,7 @@ static void check_names(ag_options_say *say)
 void ag_options_check(ag_options_say *say)
 {
     for (size_t i = 0; i < NUM_ROWS; i++)
-        if (rows[i].kind == TEXT) /* first, so that what follows is said in the right place */
+        if (rows[i].kind == TEXT) /* first, so that later messages go to the right place */
             read_row(&rows[i], say);
     for (size_t i = 0; i < NUM_ROWS; i++)
         if (rows[i].kind != TEXT)

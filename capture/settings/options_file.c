@@ -33,9 +33,9 @@ static struct value {
 } values[NUM_ROWS];
 static struct complaint {
     const char *what, *about;
-    unsigned int line; /* 0: the whole file */
+    unsigned int line; /* 0: about the whole file */
 } complaints[MOST_COMPLAINTS];
-static unsigned int num_complaints; /* there may be more than are kept */
+static unsigned int num_complaints; /* may be more than are stored */
 static const char *program;
 
 void ag_settings_for(const char *name)
@@ -84,12 +84,12 @@ static void read_setting(char *name, unsigned int line, bool counts)
     else if (!strcmp(variables[row], "AUTOGRAPH_CONFIG"))
         complain("cannot stand in a file", name, line);
     else if (*value && counts)
-        values[row] = (struct value){value, line}; /* sections come behind what is for every one */
+        values[row] = (struct value){value, line}; /* sections come later, and override the rest */
 }
 
 static void read_lines(void)
 {
-    bool counts = true; /* of this program, or of every one */
+    bool counts = true; /* whether the line applies to this program */
     unsigned int number = 0;
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n"))) {
@@ -110,7 +110,7 @@ static void read_lines(void)
     }
 }
 
-/* Whether there is a path; `named`: by AUTOGRAPH_CONFIG. */
+/* Returns whether there is a path. `named`: AUTOGRAPH_CONFIG gives it. */
 static bool find_path(bool *named)
 {
     const char *file = secure_getenv("AUTOGRAPH_CONFIG");
@@ -164,7 +164,7 @@ static void read_file(void)
     read_lines();
 }
 
-/* Threads may come to CUDA at the same time. Nobody is cancelled in here. */
+/* Several threads may reach CUDA at the same time. No thread can be cancelled in here. */
 static void read_once(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -7,7 +7,7 @@ struct ag_clock ag_clock;
 enum {
     MEASURED_NS = 1000000,
     ATTEMPTS = 10,
-    CLOSE = 256, /* the two clocks are read within such a part of the time measured */
+    CLOSE = 256, /* the two clocks must be read within this fraction of the measured time */
 };
 
 /* Reads both clocks; returns how many ticks lay between the readings. */
@@ -33,7 +33,7 @@ void ag_clock_start(void)
     }
 }
 
-/* A thread that was interrupted between the readings leaves the rate to the next caller. */
+/* If a thread was interrupted between the two readings, it leaves the rate to the next caller. */
 uint64_t ag_clock_scaling_ns(void)
 {
     uint64_t now, ticks, unknown = 0, apart = read_both(&now, &ticks);

@@ -29,7 +29,7 @@ void ag_lock_contended(struct ag_lock *lock)
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
 }
 
-/* Waits until the lock may be free, 50 us at most. Whether it slept. */
+/* Waits until the lock may be free, at most 50 us. Returns whether it slept. */
 static bool wait_briefly(struct ag_lock *lock)
 {
     const struct timespec most = {.tv_nsec = 50000};
@@ -39,15 +39,15 @@ static bool wait_briefly(struct ag_lock *lock)
             return false;
         relax();
     }
-    /* whoever unlocks it wakes one that waits, so the word has to say that there is one */
+    /* unlocking wakes a waiter, so the word has to say that there is one */
     if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held != 2)
         return false;
     syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, &most, NULL, 0);
     return true;
 }
 
-/* One that may have been woken in place of another goes without the lock: the other is to be woken
- * by whoever holds it, or now. */
+/* Goes on without the lock. The thread may have been woken in place of another waiter, so either
+ * the lock's holder must wake that one, or this function does. */
 static void hand_on(struct ag_lock *lock)
 {
     uint32_t held = 1;
@@ -59,7 +59,8 @@ bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool 
 {
     bool slept = false;
     for (;;) {
-        /* behind a sleep others may still be asleep, and are woken only if the word says so */
+        /* after a sleep: others may still sleep, and unlocking wakes them only if the word says so
+         */
         uint32_t expected = 0;
         if (slept ? atomic_compare_exchange_strong_explicit(
                         &lock->state, &expected, 2, memory_order_acquire, memory_order_relaxed)
@@ -80,7 +81,8 @@ bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool 
 #ifndef NDEBUG
 enum { MOST_HELD = 16 };
 
-/* In the order in which they were taken, which is that of their ranks. */
+/* The locks that this thread holds, in the order in which it took them, which is the order of
+ * ranks. */
 static __thread struct {
     const void *lock;
     enum ag_rank rank;

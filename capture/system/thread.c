@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* Of the process before the program pinned any of its threads; empty where it is not known. */
+/* The process's processors before the program pinned any of its threads; empty if unknown. */
 static cpu_set_t processors;
 
 void ag_thread_look(void)
@@ -20,8 +20,8 @@ bool ag_thread_starves_others(void)
     return (policy == SCHED_FIFO || policy == SCHED_RR) && CPU_COUNT(&processors) == 1;
 }
 
-/* Of the ordinary class, whatever that of the thread is which starts it, and on the processors that
- * the process was given. */
+/* Attributes of a thread in the ordinary scheduling class, whatever the class of the thread that
+ * starts it, on the processors that the process was given. */
 static bool attributes(pthread_attr_t *a)
 {
     const struct sched_param ordinary = {0};
@@ -46,7 +46,7 @@ bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
     if (!attributes(&a))
         return false;
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    /* the processors may have been taken from the process: then those of this thread */
+    /* the process may have lost those processors: then use this thread's */
     bool started =
         pthread_create(thread, &a, run, NULL) == 0 || pthread_create(thread, NULL, run, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

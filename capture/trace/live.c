@@ -1,9 +1,9 @@
 /*
  * live.c - the page of figures of a running process.
  *
- * Where the command `autograph` runs the program, the page is one of the command's file. Else
- * it lies in a memfd that stays open: whoever may look at the process (same user) finds it in
- * /proc/PID/fd, nothing is left behind by a crash, and no name in a shared folder is needed.
+ * If the command `autograph` runs the program, the page is part of the command's file. Otherwise
+ * it is in a memfd that stays open: anyone who may look at the process (the same user) finds it in
+ * /proc/PID/fd. A crash leaves nothing behind, and the page needs no name in a shared folder.
  */
 #include "capture/trace/live.h"
 #include "capture/system/clock.h"
@@ -19,20 +19,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HIGH_FD = 200 }; /* out of the way of programs that count on small numbers */
+enum { HIGH_FD = 200 }; /* away from the low numbers that some programs count on */
 
 struct ag_live_page *ag_live;
 static struct ag_lock lock;
 static void (*fill_page)(struct ag_live_page *page);
 
-static struct ag_lives_page *command; /* the first page of the command's file, NULL: none */
+static struct ag_lives_page *command; /* the first page of the command's file, or NULL */
 
 static struct ag_live_page *page_of_command(uint32_t i)
 {
     return (struct ag_live_page *)(void *)((char *)command + (size_t)(i + 1) * AG_LIVE_SIZE);
 }
 
-/* Out of the way, and open for `autograph top` to find it. */
+/* Moves the file to a high number and keeps it open, so that `autograph top` finds it. */
 static void keep_open(int fd)
 {
     if (fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD) >= 0)
@@ -55,7 +55,7 @@ static struct ag_live_page *own_file(void)
     return page;
 }
 
-/* A page of the file of the command that runs this, which may have ended long ago. */
+/* A page of the file of the command that runs this process. The command may have ended long ago. */
 static struct ag_live_page *file_of_command(void)
 {
     struct stat st;
@@ -112,7 +112,7 @@ bool ag_live_claim_dump(const char *path)
     if (!ag_live)
         return true;
     snprintf(ag_live->dump, sizeof(ag_live->dump), "%s", path);
-    /* an exchange, so that of two processes one sees what the other has written */
+    /* an atomic exchange, so that one of two processes sees what the other has written */
     uint32_t taken =
         ag_live_is_of_command() ? __atomic_fetch_add(&command->taken, 0, __ATOMIC_SEQ_CST) : 0;
     for (uint32_t i = 0; i < taken && i < AG_LIVES_MOST; i++)
@@ -132,7 +132,7 @@ void ag_live_end(void)
 
 void ag_live_after_fork(void)
 {
-    ag_live = NULL; /* the figures stay the parent's */
+    ag_live = NULL; /* the page stays the parent's */
     command = NULL;
 }
 

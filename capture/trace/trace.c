@@ -1,6 +1,6 @@
 /*
- * trace.c - what the events of the dump mean: ops, graphs, flushes, sync points, and the names that
- * they use.
+ * trace.c - turns ops, graphs, flushes and sync points into events of the dump, and defines the
+ * names that they use.
  */
 #include "ag_version.h"
 #include "capture/trace/trace.h"
@@ -143,7 +143,8 @@ static inline uint32_t signature_id(struct ag_signature *signature)
 
 /* ---- arguments -------------------------------------------------------------------------- */
 
-/* Equal arguments, equal digest; from the program's own pointers, so that nothing is copied. */
+/* Equal arguments give equal digests. Reads through the program's own pointers, so that nothing is
+ * copied. */
 static uint64_t digest(const struct ag_signature *signature, const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_MEMSET)
@@ -171,8 +172,8 @@ static inline uint32_t stream_id(const struct ag_stream *s)
     return s ? (uint32_t)s->serial : 0;
 }
 
-/* Of something that ends `now`: time and duration are of one reading of the clock, so that what was
- * within something else is so in the dump. */
+/* The duration of something that ends at `now`. Time and duration come from the same clock
+ * reading, so that nested events are also nested in the dump. */
 static inline uint32_t short_ns(uint64_t began, uint64_t now)
 {
     uint64_t ns = began ? now - began : 0;
@@ -202,10 +203,10 @@ void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature
 {
     uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
     event(AG_EVENT_OP, what, s, signature_id(signature), why, digest(signature, in));
-    ag_trace_cause_now = AG_CAUSE_MISMATCH; /* what this op flushes, it did not fit to */
+    ag_trace_cause_now = AG_CAUSE_MISMATCH; /* this op flushes only if it did not match */
 }
 
-/* The dump is to show every op, so that it can be replayed; the policy saw none of these. */
+/* The dump must show every op, so that it can be replayed. The policy saw none of these. */
 void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why)
 {
     if (why || !s) {
@@ -293,7 +294,7 @@ void ag_trace_write_note(const char *text)
 
 /* ---- the process ------------------------------------------------------------------------ */
 
-/* `autograph doctor` finds it in the file. */
+/* `autograph doctor` looks for this line in the file. */
 static const char version_line[] = "libautograph version " AG_VERSION ", " AG_COMMIT;
 
 static void define_process(void)

@@ -8,7 +8,7 @@ _Atomic bool ag_tracing;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Definitions that wait: chunk type, size, bytes; one after another. */
+/* Waiting definitions, one after another: chunk type, size, bytes. */
 static struct definitions {
     char *bytes;
     size_t used, room;
@@ -49,7 +49,7 @@ void ag_trace_define(uint32_t type, const void *head, size_t head_size, const vo
         char *bytes = realloc(waiting.bytes, room);
         if (!bytes) {
             ag_mutex_unlock(&mutex);
-            ag_trace_give_up(); /* events would name what nobody knows */
+            ag_trace_give_up(); /* without the definition, events would use unknown names */
             return;
         }
         waiting.bytes = bytes;

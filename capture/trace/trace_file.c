@@ -1,9 +1,9 @@
 /*
- * trace_file.c - the dump's file: opened with care, bounded, each chunk with its checksum.
+ * trace_file.c - the dump's file: opened with care, limited in size, each chunk with its checksum.
  *
- * The path is the user's, but the folder may be everybody's (/tmp): no symbolic link is followed
- * out of a folder that others can write to, and a file that is there already is only replaced where
- * it is a dump, ours, and written by nobody.
+ * The user chooses the path, but the folder may be open to everybody (/tmp). So the library
+ * follows no symbolic link in a folder that others can write to. It replaces an existing file only
+ * if that file is a dump, belongs to this user, and nobody is writing to it.
  */
 #include "capture/trace/trace_file.h"
 #include "capture/system/clock.h"
@@ -23,10 +23,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { LAST_ROOM = 64 << 10 }; /* kept for the counters and the end */
+enum { LAST_ROOM = 64 << 10 }; /* reserved for the counters and the end */
 
 static int fd = -1;
-static _Atomic uint64_t size; /* read by the summary while the writer writes */
+static _Atomic uint64_t size; /* the summary reads it while the writer writes */
 static uint64_t limit;
 static bool full, broken;
 static char path[4096];
@@ -48,7 +48,7 @@ static void crc_start(void)
                 crc_tables[0][crc_tables[k - 1][i] & 255] ^ (crc_tables[k - 1][i] >> 8);
 }
 
-/* Eight bytes at a time: the writer must keep up with several threads. */
+/* Takes eight bytes at a time, because the writer must keep up with several threads. */
 static uint32_t crc_add(uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *at = data;
@@ -69,14 +69,14 @@ static uint32_t crc_add(uint32_t crc, const void *data, size_t n)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-/* A folder in which somebody else may have put things. */
+/* Whether others may have put things in this folder. */
 static bool is_shared(const struct stat *st)
 {
     return st->st_mode & (S_IWOTH | S_IWGRP) && (st->st_mode & S_IWOTH || st->st_gid != getegid());
 }
 
-/* Opens the folder of `name`, link by link; `name` becomes what is left behind the last slash. -1
- * with errno, ELOOP for a link that anybody could have put there. */
+/* Opens the folder of `name`, one link at a time; `name` becomes the part after the last slash.
+ * Returns -1 with errno on failure: ELOOP for a link that anybody could have put there. */
 static int open_folder(char **name)
 {
     char *at = *name;
@@ -88,7 +88,7 @@ static int open_folder(char **name)
         struct stat folder, entry;
         int next = -1;
         if (fstat(dir, &folder) || fstatat(dir, at, &entry, AT_SYMLINK_NOFOLLOW)) {
-            /* errno says it */
+            /* errno has the reason */
         } else if (S_ISLNK(entry.st_mode) && is_shared(&folder)) {
             errno = ELOOP;
         } else {
@@ -105,7 +105,7 @@ static int open_folder(char **name)
 
 static const char busy[] = "another process is writing it";
 
-/* NULL, or why this file is not to be replaced. */
+/* Why this file must not be replaced, or NULL if it may be. */
 static const char *objection(int file)
 {
     struct stat st;
@@ -126,7 +126,7 @@ static const char *objection(int file)
     return ftruncate(file, 0) ? strerror(errno) : NULL;
 }
 
-/* The name with ".WORD" before its ending; it stays as it is where there is no room. */
+/* Inserts ".WORD" into the name before its ending. Without room, the name stays as it is. */
 static void add_to_name(const char *word)
 {
     char ending[256] = "";
@@ -149,7 +149,8 @@ static void add_pid_to_name(void)
     ag_live_claim_dump(path);
 }
 
-/* The name is one for each rank; and for each process, where another has or had it. */
+/* Gives each rank its own name; and each process its own name if another one has or had this name.
+ */
 static void choose_name(const char *pattern)
 {
     char word[32];
@@ -175,7 +176,7 @@ static int open_file(const char **why)
     int file = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file >= 0) {
         if (flock(file, LOCK_EX | LOCK_NB)) {
-            /* a file system without locks: two processes with one name are the user's affair */
+            /* the file system has no locks: the user must keep two processes from using one name */
         }
     } else if (errno == EEXIST) {
         file = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -208,7 +209,7 @@ static bool put(struct iovec *parts, int count)
             broken = true;
             ag_say("AUTOGRAPH_TRACE: cannot write %s: %s; it ends here", path, strerror(why));
             if (ftruncate(fd, (off_t)size)) {
-                /* a reader stops at the torn chunk just as well */
+                /* does no harm: a reader stops at the torn chunk too */
             }
             return false;
         }
@@ -278,7 +279,7 @@ bool ag_dump_open(const char *pattern, uint64_t most)
                                     .pid = (uint32_t)getpid()};
     struct iovec part = {&header, sizeof(header)};
     limit = most;
-    struct rlimit size_limit; /* beyond it the process would be killed */
+    struct rlimit size_limit; /* the kernel would kill the process beyond this limit */
     if (!getrlimit(RLIMIT_FSIZE, &size_limit) && size_limit.rlim_cur < limit)
         limit = size_limit.rlim_cur;
     crc_start();

@@ -1,10 +1,11 @@
 /*
- * trace_ring.c - events on their way to the dump.
+ * trace_ring.c - brings events to the dump.
  *
- * Each thread has a ring of its own: one producer, one consumer, no lock. The writer's thread looks
- * every few milliseconds and is woken where a ring fills up. What defines names goes through one
- * buffer under a lock; it is written behind the moment at which the rings were looked at and before
- * the events found in them, so that no event names what the file does not know.
+ * Each thread has a ring of its own: one producer, one consumer, no lock. The writer's thread
+ * looks every few milliseconds, and wakes early if a ring fills up. Definitions of names go
+ * through one buffer under a lock. The writer first notes how far the rings are filled, then
+ * writes the definitions, then the events up to there. So no event uses a name that the file has
+ * not defined.
  */
 #include "capture/trace/trace_ring.h"
 #include "capture/system/lock.h"
@@ -21,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    RING = 32768,    /* events of 32 bytes: 1 MiB, of which only what is used is ever touched */
+    RING = 32768,    /* 32-byte events: 1 MiB, of which only used pages are touched */
     IN_CHUNK = 4096, /* most events in one chunk */
     LOOK_NS = 10000000,
     IDLE_LOOK_NS = 200000000,
@@ -36,18 +37,18 @@ struct ring {
     /* the writer's */
     _Atomic uint32_t tail __attribute__((aligned(64)));
     _Atomic uint32_t thread; /* 0: free */
-    _Atomic bool ended;      /* the thread is gone */
+    _Atomic bool ended;      /* the thread has ended */
     struct ring *next;
     struct ag_dump_event events[RING] __attribute__((aligned(64)));
 };
 
 static __thread struct ring *own __attribute__((tls_model("initial-exec")));
 static _Atomic(struct ring *) rings;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* making of rings */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards making rings */
 static pthread_key_t key;
 static bool have_key, running;
 static pthread_t thread;
-static _Atomic uint32_t bell; /* what the writer sleeps on */
+static _Atomic uint32_t bell; /* the writer sleeps on this futex */
 static _Atomic bool stopping;
 
 /* ---- the writer's side ------------------------------------------------------------------ */
@@ -78,7 +79,7 @@ static void write_events(struct ring *r, uint32_t until)
 
 enum { MAX_RINGS = 1024 };
 
-/* One look at everything; whether there was anything. */
+/* Looks at everything once. Returns whether there was anything. */
 static bool look(void)
 {
     static uint32_t until[MAX_RINGS];
@@ -87,7 +88,7 @@ static bool look(void)
     bool any = false;
     struct ring *list = atomic_load_explicit(&rings, memory_order_acquire);
     for (struct ring *r = list; r && n < MAX_RINGS; r = r->next, n++) {
-        ended[n] = atomic_load(&r->ended); /* before the head: nothing comes behind it */
+        ended[n] = atomic_load(&r->ended); /* read before the head: nothing comes after that */
         until[n] = atomic_load_explicit(&r->head, memory_order_acquire);
     }
     ag_trace_sites_define();

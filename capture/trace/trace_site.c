@@ -1,9 +1,9 @@
 /*
  * trace_site.c - from where the program made a call: a few return addresses outside the library.
  *
- * Unwinding costs a microsecond or two, so that after the first sync points of a thread only some
- * are looked at. Addresses become file names and offsets in the writer's thread, which may wait for
- * the loader's lock; the launching thread never does.
+ * Unwinding costs a microsecond or two. So after a thread's first sync points, the library unwinds
+ * only at some of them. The writer's thread turns addresses into file names and offsets, because
+ * that may wait for the loader's lock; the launching thread never waits for it.
  */
 #include "capture/trace/trace_site.h"
 #include "capture/system/lock.h"
@@ -14,16 +14,17 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
+ * adding */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536, ALL_OF_FIRST = 256, THEN_ONE_IN = 16 };
 
 struct site {
-    uintptr_t frames[FRAMES]; /* the key; 0 behind the last */
+    uintptr_t frames[FRAMES]; /* the key; 0 after the last frame */
     uint32_t id;
-    struct site *next; /* not defined yet */
+    struct site *next; /* next of those that are not defined yet */
     UT_hash_handle hh;
 };
 
@@ -59,7 +60,7 @@ static int visit(struct dl_phdr_info *info, size_t unused, void *context)
         return 0;
     l->base = info->dlpi_addr;
     const char *name = info->dlpi_name;
-    if (!name || !*name) { /* the program itself */
+    if (!name || !*name) { /* the program's own file */
         ssize_t n = readlink("/proc/self/exe", l->path, sizeof(l->path) - 1);
         l->path[n > 0 ? n : 0] = 0;
     } else {
@@ -131,7 +132,8 @@ uint32_t ag_trace_site(void)
     unsigned int found = 0;
     if (met++ >= ALL_OF_FIRST && met % THEN_ONE_IN)
         return 0;
-    /* libc's own: it loads the unwinder when it is first called, so in no process without a dump */
+    /* libc's backtrace() loads the unwinder at its first call, so only processes with a dump load
+     * it */
     int n = backtrace(addresses, MOST_STEPS);
     for (int i = 0; i < n && found < FRAMES; i++) {
         uintptr_t pc = (uintptr_t)addresses[i];

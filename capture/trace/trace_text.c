@@ -5,7 +5,8 @@
 #include "capture/trace/trace_format.h"
 #include <stdlib.h>
 #include <string.h>
-/* uthash would end the program where there is no memory; now `hh.tbl` is NULL after adding */
+/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
+ * adding */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 

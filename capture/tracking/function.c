@@ -1,6 +1,6 @@
 /*
- * function.c - what is known of the functions that are launched: parameter layout, and whether they
- * wait for peers.
+ * function.c - what the library knows about launched functions: their parameter layout, and
+ * whether they wait for peers.
  */
 #include "capture/tracking/function.h"
 #include "driver/entries.h"
@@ -23,7 +23,7 @@ static param_info_fn param_info_of(const struct ag_function *f)
         ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
 }
 
-/* cudart 13 passes a CUkernel where a CUfunction is declared; each getter answers
+/* cudart 13 passes a CUkernel where the API declares a CUfunction. Each getter returns
  * CUDA_ERROR_INVALID_HANDLE for the other kind. */
 static void read_layout(struct ag_function *f)
 {
@@ -36,7 +36,7 @@ static void read_layout(struct ag_function *f)
         r = AG_REAL(cuKernelGetParamInfo)((CUkernel)f->func, 0, &offset, &size);
     }
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
-        return; /* INVALID_VALUE: no such parameter, that is, none at all */
+        return; /* INVALID_VALUE: the kernel has no parameters */
     param_info_fn info = param_info_of(f);
     uint32_t capacity = 0, recorded = 0;
     while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
@@ -51,7 +51,7 @@ static void read_layout(struct ag_function *f)
         recorded += (uint32_t)size;
     }
     if (r != CUDA_ERROR_INVALID_VALUE)
-        return; /* not the end of the list: what is behind would be missing in every launch */
+        return; /* the list goes on: every launch would miss the rest of its parameters */
     f->recorded_bytes = (recorded + 7) & ~7u;
     f->usable = true;
     f->all_words = true;
@@ -77,7 +77,7 @@ bool ag_name_is_of_peers(const char *name)
     return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
 }
 
-/* A kernel without a name is known by its handle. */
+/* A kernel without a name is identified by its handle. */
 static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func, bool create)
 {
     struct ag_kernel *k = NULL;
@@ -103,7 +103,7 @@ static struct ag_kernel *kernel_get(struct ag_function_table *t, CUfunction func
     return k;
 }
 
-/* The stream's, which is not current where a thread launches into a stream of another context. */
+/* The stream's context. It is not current if a thread launches into a stream of another context. */
 static CUcontext context_of(CUstream stream)
 {
     CUcontext ctx = NULL;
@@ -164,10 +164,10 @@ static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of
 {
     void *owner = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (kind == AG_OF_CONTEXT) /* a CUkernel outlives it */
+    if (kind == AG_OF_CONTEXT) /* a CUkernel outlives its context */
         return !f->is_kernel && f->ctx == of;
     if (f->is_kernel && kind == AG_OF_MODULE)
-        return false; /* a library's module is not the program's to unload */
+        return false; /* the program cannot unload a library's module */
     ag_probe_begins();
     if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
         r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
@@ -187,7 +187,7 @@ bool ag_functions_die(struct ag_function_table *t, enum ag_owner kind, void *own
             continue;
         any = true;
         f->dead = true;
-        /* a kernel of this name may be loaded anew, as it is by default */
+        /* a kernel of this name may be loaded again; it then has the default settings */
         settings_free(f->kernel->settings);
         f->kernel->settings = NULL;
         /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */

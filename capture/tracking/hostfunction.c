@@ -1,9 +1,10 @@
 /*
- * hostfunction.c - host functions of the program's that have not returned. One may wait for what
- * the program does only behind further launches, as little as a mutex that it holds meanwhile, and
- * those wait for the driver's locks where a graph is made executable, which may wait for the GPU
- * (waits.c). So each is launched inside a function of ours, which tells when it has returned: that
- * needs no event behind it.
+ * hostfunction.c - host functions of the program that have not returned yet. A host function may
+ * wait for something that the program does only after further launches; a mutex that the program
+ * holds meanwhile is enough. Those launches wait for the driver's locks while a graph is
+ * instantiated, and instantiating may wait for the GPU (waits.c). So the library launches each
+ * host function inside a function of its own, which records when the program's function has
+ * returned. That needs no event after it.
  */
 #include "capture/tracking/hostfunction.h"
 #include "capture/capture.h"
@@ -13,14 +14,14 @@
 
 struct ag_host_call {
     CUhostFn function;
-    CUstreamCallback callback; /* or this one */
+    CUstreamCallback callback; /* set instead of `function` */
     void *data;
     struct ag_context *context;
     uint32_t generation;
 };
 
-/* Of a context, in struct ag_context: how many have not returned, and in the upper half the
- * generation that they are of. After the end of the context they never run. */
+/* struct ag_context has one word per context: how many host functions have not returned, and in
+ * the upper half their generation. After the context has ended they never run. */
 static uint32_t generation_of(uint64_t all)
 {
     return (uint32_t)(all >> 32);

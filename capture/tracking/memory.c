@@ -1,9 +1,9 @@
 /*
- * memory.c - which memory an op on addresses may be recorded for.
+ * memory.c - for which memory the library may record an op on addresses.
  *
- * The driver checks the addresses of a memset or a copy in the call itself; a graph node would
- * fault later. So an address is looked up (0.3 us) before its op is deferred, and remembered until
- * something is freed or unmapped anywhere.
+ * The driver checks the addresses of a memset or a copy during the call; a graph node would fault
+ * later. So the library looks up an address (0.3 us) before it defers the op. It remembers the
+ * result until the program frees or unmaps any memory.
  */
 #include "capture/tracking/memory.h"
 #include "capture/capture.h"
@@ -62,12 +62,12 @@ static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr 
     ag_probe_ends();
     if (r != CUDA_SUCCESS)
         return false;
-    /* no context: virtual memory management or a pool, which can be unmapped under a graph's feet
-     */
+    /* no context: memory of virtual memory management or a pool, which can be unmapped while a
+     * graph uses it */
     return type == CU_MEMORYTYPE_DEVICE && !managed && ctx == s->context->handle && *size;
 }
 
-/* Under the stream's lock: two threads may use one stream. */
+/* Call it under the stream's lock: two threads may use one stream. */
 static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
     uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);

@@ -1,6 +1,6 @@
 /*
- * peers.c - whether the program has kernels that wait for peers. As long as it has found none, what
- * sleeps need not be looked at.
+ * peers.c - whether the program has kernels that wait for peers. Until it has found one, launches
+ * on dormant streams need not be checked for them.
  */
 #include "capture/tracking/peers.h"
 #include "capture/capture.h"
@@ -9,8 +9,8 @@
 
 _Atomic bool ag_peers_are_known;
 
-/* No launch of it can come before this is told, and the next of each thread is looked at: what
- * remembers a stream that sleeps is void. */
+/* The program cannot launch the kernel before this call. The new generation voids what threads
+ * remember of dormant streams, so each thread's next launch is checked. */
 void ag_core_kernel_found(const char *name)
 {
     if (ag_name_is_of_peers(name) && !atomic_exchange(&ag_peers_are_known, true))

@@ -1,12 +1,13 @@
 /*
- * setting.c - what the program sets for a function, and what that means for what is recorded.
+ * setting.c - the attributes that the program sets for a function, and what they mean for recorded
+ * ops.
  *
- * In general a graph holds what was set when it was built: graphs with the kernel go when a value
- * changes. The most dynamic shared memory is another matter. It permits a launch or refuses it and
- * changes nothing of what the launch does, and libraries set it to and fro in every step (cuDNN's
- * batch normalisation in training: 16 KiB for one layer, 4 KiB for the next). So graphs stay;
- * launches that take more than is allowed now are the driver's to refuse, until it is allowed
- * again.
+ * In general a graph keeps the values that were set when it was built. So if a value changes, all
+ * graphs with the kernel are dropped. The maximum of dynamic shared memory is different: it
+ * permits or refuses a launch, but changes nothing that the launch does. Libraries change it back
+ * and forth in every step (cuDNN's batch normalisation in training: 16 KiB for one layer, 4 KiB
+ * for the next). So graphs stay. A launch that needs more than is allowed now goes to the driver,
+ * which refuses it, until the limit is raised again.
  */
 #include "capture/tracking/setting.h"
 #include "driver/call.h"
@@ -26,7 +27,7 @@ static struct ag_setting *find(struct ag_setting *list, int attribute, int devic
     return list;
 }
 
-/* False without memory. */
+/* Returns false without memory. */
 static bool put(struct ag_setting **list, int attribute, int device, int value)
 {
     struct ag_setting *s = find(*list, attribute, device);
@@ -43,8 +44,8 @@ static bool put(struct ag_setting **list, int attribute, int device, int value)
     return true;
 }
 
-/* What was known of the others is void where they may mean the same: a function belongs to a
- * context, and which device that is on is not asked. */
+/* Discards values that may overlap the new one. A function belongs to a context, and the library
+ * does not ask which device that context is on. */
 static void invalidate_overlapping(struct ag_kernel *k, int attribute, int device)
 {
     for (struct ag_setting **at = &k->settings, *s; (s = *at);)
@@ -57,10 +58,10 @@ static void invalidate_overlapping(struct ag_kernel *k, int attribute, int devic
         }
 }
 
-/* Whether what is set through this handle concerns launches through itself alone. So it is taken to
- * be among CUkernels, and among CUfunctions (of one kernel there is one in a context); but a
- * CUkernel's value is also that of its CUfunctions, until one has a value of its own (both seen on
- * an H100, driver 580). */
+/* Whether a value that is set through this handle affects only launches through the same handle.
+ * The library assumes so if all handles are CUkernels, or all are CUfunctions (a kernel has one
+ * per context). But a CUkernel's value also applies to its CUfunctions until they have values of
+ * their own (both seen on an H100, driver 580). */
 static bool stands_alone(const struct ag_kernel *k, const struct ag_function *f, int device)
 {
     unsigned int kind = device == AG_ANY_DEVICE ? AG_HANDLE_FUNCTION : AG_HANDLE_KERNEL;
@@ -72,7 +73,8 @@ static bool takes_more(const struct ag_signature *signature, int limit)
     return limit < 0 || signature->dims[AG_DIM_SHARED] > (unsigned int)limit;
 }
 
-/* One that is over the new limit is marked before it holds, so that none is held back any more. */
+/* Marks signatures over the new limit before the limit takes effect, so that no more of their
+ * launches are deferred. */
 static enum ag_change limit_begins(struct ag_function *f, int value)
 {
     enum ag_change change = AG_CHANGES_NOTHING;
@@ -83,9 +85,8 @@ static enum ag_change limit_begins(struct ag_function *f, int value)
     return change;
 }
 
-/* By what is set now; a handle may have a value on each device, and streams of all use its
- * signatures.
- */
+/* Marks signatures by the current values. A handle may have one value per device, and streams of
+ * all devices share its signatures. */
 static void mark_signatures(struct ag_function *f)
 {
     for (struct ag_signature *signature = f->signatures; signature;

@@ -1,6 +1,6 @@
 /*
- * signature.c - the table of signatures, and staging the arguments of a launch. Signatures point to
- * functions (function.c), so one lock guards both tables and they go together.
+ * signature.c - the table of signatures, and recording a launch's arguments. Signatures point to
+ * functions (function.c), so one lock guards both tables, and they are discarded together.
  */
 #include "capture/tracking/signature.h"
 #include "driver/attribute.h"
@@ -18,7 +18,7 @@ struct ag_signature_tables {
     struct ag_signature **buckets;
     struct ag_signature *dead; /* linked by `next` */
     uint32_t num_buckets,
-        num_signatures; /* a power of two, at least as many as there are signatures */
+        num_signatures; /* num_buckets is a power of two, and at least num_signatures */
 };
 
 enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
@@ -27,7 +27,7 @@ _Atomic bool ag_signatures_full;
 static struct ag_lock lock;
 static struct ag_signature_tables *tables;
 
-/* Makes them where there are none. Under the lock. */
+/* Creates the tables if there are none. Under the lock. */
 static bool have_tables(void)
 {
     if (!tables)
@@ -66,7 +66,7 @@ find(uint64_t hash, bool (*same)(const struct ag_signature *, const void *), con
     return s;
 }
 
-/* Without memory it stays as it is. */
+/* Without memory the table stays as it is. */
 static void grow_buckets(struct ag_signature_tables *t)
 {
     uint32_t n = t->num_buckets ? t->num_buckets * 2 : FEWEST_BUCKETS;
@@ -162,8 +162,9 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
     return s;
 }
 
-/* Every observed launch comes here: products that do not wait for each other, and words as the hook
- * has just stored them, which wider loads would wait for. */
+/* Every observed launch comes here, so this must be fast. The products do not wait for each other.
+ * The words are loaded just as the hook stored them, because wider loads would have to wait for
+ * those stores. */
 static uint64_t hash_of_launch(const struct ag_launch *l)
 {
     uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull;
@@ -295,12 +296,12 @@ void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
             memcpy(recorded + 8 * (size_t)i, launch->params[i], 8);
         return;
     }
-    memset(recorded + signature->recorded_bytes - 8, 0, 8); /* the padding is compared too */
+    memset(recorded + signature->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
     for (uint32_t i = 0; i < f->num_params; i++) {
         const struct ag_param *p = &f->params[i];
-        /* ag_launch_has_arguments() was asked: NOLINTNEXTLINE(clang-analyzer-core.*) */
+        /* ag_launch_has_arguments() has checked: NOLINTNEXTLINE(clang-analyzer-core.*) */
         const void *from = packed ? packed + p->offset : launch->params[i];
         uint8_t *to = recorded + p->recorded;
         if (p->size == 8)

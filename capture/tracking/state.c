@@ -6,7 +6,7 @@
 struct ag_state ag_state = {.eager = AG_EAGER_OFF, .bypass = AG_EAGER_OFF};
 _Atomic uint32_t ag_open_streams;
 
-/* Of the two words together; nothing is called under it. */
+/* Guards the two words together; its holder calls nothing. */
 static struct ag_lock lock;
 
 void ag_state_defer_nothing(enum ag_reason reason)

@@ -18,15 +18,15 @@ __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 static struct ag_lock lock;
 static struct ag_stream *streams; /* newest first */
 static struct ag_stream *buckets[256];
-static _Atomic(struct ag_context *) contexts; /* newest first; they stay */
-static struct ag_stream *left;                /* of streams that have gone, linked by `chained` */
+static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
+static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
 static _Atomic uint32_t num_contexts;
 static size_t num_streams;
 static uint64_t last_serial;
 static const struct ag_policy_hooks *policy_hooks;
 static void (*stream_made)(struct ag_stream *);
 
-/* The streams that this thread used last, at one of two places each. All void when
+/* The streams that this thread used last, each at one of two places. All are void once
  * ag_stream_generation has changed. */
 enum { CACHED = 16 };
 static __thread struct {
@@ -37,8 +37,8 @@ static __thread struct {
     } entries[CACHED];
 } cache __attribute__((tls_model("initial-exec")));
 
-/* What a stream is found by: its handle, or for the legacy stream its context. The lowest bit tells
- * them apart. */
+/* The key that finds a stream: its handle, or for the legacy stream its context. The lowest bit
+ * distinguishes the two. */
 static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
 {
     return ctx ? (uintptr_t)ctx | 1 : (uintptr_t)handle;
@@ -96,7 +96,7 @@ static struct ag_context *context_get(CUcontext handle)
     c->next = atomic_load(&contexts);
     atomic_store(&contexts, c);
     atomic_fetch_add(&num_contexts, 1);
-    atomic_fetch_add(&ag_stream_generation, 1); /* whose legacy stream NULL is, is not clear now */
+    atomic_fetch_add(&ag_stream_generation, 1); /* NULL may mean another legacy stream now */
     return c;
 }
 
@@ -114,8 +114,9 @@ void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void 
         act(c, data);
 }
 
-/* Memory for a stream, all 0 but for the lock: of one that has gone where there is any. A thread
- * that found that one earlier may be about to take its lock, or hold it. Under the lock. */
+/* Memory for a stream, all 0 except the lock. Reuses the memory of a stream that is gone, if there
+ * is any. A thread that found the old stream earlier may be about to take its lock, or hold it.
+ * Under the lock. */
 static struct ag_stream *allocate(struct ag_context *context, bool legacy)
 {
     struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
@@ -131,7 +132,8 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy)
     return s;
 }
 
-/* What nobody finds any more, but for threads that found it before. Under the lock. */
+/* Keeps a stream that nobody can find any more; threads that found it earlier may still use it.
+ * Under the lock. */
 static void keep(struct ag_stream *s)
 {
     struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
@@ -269,7 +271,7 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
     return get(handle, ptsz, false);
 }
 
-/* A reference goes. What the last of a dead stream leaves behind is emptied. */
+/* Drops a reference. When a dead stream loses its last one, frees what it holds. */
 static void release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)
@@ -333,14 +335,14 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
     pthread_setcancelstate(visit.cancel, NULL);
 }
 
-/* ---- naps ------------------------------------------------------------------------------- */
+/* ---- dormant streams -------------------------------------------------------------------- */
 
 void ag_stream_goes_dormant(struct ag_stream *s, uint32_t ops)
 {
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
-    if (s->open && s->pending == CUDA_SUCCESS) { /* what is passed unseen has nothing to flush */
+    if (s->open && s->pending == CUDA_SUCCESS) { /* what passes unseen needs no flush */
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
@@ -355,13 +357,13 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
     atomic_store(&s->dormant.active, 0);
 }
 
-/* What tells that something is held back which goes before an op of this stream, as
- * ag_flush_for_order() does it; NULL where one look at a counter does not tell. Read the generation
- * before. */
+/* The counter that is not 0 while ops are held back that must go before an op of this stream;
+ * ag_flush_for_order() applies the same rule. NULL if no single counter shows it. Read
+ * ag_stream_generation before you call this. */
 static const _Atomic uint32_t *held_before(struct ag_stream *s)
 {
     static const _Atomic uint32_t nothing;
-    if (s->legacy) /* with one context known, nothing is held back in any other that is current */
+    if (s->legacy) /* if only one context is known, no other current context holds anything back */
         return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;
     struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;
     return legacy ? &legacy->deferring : &nothing;
@@ -371,11 +373,11 @@ void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
 {
     uint64_t now = atomic_load(&ag_stream_generation);
     const _Atomic uint32_t *held = held_before(s);
-    if (!held || atomic_load(&ag_peers_are_known)) /* what waits for peers must be seen */
+    if (!held || atomic_load(&ag_peers_are_known)) /* kernels that wait for peers must be seen */
         return;
     if (ag_dormant_streams.generation != now)
         memset(ag_dormant_streams.slots, 0xff,
-               sizeof(ag_dormant_streams.slots)); /* no stream is called that */
+               sizeof(ag_dormant_streams.slots)); /* no stream has this handle */
     ag_dormant_streams.generation = now;
     ag_dormant_streams.slots[ag_dormant_slot_of(handle)] =
         (struct ag_dormant_slot){handle, &s->dormant, held};
@@ -383,7 +385,7 @@ void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
 
 /* ---- all streams ------------------------------------------------------------------------ */
 
-/* Lists for when there is no memory: what is deferred must be found even then. Under `lock`. */
+/* Lists for use without memory: deferred ops must be found even then. Under `lock`. */
 enum { SPARES = 4, SPARE_STREAMS = 1024 };
 static struct ag_stream *spares[SPARES][SPARE_STREAMS];
 static bool spare_taken[SPARES];
@@ -398,7 +400,7 @@ static struct ag_stream **spare_list(void)
     return NULL;
 }
 
-/* Whether it was one of them. */
+/* Whether the list was a spare one. */
 static bool spare_back(struct ag_stream **list)
 {
     for (int i = 0; i < SPARES; i++)

@@ -1,9 +1,9 @@
 /*
- * waits.c - work that waits for something outside the GPU: collective kernels for their peers,
- * memory operations of a stream for a word that the program may be about to write, host functions
- * (hostfunction.c) for whatever they like. Instantiating a graph may wait for the GPU (the fuzzer
- * hung so on an H200, driver 580), with the driver's locks held. So nothing is built until they
- * have passed.
+ * waits.c - work that waits for something outside the GPU. Collective kernels wait for their
+ * peers, stream memory operations for a word that the program may be about to write, and host
+ * functions (hostfunction.c) for whatever they like. Instantiating a graph may wait for the GPU
+ * while it holds the driver's locks (the fuzzer hung in this way on an H200, driver 580). So
+ * nothing is built until such work has passed.
  */
 #include "capture/tracking/waits.h"
 #include "capture/tracking/count.h"
@@ -14,9 +14,9 @@
 #include "driver/own.h"
 #include <pthread.h>
 
-static _Atomic bool any; /* some stream has its mark set, or `loose` has something */
+static _Atomic bool any; /* some stream's `waits` is set, or `loose` has an event */
 
-/* Behind waits in streams that have no struct ag_stream. */
+/* Events after waits in streams that have no struct ag_stream. */
 enum { LOOSE = 16 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -37,7 +37,7 @@ bool ag_waits_record(struct ag_stream *s)
 {
     bool done = true;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s)) { /* else its context ends, and what waits there with it */
+    if (ag_stream_is_live(s)) { /* else its context ends, and all that waits in it */
         struct ag_visit visit = ag_driver_enter(s);
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         done = record_locked(s);
@@ -63,7 +63,7 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
         AG_REAL(cuStreamGetCtx)(stream, &ctx);
     if (ctx)
-        ag_context_get(ctx); /* whose end is told */
+        ag_context_get(ctx); /* so that its end is noticed */
     bool entered = ag_context_enter(ctx);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     loose_at_rest(); /* makes room */
@@ -125,7 +125,8 @@ bool ag_waits_at_rest(void)
         return false;
     if (!atomic_exchange(&any, false))
         return true;
-    /* to ask for an event would end a capture of the program's (graph.h, ag_core_mode) */
+    /* without this, querying an event would end the program's stream capture (graph.h,
+     * ag_core_mode) */
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool rest = loose_at_rest();
     struct ag_stream **streams = ag_streams_snapshot(&n);
