@@ -65,8 +65,8 @@ setup() { common_setup; }
 }
 
 @test "a pre-fork server: its workers and theirs replay, each with a log, a dump and a summary of its own" {
-    [[ "${AG_RUNTIME-}" != *asan* ]] || skip "AddressSanitizer's heap stays locked in a child of fork if another thread held it"
-    [[ "$AG_RUNTIME" != *tsan* ]] || skip "ThreadSanitizer knows no threads in a child of a process that had some"
+    # ThreadSanitizer knows no threads in such a child; AddressSanitizer's heap stays locked in it if another thread held it.
+    [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime does not bear a fork beside threads"
     export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
     same "$cases" prefork 200
     cat with.out summary
