@@ -21,6 +21,7 @@ static void make(struct things *t)
     CUgraph g;
     t->hash = ag_prog_function(ag_prog_module(), "hash");
     t->x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* no order with the new stream holds its fill back */
     CHECK(cuStreamCreate(&t->stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuEventCreate(&t->event, 0));
     CHECK(cuEventRecord(t->event, t->stream));
