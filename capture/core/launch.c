@@ -492,6 +492,15 @@ CUresult ag_core_launch(const struct ag_launch *l)
 
 /* ---- memsets and copies ----------------------------------------------------------------- */
 
+/* A copy from or to the host: it is no op, and it may wait for the GPU. */
+static CUresult copy_of_host(const struct ag_incoming *in)
+{
+    const struct ag_copy *c = in->copy;
+    CUresult pending = ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
+    CUresult r = ag_op_call(in);
+    return r == CUDA_SUCCESS ? pending : r;
+}
+
 static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, bool plain,
                              CUstream stream, bool ptsz, enum ag_sym sym)
 {
@@ -538,7 +547,7 @@ CUresult ag_core_memset(const struct ag_memset *f)
     struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
     size_t extent = fill_extent(f);
     bool aligned = f->dst % f->elem_size == 0 && (f->height == 1 || f->pitch % f->elem_size == 0);
-    bool plain = s && extent && aligned && ag_memory_is_plain(s, f->dst, extent);
+    bool plain = s && extent && aligned && ag_memory_at(s, f->dst, extent) == AG_MEMORY_PLAIN;
     return on_addresses(s, &in, plain, f->stream, f->ptsz, f->sym);
 }
 
@@ -549,7 +558,13 @@ CUresult ag_core_copy(const struct ag_copy *c)
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
     size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
-    bool plain = s && c->bytes && apart >= c->bytes && ag_memory_is_plain(s, c->dst, c->bytes) &&
-                 ag_memory_is_plain(s, c->src, c->bytes);
+    enum ag_memory to = AG_MEMORY_OTHER, from = AG_MEMORY_OTHER;
+    if (s && c->bytes && apart >= c->bytes) {
+        to = ag_memory_at(s, c->dst, c->bytes);
+        from = ag_memory_at(s, c->src, c->bytes);
+    }
+    if (to == AG_MEMORY_HOST || from == AG_MEMORY_HOST)
+        return copy_of_host(&in);
+    bool plain = to == AG_MEMORY_PLAIN && from == AG_MEMORY_PLAIN;
     return on_addresses(s, &in, plain, c->stream, c->ptsz, c->sym);
 }
