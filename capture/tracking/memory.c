@@ -61,14 +61,16 @@ static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, CU
     CUresult r = AG_REAL(cuPointerGetAttributes)(5, wanted, values, address);
     ag_probe_ends();
     if (r != CUDA_SUCCESS)
-        return AG_MEMORY_OTHER;
-    if (!managed && (!type || type == CU_MEMORYTYPE_HOST)) /* 0: the driver does not know it */
+        return AG_MEMORY_UNKNOWN;
+    if (managed)
+        return AG_MEMORY_MANAGED;
+    if (!type || type == CU_MEMORYTYPE_HOST) /* 0: the driver does not know it */
         return AG_MEMORY_HOST;
-    /* no context: memory of virtual memory management or a pool, which can be unmapped while a
-     * graph uses it */
-    return type == CU_MEMORYTYPE_DEVICE && !managed && ctx == s->context->handle && *size
-               ? AG_MEMORY_PLAIN
-               : AG_MEMORY_OTHER;
+    if (!ctx)
+        return AG_MEMORY_NO_CONTEXT;
+    if (ctx != s->context->handle)
+        return AG_MEMORY_OTHER_CONTEXT;
+    return type == CU_MEMORYTYPE_DEVICE && *size ? AG_MEMORY_PLAIN : AG_MEMORY_UNKNOWN;
 }
 
 /* Call it under the stream's lock: two threads may use one stream. */
@@ -90,7 +92,7 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
         return found;
     if (address < range.start || address - range.start > range.size ||
         bytes > range.size - (address - range.start))
-        return AG_MEMORY_OTHER;
+        return AG_MEMORY_UNKNOWN;
     s->ranges[s->num_ranges++ % AG_RANGES] = range;
     return AG_MEMORY_PLAIN;
 }

@@ -7,8 +7,11 @@
 /* Rises each time memory is freed or unmapped. */
 extern _Atomic uint64_t ag_memory_epoch;
 enum ag_memory {
-    AG_MEMORY_PLAIN, /* device memory of the stream's context: a graph may contain an op on it */
-    AG_MEMORY_OTHER, /* managed, of another context, or of none: it can be unmapped or moved */
+    AG_MEMORY_PLAIN,   /* device memory of the stream's context: a graph may contain an op on it */
+    AG_MEMORY_UNKNOWN, /* not one allocation, or its extent makes no sense */
+    AG_MEMORY_MANAGED,
+    AG_MEMORY_NO_CONTEXT, /* of virtual memory management or a pool: it can be unmapped */
+    AG_MEMORY_OTHER_CONTEXT,
     AG_MEMORY_HOST,
 };
 /* What [address, address + bytes) is. Plain ranges are remembered until memory is freed. */
