@@ -15,6 +15,8 @@
  *  learn.c      ends of subsegments and segments: ag_policy_sync_point()
  *  life.c       open, close, invalidate; the builder's answers
  *  why.c        why an op was submitted eagerly
+ *
+ * engine.c is above all of them: it uses policy.h as any other caller does.
  */
 #ifndef AG_POLICY_INTERNAL_H
 #define AG_POLICY_INTERNAL_H

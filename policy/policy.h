@@ -175,8 +175,6 @@ struct ag_policy_counts {
     uint64_t ops;
     uint64_t sync_points; /* calls */
     uint64_t replayed;    /* deferred ops submitted by launching their whole chunk */
-    uint64_t covered;     /* deferred ops of an incomplete chunk, submitted by shorter graphs */
-    uint64_t flushed;     /* deferred ops submitted eagerly */
     uint64_t mismatches;  /* departures from a followed sequence while ops were deferred (events) */
     uint64_t switches;    /* changes to another sequence without departing (events) */
     uint64_t resyncs;     /* times the stream was recognised inside a sequence (events) */
@@ -347,9 +345,15 @@ struct ag_chunk_ref ag_policy_chunk_ref(const struct ag_chunk *chunk);
  * another chunk. */
 struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref ref);
 
-/* The longest ready chunk of at most n ops that equals the first ops of `keys`; NULL if there is
- * none. With it, the caller flushes by graph instead of op by op. */
-struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n);
+/* An op whose arguments are kept. */
+struct ag_recorded {
+    ag_key key;
+    uint32_t offset; /* of its arguments among those of all */
+};
+
+/* The longest ready chunk of at most n ops that equals the first of `ops`; NULL if there is none.
+ * With it, deferred ops are flushed by graph instead of one by one. */
+struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *ops, uint32_t n);
 
 /* The builder's answer for a chunk that was handed out with AG_DO_RECORD. Any thread may call this.
  * It writes only the state, so chunk->user must hold the graphs before. The stream's own thread

@@ -173,18 +173,27 @@ static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
     head_release(s, head);
 }
 
-struct ag_chunk *ag_policy_cover(struct ag_policy *p, const ag_key *keys, uint32_t n)
+static bool begin_with(const struct ag_recorded *ops, const struct ag_chunk *chunk)
+{
+    const ag_key *keys = chunk->sequence->keys + chunk->first;
+    for (uint32_t i = 0; i < chunk->count; i++)
+        if (ops[i].key != keys[i])
+            return false;
+    return true;
+}
+
+struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *ops, uint32_t n)
 {
     struct ag_policy_state *s = p->state;
     struct ag_chunk *best = NULL;
     struct ag_head *head;
     if (!n)
         return NULL;
-    HASH_FIND(hh, s->by_head, keys, sizeof(*keys), head);
+    HASH_FIND(hh, s->by_head, &ops->key, sizeof(ops->key), head);
     for (struct ag_chunk *c = head ? head->ready : NULL; c; c = c->next_same_head)
         if (c->count <= n && (!best || c->count > best->count) &&
             atomic_load_explicit(&c->state, memory_order_acquire) == AG_CHUNK_READY &&
-            !memcmp(c->sequence->keys + c->first, keys, c->count * sizeof(*keys)))
+            begin_with(ops, c))
             best = c;
     return best;
 }

@@ -1,14 +1,14 @@
 /*
- * replay.c - `autograph replay`: a dump's launches played to the policy alone, as capture/ would
- * play them. Says what a run in observe mode would have gained, and what other settings would make
- * of a run.
+ * replay.c - `autograph replay`: a dump's launches played to engines whose world is this file. Says
+ * what a run in observe mode would have gained, and what other settings would make of a run.
  *
  * What is played besides the launches: sync points, of the calling thread's streams as capture/
  * takes them; the order of the legacy default stream; the watchdog; the memory budget. What is not:
  * graphs are there as soon as they are asked for, and building costs nothing.
  */
-#include "policy/policy.h"
+#include "policy/engine.h"
 #include "tools/tools.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,12 +17,10 @@
 enum { NODE_BYTES = 10752 };
 
 struct stream {
-    struct ag_policy policy;
+    struct ag_engine engine;
     const struct ag_dump_stream *as; /* the dump's */
     uint32_t owner;                  /* thread of the last op */
-    ag_key *deferred;
-    uint32_t num_deferred, room;
-    uint64_t deferred_since;
+    uint64_t now, deferred_since;
     size_t memory; /* of the policy, when it was looked at last */
     struct stream *next;
 };
@@ -107,27 +105,59 @@ static bool evict_one(void)
     uint64_t oldest = UINT64_MAX, ignored;
     struct stream *from = NULL;
     for (struct stream *s = all; s; s = s->next) {
-        struct ag_sequence *b = ag_policy_victim(&s->policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(&s->engine.policy, &ignored);
         if (b && last_use_of(b) < oldest) {
             oldest = last_use_of(b);
             from = s;
         }
     }
-    struct ag_sequence *b = from ? ag_policy_victim(&from->policy, &ignored) : NULL;
-    return b && ag_policy_drop_graphs(&from->policy, b);
+    struct ag_sequence *b = from ? ag_policy_victim(&from->engine.policy, &ignored) : NULL;
+    return b && ag_policy_drop_graphs(&from->engine.policy, b);
 }
 
 static void look_at_memory(struct stream *s)
 {
-    size_t now = ag_policy_memory(&s->policy);
+    size_t now = ag_policy_memory(&s->engine.policy);
     result.memory += now - s->memory;
     s->memory = now;
     if (result.memory > result.peak)
         result.peak = result.memory;
 }
 
-static void build(struct stream *s, struct ag_chunk *chunk, uint64_t now)
+/* ---- the world -------------------------------------------------------------------------- */
+
+static struct stream *stream_of(struct ag_engine *e)
 {
+    return (struct stream *)(void *)((char *)e - offsetof(struct stream, engine));
+}
+
+static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
+{
+    (void)e;
+    (void)key;
+    (void)bytes;
+}
+
+static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+{
+    (void)e;
+    (void)chunk;
+    (void)bytes;
+    result.launches++;
+    return true;
+}
+
+static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
+{
+    ((struct graphs *)chunk->user)->last_used = began;
+    if (!result.first)
+        result.first = num_ops;
+    ag_policy_submitted(&e->policy, began);
+}
+
+static void build(struct ag_engine *e, struct ag_chunk *chunk)
+{
+    struct stream *s = stream_of(e);
     uint64_t bytes = (uint64_t)chunk->count * NODE_BYTES;
     while (result.memory + bytes > (uint64_t)settings.memory_mb << 20)
         if (!evict_one()) {
@@ -136,7 +166,7 @@ static void build(struct stream *s, struct ag_chunk *chunk, uint64_t now)
             return;
         }
     struct graphs *g = need(malloc(sizeof(*g)));
-    *g = (struct graphs){.chunks = 1, .count = chunk->count, .last_used = now};
+    *g = (struct graphs){.chunks = 1, .count = chunk->count, .last_used = s->now};
     chunk->user = g;
     result.memory += bytes;
     result.built++;
@@ -144,6 +174,31 @@ static void build(struct stream *s, struct ag_chunk *chunk, uint64_t now)
     ag_policy_built(chunk, true);
     look_at_memory(s);
 }
+
+static void deferring(struct ag_engine *e, bool on)
+{
+    struct stream *s = stream_of(e);
+    if (on)
+        s->deferred_since = s->now;
+}
+
+static void broken(struct ag_engine *e, const char *what)
+{
+    (void)e;
+    fprintf(stderr, "autograph: a mistake, please report it: \"%s\" does not hold\n", what);
+    exit(1);
+}
+
+static const struct ag_engine_world world = {
+    .submit = submit,
+    .launch = launch,
+    .launched = launched,
+    .cover = launch,
+    .build = build,
+    .deferring = deferring,
+    .broken = broken,
+    .least_covered = 1,
+};
 
 /* ---- streams ---------------------------------------------------------------------------- */
 
@@ -153,52 +208,29 @@ static struct stream *stream_get(const struct dump *d, struct stream **streams, 
     if (streams[id])
         return streams[id];
     struct stream *s = need(calloc(1, sizeof(*s)));
-    if (ag_policy_open(&s->policy, &settings.config, &hooks))
+    if (ag_engine_open(&s->engine, &settings.config, &hooks, &world))
         need(NULL);
     s->as = &d->streams[id];
-    s->policy.launch_ns = launch_ns;
+    ag_policy_launch_takes(&s->engine.policy, launch_ns);
     s->next = all;
     all = s;
     return streams[id] = s;
-}
-
-static void flush(struct stream *s, uint32_t n)
-{
-    for (uint32_t at = 0; at < n && n <= s->num_deferred;) {
-        struct ag_chunk *c = ag_policy_cover(&s->policy, s->deferred + at, n - at);
-        if (c)
-            s->policy.counts.covered += c->count;
-        else
-            s->policy.counts.flushed++;
-        result.launches += c != NULL;
-        at += c ? c->count : 1;
-    }
-    s->num_deferred = 0;
-}
-
-static void sync_point(struct stream *s, uint64_t now)
-{
-    flush(s, ag_policy_sync_point(&s->policy, now));
-}
-
-static void submit(struct stream *s)
-{
-    flush(s, ag_policy_break(&s->policy));
 }
 
 /* By `thread`: the streams of others only submit what they hold back. */
 static void meet(struct stream *s, uint32_t thread, uint64_t now)
 {
     if (s->owner == thread)
-        sync_point(s, now);
-    else if (s->num_deferred)
-        submit(s);
+        ag_engine_sync_point(&s->engine, now);
+    else if (ag_engine_deferred(&s->engine))
+        ag_engine_break(&s->engine);
 }
 
 static void watchdog(struct stream *s, uint64_t now)
 {
-    if (s->num_deferred && now - s->deferred_since > (uint64_t)settings.max_defer_us * 1000)
-        submit(s);
+    if (ag_engine_deferred(&s->engine) &&
+        now - s->deferred_since > (uint64_t)settings.max_defer_us * 1000)
+        ag_engine_break(&s->engine);
 }
 
 /* Work on `as` is coming: the legacy default stream and the blocking streams of its context keep
@@ -209,45 +241,24 @@ static void keep_order(const struct ag_dump_stream *as, uint32_t thread, uint64_
     if (as && !legacy && !(as->flags & AG_DUMP_STREAM_BLOCKING))
         return;
     for (struct stream *s = all; s; s = s->next)
-        if (s->num_deferred && s->as != as && (!as || s->as->context == as->context) &&
+        if (ag_engine_deferred(&s->engine) && s->as != as &&
+            (!as || s->as->context == as->context) &&
             s->as->flags & (legacy ? AG_DUMP_STREAM_BLOCKING : AG_DUMP_STREAM_LEGACY))
             meet(s, thread, now);
-}
-
-static void defer(struct stream *s, ag_key key, uint64_t now)
-{
-    if (s->num_deferred == s->room) {
-        s->room = s->room ? s->room * 2 : 64;
-        s->deferred = need(realloc(s->deferred, s->room * sizeof(*s->deferred)));
-    }
-    if (!s->num_deferred)
-        s->deferred_since = now;
-    s->deferred[s->num_deferred++] = key;
 }
 
 static void op(struct stream *s, uint32_t signature, uint32_t thread, uint64_t now)
 {
     struct ag_verdict v;
-    ag_key key = signature;
     num_ops++;
     s->owner = thread;
+    s->now = now;
     watchdog(s, now);
-    ag_policy_op(&s->policy, key, now, &v);
-    if (v.flush)
-        flush(s, v.flush);
-    if (v.what == AG_DO_DEFER)
-        defer(s, key, now);
-    if (v.done && v.what == AG_DO_DEFER) {
-        struct graphs *g = v.done->user;
-        g->last_used = now;
-        result.launches++;
-        if (!result.first)
-            result.first = num_ops;
-        s->num_deferred = 0;
-        ag_policy_submitted(&s->policy, now);
-    } else if (v.done) {
-        build(s, v.done, now);
-    }
+    ag_engine_op(&s->engine, signature, now, &v);
+    if (v.what == AG_DO_EAGER)
+        ag_engine_record(&s->engine, signature, 0, &v);
+    else if (need(ag_engine_record(&s->engine, signature, 0, &v)))
+        ag_engine_recorded(&s->engine, &v, now);
 }
 
 static void call(const struct dump *d, struct stream *s, const struct dump_event *event)
@@ -258,7 +269,7 @@ static void call(const struct dump *d, struct stream *s, const struct dump_event
         keep_order(s->as, event->thread, now);
         everywhere = s->as->flags & AG_DUMP_STREAM_LEGACY;
         watchdog(s, now);
-        sync_point(s, now);
+        ag_engine_sync_point(&s->engine, now);
     }
     /* who waits for one stream is not launching to others */
     bool waits = strstr(dump_string(d, event->e.a), "Synchronize") != NULL;
@@ -286,25 +297,31 @@ static void play(const struct dump *d, struct stream **streams)
         if (e->a && e->what != AG_DONE_IMMEDIATE)
             op(s, e->a, event->thread, e->time);
         else
-            sync_point(s, e->time);
+            ag_engine_sync_point(&s->engine, e->time);
     }
 }
 
 /* ---- what came of it -------------------------------------------------------------------- */
 
-static struct ag_policy_counts close_streams(void)
+struct totals {
+    struct ag_policy_counts counts;
+    uint64_t covered, flushed;
+};
+
+static struct totals close_streams(void)
 {
-    struct ag_policy_counts t = {0};
+    struct totals t = {0};
     for (struct stream *s = all, *next; s; s = next) {
         next = s->next;
-        flush(s, ag_policy_sync_point(&s->policy, UINT64_MAX / 2));
+        ag_engine_sync_point(&s->engine, UINT64_MAX / 2);
         look_at_memory(s);
-        const uint64_t *from = (const uint64_t *)&s->policy.counts;
-        uint64_t *to = (uint64_t *)&t;
-        for (size_t i = 0; i < sizeof(t) / sizeof(*to); i++)
+        const uint64_t *from = (const uint64_t *)&s->engine.policy.counts;
+        uint64_t *to = (uint64_t *)&t.counts;
+        for (size_t i = 0; i < sizeof(t.counts) / sizeof(*to); i++)
             to[i] += from[i];
-        ag_policy_close(&s->policy);
-        free(s->deferred);
+        t.covered += s->engine.covered_ops;
+        t.flushed += s->engine.flushed_ops;
+        ag_engine_free(&s->engine);
         free(s);
     }
     all = NULL;
@@ -353,15 +370,16 @@ int replay_dump(const struct dump *d, struct table_output *o)
     uint64_t began = now_ns();
     play(d, streams);
     double ns = (double)(now_ns() - began);
-    struct ag_policy_counts t = close_streams();
+    const struct totals sums = close_streams();
+    const struct ag_policy_counts t = sums.counts;
     free(streams);
     table_begin(o, "replay", "What the policy makes of these launches", "<What|Count|Share (%)");
     count_row(o, "launches", t.ops, t.ops);
     count_row(o, "replayed by graphs", t.replayed, t.ops);
-    count_row(o, "by shorter graphs", t.covered, t.ops);
-    count_row(o, "held back, then one by one", t.flushed, t.ops);
+    count_row(o, "by shorter graphs", sums.covered, t.ops);
+    count_row(o, "held back, then one by one", sums.flushed, t.ops);
     count_row(o, "calls of the driver to submit them",
-              t.ops - t.replayed - t.covered + result.launches, t.ops);
+              t.ops - t.replayed - sums.covered + result.launches, t.ops);
     count_row(o, "graph launches", result.launches, t.ops);
     count_row(o, "graphs built", result.built, t.ops);
     count_row(o, "nodes in them", result.nodes, t.ops);

@@ -7,11 +7,6 @@
 
 #include "capture/tracking/stream.h"
 
-/* Submits the stream's first `n` recorded ops, which are the deferred ones. It uses graphs of
- * shorter chunks if there are any, and otherwise submits ops one by one. Their arguments stay
- * recorded. Errors go to s->pending. */
-void ag_flush(struct ag_stream *s, uint32_t n);
-
 /* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
  * policy does not learn: the sequence goes on behind the break. */
 void ag_stream_end_segment(struct ag_stream *s);
@@ -21,10 +16,6 @@ void ag_stream_break(struct ag_stream *s);
  * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default
  * stream, which is a blocking one. The caller holds no lock. */
 void ag_flush_for_order(const struct ag_stream *s);
-
-/* The stream starts or stops holding ops back. */
-void ag_deferring_begins(struct ag_stream *s);
-void ag_deferring_ends(struct ag_stream *s);
 
 /* Takes the stream's lock, then ends its segment at a sync point, or else breaks it. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);

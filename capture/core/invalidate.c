@@ -35,7 +35,7 @@ static void invalidate_sequences(struct ag_stream *s)
     if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         ag_stream_leaves_dormant(s);
-        ag_policy_invalidate(&s->policy);
+        ag_engine_invalidate(&s->engine);
         memset(&s->signatures, 0, sizeof(s->signatures));
     }
     ag_unlock(&s->lock);
@@ -100,9 +100,9 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (ag_stream_is_live(s)) {
             ag_stream_end_segment(s);
-            struct dropping d = {&s->policy, kernel};
+            struct dropping d = {&s->engine.policy, kernel};
             if (drop)
-                ag_policy_each(&s->policy, drop_if_concerned, &d);
+                ag_policy_each(&s->engine.policy, drop_if_concerned, &d);
             if (drop && !kernel)
                 memset(&s->signatures, 0, sizeof(s->signatures));
         }
@@ -158,9 +158,9 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-/* Submits what the stream has deferred and drops its graphs. `life` is its new state. The builder
- * is paused. */
-static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
+/* Submits what the stream has deferred and drops its graphs. From now on every launching thread
+ * submits at once; `gone`: for good. The builder is paused. */
+static CUresult stream_goes(struct ag_stream *s, bool gone)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s))
@@ -171,9 +171,9 @@ static CUresult stream_goes(struct ag_stream *s, enum ag_stream_life life)
         s->open = false;
         atomic_fetch_sub(&ag_open_streams, 1);
     }
-    ag_policy_invalidate(&s->policy);
+    ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));
-    s->life = (uint8_t)life;
+    s->gone |= gone;
     ag_unlock(&s->lock);
     return r;
 }
@@ -195,7 +195,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
-    CUresult r = stream_goes(s, AG_STREAM_DEAD);
+    CUresult r = stream_goes(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
     ag_waits_stream_goes(s);
     ag_unlock(&s->lock);
@@ -214,7 +214,13 @@ static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym 
     ag_count_sync_point(sym);
     ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
             (void *)s->handle);
-    ag_stream_submit_deferred(s, true);
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        ag_stream_end_segment(s);
+        ag_stream_leaves_dormant(s);
+        ag_engine_bypass(&s->engine);
+    }
+    ag_unlock(&s->lock);
     return s;
 }
 
@@ -239,7 +245,7 @@ void ag_core_green_context_ended(CUgreenCtx green)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
         if (streams[i]->green == green) {
-            stream_goes(streams[i], AG_STREAM_DEAD);
+            stream_goes(streams[i], true);
             stream_gone(streams[i]);
         }
     ag_streams_release(streams, n);
@@ -262,7 +268,7 @@ static void context_may_end(struct ag_context *context)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
         if (streams[i]->context == context)
-            stream_goes(streams[i], AG_STREAM_CLOSING);
+            stream_goes(streams[i], false);
     ag_streams_release(streams, n);
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
@@ -275,10 +281,14 @@ static void context_goes_on(struct ag_context *context)
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
-        ag_lock(&streams[i]->lock, AG_RANK_STREAM);
-        if (streams[i]->context == context && streams[i]->life == AG_STREAM_CLOSING)
-            streams[i]->life = AG_STREAM_LIVE;
-        ag_unlock(&streams[i]->lock);
+        struct ag_stream *s = streams[i];
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (s->context == context && !s->gone && !ag_stream_is_live(s)) {
+            ag_engine_reopen(&s->engine);
+            if (atomic_load(&s->not_understood))
+                ag_engine_bypass(&s->engine);
+        }
+        ag_unlock(&s->lock);
     }
     ag_streams_release(streams, n);
 }
@@ -293,7 +303,7 @@ static void context_has_ended(struct ag_context *context)
     for (size_t i = 0; i < n; i++) {
         if (streams[i]->context != context)
             continue;
-        stream_goes(streams[i], AG_STREAM_DEAD);
+        stream_goes(streams[i], true);
         streams[i]->behind_wait = NULL; /* ended with the context */
         stream_gone(streams[i]);
     }

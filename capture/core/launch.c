@@ -11,16 +11,12 @@
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
-#include "capture/graphs/budget.h"
 #include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/cycle.h"
-#include "capture/core/expect.h"
 #include "capture/core/flush.h"
-#include "capture/graphs/graph.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
@@ -28,8 +24,6 @@
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/tracking/peers.h"
-#include "capture/graphs/replay.h"
-#include "capture/graphs/request.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
 #include "capture/report/shortfall.h"
@@ -38,135 +32,24 @@
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_define.h"
 #include "capture/core/wait.h"
-#include "capture/core/watchdog.h"
 #include "driver/entries.h"
-#include "policy/policy.h"
-#include <stdlib.h>
-
-/* Makes room for one more op. False if there is no memory. */
-static bool grow(struct ag_stream *s, uint32_t bytes)
-{
-    if (s->num_recorded == s->max_recorded) {
-        uint32_t n = s->max_recorded ? s->max_recorded * 2 : 64;
-        struct ag_recorded *recorded = realloc(s->recorded, n * sizeof(*recorded));
-        if (!recorded)
-            return false;
-        s->recorded = recorded;
-        s->max_recorded = n;
-    }
-    /* needed even if no op has arguments: other code compares and copies from this buffer */
-    if (!s->bytes || s->num_bytes + bytes > s->max_bytes) {
-        uint32_t n = (s->num_bytes + bytes) * 2 + 4096;
-        uint8_t *more = realloc(s->bytes, n);
-        if (!more)
-            return false;
-        s->bytes = more;
-        s->max_bytes = n;
-    }
-    return true;
-}
-
-static inline bool record(struct ag_stream *s, const struct ag_signature *signature,
-                          const struct ag_incoming *in)
-{
-    if (__builtin_expect(s->num_recorded == s->max_recorded ||
-                             s->num_bytes + signature->recorded_bytes > s->max_bytes,
-                         0) &&
-        !grow(s, signature->recorded_bytes))
-        return false;
-    ag_op_record(s->bytes + s->num_bytes, signature, in);
-    s->recorded[s->num_recorded++] = (struct ag_recorded){signature, s->num_bytes};
-    s->num_bytes += signature->recorded_bytes;
-    return true;
-}
-
-/* Time that an eager call takes: an estimate until there is a measured figure. */
-static uint32_t usual_call_ns(const struct ag_stream *s)
-{
-    uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
-    return ns ? ns : 2500;
-}
-
-/* The arguments of a loop may repeat later than its ops do. The best graphs then have as many ops
- * as the arguments take to repeat. */
-static void look_at_cycle(struct ag_stream *s, struct ag_graphs *g, const struct ag_chunk *chunk)
-{
-    g->look_at *= 4;
-    if (chunk->sequence->periodic)
-        ag_policy_align(&s->policy, chunk->sequence, ag_graphs_cycle(g));
-}
-
-/* The chunk's last op has just been deferred: launches the chunk as one graph. */
-static void submit_chunk(struct ag_stream *s, struct ag_chunk *chunk, uint64_t now)
-{
-    struct ag_graphs *g = chunk->user;
-    if (!AG_EXPECT(s->num_deferred == chunk->count && s->num_recorded == chunk->count, s))
-        return;
-    s->update_ns = 0;
-    struct ag_visit visit = ag_driver_enter(s);
-    bool launched = ag_graphs_launch(s, g, s->bytes);
-    ag_driver_leave(s, visit);
-    if (launched) {
-        g->last_used_ns = now;
-        s->replayed_ops += chunk->count;
-        s->num_deferred = 0;
-        ag_deferring_ends(s);
-        uint64_t after = ag_clock_ns();
-        s->gained_ns +=
-            (int64_t)(chunk->count * (uint64_t)usual_call_ns(s)) - (int64_t)(after - now);
-        /* updates cost time per op, as the gaps between ops do, so they count for the pace */
-        ag_policy_submitted(&s->policy, after - s->update_ns);
-        if (__builtin_expect(g->launches == g->look_at, 0))
-            look_at_cycle(s, g, chunk);
-    } else {
-        ag_graphs_discard(chunk);
-        ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
-        ag_flush(s, s->num_deferred);
-    }
-}
+#include "policy/engine.h"
 
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
-static bool act(struct ag_stream *s, const struct ag_signature *signature,
-                const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
+static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
+                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
 {
-    bool eager = v->what != AG_DO_DEFER;
-    if (v->flush) {
-        ag_trace_cause(AG_CAUSE_MISMATCH);
-        ag_flush(s, v->flush);
-    }
+    struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
-    if (v->fresh || v->what == AG_DO_EAGER) {
-        s->num_recorded = 0;
-        s->num_bytes = 0;
-    }
-    if (v->what != AG_DO_EAGER && !record(s, signature, in)) {
-        /* out of memory: submit everything deferred, then this op */
-        ag_flush(s, s->num_deferred);
-        ag_policy_break(&s->policy);
-        if (v->done && v->what == AG_DO_RECORD)
-            ag_policy_not_built(v->done);
-        else if (v->what == AG_DO_RECORD)
-            ag_policy_lost_record(&s->policy);
-        s->num_recorded = s->num_bytes = 0;
+    uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
+    if (!room)
         return true;
-    }
-    if (!eager)
-        s->num_deferred++;
-    if (v->done) {
-        if (eager)
-            ag_request_graphs(s, v->done, ag_watchdog_is_ready());
-        else
-            submit_chunk(s, v->done, now);
-        s->num_recorded = 0;
-        s->num_bytes = 0;
+    ag_op_record(room, signature, in);
+    ag_engine_recorded(e, v, now);
+    if (v->done)
         ag_compare_look(s);
-    } else if (!eager) {
-        ag_deferring_begins(s);
-    }
-    if (eager)
-        s->eager_ops++;
-    return eager;
+    return v->what != AG_DO_DEFER;
 }
 
 /* Handles an op that is not recordable: it is a sync point. */
@@ -208,8 +91,8 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(&s->policy))
-        ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
+    if (ag_policy_wants_rest(&s->engine.policy))
+        ag_stream_goes_dormant(s);
 }
 
 static inline void open_segment(struct ag_stream *s)
@@ -226,7 +109,7 @@ enum { EVERY_OP = 256, ONE_IN = 61 };
 /* Launch costs are part of the time between eager ops. The policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
 {
-    return s->eager_ops % (s->eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
+    return s->engine.eager_ops % (s->engine.eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
@@ -236,7 +119,7 @@ static inline bool is_sample(struct ag_stream *s)
 {
     bool timed = times_call(s);
     if (__builtin_expect(timed, 0))
-        s->whys[ag_policy_why_eager(&s->policy)]++;
+        s->whys[ag_policy_why_eager(&s->engine.policy)]++;
     return timed;
 }
 
@@ -244,8 +127,8 @@ static inline bool is_sample(struct ag_stream *s)
  * the clock only for the time between two ops. It takes 0 to mean that there is no time. */
 static inline bool wants_time(const struct ag_stream *s)
 {
-    uint64_t ops = s->policy.counts.ops;
-    return ag_policy_follows(&s->policy) || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
+    uint64_t ops = s->engine.policy.counts.ops;
+    return ag_policy_follows(&s->engine.policy) || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
 }
 
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
@@ -282,10 +165,8 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
  * caller holds the lock; this function releases it. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
-    ag_stream_leaves_dormant(s);
-    s->num_recorded = s->num_bytes = 0;
-    ag_policy_rest(&s->policy, ag_shortfall_rest());
-    ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
+    ag_engine_rest(&s->engine, ag_shortfall_rest());
+    ag_stream_goes_dormant(s);
     ag_dormant_step(&s->dormant); /* counts this op */
     CUresult pending = ag_stream_tell(s);
     ag_unlock(&s->lock);
@@ -296,9 +177,12 @@ static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
     return r == CUDA_SUCCESS ? pending : r;
 }
 
-static inline bool sees_nothing(const struct ag_stream *s)
+static bool sees_nothing(struct ag_stream *s)
 {
-    return ag_state_only_observes() && ag_stream_is_live(s) && !s->num_deferred;
+    if (!ag_state_only_observes())
+        return false;
+    ag_stream_leaves_dormant(s);
+    return ag_engine_is_idle(&s->engine);
 }
 
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
@@ -342,13 +226,14 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return r;
     }
     ag_stream_leaves_dormant(s);
-    ag_policy_launch_takes(&s->policy, atomic_load_explicit(&s->call_ns, memory_order_relaxed));
+    ag_policy_launch_takes(&s->engine.policy,
+                           atomic_load_explicit(&s->call_ns, memory_order_relaxed));
     if (__builtin_expect(!atomic_load_explicit(&signature->met, memory_order_relaxed), 0)) {
         atomic_store_explicit(&signature->met, true, memory_order_relaxed);
-        ag_policy_meets_new(&s->policy);
+        ag_policy_meets_new(&s->engine.policy);
     }
-    ag_policy_op(&s->policy, ag_signature_key(signature), now, &v);
     open_segment(s);
+    ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
     bool eager = act(s, signature, in, &v, now);
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
@@ -465,18 +350,16 @@ CUresult ag_core_launch(const struct ag_launch *l)
     set_owner(s);
 
     ag_lock(&s->lock, AG_RANK_STREAM);
-    struct ag_policy *p = &s->policy;
-    ag_key key = ag_policy_expected(p);
+    ag_key key = ag_engine_expected(&s->engine);
     if (!is_of_key(key, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
         return arrive(s, &in);
     struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
-    bool ends;
-    struct ag_verdict v = {.what = ag_policy_step(p, &ends)};
+    struct ag_verdict v;
     uint64_t now = 0;
     open_segment(s);
-    if (ends) {
+    if (ag_engine_step(&s->engine, &v)) {
         now = ag_clock_ns();
-        ag_policy_run_end(p, now, &v);
+        ag_engine_run_ends(&s->engine, now, &v);
     }
     bool eager = act(s, signature, &in, &v, now);
     CUresult r = ag_stream_tell(s);

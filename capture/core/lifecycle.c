@@ -22,6 +22,7 @@
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_lines.h"
 #include "capture/core/watchdog.h"
+#include "capture/core/world.h"
 #include "driver/entries.h"
 #include <stdlib.h>
 
@@ -72,7 +73,7 @@ void ag_core_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_thread_look();
-    ag_streams_start(&ag_graphs_policy_hooks, stream_made);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made);
     ag_watchdog_start(ag_stream_break);
     ag_live_start(ag_figures_fill);
     ag_trace_start();

@@ -13,7 +13,6 @@
 #include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/dormant.h"
 #include "capture/tracking/stream.h"
 #include "policy/policy.h"
 
@@ -44,7 +43,7 @@ uint32_t ag_measured_ops(void)
 void ag_measure_begins(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s) && !s->num_deferred && !ag_dormant_is_active(&s->dormant))
-        ag_policy_measured(&s->policy, OPS, ag_clock_ns());
+    if (ag_engine_is_idle(&s->engine))
+        ag_policy_measured(&s->engine.policy, OPS, ag_clock_ns());
     ag_unlock(&s->lock);
 }

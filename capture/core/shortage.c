@@ -34,7 +34,7 @@ static void drop_graphs_of(struct ag_stream *s)
         return;
     if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
-        ag_policy_each(&s->policy, drop, &s->policy);
+        ag_policy_each(&s->engine.policy, drop, &s->engine.policy);
     }
     ag_unlock(&s->lock);
 }

@@ -200,7 +200,7 @@ static bool evict_one(uint64_t apart_ns)
     for (size_t i = 0; i < n; i++) {
         if (!ag_stream_lock_if_prompt(streams[i]))
             continue;
-        struct ag_sequence *b = ag_policy_victim(&streams[i]->policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(&streams[i]->engine.policy, &ignored);
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
         ag_unlock(&streams[i]->lock);
         if (use < oldest) {
@@ -209,8 +209,8 @@ static bool evict_one(uint64_t apart_ns)
         }
     }
     if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
-        struct ag_sequence *b = ag_policy_victim(&from->policy, &ignored);
-        done = b && ag_policy_drop_graphs(&from->policy, b);
+        struct ag_sequence *b = ag_policy_victim(&from->engine.policy, &ignored);
+        done = b && ag_policy_drop_graphs(&from->engine.policy, b);
         ag_unlock(&from->lock);
     }
     ag_streams_release(streams, n);

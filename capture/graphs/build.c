@@ -22,7 +22,7 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
         return false;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_recorded *op = &g->ops[i];
-        CUresult r = ag_node_add(v->graph, g, op->signature, bytes + op->offset,
+        CUresult r = ag_node_add(v->graph, g, ag_key_signature(op->key), bytes + op->offset,
                                  i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);

@@ -83,7 +83,7 @@ static bool touches_memory(const struct ag_graphs *g)
 {
     bool fills = ag_fill_kernel(g->context->handle) != NULL;
     for (uint32_t i = 0; i < g->count; i++) {
-        enum ag_op_kind kind = g->ops[i].signature->kind;
+        enum ag_op_kind kind = ag_key_signature(g->ops[i].key)->kind;
         if (kind == AG_OP_COPY || (kind == AG_OP_MEMSET && !fills))
             return true;
     }
@@ -95,7 +95,7 @@ static bool touches_memory(const struct ag_graphs *g)
 static bool over_limit(const struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++)
-        if (ag_signature_bad(g->ops[i].signature) & AG_SIGNATURE_OVER_LIMIT)
+        if (ag_signature_bad(ag_key_signature(g->ops[i].key)) & AG_SIGNATURE_OVER_LIMIT)
             return true;
     return false;
 }

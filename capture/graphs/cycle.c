@@ -16,8 +16,8 @@ enum { EVIDENCE = 8 }; /* pairs of ops that must be equal */
 static bool equal(const struct ag_graphs *g, const uint8_t *bytes, uint32_t a, uint32_t b)
 {
     const struct ag_recorded *x = &g->ops[a], *y = &g->ops[b];
-    return x->signature == y->signature &&
-           !memcmp(bytes + x->offset, bytes + y->offset, x->signature->recorded_bytes);
+    return x->key == y->key &&
+           !memcmp(bytes + x->offset, bytes + y->offset, ag_key_signature(x->key)->recorded_bytes);
 }
 
 static bool repeats_after(const struct ag_graphs *g, uint32_t period)

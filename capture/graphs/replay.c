@@ -25,18 +25,19 @@
 static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
                         const struct ag_recorded *op, const uint8_t *bytes)
 {
-    CUresult r = ag_node_update(v->exec, g, &v->nodes[i], op->signature, bytes + op->offset);
+    CUresult r =
+        ag_node_update(v->exec, g, &v->nodes[i], ag_key_signature(op->key), bytes + op->offset);
     if (r != CUDA_SUCCESS) {
         ag_info("build", "node update failed with error %d", (int)r);
         return false;
     }
-    memcpy(v->bytes + op->offset, bytes + op->offset, op->signature->recorded_bytes);
+    memcpy(v->bytes + op->offset, bytes + op->offset, ag_key_signature(op->key)->recorded_bytes);
     return true;
 }
 
 static bool op_differs(const struct ag_recorded *op, const uint8_t *a, const uint8_t *b)
 {
-    return memcmp(a + op->offset, b + op->offset, op->signature->recorded_bytes) != 0;
+    return memcmp(a + op->offset, b + op->offset, ag_key_signature(op->key)->recorded_bytes) != 0;
 }
 
 /* One bit per op: whether it has other arguments. */

@@ -89,7 +89,7 @@ static uint32_t sightings_needed(struct ag_stream *s)
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     ag_request_prepare(s);
-    if (s->num_recorded > AG_MOST_NODES) { /* no plan has such a chunk */
+    if (s->engine.num_recorded > AG_MOST_NODES) { /* no plan has such a chunk */
         ag_policy_built(chunk, false);
         return;
     }
@@ -122,13 +122,13 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;
-        g->count = s->num_recorded;
-        g->num_bytes = s->num_bytes;
-        g->ops = malloc(s->num_recorded * sizeof(*g->ops));
+        g->count = s->engine.num_recorded;
+        g->num_bytes = s->engine.num_bytes;
+        g->ops = malloc(s->engine.num_recorded * sizeof(*g->ops));
         if (g->ops) {
-            memcpy(g->ops, s->recorded, s->num_recorded * sizeof(*g->ops));
+            memcpy(g->ops, s->engine.recorded, s->engine.num_recorded * sizeof(*g->ops));
             g->trace_id = ag_trace_chunk(s, chunk);
-            r = make_request(s, g, chunk, s->bytes);
+            r = make_request(s, g, chunk, s->engine.bytes);
             if (r)
                 r->apart_ns = chunk->sequence->seen_ns ? now - chunk->sequence->seen_ns : 0;
         }

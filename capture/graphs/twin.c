@@ -22,23 +22,23 @@ struct ag_twins {
 
 static uint64_t content_of(const struct ag_stream *s)
 {
-    uint64_t hash = s->num_recorded;
-    for (uint32_t i = 0; i < s->num_recorded; i++)
-        hash = ag_digest(hash, &s->recorded[i].signature, sizeof(s->recorded[i].signature));
-    return ag_digest(hash, s->bytes, s->num_bytes);
+    uint64_t hash = s->engine.num_recorded;
+    for (uint32_t i = 0; i < s->engine.num_recorded; i++)
+        hash = ag_digest(hash, &s->engine.recorded[i].key, sizeof(ag_key));
+    return ag_digest(hash, s->engine.bytes, s->engine.num_bytes);
 }
 
 /* Whether the graphs hold the recorded ops and arguments. */
 static bool holds(const struct ag_graphs *g, const struct ag_stream *s)
 {
-    if (!g || g->count != s->num_recorded || g->num_bytes != s->num_bytes)
+    if (!g || g->count != s->engine.num_recorded || g->num_bytes != s->engine.num_bytes)
         return false;
     for (uint32_t i = 0; i < g->count; i++)
-        if (g->ops[i].signature != s->recorded[i].signature ||
-            g->ops[i].offset != s->recorded[i].offset)
+        if (g->ops[i].key != s->engine.recorded[i].key ||
+            g->ops[i].offset != s->engine.recorded[i].offset)
             return false;
     for (uint32_t i = 0; i < g->num_variants; i++)
-        if (!memcmp(g->variants[i]->bytes, s->bytes, s->num_bytes))
+        if (!memcmp(g->variants[i]->bytes, s->engine.bytes, s->engine.num_bytes))
             return true;
     return false;
 }
@@ -50,7 +50,7 @@ enum ag_twin ag_twin_find(struct ag_stream *s, struct ag_chunk *chunk)
     uint64_t content = content_of(s);
     struct place *place = &s->twins->places[content % PLACES];
     struct ag_chunk *twin =
-        place->content == content ? ag_policy_chunk_get(&s->policy, place->chunk) : NULL;
+        place->content == content ? ag_policy_chunk_get(&s->engine.policy, place->chunk) : NULL;
     if (twin && twin != chunk) {
         /* the builder writes `user` before the state */
         int state = atomic_load_explicit(&twin->state, memory_order_acquire);

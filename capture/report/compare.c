@@ -31,17 +31,16 @@ static size_t num_ratios;
 
 void ag_compare_meet(struct ag_stream *s)
 {
-    const struct ag_policy_counts *c = &s->policy.counts;
+    const struct ag_policy_counts *c = &s->engine.policy.counts;
     uint64_t ops =
         c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
     atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
     s->told = ops;
     if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||
-        s->num_deferred || ag_policy_wants_rest(&s->policy) || ag_dormant_is_active(&s->dormant))
+        !ag_engine_is_idle(&s->engine))
         return;
-    s->num_recorded = s->num_bytes = 0;
-    ag_policy_rest(&s->policy, atomic_load_explicit(&rest_ops, memory_order_relaxed));
-    ag_stream_goes_dormant(s, ag_policy_take_rest(&s->policy));
+    ag_engine_rest(&s->engine, atomic_load_explicit(&rest_ops, memory_order_relaxed));
+    ag_stream_goes_dormant(s);
 }
 
 /* False: the end has come. The caller holds the mutex. */

@@ -11,14 +11,14 @@ static struct ag_totals retired;
 
 void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
-    const struct ag_policy_counts *c = &s->policy.counts;
+    const struct ag_policy_counts *c = &s->engine.policy.counts;
     uint64_t is_dormant = atomic_load(&s->dormant.left);
     t->ops += c->ops + c->dormant - is_dormant;
     t->dormant += c->dormant - is_dormant;
-    t->replayed += s->replayed_ops;
-    t->covered += s->covered_ops;
-    t->flushed += s->flushed_ops;
-    t->eager += s->eager_ops;
+    t->replayed += s->engine.replayed_ops;
+    t->covered += s->engine.covered_ops;
+    t->flushed += s->engine.flushed_ops;
+    t->eager += s->engine.eager_ops;
     t->updates += s->updates;
     t->graph_launches += s->launches;
     t->mismatches += c->mismatches;

@@ -201,7 +201,7 @@ static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_
 void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,
                        const struct ag_incoming *in, uint32_t what)
 {
-    uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->policy)) : 0;
+    uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->engine.policy)) : 0;
     event(AG_EVENT_OP, what, s, signature_id(signature), why, digest(signature, in));
     ag_trace_cause_now = AG_CAUSE_MISMATCH; /* this op flushes only if it did not match */
 }
@@ -247,19 +247,19 @@ void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t o
 uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
-    uint32_t *signatures = malloc((s->num_recorded + 1) * sizeof(*signatures));
+    uint32_t *signatures = malloc((s->engine.num_recorded + 1) * sizeof(*signatures));
     if (!signatures)
         return 0;
-    for (uint32_t i = 0; i < s->num_recorded; i++)
-        signatures[i] = signature_id((struct ag_signature *)(uintptr_t)s->recorded[i].signature);
+    for (uint32_t i = 0; i < s->engine.num_recorded; i++)
+        signatures[i] = signature_id((struct ag_signature *)(uintptr_t)s->engine.recorded[i].key);
     struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
                               .stream = stream_id(s),
                               .sequence = chunk->sequence->id,
                               .sequence_length = chunk->sequence->len,
                               .first = chunk->first,
-                              .count = s->num_recorded};
+                              .count = s->engine.num_recorded};
     ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), signatures,
-                    s->num_recorded * sizeof(*signatures));
+                    s->engine.num_recorded * sizeof(*signatures));
     free(signatures);
     return d.id;
 }

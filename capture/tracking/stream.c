@@ -8,7 +8,7 @@
 #include "capture/tracking/peers.h"
 #include "driver/entries.h"
 #include "driver/own.h"
-#include "policy/policy.h"
+#include "policy/engine.h"
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ static _Atomic uint32_t num_contexts;
 static size_t num_streams;
 static uint64_t last_serial;
 static const struct ag_policy_hooks *policy_hooks;
+static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
 
 /* The streams that this thread used last, each at one of two places. All are void once
@@ -127,7 +128,6 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy)
     size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
     memset(s, 0, before);
     memset((char *)s + behind, 0, sizeof(*s) - behind);
-    s->life = AG_STREAM_DEAD; /* until it is filled in */
     ag_unlock(&s->lock);
     return s;
 }
@@ -141,9 +141,11 @@ static void keep(struct ag_stream *s)
     *list = s;
 }
 
-void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream))
+void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
+                      void (*made)(struct ag_stream *stream))
 {
     policy_hooks = hooks;
+    engine_world = world;
     stream_made = made;
 }
 
@@ -161,7 +163,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     if (!ctx)
         return NULL;
     struct ag_policy_config config;
-    struct ag_policy policy;
+    struct ag_engine engine;
     ag_policy_defaults(&config);
     config.min_repeats = ag_options.min_repeats;
     config.min_ops = ag_options.min_ops;
@@ -169,7 +171,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     config.fixed_chunk = ag_options.chunk;
     config.profit = ag_options.gate;
     config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
-    if (ag_policy_open(&policy, &config, policy_hooks))
+    if (ag_engine_open(&engine, &config, policy_hooks, engine_world))
         return NULL;
 
     uintptr_t key = key_of(handle, legacy ? ctx : NULL);
@@ -184,10 +186,9 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         s->legacy = legacy;
         s->blocking = !legacy && !(flags & CU_STREAM_NON_BLOCKING);
         s->priority = priority;
-        s->policy = policy;
+        s->engine = engine;
         s->context = context;
         s->serial = ++last_serial;
-        s->life = AG_STREAM_LIVE;
         ag_unlock(&s->lock);
         atomic_store(&s->references, 1);
         s->next = streams;
@@ -204,7 +205,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     }
     ag_unlock(&lock);
     if (!s) {
-        ag_policy_close(&policy);
+        ag_engine_free(&engine);
         return other;
     }
     stream_made(s);
@@ -277,14 +278,9 @@ static void release(struct ag_stream *s)
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
-    ag_policy_close(&s->policy);
+    ag_engine_free(&s->engine);
     free(s->twins);
-    free(s->recorded);
-    free(s->bytes);
     s->twins = NULL;
-    s->recorded = NULL;
-    s->bytes = NULL;
-    s->num_recorded = s->num_bytes = s->max_recorded = s->max_bytes = 0;
     ag_unlock(&s->lock);
     ag_lock(&lock, AG_RANK_STREAMS);
     keep(s);
@@ -337,8 +333,9 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 
 /* ---- dormant streams -------------------------------------------------------------------- */
 
-void ag_stream_goes_dormant(struct ag_stream *s, uint32_t ops)
+void ag_stream_goes_dormant(struct ag_stream *s)
 {
+    uint32_t ops = ag_policy_take_rest(&s->engine.policy);
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
@@ -353,7 +350,7 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
     if (!ag_dormant_is_active(&s->dormant))
         return;
     atomic_store_explicit(&s->dormant.granted, 0, memory_order_relaxed);
-    ag_policy_not_rested(&s->policy, atomic_exchange(&s->dormant.left, 0));
+    ag_engine_wake(&s->engine, atomic_exchange(&s->dormant.left, 0));
     atomic_store(&s->dormant.active, 0);
 }
 

@@ -5,9 +5,6 @@
  * stream has one per context. The per-thread default stream has none: its handle means a different
  * stream in each thread, so no other thread could drain it. Its work is submitted at once.
  *
- * Recorded ops: the arguments of the ops of the chunk that the policy follows, in order. The first
- * `num_deferred` of them have not been submitted. Both counts are 0 between chunks.
- *
  * Locking: `lock` covers everything below it. It is held across driver calls that submit this
  * stream's deferred work, because whoever comes next must come after that work. It is never held
  * across eager launches, and no second stream's lock is ever taken under it. A submitting call may
@@ -16,9 +13,9 @@
  *
  * Life: threads find streams without taking a reference, and another thread may end the context at
  * that moment. So the memory of a struct ag_stream stays a struct ag_stream for ever: the memory
- * of a stream that is gone (AG_STREAM_DEAD) is reused for the next one, that of a legacy stream
- * for the same context. After taking the lock, check `life` and `handle` before you rely on the
- * rest of the stream's state. A struct ag_context lives as long as the process.
+ * of a stream that is gone is reused for the next one, that of a legacy stream for the same
+ * context. After taking the lock, check that the stream is live, and its `handle`, before you rely
+ * on the rest of its state. A struct ag_context lives as long as the process.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
@@ -27,6 +24,7 @@
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
+#include "policy/engine.h"
 
 struct ag_context {
     CUcontext handle;
@@ -36,12 +34,6 @@ struct ag_context {
     _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
     _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
     struct ag_context *next;
-};
-
-enum ag_stream_life {
-    AG_STREAM_LIVE,
-    AG_STREAM_CLOSING, /* its context may be ending: every launching thread submits at once */
-    AG_STREAM_DEAD,
 };
 
 /* An allocation that was looked up; see memory.c. */
@@ -59,9 +51,10 @@ struct ag_totals {
     int64_t gained_ns;
 };
 
-struct ag_recorded {
-    const struct ag_signature *signature;
-    uint32_t offset; /* of its arguments in `bytes` */
+/* See ag_driver_enter(). */
+struct ag_visit {
+    bool entered;
+    int cancel;
 };
 
 struct ag_stream {
@@ -85,17 +78,15 @@ struct ag_stream {
     _Atomic uintptr_t owner;    /* the thread that launched last */
 
     struct ag_lock lock;
-    _Atomic bool in_driver; /* the lock's holder is in the driver, for this stream */
-    uint8_t life;           /* enum ag_stream_life */
-    void *green;            /* the green context it belongs to, or NULL */
-    bool open;              /* counted in ag_open_streams */
-    CUevent behind_wait;    /* recorded behind the last work that waits (waits.c), or NULL */
-    CUresult pending;       /* error of deferred work that has not been reported yet */
-    struct ag_policy policy;
-    struct ag_recorded *recorded;
-    uint32_t num_recorded, num_deferred, max_recorded;
-    uint8_t *bytes; /* recorded arguments */
-    uint32_t num_bytes, max_bytes;
+    _Atomic bool in_driver;  /* the lock's holder is in the driver, for this stream */
+    struct ag_engine engine; /* closed: its context may be ending, or has ended */
+    bool gone;               /* its handle has ended */
+    void *green;             /* the green context it belongs to, or NULL */
+    bool open;               /* counted in ag_open_streams */
+    CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
+    CUresult pending;        /* error of deferred work that has not been reported yet */
+    struct ag_visit visit;   /* of a flush under way */
+    uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
@@ -106,7 +97,7 @@ struct ag_stream {
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has been told of */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
-    uint64_t eager_ops, flushed_ops, covered_ops, replayed_ops, updates, launches;
+    uint64_t updates, launches;
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
@@ -136,9 +127,9 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
 /* Whether the handle names the calling thread's own default stream. */
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
 
-/* Makes the stream dormant as its policy wishes, so that `ops` launches pass unseen; and wakes it.
- * Both are called under the stream's lock, with nothing deferred. */
-void ag_stream_goes_dormant(struct ag_stream *stream, uint32_t ops);
+/* The stream's engine is dormant: from now on launches pass unseen, as many as the policy wishes.
+ * The second function wakes both. They are called under the stream's lock. */
+void ag_stream_goes_dormant(struct ag_stream *stream);
 void ag_stream_leaves_dormant(struct ag_stream *stream);
 /* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
 void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
@@ -165,7 +156,7 @@ void ag_stream_invalidate(struct ag_stream *stream);
 /* Call it under the stream's lock. */
 static inline bool ag_stream_is_live(const struct ag_stream *s)
 {
-    return s->life == AG_STREAM_LIVE;
+    return ag_engine_is_open(&s->engine);
 }
 
 /* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */
@@ -179,10 +170,6 @@ bool ag_stream_lock_if_prompt(struct ag_stream *stream);
 
 /* Marks that the holder of the stream's lock is in the driver from here on. The stream's context
  * becomes current. The thread cannot be cancelled, as it would then keep the lock for ever. */
-struct ag_visit {
-    bool entered;
-    int cancel;
-};
 struct ag_visit ag_driver_enter(struct ag_stream *s);
 void ag_driver_leave(struct ag_stream *s, struct ag_visit visit);
 
@@ -194,7 +181,8 @@ struct ag_context *ag_context_find(CUcontext handle);
 void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
- * `made` is called after each stream is created, without any lock. */
-void ag_streams_start(const struct ag_policy_hooks *hooks, void (*made)(struct ag_stream *stream));
+ * `world`: what engines do. `made` is called after each stream is created, without any lock. */
+void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
+                      void (*made)(struct ag_stream *stream));
 
 #endif

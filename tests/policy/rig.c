@@ -1,6 +1,7 @@
 /* rig.c - see rig.h. Includes policy/internal.h to compare the segment that the policy keeps. */
 #include "rig.h"
 #include "policy/internal.h"
+#include <stddef.h>
 
 struct graph {
     uint32_t count, users; /* chunks */
@@ -57,28 +58,12 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
     return true;
 }
 
-struct rig *rig_open(const struct ag_policy_config *config)
-{
-    struct rig *r = calloc(1, sizeof(*r));
-    struct ag_policy_config defaults;
-    assert_non_null(r);
-    ag_policy_defaults(&defaults);
-    defaults.profit = true;
-    struct ag_policy_hooks hooks = {.share = share, .drop = drop, .context = r};
-    assert_int_equal(ag_policy_open(&r->policy, config ? config : &defaults, &hooks), 0);
-    r->gap = 500;
-    r->now = 1000;
-    r->segment_known = true;
-    r->seed = 1;
-    return r;
-}
-
 /* ---- what must hold between calls -------------------------------------------------------------
  */
 
 static void check_segment(const struct rig *r)
 {
-    const struct ag_policy *p = &r->policy;
+    const struct ag_policy *p = &r->engine.policy;
     const struct ag_policy_state *s = p->state;
     if (!r->segment_known || p->dormant || s->slept || s->subsegment.overflow ||
         s->segment_len > UINT32_MAX / 2)
@@ -98,19 +83,27 @@ static void check_segment(const struct rig *r)
     assert_int_equal(hash, r->segment_hash);
 }
 
+static ag_key key_of(const struct rig *r, uint64_t op)
+{
+    return r->keys[op % AG_MAX_SEQUENCE_OPS];
+}
+
 static void check(const struct rig *r)
 {
-    const struct ag_policy *p = &r->policy;
-    assert_int_equal(ag_policy_deferred(p), r->num_deferred);
-    assert_int_equal(r->submitted + r->num_deferred, r->ops);
+    const struct ag_policy *p = &r->engine.policy;
+    uint64_t deferred = r->ops - r->submitted;
+    assert_int_equal(ag_policy_deferred(p), deferred);
+    assert_int_equal(ag_engine_deferred(&r->engine), deferred);
+    assert_int_equal(r->deferring, deferred > 0);
+    assert_false(r->flushing);
     assert_true(p->next <= p->stop);
     assert_true(p->next == NULL || p->stop != NULL);
-    if (r->num_deferred) {
+    if (deferred) {
         assert_ptr_not_equal(p->next, p->stop);
         assert_int_equal(p->doing, AG_DO_DEFER);
-        assert_memory_equal(p->next - r->num_deferred, r->deferred,
-                            r->num_deferred * sizeof(ag_key));
     }
+    for (uint64_t i = 1; i <= deferred; i++)
+        assert_int_equal(p->next[-(ptrdiff_t)i], key_of(r, r->ops - i));
     check_segment(r);
 }
 
@@ -157,67 +150,114 @@ void rig_drain(struct rig *r)
     answer_due(r, UINT64_MAX);
 }
 
-/* ---- submitting -------------------------------------------------------------------------------
+/* ---- the world --------------------------------------------------------------------------------
  */
 
-static void launch(struct rig *r, const struct ag_chunk *chunk, const ag_key *keys)
+static struct rig *rig_of(struct ag_engine *e)
+{
+    return (struct rig *)(void *)((char *)e - offsetof(struct rig, engine));
+}
+
+/* Arguments come in two sizes, so that their places tell. */
+static uint32_t bytes_of(ag_key key)
+{
+    return sizeof(uint64_t) << (key >> 5 & 1);
+}
+
+/* That these are the arguments of `count` ops of these keys from number `op` on. */
+static void check_arguments(const struct rig *r, const uint8_t *bytes, uint64_t op, uint32_t count,
+                            const ag_key *keys)
+{
+    for (uint32_t i = 0; i < count; i++, op++) {
+        uint64_t is;
+        memcpy(&is, bytes, sizeof(is));
+        assert_int_equal(is, op);
+        assert_int_equal(keys[i], key_of(r, op));
+        bytes += bytes_of(keys[i]);
+    }
+}
+
+static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
+{
+    struct rig *r = rig_of(e);
+    assert_true(r->flushing && r->submitted < r->ops);
+    check_arguments(r, bytes, r->submitted++, 1, &key);
+    r->flushed++;
+}
+
+static void launch(struct rig *r, const struct ag_chunk *chunk, const uint8_t *bytes)
 {
     const struct graph *g = chunk->user;
     assert_int_equal(chunk->state, AG_CHUNK_READY);
     assert_non_null(g);
     assert_int_equal(g->count, chunk->count);
-    assert_memory_equal(g->keys, keys, g->count * sizeof(ag_key));
+    assert_true(g->count <= r->ops - r->submitted);
+    check_arguments(r, bytes, r->submitted, g->count, g->keys);
     r->submitted += g->count;
     r->launches++;
     r->now += RIG_LAUNCH_NS;
-    ag_policy_submitted(&r->policy, r->now);
 }
 
-static void flush(struct rig *r, uint32_t n)
+static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
 {
-    assert_int_equal(n, r->num_deferred);
-    for (uint32_t at = 0; at < n;) {
-        struct ag_chunk *c = ag_policy_cover(&r->policy, r->deferred + at, n - at);
-        if (c) {
-            launch(r, c, r->deferred + at);
-            r->covered += c->count;
-            at += c->count;
-        } else {
-            r->submitted++;
-            r->flushed++;
-            at++;
-        }
-    }
-    r->num_deferred = 0;
+    struct rig *r = rig_of(e);
+    assert_true(r->flushing);
+    launch(r, chunk, bytes);
+    r->covered += chunk->count;
+    return true;
 }
 
-static void done(struct rig *r, const struct ag_verdict *v)
+static bool launch_whole(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
 {
-    struct ag_chunk *chunk = v->done;
-    const ag_key *keys = chunk->sequence->keys + chunk->first;
-    assert_int_not_equal(v->what, AG_DO_EAGER);
-    if (v->what == AG_DO_DEFER) {
-        assert_int_equal(chunk->count, r->num_deferred);
-        assert_int_equal(chunk->state, AG_CHUNK_READY);
-        if (r->launch_fail_percent && rig_random(&r->seed) % 100 < r->launch_fail_percent) {
-            drop(r, chunk);
-            ag_policy_built(chunk, false);
-            flush(r, r->num_deferred);
-            r->staging = false;
-            return;
-        }
-        launch(r, chunk, r->deferred);
-        r->replayed += chunk->count;
-        r->num_deferred = 0;
-        r->staging = false;
-        if (!r->first_replay)
-            r->first_replay = r->ops;
-        return;
+    struct rig *r = rig_of(e);
+    assert_int_equal(chunk->count, r->ops - r->submitted);
+    assert_int_equal(chunk->state, AG_CHUNK_READY);
+    if (r->launch_fail_percent && rig_random(&r->seed) % 100 < r->launch_fail_percent) {
+        drop(r, chunk);
+        ag_policy_built(chunk, false);
+        return false;
     }
-    assert_true(r->staging);
-    assert_int_equal(chunk->count, r->num_recorded);
-    assert_memory_equal(keys, r->recorded, chunk->count * sizeof(ag_key));
-    r->staging = false;
+    launch(r, chunk, bytes);
+    r->replayed += chunk->count;
+    if (!r->first_replay)
+        r->first_replay = r->ops;
+    return true;
+}
+
+static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
+{
+    struct rig *r = rig_of(e);
+    assert_non_null(chunk->user);
+    assert_true(began <= r->now);
+    ag_policy_submitted(&e->policy, r->now);
+}
+
+static void flush_begins(struct ag_engine *e, enum ag_engine_why why)
+{
+    struct rig *r = rig_of(e);
+    assert_true(!r->flushing && r->submitted < r->ops);
+    assert_true(r->may_break || why != AG_ENGINE_BROKEN);
+    r->flushing = true;
+    r->flush_began = r->submitted;
+    r->covered_before = r->covered;
+}
+
+static void flush_ends(struct ag_engine *e, uint32_t ops, uint32_t covered)
+{
+    struct rig *r = rig_of(e);
+    assert_true(r->flushing);
+    r->flushing = false;
+    assert_int_equal(ops, r->submitted - r->flush_began);
+    assert_int_equal(covered, r->covered - r->covered_before);
+}
+
+static void build(struct ag_engine *e, struct ag_chunk *chunk)
+{
+    struct rig *r = rig_of(e);
+    assert_int_equal(r->submitted, r->ops);
+    assert_int_equal(chunk->count, e->num_recorded);
+    check_arguments(r, e->bytes, r->ops - chunk->count, chunk->count,
+                    chunk->sequence->keys + chunk->first);
     assert_true(r->num_builds < RIG_BUILDS);
     r->builds[r->num_builds].chunk = chunk;
     r->builds[r->num_builds++].due = r->ops + r->build_delay;
@@ -225,50 +265,89 @@ static void done(struct rig *r, const struct ag_verdict *v)
         rig_drain(r);
 }
 
+static void deferring(struct ag_engine *e, bool on)
+{
+    struct rig *r = rig_of(e);
+    assert_int_not_equal(on, r->deferring);
+    r->deferring = on;
+}
+
+static void broken(struct ag_engine *e, const char *what)
+{
+    struct rig *r = rig_of(e);
+    if (!r->may_break)
+        fail_msg("%s: does not hold", what);
+    r->mistakes++;
+}
+
+static const struct ag_engine_world world = {
+    .submit = submit,
+    .launch = launch_whole,
+    .launched = launched,
+    .cover = cover,
+    .begins = flush_begins,
+    .ends = flush_ends,
+    .build = build,
+    .deferring = deferring,
+    .broken = broken,
+    .least_covered = 1,
+};
+
+/* ---- the stream -------------------------------------------------------------------------------
+ */
+
+struct rig *rig_open(const struct ag_policy_config *config)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    struct ag_policy_config defaults;
+    assert_non_null(r);
+    ag_policy_defaults(&defaults);
+    defaults.profit = true;
+    struct ag_policy_hooks hooks = {.share = share, .drop = drop, .context = r};
+    assert_int_equal(ag_engine_open(&r->engine, config ? config : &defaults, &hooks, &world), 0);
+    r->gap = 500;
+    r->now = 1000;
+    r->segment_known = true;
+    r->seed = 1;
+    return r;
+}
+
 static struct rig_given given_since(const struct rig *r, uint64_t submitted, uint64_t launches)
 {
     return (struct rig_given){r->submitted - submitted, r->launches - launches};
 }
 
+/* Every third op that is expected takes the caller's own hot path. */
+static void arrive(struct rig *r, ag_key key, struct ag_verdict *v)
+{
+    struct ag_engine *e = &r->engine;
+    if (r->ops % 3 || ag_engine_expected(e) != key)
+        ag_engine_op(e, key, r->now, v);
+    else if (ag_engine_step(e, v))
+        ag_engine_run_ends(e, r->now, v);
+}
+
 struct rig_given rig_op(struct rig *r, ag_key key)
 {
-    struct ag_policy *p = &r->policy;
+    struct ag_engine *e = &r->engine;
     struct ag_verdict v = {0};
-    uint64_t submitted = r->submitted, launches = r->launches;
-    r->now += r->gap;
-    r->asleep += p->dormant > 0;
-    /* every third op that is expected takes the caller's own hot path */
-    if (!p->dormant && p->next != p->stop && *p->next == key && r->ops % 3 == 0) {
-        v.what = p->doing;
-        v.fresh = v.what != AG_DO_EAGER && !(v.what == AG_DO_DEFER ? r->num_deferred : r->staging);
-        p->counts.ops++;
-        if (++p->next == p->stop)
-            ag_policy_run_end(p, r->now, &v);
-    } else {
-        ag_policy_op(p, key, r->now, &v);
-    }
-    r->ops++;
+    uint64_t submitted = r->submitted, launches = r->launches, op = r->ops, now = r->now += r->gap;
+    r->asleep += e->policy.dormant > 0;
     r->segment_hash = ag_hash_add(r->segment_hash, key);
     r->segment_len++;
-    if (v.flush)
-        flush(r, v.flush);
-    if (v.what != AG_DO_DEFER) {
-        assert_int_equal(r->num_deferred, 0);
+    arrive(r, key, &v);
+    r->keys[r->ops++ % AG_MAX_SEQUENCE_OPS] = key;
+    uint8_t *room = ag_engine_record(e, key, bytes_of(key), &v);
+    assert_int_equal(room == NULL, v.what == AG_DO_EAGER || e->state == AG_ENGINE_BYPASSED);
+    if (!room || v.what == AG_DO_RECORD) {
+        assert_int_equal(r->submitted, op);
         r->submitted++;
         r->now += RIG_LAUNCH_NS;
-    } else {
-        r->deferred[r->num_deferred++] = key;
     }
-    if (v.fresh) {
-        r->staging = true;
-        r->num_recorded = 0;
+    if (room) {
+        memcpy(room, &op, sizeof(op));
+        ag_engine_recorded(e, &v, now);
     }
-    if (v.what == AG_DO_EAGER)
-        r->staging = false;
-    else if (r->staging)
-        r->recorded[r->num_recorded++] = key;
-    if (v.done)
-        done(r, &v);
     answer_due(r, r->ops);
     check(r);
     return given_since(r, submitted, launches);
@@ -284,25 +363,26 @@ struct rig_given rig_sync(struct rig *r)
 {
     uint64_t submitted = r->submitted, launches = r->launches;
     r->now += RIG_SYNC_NS;
-    flush(r, ag_policy_sync_point(&r->policy, r->now));
+    ag_engine_sync_point(&r->engine, r->now);
+    assert_int_equal(r->engine.num_recorded, 0);
     r->segment_hash = r->segment_len = 0;
-    r->segment_known = !r->policy.dormant;
-    r->staging = false;
+    r->segment_known = !r->engine.policy.dormant;
     check(r);
     return given_since(r, submitted, launches);
 }
 
 void rig_break(struct rig *r)
 {
-    flush(r, ag_policy_break(&r->policy));
+    bool any = ag_engine_deferred(&r->engine) > 0;
+    ag_engine_break(&r->engine);
+    assert_true(!any || !r->engine.num_recorded);
     check(r);
 }
 
 void rig_rest(struct rig *r, uint32_t ops)
 {
-    assert_int_equal(ag_policy_deferred(&r->policy), 0);
-    ag_policy_rest(&r->policy, ops);
-    r->staging = false;
+    assert_int_equal(ag_policy_deferred(&r->engine.policy), 0);
+    ag_engine_rest(&r->engine, ops);
     check(r);
 }
 
@@ -310,7 +390,7 @@ void rig_forget(struct rig *r)
 {
     rig_sync(r);
     rig_drain(r);
-    ag_policy_invalidate(&r->policy);
+    ag_engine_invalidate(&r->engine);
     assert_int_equal(r->graphs_live, 0);
     check(r);
 }
@@ -320,7 +400,8 @@ void rig_close(struct rig *r)
     rig_sync(r);
     assert_int_equal(r->submitted, r->ops);
     rig_drain(r);
-    ag_policy_close(&r->policy);
+    ag_engine_close(&r->engine);
+    ag_engine_free(&r->engine);
     assert_int_equal(r->graphs_live, 0);
     free(r);
 }

@@ -1,11 +1,13 @@
 /*
- * rig.h - plays capture's part over one struct ag_policy and checks the contract in every call.
+ * rig.h - the world of one engine (policy/engine.h), which checks the contract in every call.
  *
- * What must hold, whatever the stream: ops are submitted in program order, each exactly once; what
- * the policy counts as deferred is what is deferred, and it is the beginning of the followed chunk;
- * a chunk that is done holds exactly the ops that were deferred or recorded for it; a graph is
- * launched only for the keys that it was built from; graphs are dropped exactly once, and never
- * while they are being built; the content of the running segment as the policy keeps it (hash and
+ * The arguments of each op are its number, so the rig sees which op it is whatever the engine's own
+ * books say. What must hold, whatever the stream: ops are submitted in program order, each exactly
+ * once, with their own arguments; what the policy counts as deferred is what is deferred, and it is
+ * the beginning of the followed chunk; a chunk that is done holds exactly the last ops, those that
+ * were deferred or recorded for it; a graph is launched only for the keys that it was built from;
+ * graphs are dropped exactly once, and never while they are being built; the engine says that it
+ * defers exactly while it does; the content of the running segment as the policy keeps it (hash and
  * length) is that of the ops it was given.
  */
 #ifndef AG_TESTS_RIG_H
@@ -18,7 +20,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
-#include "policy/policy.h"
+#include "policy/engine.h"
 
 enum { RIG_BUILDS = 4096 };
 enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000 }; /* of the host, beside `gap` */
@@ -29,7 +31,7 @@ struct rig_given {
 };
 
 struct rig {
-    struct ag_policy policy;
+    struct ag_engine engine;
     uint64_t now, gap; /* ns; each op takes `gap` */
 
     /* what the builder does */
@@ -37,10 +39,11 @@ struct rig {
     uint32_t fail_percent, decline_percent;
     uint32_t launch_fail_percent; /* of launches */
 
-    /* deferred and recorded ops */
-    ag_key deferred[AG_MAX_SEQUENCE_OPS], recorded[AG_MAX_SEQUENCE_OPS];
-    uint32_t num_deferred, num_recorded;
-    bool staging; /* recorded[] holds the beginning of a chunk */
+    ag_key keys[AG_MAX_SEQUENCE_OPS]; /* of the last ops, each at its number, modulo the size */
+    bool deferring, flushing;         /* as the engine has told */
+    bool may_break;                   /* the test wants a mistake to be found ... */
+    uint32_t mistakes;                /* ... and this many were */
+    uint64_t flush_began, covered_before;
     struct {
         struct ag_chunk *chunk;
         uint64_t due;
@@ -48,7 +51,7 @@ struct rig {
     uint32_t num_builds;
 
     /* totals */
-    uint64_t ops, submitted;
+    uint64_t ops, submitted;   /* the ops between the two are deferred */
     uint64_t covered, flushed; /* deferred ops, by shorter graphs and one by one */
     uint64_t replayed;         /* ops that their own chunk submitted */
     uint64_t graphs_built, graphs_shared, graphs_live, graphs_peak, launches;

@@ -129,7 +129,7 @@ static void test_rests(void **state)
                 rig_mark(r);
             for (uint32_t i = 0; i < 100; i++) {
                 rig_op(r, rig_key(1, i));
-                if (rests && !ag_policy_deferred(&r->policy) && !r->policy.dormant &&
+                if (rests && !ag_policy_deferred(&r->engine.policy) && !r->engine.policy.dormant &&
                     rig_random(&seed) % 10 == 0)
                     rig_rest(r, 30);
             }
@@ -202,8 +202,8 @@ static void test_drop_graphs(void **state)
                 rig_op(r, rig_key(signature, i));
                 if (rig_random(&seed) % 100 == 0) {
                     uint64_t last_use = 0;
-                    struct ag_sequence *b = ag_policy_victim(&r->policy, &last_use);
-                    if (b && ag_policy_drop_graphs(&r->policy, b)) {
+                    struct ag_sequence *b = ag_policy_victim(&r->engine.policy, &last_use);
+                    if (b && ag_policy_drop_graphs(&r->engine.policy, b)) {
                         assert_true(last_use > 0);
                         assert_int_equal(b->num_chunks, 0);
                         dropped++;
@@ -251,7 +251,7 @@ static void test_drop_expected(void **state)
             rig_op(r, rig_key(0, i));
         rig_sync(r);
         rig_at_least(rig_replayed(r), 80);
-        ag_policy_each(&r->policy, drop_it, &r->policy);
+        ag_policy_each(&r->engine.policy, drop_it, &r->engine.policy);
     }
     rig_close(r);
 }
@@ -271,7 +271,7 @@ static void test_each(void **state)
     steps(r, 3, 5);
     steps(r, 3, 6);
     counted = 0;
-    ag_policy_each(&r->policy, count_sequence, &counted);
+    ag_policy_each(&r->engine.policy, count_sequence, &counted);
     assert_int_equal(counted, 2);
     rig_close(r);
 }

@@ -122,22 +122,24 @@ static void test_aligned(void **state)
 {
     (void)state;
     struct rig *r = looping(1, 0, 0);
-    uint32_t len = r->policy.state->sequence->len;
+    uint32_t len = r->engine.policy.state->sequence->len;
     assert_true(len % 20 != 0);
-    ag_policy_align(&r->policy, r->policy.state->sequence, 65); /* too long for a graph: nothing */
-    assert_ptr_equal(r->policy.state->sequence->unrolled, NULL);
-    ag_policy_align(&r->policy, r->policy.state->sequence, 20);
+    ag_policy_align(&r->engine.policy, r->engine.policy.state->sequence,
+                    65); /* too long for a graph: nothing */
+    assert_ptr_equal(r->engine.policy.state->sequence->unrolled, NULL);
+    ag_policy_align(&r->engine.policy, r->engine.policy.state->sequence, 20);
     for (int i = 0; i < 2000; i++)
         rig_op(r, rig_key(1, 0));
-    const struct ag_sequence *b = r->policy.state->sequence;
+    const struct ag_sequence *b = r->engine.policy.state->sequence;
     assert_int_equal(b->len, 60);
     for (uint32_t i = 0; i < b->num_chunks; i++)
-        assert_true(b->chunks[i].count % 20 == 0 || ag_plan_limit(r->policy.state, b, 0) < 20);
+        assert_true(b->chunks[i].count % 20 == 0 ||
+                    ag_plan_limit(r->engine.policy.state, b, 0) < 20);
     rig_mark(r);
     rig_sync(r); /* the loop begins anew, and is taken in whole twenties soon */
     for (int i = 0; i < 2000; i++)
         rig_op(r, rig_key(1, 0));
-    assert_int_equal(r->policy.state->sequence->len, 60);
+    assert_int_equal(r->engine.policy.state->sequence->len, 60);
     rig_at_least(rig_replayed(r), 97);
     rig_close(r);
 }
@@ -180,7 +182,7 @@ static void test_hold_most(void **state)
         struct rig *r = rig_open(&config);
         for (int op = 0; op < 60000; op++)
             rig_op(r, rig_key(20, op % 20)); /* 500 ns apart */
-        const struct ag_sequence *b = r->policy.state->sequence;
+        const struct ag_sequence *b = r->engine.policy.state->sequence;
         assert_int_equal(b->len, 60);
         assert_int_equal(b->longest, longest[i]);
         rig_at_least(rig_replayed(r), 95);
@@ -198,7 +200,7 @@ static void test_interrupts(void **state)
             r->now += i == at ? 90000 : 0;
             rig_op(r, rig_key(20, i % 20));
         }
-        const struct ag_sequence *b = r->policy.state->sequence;
+        const struct ag_sequence *b = r->engine.policy.state->sequence;
         assert_int_equal(b->len, 60);
         rig_at_least(b->longest, 15);
         rig_close(r);

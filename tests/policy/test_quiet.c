@@ -29,7 +29,7 @@ static void test_ever_fresh(void **state)
     struct rig *r = rig_open(NULL);
     uint64_t seed = 1;
     for (int i = 0; i < 60000; i++) {
-        r->policy.fresh++;
+        r->engine.policy.fresh++;
         rig_op(r, rig_random(&seed) | 1);
     }
     rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 85);
@@ -117,7 +117,7 @@ static void test_phases_change(void **state)
         }
         rig_at_least(rig_replayed(r), 98);
     }
-    assert_true(r->policy.counts.evicted > 50);
+    assert_true(r->engine.policy.counts.evicted > 50);
     rig_at_most((double)r->graphs_peak, 16 * 4);
     rig_close(r);
 }
@@ -166,8 +166,8 @@ static void test_long_ones(void **state)
                 rig_op(r, rig_key(n, i));
             rig_sync(r);
         }
-    rig_at_most((double)ag_policy_memory(&r->policy), 96 << 20);
-    assert_true(r->policy.counts.evicted > 100);
+    rig_at_most((double)ag_policy_memory(&r->engine.policy), 96 << 20);
+    assert_true(r->engine.policy.counts.evicted > 100);
     rig_close(r);
 }
 
@@ -203,16 +203,16 @@ static void test_small_streams(void **state)
 {
     (void)state;
     struct rig *r = rig_open(NULL);
-    rig_at_most((double)ag_policy_memory(&r->policy), 8192);
+    rig_at_most((double)ag_policy_memory(&r->engine.policy), 8192);
     for (uint32_t i = 0; i < 10; i++)
         rig_op(r, rig_key(1, i));
-    rig_at_most((double)ag_policy_memory(&r->policy), 10240);
+    rig_at_most((double)ag_policy_memory(&r->engine.policy), 10240);
     for (uint32_t step = 0; step < 2000; step++) {
         for (uint32_t i = 0; i < 20; i++)
             rig_op(r, rig_key(2, i));
         rig_sync(r);
     }
-    rig_at_most((double)ag_policy_memory(&r->policy), 16384);
+    rig_at_most((double)ag_policy_memory(&r->engine.policy), 16384);
     rig_close(r);
 }
 

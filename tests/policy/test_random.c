@@ -49,13 +49,13 @@ static void trouble(struct program *g)
         rig_drain(r);
         break;
     case 6:
-        if (!ag_policy_deferred(&r->policy) && !r->policy.dormant)
+        if (!ag_policy_deferred(&r->engine.policy) && !r->engine.policy.dormant)
             rig_rest(r, 1 + below(g, 40));
         break;
     default: {
-        struct ag_sequence *b = ag_policy_victim(&r->policy, &last_use);
+        struct ag_sequence *b = ag_policy_victim(&r->engine.policy, &last_use);
         if (b)
-            ag_policy_drop_graphs(&r->policy, b);
+            ag_policy_drop_graphs(&r->engine.policy, b);
     }
     }
 }

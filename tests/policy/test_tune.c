@@ -224,7 +224,7 @@ static void test_disturbed(void **state)
         r->build_delay =
             (uint32_t[]){0, 200, 40000}[seed % 3]; /* the last: no trial has its graphs in time */
         for (int i = 0; i < 3000; i++) {
-            const struct ag_sequence *b = r->policy.state->sequence;
+            const struct ag_sequence *b = r->engine.policy.state->sequence;
             bool two = b && b->aside.num_chunks;
             uint64_t dice = rig_random(&m.seed) % 600, unused;
             struct ag_sequence *victim;
@@ -232,9 +232,9 @@ static void test_disturbed(void **state)
             r->launch_fail_percent = dice >= 595 ? 10 : 0;
             while_two[0] += two && dice >= 595;
             step(r, &m, 1 + (uint64_t)i % 2, dice >= 590 && dice < 595 ? STEP / 2 : STEP);
-            if (dice == 100 && (victim = ag_policy_victim(&r->policy, &unused))) {
+            if (dice == 100 && (victim = ag_policy_victim(&r->engine.policy, &unused))) {
                 while_two[1] += victim->aside.num_chunks > 0;
-                ag_policy_drop_graphs(&r->policy, victim);
+                ag_policy_drop_graphs(&r->engine.policy, victim);
             } else if (dice == 101 || dice == 102) {
                 m.host = m.host == 10000 ? 2500 : 10000;
                 while_two[2] += two;
@@ -268,7 +268,7 @@ static void test_built_late(void **state)
     uint64_t unused;
     for (int i = 0; i < 200 && (!b || b->tune.mode != AG_TUNE_TRIES); i++) {
         step(r, &m, 1, STEP);
-        b = r->policy.state->sequence;
+        b = r->engine.policy.state->sequence;
     }
     assert_non_null(b);
     assert_int_equal(b->tune.mode, AG_TUNE_TRIES);
@@ -280,8 +280,8 @@ static void test_built_late(void **state)
     assert_true(b->num_chunks && b->aside.num_chunks);
     for (int i = 0; i < 3; i++)
         step(r, &m, 2, STEP);
-    assert_ptr_not_equal(r->policy.state->sequence, b);
-    assert_null(ag_policy_victim(&r->policy, &unused));
+    assert_ptr_not_equal(r->engine.policy.state->sequence, b);
+    assert_null(ag_policy_victim(&r->engine.policy, &unused));
     rig_drain(r);
     for (int i = 0; i < 3; i++)
         step(r, &m, 1, STEP);

@@ -1,0 +1,183 @@
+/* world.c - what the engine of a stream does to the world: it calls the driver. */
+#include "capture/core/world.h"
+#include "capture/graphs/budget.h"
+#include "capture/capture.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/graphs/cycle.h"
+#include "capture/core/flush.h"
+#include "capture/graphs/graph.h"
+#include "capture/settings/log.h"
+#include "capture/core/op.h"
+#include "capture/graphs/replay.h"
+#include "capture/graphs/request.h"
+#include "capture/tracking/signature.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/stream.h"
+#include "capture/trace/trace.h"
+#include "capture/core/watchdog.h"
+#include <stddef.h>
+
+static struct ag_stream *stream_of(struct ag_engine *e)
+{
+    return (struct ag_stream *)(void *)((char *)e - offsetof(struct ag_stream, engine));
+}
+
+/* ---- one by one -------------------------------------------------------------------------- */
+
+/* The driver refused a deferred op. Lack of memory may pass. Any other objection will come again,
+ * and from now on the program gets it at the launch itself. */
+static void fail(struct ag_stream *s, const struct ag_signature *signature, CUresult r)
+{
+    ag_info("flush", "a deferred launch failed with error %d", (int)r);
+    ag_signature_refused(signature, r);
+    if (s->pending != CUDA_SUCCESS)
+        return;
+    s->pending = r;
+    ag_stream_open(s);
+}
+
+static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
+{
+    struct ag_stream *s = stream_of(e);
+    CUresult r = ag_op_submit(s, ag_key_signature(key), bytes);
+    if (r != CUDA_SUCCESS)
+        fail(s, ag_key_signature(key), r);
+}
+
+static void flush_begins(struct ag_engine *e, enum ag_engine_why why)
+{
+    struct ag_stream *s = stream_of(e);
+    if (why == AG_ENGINE_DEPARTED)
+        ag_trace_cause(AG_CAUSE_MISMATCH);
+    else if (why == AG_ENGINE_GRAPH_FAILED)
+        ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+    s->flush_began = ag_trace_clock();
+    s->visit = ag_driver_enter(s);
+}
+
+static void flush_ends(struct ag_engine *e, uint32_t ops, uint32_t covered)
+{
+    struct ag_stream *s = stream_of(e);
+    ag_driver_leave(s, s->visit);
+    ag_trace_flush(s, ops, covered, s->flush_began);
+}
+
+/* ---- by graphs --------------------------------------------------------------------------- */
+
+static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+{
+    struct ag_stream *s = stream_of(e);
+    return !s->pending && chunk->user && ag_graphs_launch(s, chunk->user, bytes);
+}
+
+static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+{
+    struct ag_stream *s = stream_of(e);
+    s->update_ns = 0;
+    struct ag_visit visit = ag_driver_enter(s);
+    bool launched = ag_graphs_launch(s, chunk->user, bytes);
+    ag_driver_leave(s, visit);
+    if (!launched)
+        ag_graphs_discard(chunk);
+    return launched;
+}
+
+/* Time that an eager call takes: an estimate until there is a measured figure. */
+static uint32_t usual_call_ns(const struct ag_stream *s)
+{
+    uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    return ns ? ns : 2500;
+}
+
+/* The arguments of a loop may repeat later than its ops do. The best graphs then have as many ops
+ * as the arguments take to repeat. Returns that number if it is time to look, else 0. */
+static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *sequence)
+{
+    if (__builtin_expect(g->launches != g->look_at, 1))
+        return 0;
+    g->look_at *= 4;
+    return sequence->periodic ? ag_graphs_cycle(g) : 0;
+}
+
+static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
+{
+    struct ag_stream *s = stream_of(e);
+    struct ag_graphs *g = chunk->user;
+    struct ag_sequence *sequence = chunk->sequence;
+    uint64_t now = ag_clock_ns(), eagerly = (uint64_t)chunk->count * usual_call_ns(s);
+    g->last_used_ns = began;
+    s->gained_ns += (int64_t)eagerly - (int64_t)(now - began);
+    uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
+    /* updates cost time per op, as the gaps between ops do, so they count for the pace */
+    ag_policy_submitted(&e->policy, now - s->update_ns);
+    if (cycle)
+        ag_policy_align(&e->policy, sequence, cycle);
+}
+
+static void build(struct ag_engine *e, struct ag_chunk *chunk)
+{
+    ag_request_graphs(stream_of(e), chunk, ag_watchdog_is_ready());
+}
+
+/* ---- holding back ------------------------------------------------------------------------ */
+
+static void deferring_begins(struct ag_stream *s)
+{
+    /* While hooks bypass the locks they would overtake ops that are deferred now. This does not
+     * cover the end of the process and the child of a fork: there they do overtake. */
+    if (ag_state_bypasses_for_now()) {
+        ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
+        return;
+    }
+    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+    if (s->blocking)
+        atomic_fetch_add(&s->context->blocking_deferring, 1);
+    atomic_store(&s->deferring,
+                 1); /* sequentially consistent: the watchdog may be going to sleep */
+    ag_watchdog_arm();
+}
+
+static void deferring_ends(struct ag_stream *s)
+{
+    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        return;
+    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
+    atomic_store_explicit(&s->deferring, 0, memory_order_release);
+    if (others)
+        return;
+    atomic_store(&s->context->blocking_deferring, 0);
+    ag_engine_broken(&s->engine, "a blocking stream that defers is counted");
+}
+
+static void deferring(struct ag_engine *e, bool on)
+{
+    if (on)
+        deferring_begins(stream_of(e));
+    else
+        deferring_ends(stream_of(e));
+}
+
+static void broken(struct ag_engine *e, const char *what)
+{
+    static _Atomic bool said;
+    ag_count(AG_COUNT_UNEXPECTED);
+    if (!atomic_exchange(&said, true))
+        ag_say("a mistake of this library's, please report it: \"%s\" does not hold. The stream is "
+               "submitted eagerly from here on.",
+               what);
+    atomic_store(&stream_of(e)->not_understood, true);
+}
+
+const struct ag_engine_world ag_driver_world = {
+    .submit = submit,
+    .launch = launch,
+    .launched = launched,
+    .cover = cover,
+    .begins = flush_begins,
+    .ends = flush_ends,
+    .build = build,
+    .deferring = deferring,
+    .broken = broken,
+    .least_covered = 2,
+};
