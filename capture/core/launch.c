@@ -23,6 +23,7 @@
 #include "capture/tracking/memory.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/peers.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
@@ -43,13 +44,18 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
     uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
-    if (!room)
+    if (!room) {
+        ag_submitter_settle(s);
         return true;
+    }
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done)
         ag_compare_look(s);
-    return v->what != AG_DO_DEFER;
+    if (v->what == AG_DO_DEFER)
+        return false;
+    ag_submitter_settle(s);
+    return true;
 }
 
 /* Handles an op that is not recordable: it is a sync point. */
@@ -91,8 +97,10 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(&s->engine.policy))
+    if (ag_policy_wants_rest(&s->engine.policy)) {
+        ag_submitter_settle(s);
         ag_stream_goes_dormant(s);
+    }
 }
 
 static inline void open_segment(struct ag_stream *s)
@@ -165,6 +173,7 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
  * caller holds the lock; this function releases it. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
+    ag_submitter_settle(s);
     ag_engine_rest(&s->engine, ag_shortfall_rest());
     ag_stream_goes_dormant(s);
     ag_dormant_step(&s->dormant); /* counts this op */

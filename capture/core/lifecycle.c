@@ -21,6 +21,7 @@
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_lines.h"
+#include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
 #include "driver/entries.h"
@@ -173,6 +174,7 @@ void ag_core_finish(void)
     }
     ag_state_enter(AG_EAGER_END, AG_SYM_COUNT);
     ag_watchdog_stop();
+    ag_submitter_stop();
     ag_builder_stop();
     ag_compare_stop();
     ag_shortfall_tell();

@@ -75,6 +75,15 @@ static void destroy(struct ag_graphs *g)
     ag_context_leave(entered);
 }
 
+/* Puts graphs aside that nobody uses any more. The caller holds the mutex. */
+static void put_aside(struct ag_graphs *g, struct garbage *entry)
+{
+    entry->graphs = g;
+    entry->next = garbage;
+    garbage = entry;
+    num_garbage++;
+}
+
 /* The policy's drop hook. The caller may hold any stream's lock. */
 static void drop(void *context, struct ag_chunk *chunk)
 {
@@ -87,12 +96,9 @@ static void drop(void *context, struct ag_chunk *chunk)
     if (--g->chunks) {
         /* another chunk still uses them */
     } else if (g->requested) {
-        g->orphan = true; /* whoever ends the request frees it */
+        g->orphan = true; /* whoever ends the request puts them aside */
     } else if (entry) {
-        entry->graphs = g;
-        entry->next = garbage;
-        garbage = entry;
-        num_garbage++;
+        put_aside(g, entry);
         entry = NULL;
         wake = true;
     }
@@ -133,6 +139,8 @@ void ag_graphs_collect(uint32_t most)
     for (; most > 0; most--) {
         ag_mutex_lock(&mutex, AG_RANK_BUDGET);
         struct garbage *one = garbage;
+        if (one && atomic_load_explicit(&one->graphs->handed, memory_order_acquire))
+            one = NULL; /* later: the submitter still has to launch them */
         if (one) {
             garbage = one->next;
             num_garbage--;
@@ -164,12 +172,15 @@ void ag_graphs_requested(struct ag_graphs *g)
 
 void ag_graphs_answered(struct ag_graphs *g)
 {
+    struct garbage *entry = malloc(sizeof(*entry));
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->requested = false;
-    bool orphan = g->orphan;
+    if (g->orphan && entry) {
+        put_aside(g, entry);
+        entry = NULL;
+    }
     ag_mutex_unlock(&mutex);
-    if (orphan)
-        destroy(g);
+    free(entry);
 }
 
 /* ---- the budget ------------------------------------------------------------------------- */

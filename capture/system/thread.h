@@ -11,6 +11,9 @@ void ag_thread_look(void);
 /* Whether the calling thread may keep all others from running: it is real-time, on the only
  * processor. */
 bool ag_thread_starves_others(void);
+/* Whether a thread may take a processor for itself beside the calling one: two processors at least
+ * by mask and by quota, and no real-time thread. Reads a file; ask seldom. */
+bool ag_thread_may_spin(void);
 
 /* Starts a thread in which none of the program's signal handlers run, except those for faults,
  * which always run in the thread that causes the fault. `name`: at most 15 characters. */

@@ -126,8 +126,10 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy)
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     *from = s->chained;
     size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
+    struct ag_ring *ring = s->ring;
     memset(s, 0, before);
     memset((char *)s + behind, 0, sizeof(*s) - behind);
+    s->ring = ring;
     ag_unlock(&s->lock);
     return s;
 }

@@ -24,6 +24,7 @@
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
+#include "policy/ring.h"
 #include "policy/engine.h"
 
 struct ag_context {
@@ -57,6 +58,13 @@ struct ag_visit {
     int cancel;
 };
 
+enum ag_deferring {
+    AG_DEFERS_NOTHING,
+    AG_DEFERS,        /* ops are held back */
+    AG_DEFERS_HANDED, /* whole chunks are in the ring, or were; the stream holds back nothing else
+                       */
+};
+
 struct ag_stream {
     /* constant */
     CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
@@ -72,7 +80,7 @@ struct ag_stream {
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     struct ag_dormant dormant;
-    _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
+    _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uintptr_t owner;    /* the thread that launched last */
@@ -86,6 +94,12 @@ struct ag_stream {
     CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;        /* error of deferred work that has not been reported yet */
     struct ag_visit visit;   /* of a flush under way */
+    _Atomic(struct ag_ring *) ring; /* chunks that the submitter launches (submitter.h), or NULL; it
+                                stays with the memory of the stream */
+    _Atomic int handed_error;       /* what the driver said of them; CUresult */
+    bool handed;                    /* the last chunk went into the ring */
+    uint32_t burst;                 /* chunks that were launched while it slept */
+    uint64_t burst_ns, hand_after_ns;
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;

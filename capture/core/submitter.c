@@ -1,0 +1,319 @@
+/* submitter.c - see submitter.h. */
+#include "capture/core/submitter.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/core/flush.h"
+#include "capture/settings/log.h"
+#include "capture/core/op.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/replay.h"
+#include "capture/tracking/signature.h"
+#include "capture/system/thread.h"
+#include "capture/core/watchdog.h"
+#include "capture/core/world.h"
+#include "driver/own.h"
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RINGS = 64,
+    SPIN_NS = 50000,     /* looks for work that long */
+    LOOKS = 32,          /* looks between two readings of the clock */
+    BURST = 3,           /* chunks that the program's thread launches before it wakes the thread */
+    BURST_NS = 500000,   /* and within what time */
+    LATE_NS = 100000,    /* a wait for the thread: it has lost its processor */
+    REST_NS = 500000000, /* and hands over nothing for that long */
+};
+
+/* A host that takes less between two ops launches graphs faster than it hands them over. */
+enum { GAP_NS = 3000 };
+
+enum { ABSENT, ASLEEP, AWAKE };
+static _Atomic uint32_t state;
+static _Atomic bool stopping;
+static _Atomic(struct ag_ring *) rings[RINGS];
+static _Atomic uint32_t num_rings;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
+static pthread_t thread;
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+/* ---- with the role ------------------------------------------------------------------------ */
+
+/* The graph could not be launched: nothing of it was submitted. */
+static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        CUresult r = ag_op_submit(s, signature, bytes + g->ops[i].offset);
+        int none = CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS)
+            continue;
+        ag_info("flush", "a deferred launch failed with error %d", (int)r);
+        ag_signature_refused(signature, r);
+        atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
+    }
+}
+
+/* Submits what is in the ring. The caller has the role. */
+static void work(struct ag_ring *ring)
+{
+    struct ag_stream *s = ring->stream;
+    const struct ag_ring_slot *slot;
+    if (ag_ring_is_empty(ring))
+        return;
+    bool entered = ag_context_enter(s->context->handle);
+    while ((slot = ag_ring_next(ring))) {
+        struct ag_graphs *g = slot->graphs;
+        if (!ag_graphs_launch(s, g, slot->bytes)) {
+            atomic_store(&g->failed, true);
+            submit_ops(s, g, slot->bytes);
+        }
+        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
+        ag_ring_took(ring, slot);
+    }
+    ag_context_leave(entered);
+}
+
+/* ---- the owner's side --------------------------------------------------------------------- */
+
+/* The ring is at rest: what the driver had to say is told by the next call that may tell it. */
+static void settled(struct ag_stream *s)
+{
+    int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
+    if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
+        s->pending = (CUresult)error;
+        ag_stream_open(s);
+    }
+    s->ring->active = false;
+    ag_deferring_settled(s);
+}
+
+static bool works(struct ag_ring *ring)
+{
+    if (!ag_ring_take_role(ring))
+        return false;
+    work(ring);
+    ag_ring_give_role(ring);
+    return true;
+}
+
+void ag_submitter_settle_ring(struct ag_stream *s)
+{
+    struct ag_ring *ring = s->ring;
+    if (!ag_ring_is_at_rest(ring)) {
+        uint64_t began = ag_clock_ns();
+        struct ag_visit visit = ag_driver_enter(s);
+        for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
+            if (works(ring))
+                continue;
+            if (looks % 1024)
+                pause_briefly();
+            else
+                sched_yield();
+        }
+        ag_driver_leave(s, visit);
+        uint64_t now = ag_clock_ns();
+        if (now - began > LATE_NS) {
+            ag_count(AG_COUNT_SUBMIT_LATE);
+            s->hand_after_ns = now + REST_NS;
+        }
+    }
+    settled(s);
+}
+
+bool ag_submitter_settle_if_prompt(struct ag_stream *s)
+{
+    struct ag_ring *ring = s->ring;
+    if (!ring || !ring->active)
+        return true;
+    if (!ag_ring_is_at_rest(ring)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        bool done = works(ring);
+        ag_driver_leave(s, visit);
+        if (!done)
+            return false;
+    }
+    settled(s);
+    return true;
+}
+
+static void wake(void)
+{
+    uint32_t asleep = ASLEEP;
+    if (atomic_compare_exchange_strong(&state, &asleep, AWAKE))
+        syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *run(void *unused);
+
+static bool start(void)
+{
+    if (!ag_thread_may_spin())
+        return false;
+    pthread_mutex_lock(&mutex);
+    if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
+        atomic_store(&state, AWAKE);
+        if (!ag_thread_start(&thread, "autograph-submit", run))
+            atomic_store(&state, ABSENT);
+    }
+    pthread_mutex_unlock(&mutex);
+    return atomic_load(&state) != ABSENT;
+}
+
+/* Whether the stream has a ring, which the thread looks at. */
+static bool has_ring(struct ag_stream *s)
+{
+    if (s->ring)
+        return true;
+    struct ag_ring *ring = calloc(1, sizeof(*ring));
+    if (!ring)
+        return false;
+    ring->stream = s;
+    pthread_mutex_lock(&mutex);
+    uint32_t n = atomic_load(&num_rings);
+    if (n < RINGS) {
+        atomic_store(&rings[n], ring);
+        atomic_store(&num_rings, n + 1);
+        s->ring = ring;
+    }
+    pthread_mutex_unlock(&mutex);
+    if (!s->ring)
+        free(ring);
+    return s->ring;
+}
+
+static bool start_or_wake(void)
+{
+    if (atomic_load(&state) == ABSENT)
+        return start();
+    wake();
+    return true;
+}
+
+/* While the thread sleeps, the program's thread launches chunks itself. Whether there were so many
+ * in a row that it is worth the wake-up. */
+static bool ends_burst(struct ag_stream *s, uint64_t now)
+{
+    if (now - s->burst_ns > BURST_NS)
+        s->burst = 0;
+    s->burst_ns = now;
+    if (++s->burst < BURST)
+        return false;
+    s->burst = 0;
+    return true;
+}
+
+static bool wants(struct ag_stream *s)
+{
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return ag_options.submit == AG_SUBMIT_THREAD;
+    return ag_policy_gap(&s->engine.policy) >= GAP_NS;
+}
+
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed))
+        return false;
+    uint64_t now = ag_clock_ns();
+    if (now < s->hand_after_ns && ag_options.submit == AG_SUBMIT_AUTO)
+        return false;
+    if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE) {
+        if (ag_options.submit == AG_SUBMIT_AUTO && !ends_burst(s, now))
+            return false;
+        if (!start_or_wake())
+            return false;
+    }
+    if (!has_ring(s))
+        return false;
+    /* something waits, and nobody is at it: the thread has other work, or no processor */
+    if (!ag_ring_is_empty(s->ring) && !ag_ring_is_busy(s->ring))
+        return false;
+    atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
+    if (!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes)) {
+        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
+        return false;
+    }
+    ag_deferring_handed(s);
+    ag_count(AG_COUNT_HANDED);
+    if (atomic_load(&state) != AWAKE) /* it has gone to sleep meanwhile */
+        ag_submitter_settle_ring(s);
+    return true;
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static bool look(void)
+{
+    bool any = false;
+    uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
+        any |= !ag_ring_is_empty(ring) && works(ring);
+    }
+    return any;
+}
+
+static void spin(void)
+{
+    uint64_t until = ag_clock_ns() + SPIN_NS;
+    for (unsigned int looks = 1;; looks++) {
+        if (look())
+            until = ag_clock_ns() + SPIN_NS;
+        else if (looks % LOOKS == 0 && ag_clock_ns() > until)
+            return;
+        pause_briefly();
+    }
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
+    while (!atomic_load(&stopping)) {
+        spin();
+        /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
+         * reads that state or is seen by this look. */
+        atomic_store(&state, ASLEEP);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (look()) {
+            atomic_store(&state, AWAKE);
+            continue;
+        }
+        while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
+            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
+    }
+    return NULL;
+}
+
+uint64_t ag_submitter_cpu_ns(void)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (atomic_load(&state) == ABSENT || pthread_getcpuclockid(thread, &clock) ||
+        clock_gettime(clock, &t))
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void ag_submitter_stop(void)
+{
+    atomic_store(&stopping, true);
+    if (atomic_load(&state) == ABSENT)
+        return;
+    atomic_store(&state, AWAKE);
+    syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    ag_thread_join(thread);
+}
