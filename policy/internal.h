@@ -188,6 +188,7 @@ struct ag_policy_state {
     bool recorded;           /* ops were due to be recorded since then */
     uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */
     uint32_t gap;            /* estimated host time between ops, without the launch itself */
+    uint32_t long_gaps;      /* in a row */
 
     /* backing off */
     uint64_t unproductive; /* ops since anything repeated */
@@ -277,6 +278,10 @@ uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off);
  * noise. */
 bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
                      int percent);
+/* The first `taken` of `kept` samples are there. Whether ag_samples_beat() is false whatever the
+ * others are. */
+bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b, uint32_t kept,
+                            int percent);
 
 /* profit.c */
 bool ag_profit_defers(const struct ag_profit *profit);

@@ -19,7 +19,10 @@ enum {
     MOST_NEW = 512, /* new sequences without a repetition before the stream goes dormant */
     FRESH_OPS = 16,
     OUTLIER_NS = 2000, /* a gap up to this counts in full, whatever the gaps before it were */
-    LAUNCH_NS = 2500,  /* host time of an eager launch (2.5-3.9 us), taken off the gap */
+    LONG_GAP_NS = 100000,
+    A_FEW = 4,
+    LONGEST_GAP_NS = 1000000,
+    LAUNCH_NS = 2500, /* host time of an eager launch (2.5-3.9 us), taken off the gap */
 };
 
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)
@@ -77,12 +80,16 @@ void ag_wake(struct ag_policy *p)
 
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
 {
-    if (ns > 100000)
-        return; /* this is no gap between the ops of one step */
-    uint32_t gap = (uint32_t)ns, most = s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4;
-    if (s->gap && gap > most)
-        gap = most; /* one interrupt must not cut a sequence in pieces */
-    s->gap = s->gap ? s->gap + (int32_t)(gap - s->gap) / 8 : gap;
+    /* A long gap lies between two steps, or in a pause. Several in a row are the pace of a slow
+     * host. */
+    s->long_gaps = ns > LONG_GAP_NS ? s->long_gaps + 1 : 0;
+    if (s->long_gaps && s->long_gaps < A_FEW)
+        return;
+    uint64_t most = !s->gap ? LONG_GAP_NS : s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4ull;
+    int64_t gap = (int64_t)(ns < most ? ns : most); /* one interrupt must not cut a sequence */
+    s->gap = s->gap ? (uint32_t)(s->gap + (gap - s->gap) / 8) : (uint32_t)gap;
+    if (s->gap > LONGEST_GAP_NS)
+        s->gap = LONGEST_GAP_NS;
 }
 
 uint32_t ag_policy_gap(const struct ag_policy *p)

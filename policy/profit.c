@@ -15,7 +15,7 @@
  * eager for a while, is tried again with chunks half as long, and so on. The early look comes at
  * once if the first visits with graphs take longer than the fastest visit before there were any.
  * But that is only a hint: first visits load kernels, find a GPU that has nothing to do, or one
- * whose clock has not risen yet. So on a very slow host, the early look comes after 32 visits in
+ * whose clock has not risen yet. So on a very slow host, the early look comes after 48 visits in
  * any case.
  *
  * The later comparisons: after 128 visits, the check compares the sequence with the eager visits
@@ -44,7 +44,7 @@ enum {
     SLOW_HOST_NS = 9000,       /* between two ops: the GPU waits long even for a chunk of four */
     VERY_SLOW_HOST_NS = 20000, /* between two ops: 1024 visits are a long time */
     SLOWER = 102,              /* percent of first_ns that is worth a look at once */
-    LOOK = 32,                 /* visits until the early look, in any case */
+    LOOK = 48,                 /* visits until the early look, in any case: most looks take four */
     FAR_FASTER = 95,
 };
 
@@ -167,6 +167,15 @@ static void decide_early(struct ag_profit *g, uint32_t longest)
     }
 }
 
+/* Whether the early look is over before all its visits: so many eager visits were not far faster
+ * than replay that the others cannot change the answer. */
+static bool cannot_lose(const struct ag_profit *g)
+{
+    return g->early == AG_EARLY_EAGER && g->mode == AG_PROFIT_TRIES_EAGER &&
+           ag_samples_cannot_beat(g->eager.ns, g->eager.count, g->replay.ns, AG_PROFIT_SAMPLES,
+                                  FAR_FASTER);
+}
+
 static bool looks_slow(struct ag_profit *g, uint32_t gap)
 {
     if (g->looked || g->mode != AG_PROFIT_REPLAY || g->replay.count < AG_PROFIT_SAMPLES)
@@ -239,7 +248,7 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
         try_other(g, AG_PROFIT_TRIES_EAGER, &g->eager);
         return;
     }
-    if (--g->left)
+    if (--g->left && !cannot_lose(g))
         return;
     switch (g->mode) {
     case AG_PROFIT_REPLAY:

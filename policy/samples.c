@@ -35,3 +35,13 @@ bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint
     return (uint64_t)ag_samples_middle(a, kept_a, doubt(kept_a)) * 100 <
            (uint64_t)ag_samples_middle(b, kept_b, -doubt(kept_b)) * (uint64_t)percent;
 }
+
+bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b, uint32_t kept,
+                            int percent)
+{
+    uint64_t bound = (uint64_t)ag_samples_middle(b, kept, -doubt(kept)) * (uint64_t)percent;
+    uint32_t slow = 0;
+    for (uint32_t i = 0; i < taken; i++)
+        slow += (uint64_t)a[i] * 100 >= bound;
+    return slow >= kept - kept / 2 - (uint32_t)doubt(kept);
+}

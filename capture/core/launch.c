@@ -384,15 +384,35 @@ CUresult ag_core_launch(const struct ag_launch *l)
 
 /* ---- memsets and copies ----------------------------------------------------------------- */
 
-static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in, bool plain,
-                             CUstream stream, bool ptsz, enum ag_sym sym)
+/* A copy from or to the host: it is no op, and it may wait for the GPU. */
+static CUresult copy_of_host(const struct ag_incoming *in)
 {
-    if (!s || !plain) {
-        static const char kind[] = "memory that graphs cannot hold";
+    const struct ag_copy *c = in->copy;
+    CUresult pending = ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
+    CUresult r = ag_op_call(in);
+    return r == CUDA_SUCCESS ? pending : r;
+}
+
+/* Why a graph cannot hold a fill or a copy of such memory. */
+static const char *const memory_reasons[][2] = {
+    [AG_MEMORY_UNKNOWN] = {"a fill that is not aligned, or not within one allocation",
+                           "a copy that overlaps, or is not within one allocation"},
+    [AG_MEMORY_MANAGED] = {"a fill of managed memory", "a copy of managed memory"},
+    [AG_MEMORY_NO_CONTEXT] = {"a fill of memory of a pool, or mapped by the program",
+                              "a copy of memory of a pool, or mapped by the program"},
+    [AG_MEMORY_OTHER_CONTEXT] = {"a fill of memory of another context",
+                                 "a copy of memory of another context"},
+};
+
+static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
+                             enum ag_memory memory, CUstream stream, bool ptsz, enum ag_sym sym)
+{
+    if (!s || memory != AG_MEMORY_PLAIN) {
+        const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];
         ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
         if (s)
-            ag_shortfall_not_recordable(kind);
-        ag_trace_passed(s, in, s ? kind : "per-thread default stream");
+            ag_shortfall_not_recordable(why);
+        ag_trace_passed(s, in, s ? why : "per-thread default stream");
         CUresult pending = ag_core_stream_sync_point(stream, ptsz, sym, false);
         CUresult r = ag_op_call(in);
         return r == CUDA_SUCCESS ? pending : r;
@@ -430,8 +450,12 @@ CUresult ag_core_memset(const struct ag_memset *f)
     struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
     size_t extent = fill_extent(f);
     bool aligned = f->dst % f->elem_size == 0 && (f->height == 1 || f->pitch % f->elem_size == 0);
-    bool plain = s && extent && aligned && ag_memory_is_plain(s, f->dst, extent);
-    return on_addresses(s, &in, plain, f->stream, f->ptsz, f->sym);
+    enum ag_memory memory = AG_MEMORY_UNKNOWN;
+    if (s && extent && aligned)
+        memory = ag_memory_at(s, f->dst, extent);
+    if (memory == AG_MEMORY_HOST) /* mapped into the device's address space */
+        memory = AG_MEMORY_UNKNOWN;
+    return on_addresses(s, &in, memory, f->stream, f->ptsz, f->sym);
 }
 
 CUresult ag_core_copy(const struct ag_copy *c)
@@ -441,7 +465,12 @@ CUresult ag_core_copy(const struct ag_copy *c)
         return call_now(&in);
     struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
     size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
-    bool plain = s && c->bytes && apart >= c->bytes && ag_memory_is_plain(s, c->dst, c->bytes) &&
-                 ag_memory_is_plain(s, c->src, c->bytes);
-    return on_addresses(s, &in, plain, c->stream, c->ptsz, c->sym);
+    enum ag_memory to = AG_MEMORY_UNKNOWN, from = AG_MEMORY_UNKNOWN;
+    if (s && c->bytes && apart >= c->bytes) {
+        to = ag_memory_at(s, c->dst, c->bytes);
+        from = ag_memory_at(s, c->src, c->bytes);
+    }
+    if (to == AG_MEMORY_HOST || from == AG_MEMORY_HOST)
+        return copy_of_host(&in);
+    return on_addresses(s, &in, to != AG_MEMORY_PLAIN ? to : from, c->stream, c->ptsz, c->sym);
 }

@@ -128,9 +128,11 @@ static bool find_path(bool *named)
     return path[0];
 }
 
+/* Whoever may not look into the folder, such as a daemon with root's HOME, has no settings file. */
 static bool is_missing(int why)
 {
-    return why == ENOENT || why == ENOTDIR || why == EACCES;
+    return why == ENOENT || why == ENOTDIR ||
+           (why == EACCES && faccessat(AT_FDCWD, path, F_OK, AT_EACCESS));
 }
 
 static void read_file(void)
@@ -146,8 +148,9 @@ static void read_file(void)
     while (fd >= 0 && n < MOST_BYTES && (got = read(fd, text + n, MOST_BYTES - n)) > 0)
         n += (size_t)got;
     if (fd < 0 || got < 0) {
-        if (named || !is_missing(errno))
-            complain("cannot be read", strerrordesc_np(errno), 0);
+        int why = errno;
+        if (named || !is_missing(why))
+            complain("cannot be read", strerrordesc_np(why), 0);
         else
             path[0] = 0;
         n = 0;

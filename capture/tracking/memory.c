@@ -47,8 +47,8 @@ void ag_core_invalidate_memory(void)
     ag_mutex_unlock(&mutex);
 }
 
-static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,
-                    size_t *size)
+static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,
+                              size_t *size)
 {
     unsigned int type = 0, managed = 1;
     CUcontext ctx = NULL;
@@ -61,14 +61,20 @@ static bool look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr 
     CUresult r = AG_REAL(cuPointerGetAttributes)(5, wanted, values, address);
     ag_probe_ends();
     if (r != CUDA_SUCCESS)
-        return false;
-    /* no context: memory of virtual memory management or a pool, which can be unmapped while a
-     * graph uses it */
-    return type == CU_MEMORYTYPE_DEVICE && !managed && ctx == s->context->handle && *size;
+        return AG_MEMORY_UNKNOWN;
+    if (managed)
+        return AG_MEMORY_MANAGED;
+    if (!type || type == CU_MEMORYTYPE_HOST) /* 0: the driver does not know it */
+        return AG_MEMORY_HOST;
+    if (!ctx)
+        return AG_MEMORY_NO_CONTEXT;
+    if (ctx != s->context->handle)
+        return AG_MEMORY_OTHER_CONTEXT;
+    return type == CU_MEMORYTYPE_DEVICE && *size ? AG_MEMORY_PLAIN : AG_MEMORY_UNKNOWN;
 }
 
 /* Call it under the stream's lock: two threads may use one stream. */
-static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
     uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
     if (s->ranges_epoch != epoch) {
@@ -79,19 +85,22 @@ static bool is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
     for (uint32_t i = 0; i < known; i++)
         if (address >= s->ranges[i].start && address - s->ranges[i].start <= s->ranges[i].size &&
             bytes <= s->ranges[i].size - (address - s->ranges[i].start))
-            return true;
+            return AG_MEMORY_PLAIN;
     struct ag_range range;
-    if (!look_up(s, address, &range.start, &range.size) || address < range.start ||
-        address - range.start > range.size || bytes > range.size - (address - range.start))
-        return false;
+    enum ag_memory found = look_up(s, address, &range.start, &range.size);
+    if (found != AG_MEMORY_PLAIN)
+        return found;
+    if (address < range.start || address - range.start > range.size ||
+        bytes > range.size - (address - range.start))
+        return AG_MEMORY_UNKNOWN;
     s->ranges[s->num_ranges++ % AG_RANGES] = range;
-    return true;
+    return AG_MEMORY_PLAIN;
 }
 
-bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    bool plain = is_plain(s, address, bytes);
+    enum ag_memory found = memory_at(s, address, bytes);
     ag_unlock(&s->lock);
-    return plain;
+    return found;
 }

@@ -6,9 +6,16 @@
 
 /* Rises each time memory is freed or unmapped. */
 extern _Atomic uint64_t ag_memory_epoch;
-/* Whether [address, address + bytes) is plain device memory of this context, so that a graph may
- * contain an op on it. Ranges that were looked up are remembered until memory is freed. */
-bool ag_memory_is_plain(struct ag_stream *s, CUdeviceptr address, size_t bytes);
+enum ag_memory {
+    AG_MEMORY_PLAIN,   /* device memory of the stream's context: a graph may contain an op on it */
+    AG_MEMORY_UNKNOWN, /* not one allocation, or its extent makes no sense */
+    AG_MEMORY_MANAGED,
+    AG_MEMORY_NO_CONTEXT, /* of virtual memory management or a pool: it can be unmapped */
+    AG_MEMORY_OTHER_CONTEXT,
+    AG_MEMORY_HOST,
+};
+/* What [address, address + bytes) is. Plain ranges are remembered until memory is freed. */
+enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
 /* The driver looks at a copy's memory while it instantiates the copy's graph, and crashes if that
  * memory is freed meanwhile (580, on an H100, with the fuzzer). So a free waits until the hold is

@@ -139,6 +139,13 @@ compared() {
     AUTOGRAPH_BUILD=thread same "$cases" error-log 200
 }
 
+@test "a copy from host memory by cuMemcpyAsync is a sync point and no op" {
+    AUTOGRAPH_BUILD=inline same "$cases" error-log 200
+    cat summary
+    [ "$(figure 'ops that cannot be recorded (parameters, attributes, kind of memory), submitted at once')" -eq 0 ]
+    grep -Eq 'sync point cuMemcpyAsync +200$' summary
+}
+
 @test "collective kernels are launched at once, what is between them by graphs" {
     AUTOGRAPH_BUILD=inline same "$cases" collective 50
     cat summary

@@ -485,6 +485,10 @@ class Checks(unittest.TestCase):
     def test_late_flush_is_slow(self):
         self.assertEqual(self.compare("echo MEASURED mean ${ONLY_WITH:-0}5000.0 us")["verdict"], "slow")
 
+    def test_a_call_that_takes_longer_than_eagerly_is_slow(self):
+        self.assertEqual(self.compare("echo MEASURED median ${ONLY_WITH:-0}.5 us", times=4.0)["verdict"], "ok")
+        self.assertEqual(self.compare("echo MEASURED median ${ONLY_WITH:-0}.5 us", times=2.0)["verdict"], "slow")
+
 
 # Writes down what libran.so would have written.
 RAN = """

@@ -207,6 +207,25 @@ static void test_interrupts(void **state)
     }
 }
 
+/* A host that works for longer between two ops than it may hold any back: graphs of one op or two.
+ */
+static void test_slow_pace(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t i = 0; i < 4000; i++) {
+        r->now += 115000;
+        rig_op(r, rig_key(10, i % 10));
+        if (i % 10 == 9)
+            rig_sync(r);
+        if (i == 2000)
+            rig_mark(r);
+    }
+    rig_at_least(rig_replayed(r), 90);
+    rig_at_most(rig_ops_per_launch(r), 2);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,7 +234,7 @@ int main(void)
         cmocka_unit_test(test_merging),    cmocka_unit_test(test_loop_resumes),
         cmocka_unit_test(test_epochs),     cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_steady),     cmocka_unit_test(test_hold_most),
-        cmocka_unit_test(test_interrupts),
+        cmocka_unit_test(test_interrupts), cmocka_unit_test(test_slow_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

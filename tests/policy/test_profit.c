@@ -105,6 +105,30 @@ static void test_slow_host(void **state)
     }
 }
 
+/* The early look ends with the fourth eager visit if that many are not far faster than replay, and
+ * goes on for eight if they are. */
+static void test_early_look_ends(void **state)
+{
+    (void)state;
+    for (int faster = 0; faster < 2; faster++) {
+        struct ag_profit g = {0};
+        int eager = 0;
+        for (int i = 0; i < 100; i++) {
+            bool replayed = ag_profit_defers(&g);
+            eager += !replayed;
+            ag_profit_visit(&g,
+                            replayed ? 300000
+                            : faster ? 200000
+                                     : 310000,
+                            replayed, LONGEST, 50000);
+            if (faster && eager == 8)
+                break;
+        }
+        assert_int_equal(eager, faster ? 8 : 4);
+        assert_int_equal(g.early, faster ? AG_EARLY_REPLAY : AG_EARLY_NONE);
+    }
+}
+
 /* Where graphs win they are used, and looking costs next to nothing. */
 static void test_replay_wins(void **state)
 {
@@ -295,22 +319,23 @@ static void test_rising_clock(void **state)
     eager = config;
     eager.min_repeats = 1000000;
     for (int i = 0; i < 2; i++) {
-        double bound = steps_take(&eager, ops[i], 50000, 50000, 64, 96);
-        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 64, 96) / bound, 1.001);
-        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 64, 1000) / bound, 1.01);
-        bound = steps_take(&eager, ops[i], 50000, 1000, 64, 1000); /* where graphs win they stay */
-        rig_at_most(steps_take(&config, ops[i], 50000, 1000, 64, 1000) / bound, 0.985);
+        double bound = steps_take(&eager, ops[i], 50000, 50000, 80, 112);
+        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 80, 112) / bound, 1.001);
+        rig_at_most(steps_take(&config, ops[i], 50000, 50000, 80, 1000) / bound, 1.01);
+        bound = steps_take(&eager, ops[i], 50000, 1000, 80, 1000); /* where graphs win they stay */
+        rig_at_most(steps_take(&config, ops[i], 50000, 1000, 80, 1000) / bound, 0.99);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replay_wins),   cmocka_unit_test(test_replay_loses),
-        cmocka_unit_test(test_even),          cmocka_unit_test(test_shorter_cut),
-        cmocka_unit_test(test_changes_sides), cmocka_unit_test(test_drift),
-        cmocka_unit_test(test_in_policy),     cmocka_unit_test(test_cut_in_policy),
-        cmocka_unit_test(test_slow_host),     cmocka_unit_test(test_rising_clock),
+        cmocka_unit_test(test_early_look_ends), cmocka_unit_test(test_replay_wins),
+        cmocka_unit_test(test_replay_loses),    cmocka_unit_test(test_even),
+        cmocka_unit_test(test_shorter_cut),     cmocka_unit_test(test_changes_sides),
+        cmocka_unit_test(test_drift),           cmocka_unit_test(test_in_policy),
+        cmocka_unit_test(test_cut_in_policy),   cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_rising_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -438,3 +438,23 @@ C
     [ "$before" = "$folder/conf:1" ]
     [ "$after" = default ]
 }
+
+@test "a settings file that may not be read: one line where it is there, none where nobody may look" {
+    [ "$(id -u)" -eq 0 ] || skip "becoming somebody else needs root"
+    command -v setpriv >/dev/null || skip "setpriv is not installed"
+    folder=$(mktemp -d)
+    chmod 755 "$folder"
+    cp "$AG_COMMAND" "$folder/autograph"
+    mkdir "$folder/config"
+    echo 'chunk = 4' > "$folder/config/autograph.conf"
+    chmod 600 "$folder/config/autograph.conf"
+    as_nobody() {
+        setpriv --reuid=65534 --clear-groups env XDG_CONFIG_HOME="$folder/config" "$folder/autograph" env 2>&1 >/dev/null
+    }
+    closed=$(as_nobody)
+    chmod 700 "$folder/config"
+    hidden=$(as_nobody)
+    rm -r "$folder"
+    [[ "$closed" == *"$folder/config/autograph.conf cannot be read: Permission denied"* ]]
+    [ -z "$hidden" ]
+}
