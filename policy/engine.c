@@ -171,7 +171,7 @@ static bool grow(struct ag_engine *e, uint32_t bytes)
     return true;
 }
 
-/* What is seldom: the first op of a chunk, no room, or the op is not recorded after all. */
+/* What is seldom: ops to drop first, no room, or the op is not recorded after all. */
 bool ag_engine_makes_room(struct ag_engine *e, uint32_t bytes, const struct ag_verdict *v)
 {
     if (v->fresh)

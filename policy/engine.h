@@ -176,7 +176,8 @@ static inline uint8_t *ag_engine_record(struct ag_engine *e, ag_key key, uint32_
         e->eager_ops++;
         return NULL;
     }
-    if (__builtin_expect((uint32_t)v->what + AG_ENGINE_EAGER != e->state || v->fresh ||
+    bool goes_on = e->state == (uint32_t)v->what + AG_ENGINE_EAGER && !v->fresh;
+    if (__builtin_expect((!goes_on && e->state != AG_ENGINE_EAGER) ||
                              e->num_recorded == e->max_recorded ||
                              bytes > e->max_bytes - e->num_bytes,
                          0) &&
