@@ -1,6 +1,7 @@
 /* submitter.c - see submitter.h. */
 #include "capture/core/submitter.h"
 #include "capture/system/clock.h"
+#include "capture/system/lock.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/settings/log.h"
@@ -22,12 +23,13 @@
 
 enum {
     RINGS = 64,
-    SPIN_NS = 50000,     /* looks for work that long */
-    LOOKS = 32,          /* looks between two readings of the clock */
-    BURST = 3,           /* chunks that the program's thread launches before it wakes the thread */
-    BURST_NS = 500000,   /* and within what time */
-    LATE_NS = 100000,    /* a wait for the thread: it has lost its processor */
-    REST_NS = 500000000, /* and hands over nothing for that long */
+    LOOKS = 32,      /* looks between two readings of the clock */
+    SPIN_NS = 50000, /* the longest time for which the thread looks for work */
+    BRIEF_NS = 3000, /* the same if work comes seldom */
+    ROUND = 64,      /* chunks between two judgements of the thread */
+    REST_MS = 500,   /* for which a stream hands nothing over if the thread came late; it
+                        doubles ... */
+    MOST_RESTS = 6,  /* ... so many times */
 };
 
 /* A host that takes less between two ops launches graphs faster than it hands them over. */
@@ -110,14 +112,23 @@ static bool works(struct ag_ring *ring)
     return true;
 }
 
+/* The program's thread does what it gave away. Returns false if another thread has the role. */
+static bool helps(struct ag_ring *ring)
+{
+    bool any = !ag_ring_is_empty(ring);
+    if (!works(ring))
+        return false;
+    ring->helped += any;
+    return true;
+}
+
 void ag_submitter_settle_ring(struct ag_stream *s)
 {
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
-        uint64_t began = ag_clock_ns();
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
-            if (works(ring))
+            if (helps(ring))
                 continue;
             if (looks % 1024)
                 pause_briefly();
@@ -125,11 +136,6 @@ void ag_submitter_settle_ring(struct ag_stream *s)
                 sched_yield();
         }
         ag_driver_leave(s, visit);
-        uint64_t now = ag_clock_ns();
-        if (now - began > LATE_NS) {
-            ag_count(AG_COUNT_SUBMIT_LATE);
-            s->hand_after_ns = now + REST_NS;
-        }
     }
     settled(s);
 }
@@ -141,7 +147,7 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
         struct ag_visit visit = ag_driver_enter(s);
-        bool done = works(ring);
+        bool done = helps(ring);
         ag_driver_leave(s, visit);
         if (!done)
             return false;
@@ -163,13 +169,13 @@ static bool start(void)
 {
     if (!ag_thread_may_spin())
         return false;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
         if (!ag_thread_start(&thread, "autograph-submit", run))
             atomic_store(&state, ABSENT);
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     return atomic_load(&state) != ABSENT;
 }
 
@@ -182,14 +188,14 @@ static bool has_ring(struct ag_stream *s)
     if (!ring)
         return false;
     ring->stream = s;
-    pthread_mutex_lock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     uint32_t n = atomic_load(&num_rings);
     if (n < RINGS) {
         atomic_store(&rings[n], ring);
         atomic_store(&num_rings, n + 1);
         s->ring = ring;
     }
-    pthread_mutex_unlock(&mutex);
+    ag_mutex_unlock(&mutex);
     if (!s->ring)
         free(ring);
     return s->ring;
@@ -203,51 +209,47 @@ static bool start_or_wake(void)
     return true;
 }
 
-/* While the thread sleeps, the program's thread launches chunks itself. Whether there were so many
- * in a row that it is worth the wake-up. */
-static bool ends_burst(struct ag_stream *s, uint64_t now)
-{
-    if (now - s->burst_ns > BURST_NS)
-        s->burst = 0;
-    s->burst_ns = now;
-    if (++s->burst < BURST)
-        return false;
-    s->burst = 0;
-    return true;
-}
-
-static bool wants(struct ag_stream *s)
+static bool wants(const struct ag_stream *s)
 {
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
-    return ag_policy_gap(&s->engine.policy) >= GAP_NS;
+    return ag_policy_gap(&s->engine.policy) >= GAP_NS &&
+           (!s->ring || ag_clock_ns() >= s->ring->rest_until_ns);
+}
+
+/* A thread that has no processor of its own comes too late for most chunks: the program's thread
+ * has launched them by then. So nothing is handed over for a while. Never for good. */
+static void judge(struct ag_ring *ring)
+{
+    if (++ring->handed < ROUND)
+        return;
+    bool late = ring->helped > ROUND / 2;
+    if (late) {
+        ag_count(AG_COUNT_SUBMIT_LATE);
+        ring->rest_until_ns = ag_clock_ns() + ((uint64_t)REST_MS * 1000000 << ring->rests);
+    }
+    ring->rests = !late ? 0 : ring->rests < MOST_RESTS ? ring->rests + 1 : MOST_RESTS;
+    ring->handed = ring->helped = 0;
 }
 
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
-    if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed))
+    if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
-    uint64_t now = ag_clock_ns();
-    if (now < s->hand_after_ns && ag_options.submit == AG_SUBMIT_AUTO)
-        return false;
-    if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE) {
-        if (ag_options.submit == AG_SUBMIT_AUTO && !ends_burst(s, now))
-            return false;
-        if (!start_or_wake())
-            return false;
-    }
-    if (!has_ring(s))
-        return false;
+    struct ag_ring *ring = s->ring;
     /* something waits, and nobody is at it: the thread has other work, or no processor */
-    if (!ag_ring_is_empty(s->ring) && !ag_ring_is_busy(s->ring))
+    if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring))
+        return false;
+    if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE && !start_or_wake())
         return false;
     atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
-    if (!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes)) {
+    if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
         return false;
     }
     ag_deferring_handed(s);
     ag_count(AG_COUNT_HANDED);
+    judge(ring);
     if (atomic_load(&state) != AWAKE) /* it has gone to sleep meanwhile */
         ag_submitter_settle_ring(s);
     return true;
@@ -266,24 +268,31 @@ static bool look(void)
     return any;
 }
 
-static void spin(void)
+/* Looks for work for some time after the last. If work comes so seldom that the thread would sleep
+ * before it, it sleeps at once. `apart`: the usual time between two chunks, ns. */
+static void spin(uint64_t *apart)
 {
-    uint64_t until = ag_clock_ns() + SPIN_NS;
+    uint64_t last = ag_clock_ns(), until = last + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
     for (unsigned int looks = 1;; looks++) {
-        if (look())
-            until = ag_clock_ns() + SPIN_NS;
-        else if (looks % LOOKS == 0 && ag_clock_ns() > until)
+        if (look()) {
+            uint64_t now = ag_clock_ns();
+            *apart = (*apart * 7 + (now - last)) / 8;
+            last = now;
+            until = now + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
+        } else if (looks % LOOKS == 0 && ag_clock_ns() > until) {
             return;
+        }
         pause_briefly();
     }
 }
 
 static void *run(void *unused)
 {
+    uint64_t apart = 0;
     (void)unused;
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     while (!atomic_load(&stopping)) {
-        spin();
+        spin(&apart);
         /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
          * reads that state or is seen by this look. */
         atomic_store(&state, ASLEEP);

@@ -98,8 +98,6 @@ struct ag_stream {
                                 stays with the memory of the stream */
     _Atomic int handed_error;       /* what the driver said of them; CUresult */
     bool handed;                    /* the last chunk went into the ring */
-    uint32_t burst;                 /* chunks that were launched while it slept */
-    uint64_t burst_ns, hand_after_ns;
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
