@@ -34,11 +34,7 @@ struct ag_ring {
     /* the owner's */
     bool active;      /* something was put in since the ring was last found empty */
     uint64_t put_ops; /* in all */
-    uint32_t handed,
-        helped; /* chunks since the last judgement, and times that the owner took them out */
-    uint32_t rests;
-    uint64_t rest_until_ns;
-    char apart[64]; /* each of the others has a cache line of its own */
+    char apart[64];   /* each of the others has a cache line of its own */
     _Atomic uint32_t put;
     char apart2[64];
     _Atomic uint32_t taken; /* by whoever has the role */

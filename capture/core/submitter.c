@@ -5,6 +5,7 @@
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/settings/log.h"
+#include "capture/core/measure.h"
 #include "capture/core/op.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/replay.h"
@@ -26,10 +27,6 @@ enum {
     LOOKS = 32,      /* looks between two readings of the clock */
     SPIN_NS = 50000, /* the longest time for which the thread looks for work */
     BRIEF_NS = 3000, /* the same if work comes seldom */
-    ROUND = 64,      /* chunks between two judgements of the thread */
-    REST_MS = 500,   /* for which a stream hands nothing over if the thread came late; it
-                        doubles ... */
-    MOST_RESTS = 6,  /* ... so many times */
 };
 
 /* A host that takes less between two ops launches graphs faster than it hands them over. */
@@ -38,6 +35,7 @@ enum { GAP_NS = 3000 };
 enum { ABSENT, ASLEEP, AWAKE };
 static _Atomic uint32_t state;
 static _Atomic bool stopping;
+static _Atomic bool alone; /* there is no processor for the thread */
 static _Atomic(struct ag_ring *) rings[RINGS];
 static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
@@ -112,23 +110,13 @@ static bool works(struct ag_ring *ring)
     return true;
 }
 
-/* The program's thread does what it gave away. Returns false if another thread has the role. */
-static bool helps(struct ag_ring *ring)
-{
-    bool any = !ag_ring_is_empty(ring);
-    if (!works(ring))
-        return false;
-    ring->helped += any;
-    return true;
-}
-
 void ag_submitter_settle_ring(struct ag_stream *s)
 {
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
-            if (helps(ring))
+            if (works(ring))
                 continue;
             if (looks % 1024)
                 pause_briefly();
@@ -147,7 +135,7 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
         struct ag_visit visit = ag_driver_enter(s);
-        bool done = helps(ring);
+        bool done = works(ring);
         ag_driver_leave(s, visit);
         if (!done)
             return false;
@@ -167,8 +155,12 @@ static void *run(void *unused);
 
 static bool start(void)
 {
-    if (!ag_thread_may_spin())
+    if (ag_thread_starves_others())
         return false;
+    if (ag_options.submit == AG_SUBMIT_AUTO && !ag_thread_may_spin()) {
+        atomic_store(&alone, true);
+        return false;
+    }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
@@ -209,27 +201,22 @@ static bool start_or_wake(void)
     return true;
 }
 
-static bool wants(const struct ag_stream *s)
+/* Whether the submitter makes this program faster is measured again and again; but not while the
+ * program itself measures. */
+static bool wants(struct ag_stream *s)
 {
+    const struct ag_policy *p = &s->engine.policy;
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
-    return ag_policy_gap(&s->engine.policy) >= GAP_NS &&
-           (!s->ring || ag_clock_ns() >= s->ring->rest_until_ns);
-}
-
-/* A thread that has no processor of its own comes too late for most chunks: the program's thread
- * has launched them by then. So nothing is handed over for a while. Never for good. */
-static void judge(struct ag_ring *ring)
-{
-    if (++ring->handed < ROUND)
-        return;
-    bool late = ring->helped > ROUND / 2;
-    if (late) {
-        ag_count(AG_COUNT_SUBMIT_LATE);
-        ring->rest_until_ns = ag_clock_ns() + ((uint64_t)REST_MS * 1000000 << ring->rests);
-    }
-    ring->rests = !late ? 0 : ring->rests < MOST_RESTS ? ring->rests + 1 : MOST_RESTS;
-    ring->handed = ring->helped = 0;
+    if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed))
+        return false;
+    if (ag_measures())
+        return s->pairs.second && !s->pairs.tries;
+    uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
+    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), p->counts.ops);
+    ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
+    ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
+    return hands;
 }
 
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
@@ -249,7 +236,6 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     }
     ag_deferring_handed(s);
     ag_count(AG_COUNT_HANDED);
-    judge(ring);
     if (atomic_load(&state) != AWAKE) /* it has gone to sleep meanwhile */
         ag_submitter_settle_ring(s);
     return true;

@@ -24,6 +24,7 @@
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
+#include "policy/pairs.h"
 #include "policy/ring.h"
 #include "policy/engine.h"
 
@@ -98,6 +99,7 @@ struct ag_stream {
                                 stays with the memory of the stream */
     _Atomic int handed_error;       /* what the driver said of them; CUresult */
     bool handed;                    /* the last chunk went into the ring */
+    struct ag_pairs pairs;          /* whether the submitter makes it faster */
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
