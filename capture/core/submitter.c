@@ -272,6 +272,14 @@ static void spin(uint64_t *apart)
     }
 }
 
+static void count_time(void)
+{
+    struct timespec t;
+    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
+                     (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+}
+
 static void *run(void *unused)
 {
     uint64_t apart = 0;
@@ -287,20 +295,12 @@ static void *run(void *unused)
             atomic_store(&state, AWAKE);
             continue;
         }
+        count_time();
         while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
             syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
     }
+    count_time();
     return NULL;
-}
-
-uint64_t ag_submitter_cpu_ns(void)
-{
-    clockid_t clock;
-    struct timespec t;
-    if (atomic_load(&state) == ABSENT || pthread_getcpuclockid(thread, &clock) ||
-        clock_gettime(clock, &t))
-        return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 void ag_submitter_stop(void)

@@ -49,8 +49,6 @@ static inline bool ag_submitter_is_done(const struct ag_stream *s)
     return !ring || ag_ring_is_at_rest(ring);
 }
 
-/* Processor time of the thread, ns. */
-uint64_t ag_submitter_cpu_ns(void);
 /* The process ends. Waits a second at most. */
 void ag_submitter_stop(void);
 
