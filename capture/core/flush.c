@@ -12,14 +12,6 @@
 #include "capture/trace/trace.h"
 #include "policy/engine.h"
 
-void ag_stream_open(struct ag_stream *s)
-{
-    if (s->open)
-        return;
-    s->open = true;
-    atomic_fetch_add(&ag_open_streams, 1);
-}
-
 static void close_segment(struct ag_stream *s)
 {
     if (!s->open ||
@@ -27,13 +19,6 @@ static void close_segment(struct ag_stream *s)
         return;
     s->open = false;
     atomic_fetch_sub(&ag_open_streams, 1);
-}
-
-CUresult ag_stream_tell(struct ag_stream *s)
-{
-    CUresult r = s->pending;
-    s->pending = CUDA_SUCCESS;
-    return r;
 }
 
 void ag_stream_end_segment(struct ag_stream *s)

@@ -3,7 +3,7 @@
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/count.h"
-#include "capture/core/flush.h"
+#include "capture/core/deferral.h"
 #include "capture/settings/log.h"
 #include "capture/core/measure.h"
 #include "capture/core/op.h"
@@ -11,8 +11,6 @@
 #include "capture/graphs/replay.h"
 #include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
-#include "capture/core/watchdog.h"
-#include "capture/core/world.h"
 #include "driver/own.h"
 #include <linux/futex.h>
 #include <pthread.h>

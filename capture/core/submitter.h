@@ -36,19 +36,6 @@ static inline void ag_submitter_settle(struct ag_stream *s)
 }
 /* The same, except that it waits for nobody: false if another thread has the role. */
 bool ag_submitter_settle_if_prompt(struct ag_stream *s);
-/* Whether nobody is launching what is in the ring. */
-static inline bool ag_submitter_is_free(const struct ag_stream *s)
-{
-    struct ag_ring *ring = atomic_load(&s->ring);
-    return !ring || !ag_ring_is_busy(ring);
-}
-/* Whether all that the submitter was given has been submitted. Needs no lock. */
-static inline bool ag_submitter_is_done(const struct ag_stream *s)
-{
-    struct ag_ring *ring = atomic_load(&s->ring);
-    return !ring || ag_ring_is_at_rest(ring);
-}
-
 /* The process ends. Waits a second at most. */
 void ag_submitter_stop(void);
 

@@ -110,7 +110,7 @@ static bool holds_back_for_another(const struct ag_stream *s)
 {
     uint32_t how = atomic_load(&s->deferring);
     return !ag_stream_is_own(s) &&
-           (how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_submitter_is_done(s)));
+           (how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_stream_ring_is_at_rest(s)));
 }
 
 /* Whether another thread holds back work that a query of this stream asks about. */

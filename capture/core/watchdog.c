@@ -1,6 +1,5 @@
 /* watchdog.c - no op is held back for too long. */
 #include "capture/core/watchdog.h"
-#include "capture/core/submitter.h"
 #include "capture/tracking/count.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
@@ -106,7 +105,7 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
-    if (ag_stream_is_live(s) && ag_submitter_is_free(s)) {
+    if (ag_stream_is_live(s) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(streams, n, s)) /* its deferral began before the store */
             relieve();

@@ -137,61 +137,12 @@ static void build(struct ag_engine *e, struct ag_chunk *chunk)
 
 /* ---- holding back ------------------------------------------------------------------------ */
 
-static void deferring_begins(struct ag_stream *s, enum ag_deferring how)
-{
-    /* While hooks bypass the locks they would overtake ops that are deferred now. This does not
-     * cover the end of the process and the child of a fork: there they do overtake. */
-    if (ag_state_bypasses_for_now()) {
-        ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
-        return;
-    }
-    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED) {
-        atomic_store_explicit(&s->deferring, how, memory_order_relaxed);
-        return;
-    }
-    if (s->blocking)
-        atomic_fetch_add(&s->context->blocking_deferring, 1);
-    atomic_store(&s->deferring,
-                 how); /* sequentially consistent: the watchdog may be going to sleep */
-    ag_watchdog_arm();
-}
-
-static void deferring_ends(struct ag_stream *s)
-{
-    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
-        return;
-    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
-    atomic_store_explicit(&s->deferring, AG_DEFERS_NOTHING, memory_order_release);
-    if (others)
-        return;
-    atomic_store(&s->context->blocking_deferring, 0);
-    ag_engine_broken(&s->engine, "a blocking stream that defers is counted");
-}
-
 static void deferring(struct ag_engine *e, bool on)
 {
-    struct ag_stream *s = stream_of(e);
     if (on)
-        deferring_begins(s, AG_DEFERS);
-    else if (s->ring && s->ring->active)
-        atomic_store_explicit(&s->deferring, AG_DEFERS_HANDED, memory_order_release);
+        ag_deferring_begins(stream_of(e));
     else
-        deferring_ends(s);
-}
-
-void ag_deferring_handed(struct ag_stream *s)
-{
-    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
-        deferring_begins(s, AG_DEFERS_HANDED);
-    else
-        atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
-}
-
-void ag_deferring_settled(struct ag_stream *s)
-{
-    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED)
-        deferring_ends(s);
+        ag_deferring_ends(stream_of(e));
 }
 
 static void broken(struct ag_engine *e, const char *what)

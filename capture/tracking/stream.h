@@ -179,6 +179,19 @@ static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
     return s->handle == (handle ? handle : CU_STREAM_LEGACY) && ag_stream_is_live(s);
 }
 
+/* Whether nobody is launching what is in the stream's ring; whether all of it has been launched.
+ * Neither needs a lock. */
+static inline bool ag_stream_ring_is_free(const struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load(&s->ring);
+    return !ring || !ag_ring_is_busy(ring);
+}
+static inline bool ag_stream_ring_is_at_rest(const struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load(&s->ring);
+    return !ring || ag_ring_is_at_rest(ring);
+}
+
 /* Takes the stream's lock. If the lock's holder is in the driver, returns false instead. */
 bool ag_stream_lock_if_prompt(struct ag_stream *stream);
 
