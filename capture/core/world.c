@@ -132,7 +132,9 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
 
 static void build(struct ag_engine *e, struct ag_chunk *chunk)
 {
-    ag_request_graphs(stream_of(e), chunk, ag_watchdog_is_ready());
+    struct ag_stream *s = stream_of(e);
+    ag_submitter_settle(s); /* it looks at the arguments of other graphs, and may build at once */
+    ag_request_graphs(s, chunk, ag_watchdog_is_ready());
 }
 
 /* ---- holding back ------------------------------------------------------------------------ */
