@@ -222,6 +222,9 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
     struct ag_ring *ring = s->ring;
+    /* an error is told by the next call that may tell it; if all goes well, nobody settles */
+    if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
+        return false;
     /* something waits, and nobody is at it: the thread has other work, or no processor */
     if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring))
         return false;
