@@ -22,9 +22,10 @@
 
 enum {
     RINGS = 64,
-    LOOKS = 32,      /* looks between two readings of the clock */
-    SPIN_NS = 50000, /* the longest time for which the thread looks for work */
-    BRIEF_NS = 3000, /* the same if work comes seldom */
+    LOOKS = 32,         /* looks between two readings of the clock */
+    SPIN_NS = 50000,    /* the longest time for which the thread looks for work */
+    BRIEF_NS = 3000,    /* the same if work comes seldom */
+    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
 };
 
 /* A host that takes less between two ops launches graphs faster than it hands them over. */
@@ -46,6 +47,19 @@ static inline void pause_briefly(void)
 #else
     atomic_signal_fence(memory_order_seq_cst);
 #endif
+}
+
+/* Behind a submitter that waits for room in a queue, or for a processor that a real-time thread
+ * has, looking alone would take a processor for long. */
+static void wait_briefly(unsigned int looks)
+{
+    const struct timespec nap = {.tv_nsec = 50000};
+    if (looks > PATIENCE)
+        nanosleep(&nap, NULL);
+    else if (looks % 1024)
+        pause_briefly();
+    else
+        sched_yield();
 }
 
 /* ---- with the role ------------------------------------------------------------------------ */
@@ -99,11 +113,15 @@ static void settled(struct ag_stream *s)
     ag_deferring_settled(s);
 }
 
+/* To a handler of the program's that interrupts the driver here and ends the process, the role is a
+ * lock that its own thread holds. */
 static bool works(struct ag_ring *ring)
 {
     if (!ag_ring_take_role(ring))
         return false;
+    ag_locks_held++;
     work(ring);
+    ag_locks_held--;
     ag_ring_give_role(ring);
     return true;
 }
@@ -116,10 +134,7 @@ void ag_submitter_settle_ring(struct ag_stream *s)
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
             if (works(ring))
                 continue;
-            if (looks % 1024)
-                pause_briefly();
-            else
-                sched_yield();
+            wait_briefly(looks);
         }
         ag_driver_leave(s, visit);
     }
