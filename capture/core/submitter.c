@@ -166,14 +166,26 @@ static void wake(void)
 
 static void *run(void *unused);
 
+static bool has_processors(void)
+{
+    int cancel;
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return true;
+    if (!ag_thread_is_ordinary())
+        return false;
+    /* it reads a file; a cancelled thread would keep the stream's lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    bool may = ag_thread_may_spin();
+    pthread_setcancelstate(cancel, NULL);
+    if (!may)
+        atomic_store(&alone, true);
+    return may;
+}
+
 static bool start(void)
 {
-    if (ag_thread_starves_others())
+    if (ag_thread_starves_others() || !has_processors())
         return false;
-    if (ag_options.submit == AG_SUBMIT_AUTO && !ag_thread_may_spin()) {
-        atomic_store(&alone, true);
-        return false;
-    }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
@@ -189,6 +201,8 @@ static bool has_ring(struct ag_stream *s)
 {
     if (s->ring)
         return true;
+    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == RINGS)
+        return false;
     struct ag_ring *ring = calloc(1, sizeof(*ring));
     if (!ring)
         return false;
@@ -322,7 +336,10 @@ static void *run(void *unused)
 void ag_submitter_stop(void)
 {
     atomic_store(&stopping, true);
-    if (atomic_load(&state) == ABSENT)
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER); /* another thread may be starting it */
+    bool runs = atomic_load(&state) != ABSENT;
+    ag_mutex_unlock(&mutex);
+    if (!runs)
         return;
     atomic_store(&state, AWAKE);
     syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
