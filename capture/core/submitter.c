@@ -11,6 +11,7 @@
 #include "capture/graphs/replay.h"
 #include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
+#include "capture/trace/trace.h"
 #include "driver/own.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -67,6 +68,7 @@ static void wait_briefly(unsigned int looks)
 /* The graph could not be launched: nothing of it was submitted. */
 static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
+    uint64_t began = ag_trace_clock();
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         CUresult r = ag_op_submit(s, signature, bytes + g->ops[i].offset);
@@ -77,6 +79,9 @@ static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         ag_signature_refused(signature, r);
         atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
     }
+    atomic_fetch_add_explicit(&s->handed_eagerly, g->count, memory_order_relaxed);
+    ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+    ag_trace_flush(s, g->count, 0, began);
 }
 
 /* Submits what is in the ring. The caller has the role. */
@@ -105,6 +110,9 @@ static void work(struct ag_ring *ring)
 static void settled(struct ag_stream *s)
 {
     int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
+    uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
+    s->engine.replayed_ops -= eagerly; /* they counted as replayed when they were handed over */
+    s->engine.flushed_ops += eagerly;
     if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
         s->pending = (CUresult)error;
         ag_stream_open(s);

@@ -98,6 +98,7 @@ struct ag_stream {
     _Atomic(struct ag_ring *) ring; /* chunks that the submitter launches (submitter.h), or NULL; it
                                 stays with the memory of the stream */
     _Atomic int handed_error;       /* what the driver said of them; CUresult */
+    _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
     uint64_t flush_began;
