@@ -1,5 +1,6 @@
 # What the suites of this folder share. AG_BUILD is the build folder (build); AG_LIBRARY may name another library, that of
-# a commit in which something is broken.
+# a commit in which something is broken. AG_SUBMIT is the AUTOGRAPH_SUBMIT of tests that do not set it: AG_SUBMIT=thread shows
+# what the library's own thread does to them all.
 
 common_setup() {
     : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_BUILD:=$AG_SOURCE/build}"
@@ -16,6 +17,7 @@ common_setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
     local variable
     for variable in "${!AUTOGRAPH@}"; do unset "$variable"; done
+    [ -z "${AG_SUBMIT-}" ] || export AUTOGRAPH_SUBMIT=$AG_SUBMIT
 }
 
 # Skips what follows where the library was built without nvcc.
