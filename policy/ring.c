@@ -21,8 +21,8 @@ bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *b
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
     uint64_t held = r->put_ops - atomic_load_explicit(&r->taken_ops, memory_order_relaxed);
     struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];
-    if (put - taken == AG_RING_SLOTS || (put != taken && held + ops > AG_RING_CREDIT) ||
-        !makes_room(slot, n))
+    if (n > AG_RING_MOST_BYTES || put - taken == AG_RING_SLOTS ||
+        (put != taken && held + ops > AG_RING_CREDIT) || !makes_room(slot, n))
         return false;
     memcpy(slot->bytes, bytes, n);
     slot->graphs = graphs;

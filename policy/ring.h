@@ -20,6 +20,7 @@
 /* The launch queue of a stream has room for about 1000 ops, so a program may run further ahead of
  * its GPU by a quarter than it would eagerly. */
 enum { AG_RING_SLOTS = 32, AG_RING_CREDIT = 256 };
+enum { AG_RING_MOST_BYTES = 1 << 16 }; /* of the arguments of a chunk: the copies stay allocated */
 
 struct ag_ring_slot {
     void *graphs;   /* the chunk's */
@@ -43,7 +44,8 @@ struct ag_ring {
     char apart3[64];
 };
 
-/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory. */
+/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory, or they
+ * are very many. */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {

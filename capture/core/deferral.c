@@ -27,11 +27,15 @@ static void begins(struct ag_stream *s, enum ag_deferring how)
         ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
         return;
     }
-    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
     if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED) {
+        /* what is still in the ring has been held back for longer, and the watchdog counts from
+         * there */
+        if (ag_stream_ring_is_at_rest(s))
+            atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
         atomic_store_explicit(&s->deferring, how, memory_order_relaxed);
         return;
     }
+    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
     if (s->blocking)
         atomic_fetch_add(&s->context->blocking_deferring, 1);
     atomic_store(&s->deferring,

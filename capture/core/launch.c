@@ -36,6 +36,16 @@
 #include "driver/entries.h"
 #include "policy/engine.h"
 
+/* In a span without replaying the stream may go dormant: nothing may be left in its ring. */
+static void look_behind_chunk(struct ag_stream *s)
+{
+    if (__builtin_expect(
+            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF, 1))
+        return;
+    ag_submitter_settle(s);
+    ag_compare_meet(s);
+}
+
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
@@ -51,7 +61,7 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done)
-        ag_compare_look(s);
+        look_behind_chunk(s);
     if (v->what == AG_DO_DEFER)
         return false;
     ag_submitter_settle(s);

@@ -11,6 +11,7 @@
 #include "capture/graphs/replay.h"
 #include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
+#include "capture/trace/trace.h"
 #include "driver/own.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -22,9 +23,10 @@
 
 enum {
     RINGS = 64,
-    LOOKS = 32,      /* looks between two readings of the clock */
-    SPIN_NS = 50000, /* the longest time for which the thread looks for work */
-    BRIEF_NS = 3000, /* the same if work comes seldom */
+    LOOKS = 32,         /* looks between two readings of the clock */
+    SPIN_NS = 50000,    /* the longest time for which the thread looks for work */
+    BRIEF_NS = 3000,    /* the same if work comes seldom */
+    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
 };
 
 /* A host that takes less between two ops launches graphs faster than it hands them over. */
@@ -48,11 +50,25 @@ static inline void pause_briefly(void)
 #endif
 }
 
+/* Behind a submitter that waits for room in a queue, or for a processor that a real-time thread
+ * has, looking alone would take a processor for long. */
+static void wait_briefly(unsigned int looks)
+{
+    const struct timespec nap = {.tv_nsec = 50000};
+    if (looks > PATIENCE)
+        nanosleep(&nap, NULL);
+    else if (looks % 1024)
+        pause_briefly();
+    else
+        sched_yield();
+}
+
 /* ---- with the role ------------------------------------------------------------------------ */
 
 /* The graph could not be launched: nothing of it was submitted. */
 static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
+    uint64_t began = ag_trace_clock();
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         CUresult r = ag_op_submit(s, signature, bytes + g->ops[i].offset);
@@ -63,6 +79,9 @@ static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         ag_signature_refused(signature, r);
         atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
     }
+    atomic_fetch_add_explicit(&s->handed_eagerly, g->count, memory_order_relaxed);
+    ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+    ag_trace_flush(s, g->count, 0, began);
 }
 
 /* Submits what is in the ring. The caller has the role. */
@@ -91,6 +110,9 @@ static void work(struct ag_ring *ring)
 static void settled(struct ag_stream *s)
 {
     int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
+    uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
+    s->engine.replayed_ops -= eagerly; /* they counted as replayed when they were handed over */
+    s->engine.flushed_ops += eagerly;
     if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
         s->pending = (CUresult)error;
         ag_stream_open(s);
@@ -99,11 +121,15 @@ static void settled(struct ag_stream *s)
     ag_deferring_settled(s);
 }
 
+/* To a handler of the program's that interrupts the driver here and ends the process, the role is a
+ * lock that its own thread holds. */
 static bool works(struct ag_ring *ring)
 {
     if (!ag_ring_take_role(ring))
         return false;
+    ag_locks_held++;
     work(ring);
+    ag_locks_held--;
     ag_ring_give_role(ring);
     return true;
 }
@@ -116,10 +142,7 @@ void ag_submitter_settle_ring(struct ag_stream *s)
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
             if (works(ring))
                 continue;
-            if (looks % 1024)
-                pause_briefly();
-            else
-                sched_yield();
+            wait_briefly(looks);
         }
         ag_driver_leave(s, visit);
     }
@@ -151,14 +174,26 @@ static void wake(void)
 
 static void *run(void *unused);
 
+static bool has_processors(void)
+{
+    int cancel;
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return true;
+    if (!ag_thread_is_ordinary())
+        return false;
+    /* it reads a file; a cancelled thread would keep the stream's lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    bool may = ag_thread_may_spin();
+    pthread_setcancelstate(cancel, NULL);
+    if (!may)
+        atomic_store(&alone, true);
+    return may;
+}
+
 static bool start(void)
 {
-    if (ag_thread_starves_others())
+    if (ag_thread_starves_others() || !has_processors())
         return false;
-    if (ag_options.submit == AG_SUBMIT_AUTO && !ag_thread_may_spin()) {
-        atomic_store(&alone, true);
-        return false;
-    }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
@@ -174,6 +209,8 @@ static bool has_ring(struct ag_stream *s)
 {
     if (s->ring)
         return true;
+    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == RINGS)
+        return false;
     struct ag_ring *ring = calloc(1, sizeof(*ring));
     if (!ring)
         return false;
@@ -222,6 +259,9 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
     struct ag_ring *ring = s->ring;
+    /* an error is told by the next call that may tell it; if all goes well, nobody settles */
+    if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
+        return false;
     /* something waits, and nobody is at it: the thread has other work, or no processor */
     if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring))
         return false;
@@ -304,7 +344,10 @@ static void *run(void *unused)
 void ag_submitter_stop(void)
 {
     atomic_store(&stopping, true);
-    if (atomic_load(&state) == ABSENT)
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER); /* another thread may be starting it */
+    bool runs = atomic_load(&state) != ABSENT;
+    ag_mutex_unlock(&mutex);
+    if (!runs)
         return;
     atomic_store(&state, AWAKE);
     syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

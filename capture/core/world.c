@@ -118,7 +118,10 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     struct ag_sequence *sequence = chunk->sequence;
     uint64_t now = ag_clock_ns(), eagerly = (uint64_t)chunk->count * usual_call_ns(s);
     g->last_used_ns = began;
-    s->gained_ns += (int64_t)eagerly - (int64_t)(now - began);
+    int64_t gained = (int64_t)eagerly - (int64_t)(now - began);
+    atomic_store_explicit(&s->gained_ns,
+                          atomic_load_explicit(&s->gained_ns, memory_order_relaxed) + gained,
+                          memory_order_relaxed);
     if (s->handed) { /* what was launched, and when, is the submitter's */
         ag_policy_submitted(&e->policy, now);
         return;
@@ -132,7 +135,9 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
 
 static void build(struct ag_engine *e, struct ag_chunk *chunk)
 {
-    ag_request_graphs(stream_of(e), chunk, ag_watchdog_is_ready());
+    struct ag_stream *s = stream_of(e);
+    ag_submitter_settle(s); /* it looks at the arguments of other graphs, and may build at once */
+    ag_request_graphs(s, chunk, ag_watchdog_is_ready());
 }
 
 /* ---- holding back ------------------------------------------------------------------------ */

@@ -134,23 +134,34 @@ void ag_graphs_discard(struct ag_chunk *chunk)
     ag_policy_built(chunk, false);
 }
 
-void ag_graphs_collect(uint32_t most)
+/* The first that may be destroyed. Those that the submitter still has to launch stay; they are few,
+ * and other graphs do not wait for them. */
+static struct garbage *take_garbage(void)
 {
-    for (; most > 0; most--) {
-        ag_mutex_lock(&mutex, AG_RANK_BUDGET);
-        struct garbage *one = garbage;
-        if (one && atomic_load_explicit(&one->graphs->handed, memory_order_acquire))
-            one = NULL; /* later: the submitter still has to launch them */
-        if (one) {
-            garbage = one->next;
-            num_garbage--;
-        }
-        ag_mutex_unlock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    struct garbage **at = &garbage;
+    while (*at && atomic_load_explicit(&(*at)->graphs->handed, memory_order_acquire))
+        at = &(*at)->next;
+    struct garbage *one = *at;
+    if (one) {
+        *at = one->next;
+        num_garbage--;
+    }
+    ag_mutex_unlock(&mutex);
+    return one;
+}
+
+uint32_t ag_graphs_collect(uint32_t most)
+{
+    uint32_t n = 0;
+    for (; n < most; n++) {
+        struct garbage *one = take_garbage();
         if (!one)
-            return;
+            break;
         destroy(one->graphs);
         free(one);
     }
+    return n;
 }
 
 uint32_t ag_graphs_dropped(void)
@@ -231,9 +242,8 @@ static bool evict_one(uint64_t apart_ns)
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
     while (atomic_load(&memory) + size_of(g) > ag_budget()) {
-        if (!evict || (!ag_graphs_dropped() && !evict_one(apart_ns)))
+        if (!evict || !(ag_graphs_dropped() ? ag_graphs_collect(1) : evict_one(apart_ns)))
             return false;
-        ag_graphs_collect(1);
     }
     return true;
 }

@@ -17,8 +17,7 @@ void ag_thread_look(void)
 
 bool ag_thread_starves_others(void)
 {
-    int policy = sched_getscheduler(0);
-    return (policy == SCHED_FIFO || policy == SCHED_RR) && CPU_COUNT(&processors) == 1;
+    return !ag_thread_is_ordinary() && CPU_COUNT(&processors) == 1;
 }
 
 /* Processors of a control group's quota, in hundredths; 0: no quota, or not known. */
@@ -33,12 +32,18 @@ static unsigned long quota(void)
     return n == 2 && period ? allowed * 100 / period : 0;
 }
 
-bool ag_thread_may_spin(void)
+bool ag_thread_is_ordinary(void)
 {
     int policy = sched_getscheduler(0);
+    return policy != SCHED_FIFO && policy != SCHED_RR;
+}
+
+bool ag_thread_may_spin(void)
+{
+    if (CPU_COUNT(&processors) < 2)
+        return false;
     unsigned long q = quota();
-    return policy != SCHED_FIFO && policy != SCHED_RR && CPU_COUNT(&processors) >= 2 &&
-           (!q || q >= 200);
+    return !q || q >= 200;
 }
 
 /* Attributes of a thread in the ordinary scheduling class, whatever the class of the thread that

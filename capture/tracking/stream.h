@@ -98,20 +98,22 @@ struct ag_stream {
     _Atomic(struct ag_ring *) ring; /* chunks that the submitter launches (submitter.h), or NULL; it
                                 stays with the memory of the stream */
     _Atomic int handed_error;       /* what the driver said of them; CUresult */
-    bool handed;                    /* the last chunk went into the ring */
-    struct ag_pairs pairs;          /* whether the submitter makes it faster */
+    _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
+    bool handed;                     /* the last chunk went into the ring */
+    struct ag_pairs pairs;           /* whether the submitter makes it faster */
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    int64_t gained_ns;          /* measured gain of replaying over launching */
+    _Atomic int64_t gained_ns;  /* measured gain of replaying over launching */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has been told of */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
-    uint64_t updates, launches;
+    /* written by whoever has the lock and a ring at rest, or the ring's role */
+    _Atomic uint64_t updates, launches;
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
