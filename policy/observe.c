@@ -92,6 +92,11 @@ void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
         s->gap = LONGEST_GAP_NS;
 }
 
+uint32_t ag_policy_gap(const struct ag_policy *p)
+{
+    return p->state->gap;
+}
+
 /* After a departure, looks for the same sequence a little further on. */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {

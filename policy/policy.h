@@ -239,6 +239,8 @@ static inline ag_key ag_policy_expected(const struct ag_policy *p)
 {
     return p->next == p->stop ? 0 : *p->next;
 }
+/* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
+uint32_t ag_policy_gap(const struct ag_policy *p);
 /* Whether the policy follows a sequence, or has just followed one to its end. */
 static inline bool ag_policy_follows(const struct ag_policy *p)
 {

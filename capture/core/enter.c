@@ -3,20 +3,33 @@
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
+#include "capture/system/clock.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
+#include <time.h>
+
+/* The process ends. Its exit handlers may still use what its threads have submitted, so the
+ * submitter gets up to a second. Nothing waits for a thread that waits in the driver. */
+static void submit_at_end(struct ag_stream *s, bool own, uint64_t until)
+{
+    const struct timespec nap = {.tv_nsec = 50000};
+    while (!ag_stream_submit_if_prompt(s, own) && !ag_stream_ring_is_at_rest(s) &&
+           ag_clock_ns() < until)
+        nanosleep(&nap, NULL);
+}
 
 static void submit_everything(void)
 {
+    uint64_t until = ag_clock_ns() + 1000000000u;
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         /* the calling thread's own streams meet a sync point; the others only submit what they hold
          * back */
         bool own = ag_stream_is_own(streams[i]);
-        if (ag_state_is(AG_EAGER_END)) /* must not wait for a thread that waits in the driver */
-            ag_stream_submit_if_prompt(streams[i], own);
+        if (ag_state_is(AG_EAGER_END))
+            submit_at_end(streams[i], own, until);
         else
             ag_stream_submit_deferred(streams[i], own);
     }

@@ -6,18 +6,11 @@
 #include "capture/tracking/count.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "policy/engine.h"
-
-void ag_stream_open(struct ag_stream *s)
-{
-    if (s->open)
-        return;
-    s->open = true;
-    atomic_fetch_add(&ag_open_streams, 1);
-}
 
 static void close_segment(struct ag_stream *s)
 {
@@ -28,15 +21,9 @@ static void close_segment(struct ag_stream *s)
     atomic_fetch_sub(&ag_open_streams, 1);
 }
 
-CUresult ag_stream_tell(struct ag_stream *s)
-{
-    CUresult r = s->pending;
-    s->pending = CUDA_SUCCESS;
-    return r;
-}
-
 void ag_stream_end_segment(struct ag_stream *s)
 {
+    ag_submitter_settle(s);
     if (ag_dormant_is_active(&s->dormant)) {
         if (atomic_load_explicit(&s->dormant.left, memory_order_relaxed))
             return; /* the policy is not looking, and nothing was recorded since it stopped */
@@ -50,6 +37,7 @@ void ag_stream_end_segment(struct ag_stream *s)
 
 void ag_stream_break(struct ag_stream *s)
 {
+    ag_submitter_settle(s);
     ag_engine_break(&s->engine);
 }
 
@@ -61,7 +49,7 @@ static void submit(struct ag_stream *s, bool sync_point)
     if (sync_point)
         ag_stream_end_segment(s);
     else
-        ag_engine_break(&s->engine);
+        ag_stream_break(s);
 }
 
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point)
@@ -75,9 +63,11 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_lock_if_prompt(s))
         return false;
-    submit(s, sync_point);
+    bool prompt = ag_submitter_settle_if_prompt(s);
+    if (prompt)
+        submit(s, sync_point);
     ag_unlock(&s->lock);
-    return true;
+    return prompt;
 }
 
 /* A stream of the calling thread meets a planned sync point. A stream of another thread only

@@ -5,7 +5,7 @@
 #ifndef AG_FLUSH_H
 #define AG_FLUSH_H
 
-#include "capture/tracking/stream.h"
+#include "capture/core/deferral.h"
 
 /* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
  * policy does not learn: the sequence goes on behind the break. */
@@ -23,10 +23,5 @@ void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);
  * is in the driver for this stream. That thread is submitting what is deferred, and may wait there
  * for room in a full queue. In that case this function does nothing and returns false. */
 bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point);
-
-/* Returns the stream's unreported error, once, for a sync point or a launch to pass on. The caller
- * holds the lock. */
-CUresult ag_stream_tell(struct ag_stream *s);
-void ag_stream_open(struct ag_stream *s); /* counts it in ag_open_streams */
 
 #endif

@@ -13,6 +13,7 @@
 #include "capture/tracking/count.h"
 #include "capture/graphs/fillkernel.h"
 #include "capture/core/flush.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"
@@ -163,6 +164,7 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 static CUresult stream_goes(struct ag_stream *s, bool gone)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
+    ag_submitter_settle(s);
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);

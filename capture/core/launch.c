@@ -23,6 +23,7 @@
 #include "capture/tracking/memory.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/peers.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
@@ -35,6 +36,16 @@
 #include "driver/entries.h"
 #include "policy/engine.h"
 
+/* In a span without replaying the stream may go dormant: nothing may be left in its ring. */
+static void look_behind_chunk(struct ag_stream *s)
+{
+    if (__builtin_expect(
+            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF, 1))
+        return;
+    ag_submitter_settle(s);
+    ag_compare_meet(s);
+}
+
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
@@ -43,13 +54,18 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
     uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
-    if (!room)
+    if (!room) {
+        ag_submitter_settle(s);
         return true;
+    }
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done)
-        ag_compare_look(s);
-    return v->what != AG_DO_DEFER;
+        look_behind_chunk(s);
+    if (v->what == AG_DO_DEFER)
+        return false;
+    ag_submitter_settle(s);
+    return true;
 }
 
 /* Handles an op that is not recordable: it is a sync point. */
@@ -91,8 +107,9 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(&s->engine.policy))
+    if (ag_policy_wants_rest(&s->engine.policy)) {
         ag_stream_goes_dormant(s);
+    }
 }
 
 static inline void open_segment(struct ag_stream *s)

@@ -21,6 +21,7 @@
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_lines.h"
+#include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
 #include "driver/entries.h"
@@ -73,7 +74,8 @@ void ag_core_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_thread_look();
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made,
+                     ag_submitter_settle_ring);
     ag_watchdog_start(ag_stream_break);
     ag_live_start(ag_figures_fill);
     ag_trace_start();
@@ -173,6 +175,7 @@ void ag_core_finish(void)
     }
     ag_state_enter(AG_EAGER_END, AG_SYM_COUNT);
     ag_watchdog_stop();
+    ag_submitter_stop();
     ag_builder_stop();
     ag_compare_stop();
     ag_shortfall_tell();

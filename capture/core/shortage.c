@@ -13,6 +13,7 @@
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
+#include "capture/core/submitter.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/pause.h"
@@ -26,13 +27,14 @@ static void drop(void *policy, struct ag_sequence *sequence)
     ag_policy_drop_graphs(policy, sequence);
 }
 
-/* A stream keeps its graphs if the holder of its lock is in the driver. That holder may wait there
- * for room in a queue, for which the program's call would not wait. */
+/* A stream keeps its graphs if the holder of its lock is in the driver, or the submitter with a
+ * chunk of the stream. They may wait there for room in a queue, for which the program's call would
+ * not wait. */
 static void drop_graphs_of(struct ag_stream *s)
 {
     if (!ag_stream_lock_if_prompt(s))
         return;
-    if (ag_stream_is_live(s)) {
+    if (ag_submitter_settle_if_prompt(s) && ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         ag_policy_each(&s->engine.policy, drop, &s->engine.policy);
     }

@@ -10,6 +10,7 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
@@ -107,7 +108,9 @@ static CUresult tell(CUstream stream, bool ptsz)
 
 static bool holds_back_for_another(const struct ag_stream *s)
 {
-    return atomic_load(&s->deferring) && !ag_stream_is_own(s);
+    uint32_t how = atomic_load(&s->deferring);
+    return !ag_stream_is_own(s) &&
+           (how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_stream_ring_is_at_rest(s)));
 }
 
 /* Whether another thread holds back work that a query of this stream asks about. */
@@ -132,7 +135,9 @@ static CUresult query(struct ag_stream *s, unsigned int flags)
         every_stream(s->context, s, 0, NO_STREAM);
     if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
         return CUDA_ERROR_NOT_READY;
-    CUresult r = holds_back_for_another(s) ? CUDA_ERROR_NOT_READY : end_locked_segment(s, flags);
+    CUresult r = holds_back_for_another(s) || !ag_submitter_settle_if_prompt(s)
+                     ? CUDA_ERROR_NOT_READY
+                     : end_locked_segment(s, flags);
     ag_unlock(&s->lock);
     return r;
 }

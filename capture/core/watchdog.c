@@ -105,13 +105,15 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
-    if (ag_stream_is_live(s)) {
+    if (ag_stream_is_live(s) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(streams, n, s)) /* its deferral began before the store */
             relieve();
+        bool holds = atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s);
         ag_trace_cause(AG_CAUSE_WATCHDOG);
         submit_deferred(s);
-        ag_count(AG_COUNT_WATCHDOG);
+        if (holds) /* else all was launched, and nobody had asked */
+            ag_count(AG_COUNT_WATCHDOG);
     }
     ag_unlock(&s->lock);
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);

@@ -15,6 +15,7 @@
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
+#include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
 #include <stddef.h>
 
@@ -48,6 +49,7 @@ static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
 static void flush_begins(struct ag_engine *e, enum ag_engine_why why)
 {
     struct ag_stream *s = stream_of(e);
+    ag_submitter_settle(s);
     if (why == AG_ENGINE_DEPARTED)
         ag_trace_cause(AG_CAUSE_MISMATCH);
     else if (why == AG_ENGINE_GRAPH_FAILED)
@@ -74,10 +76,19 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
 static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
 {
     struct ag_stream *s = stream_of(e);
-    s->update_ns = 0;
-    struct ag_visit visit = ag_driver_enter(s);
-    bool launched = ag_graphs_launch(s, chunk->user, bytes);
-    ag_driver_leave(s, visit);
+    struct ag_graphs *g = chunk->user;
+    bool launched = false;
+    bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
+    s->handed = !failed && ag_submitter_hand(s, g, bytes);
+    if (s->handed)
+        return true;
+    ag_submitter_settle(s);
+    if (!failed) {
+        s->update_ns = 0;
+        struct ag_visit visit = ag_driver_enter(s);
+        launched = ag_graphs_launch(s, g, bytes);
+        ag_driver_leave(s, visit);
+    }
     if (!launched)
         ag_graphs_discard(chunk);
     return launched;
@@ -94,7 +105,7 @@ static uint32_t usual_call_ns(const struct ag_stream *s)
  * as the arguments take to repeat. Returns that number if it is time to look, else 0. */
 static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *sequence)
 {
-    if (__builtin_expect(g->launches != g->look_at, 1))
+    if (__builtin_expect(g->launches < g->look_at, 1))
         return 0;
     g->look_at *= 4;
     return sequence->periodic ? ag_graphs_cycle(g) : 0;
@@ -107,7 +118,14 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     struct ag_sequence *sequence = chunk->sequence;
     uint64_t now = ag_clock_ns(), eagerly = (uint64_t)chunk->count * usual_call_ns(s);
     g->last_used_ns = began;
-    s->gained_ns += (int64_t)eagerly - (int64_t)(now - began);
+    int64_t gained = (int64_t)eagerly - (int64_t)(now - began);
+    atomic_store_explicit(&s->gained_ns,
+                          atomic_load_explicit(&s->gained_ns, memory_order_relaxed) + gained,
+                          memory_order_relaxed);
+    if (s->handed) { /* what was launched, and when, is the submitter's */
+        ag_policy_submitted(&e->policy, now);
+        return;
+    }
     uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
     /* updates cost time per op, as the gaps between ops do, so they count for the pace */
     ag_policy_submitted(&e->policy, now - s->update_ns);
@@ -117,45 +135,19 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
 
 static void build(struct ag_engine *e, struct ag_chunk *chunk)
 {
-    ag_request_graphs(stream_of(e), chunk, ag_watchdog_is_ready());
+    struct ag_stream *s = stream_of(e);
+    ag_submitter_settle(s); /* it looks at the arguments of other graphs, and may build at once */
+    ag_request_graphs(s, chunk, ag_watchdog_is_ready());
 }
 
 /* ---- holding back ------------------------------------------------------------------------ */
 
-static void deferring_begins(struct ag_stream *s)
-{
-    /* While hooks bypass the locks they would overtake ops that are deferred now. This does not
-     * cover the end of the process and the child of a fork: there they do overtake. */
-    if (ag_state_bypasses_for_now()) {
-        ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
-        return;
-    }
-    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
-    if (s->blocking)
-        atomic_fetch_add(&s->context->blocking_deferring, 1);
-    atomic_store(&s->deferring,
-                 1); /* sequentially consistent: the watchdog may be going to sleep */
-    ag_watchdog_arm();
-}
-
-static void deferring_ends(struct ag_stream *s)
-{
-    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
-        return;
-    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
-    atomic_store_explicit(&s->deferring, 0, memory_order_release);
-    if (others)
-        return;
-    atomic_store(&s->context->blocking_deferring, 0);
-    ag_engine_broken(&s->engine, "a blocking stream that defers is counted");
-}
-
 static void deferring(struct ag_engine *e, bool on)
 {
     if (on)
-        deferring_begins(stream_of(e));
+        ag_deferring_begins(stream_of(e));
     else
-        deferring_ends(stream_of(e));
+        ag_deferring_ends(stream_of(e));
 }
 
 static void broken(struct ag_engine *e, const char *what)

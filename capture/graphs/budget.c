@@ -75,6 +75,15 @@ static void destroy(struct ag_graphs *g)
     ag_context_leave(entered);
 }
 
+/* Puts graphs aside that nobody uses any more. The caller holds the mutex. */
+static void put_aside(struct ag_graphs *g, struct garbage *entry)
+{
+    entry->graphs = g;
+    entry->next = garbage;
+    garbage = entry;
+    num_garbage++;
+}
+
 /* The policy's drop hook. The caller may hold any stream's lock. */
 static void drop(void *context, struct ag_chunk *chunk)
 {
@@ -87,12 +96,9 @@ static void drop(void *context, struct ag_chunk *chunk)
     if (--g->chunks) {
         /* another chunk still uses them */
     } else if (g->requested) {
-        g->orphan = true; /* whoever ends the request frees it */
+        g->orphan = true; /* whoever ends the request puts them aside */
     } else if (entry) {
-        entry->graphs = g;
-        entry->next = garbage;
-        garbage = entry;
-        num_garbage++;
+        put_aside(g, entry);
         entry = NULL;
         wake = true;
     }
@@ -128,21 +134,34 @@ void ag_graphs_discard(struct ag_chunk *chunk)
     ag_policy_built(chunk, false);
 }
 
-void ag_graphs_collect(uint32_t most)
+/* The first that may be destroyed. Those that the submitter still has to launch stay; they are few,
+ * and other graphs do not wait for them. */
+static struct garbage *take_garbage(void)
 {
-    for (; most > 0; most--) {
-        ag_mutex_lock(&mutex, AG_RANK_BUDGET);
-        struct garbage *one = garbage;
-        if (one) {
-            garbage = one->next;
-            num_garbage--;
-        }
-        ag_mutex_unlock(&mutex);
+    ag_mutex_lock(&mutex, AG_RANK_BUDGET);
+    struct garbage **at = &garbage;
+    while (*at && atomic_load_explicit(&(*at)->graphs->handed, memory_order_acquire))
+        at = &(*at)->next;
+    struct garbage *one = *at;
+    if (one) {
+        *at = one->next;
+        num_garbage--;
+    }
+    ag_mutex_unlock(&mutex);
+    return one;
+}
+
+uint32_t ag_graphs_collect(uint32_t most)
+{
+    uint32_t n = 0;
+    for (; n < most; n++) {
+        struct garbage *one = take_garbage();
         if (!one)
-            return;
+            break;
         destroy(one->graphs);
         free(one);
     }
+    return n;
 }
 
 uint32_t ag_graphs_dropped(void)
@@ -164,12 +183,15 @@ void ag_graphs_requested(struct ag_graphs *g)
 
 void ag_graphs_answered(struct ag_graphs *g)
 {
+    struct garbage *entry = malloc(sizeof(*entry));
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->requested = false;
-    bool orphan = g->orphan;
+    if (g->orphan && entry) {
+        put_aside(g, entry);
+        entry = NULL;
+    }
     ag_mutex_unlock(&mutex);
-    if (orphan)
-        destroy(g);
+    free(entry);
 }
 
 /* ---- the budget ------------------------------------------------------------------------- */
@@ -220,9 +242,8 @@ static bool evict_one(uint64_t apart_ns)
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
     while (atomic_load(&memory) + size_of(g) > ag_budget()) {
-        if (!evict || (!ag_graphs_dropped() && !evict_one(apart_ns)))
+        if (!evict || !(ag_graphs_dropped() ? ag_graphs_collect(1) : evict_one(apart_ns)))
             return false;
-        ag_graphs_collect(1);
     }
     return true;
 }

@@ -11,9 +11,9 @@ void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to);
 /* Drops a chunk's graphs, which could not be launched or updated. They are built anew after a
  * while. The caller holds the stream's lock and has the chunk in hand. */
 void ag_graphs_discard(struct ag_chunk *chunk);
-/* Destroys at most `most` of the dropped graphs. Call it in the builder's thread, while that is
- * paused, or in inline mode. */
-void ag_graphs_collect(uint32_t most);
+/* Destroys at most `most` of the dropped graphs; returns how many. Those that the submitter still
+ * has to launch stay. Call it in the builder's thread, while that is paused, or in inline mode. */
+uint32_t ag_graphs_collect(uint32_t most);
 uint32_t ag_graphs_dropped(void); /* how many wait to be destroyed */
 /* The first marks that a variant is being built, the second that the build has ended. In between
  * the graphs are not destroyed. */

@@ -62,6 +62,9 @@ struct ag_graphs {
     uint32_t misses, fruitless; /* launches that needed updates; searches since a useful one */
     uint64_t last_used_ns;
 
+    _Atomic uint32_t handed; /* times that they are in the ring of a stream (submitter.h) */
+    _Atomic bool failed;     /* the submitter could not launch them */
+
     /* shared with the builder, under the lock of budget.c */
     uint32_t chunks;                       /* number that use these graphs */
     _Atomic bool requested;                /* a variant is being built; read without the lock */

@@ -83,6 +83,13 @@ static void upload(struct ag_stream *s, struct ag_variant *v)
     }
 }
 
+/* One thread at a time counts; others may read. */
+static inline void count_one(_Atomic uint64_t *n)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
 static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *v,
                    const uint8_t *bytes, const struct marks *marks)
 {
@@ -96,7 +103,7 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
                 ag_count(AG_COUNT_UPDATE_FAILED);
                 return false;
             }
-            s->updates++;
+            count_one(&s->updates);
             ag_trace_update(s, g->trace_id, i);
         }
     }
@@ -222,6 +229,6 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     g->successor[g->last] = (uint8_t)chosen;
     g->last = chosen;
     v->used = ++g->launches;
-    s->launches++;
+    count_one(&s->launches);
     return true;
 }

@@ -10,6 +10,7 @@
 #include "capture/report/stats.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MOST_SYNC_POINTS = 10 }; /* the summary must fit on a screen */
@@ -110,9 +111,14 @@ void ag_summary_print(void)
     ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
            process, ull(f.replayed), ull(f.launched), share, ull(t.graph_launches), ull(t.updates));
     print_time(process, &t);
-    ag_say("%s: it cost %.1f ms of processor time to build graphs, and %.1f MiB for them (of "
+    char handed[96] = "";
+    if (atomic_load(&ag_counts[AG_COUNT_HANDED]))
+        snprintf(handed, sizeof(handed), ", %.1f ms in the thread that launched %llu of them",
+                 (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]) / 1e6,
+                 ull(atomic_load(&ag_counts[AG_COUNT_HANDED])));
+    ag_say("%s: it cost %.1f ms of processor time to build graphs%s, and %.1f MiB for them (of "
            "AUTOGRAPH_MEMORY_MB, %u)",
-           process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
+           process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6, handed,
            (double)ag_budget_used() / 1048576.0, ag_options.memory_mb);
     print_shortfall(process, &t);
     if (ag_options.stats > 1)

@@ -19,8 +19,9 @@ struct ag_options {
 
 extern struct ag_options ag_options;
 
-enum { AG_MODE_OFF, AG_MODE_OBSERVE, AG_MODE_ON }; /* ag_options.mode */
-enum { AG_BUILD_THREAD, AG_BUILD_INLINE };         /* ag_options.build */
+enum { AG_MODE_OFF, AG_MODE_OBSERVE, AG_MODE_ON };           /* ag_options.mode */
+enum { AG_BUILD_THREAD, AG_BUILD_INLINE };                   /* ag_options.build */
+enum { AG_SUBMIT_AUTO, AG_SUBMIT_THREAD, AG_SUBMIT_INLINE }; /* ag_options.submit */
 
 /* Fills ag_options. Prints one line on stderr for each bad value (and uses the default), and for
  * each unknown AUTOGRAPH_ variable (with the nearest known name). Idempotent. */

@@ -43,6 +43,7 @@ enum ag_rank {
     AG_RANK_FILL_KERNELS, /* fillkernel.c: the list of loaded ones */
     AG_RANK_WAITS,        /* waits.c: waits of streams without a struct ag_stream */
     AG_RANK_WATCHDOG,     /* watchdog.c: starting and stopping the thread */
+    AG_RANK_SUBMITTER,    /* submitter.c: the list of rings, and starting the thread */
     AG_RANK_MEMORY,       /* memory.c: whoever frees waits for a build under way */
     AG_RANK_PAUSE,        /* pause.h: the builder's queue, and who pauses the builder */
     AG_RANK_BUDGET,       /* budget.c: what was dropped, and who shares graphs */

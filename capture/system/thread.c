@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 
 /* The process's processors before the program pinned any of its threads; empty if unknown. */
@@ -16,8 +17,33 @@ void ag_thread_look(void)
 
 bool ag_thread_starves_others(void)
 {
+    return !ag_thread_is_ordinary() && CPU_COUNT(&processors) == 1;
+}
+
+/* Processors of a control group's quota, in hundredths; 0: no quota, or not known. */
+static unsigned long quota(void)
+{
+    unsigned long allowed = 0, period = 0;
+    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, "%lu %lu", &allowed, &period);
+    fclose(f);
+    return n == 2 && period ? allowed * 100 / period : 0;
+}
+
+bool ag_thread_is_ordinary(void)
+{
     int policy = sched_getscheduler(0);
-    return (policy == SCHED_FIFO || policy == SCHED_RR) && CPU_COUNT(&processors) == 1;
+    return policy != SCHED_FIFO && policy != SCHED_RR;
+}
+
+bool ag_thread_may_spin(void)
+{
+    if (CPU_COUNT(&processors) < 2)
+        return false;
+    unsigned long q = quota();
+    return !q || q >= 200;
 }
 
 /* Attributes of a thread in the ordinary scheduling class, whatever the class of the thread that

@@ -24,6 +24,8 @@
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
+#include "policy/pairs.h"
+#include "policy/ring.h"
 #include "policy/engine.h"
 
 struct ag_context {
@@ -57,6 +59,13 @@ struct ag_visit {
     int cancel;
 };
 
+enum ag_deferring {
+    AG_DEFERS_NOTHING,
+    AG_DEFERS,        /* ops are held back */
+    AG_DEFERS_HANDED, /* whole chunks are in the ring, or were; the stream holds back nothing else
+                       */
+};
+
 struct ag_stream {
     /* constant */
     CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
@@ -72,7 +81,7 @@ struct ag_stream {
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     struct ag_dormant dormant;
-    _Atomic uint32_t deferring; /* whether ops are deferred, readable without the lock */
+    _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uintptr_t owner;    /* the thread that launched last */
@@ -86,18 +95,25 @@ struct ag_stream {
     CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;        /* error of deferred work that has not been reported yet */
     struct ag_visit visit;   /* of a flush under way */
+    _Atomic(struct ag_ring *) ring; /* chunks that the submitter launches (submitter.h), or NULL; it
+                                stays with the memory of the stream */
+    _Atomic int handed_error;       /* what the driver said of them; CUresult */
+    _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
+    bool handed;                     /* the last chunk went into the ring */
+    struct ag_pairs pairs;           /* whether the submitter makes it faster */
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    int64_t gained_ns;          /* measured gain of replaying over launching */
+    _Atomic int64_t gained_ns;  /* measured gain of replaying over launching */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has been told of */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
-    uint64_t updates, launches;
+    /* written by whoever has the lock and a ring at rest, or the ring's role */
+    _Atomic uint64_t updates, launches;
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
@@ -165,6 +181,19 @@ static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
     return s->handle == (handle ? handle : CU_STREAM_LEGACY) && ag_stream_is_live(s);
 }
 
+/* Whether nobody is launching what is in the stream's ring; whether all of it has been launched.
+ * Neither needs a lock. */
+static inline bool ag_stream_ring_is_free(const struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load(&s->ring);
+    return !ring || !ag_ring_is_busy(ring);
+}
+static inline bool ag_stream_ring_is_at_rest(const struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load(&s->ring);
+    return !ring || ag_ring_is_at_rest(ring);
+}
+
 /* Takes the stream's lock. If the lock's holder is in the driver, returns false instead. */
 bool ag_stream_lock_if_prompt(struct ag_stream *stream);
 
@@ -183,6 +212,7 @@ void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
  * `world`: what engines do. `made` is called after each stream is created, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream));
+                      void (*made)(struct ag_stream *stream),
+                      void (*settle)(struct ag_stream *stream));
 
 #endif

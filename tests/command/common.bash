@@ -1,5 +1,6 @@
 # What the suites of this folder share. AG_BUILD is the build folder (build); AG_LIBRARY may name another library, that of
-# a commit in which something is broken.
+# a commit in which something is broken. AG_SUBMIT is the AUTOGRAPH_SUBMIT of tests that do not set it: AG_SUBMIT=thread shows
+# what the library's own thread does to them all.
 
 common_setup() {
     : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}" "${AG_BUILD:=$AG_SOURCE/build}"
@@ -9,6 +10,7 @@ common_setup() {
     loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
     cases=$AG_BUILD/tests/command/command_cases interop=$AG_BUILD/tests/command/command_interop
     life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
+    submit=$AG_BUILD/tests/command/command_submit
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
     eager=(timeout -k 5 "${AG_TIMEOUT:=120}") # -k: a handler of the program's may hang as well
@@ -16,6 +18,7 @@ common_setup() {
     cd "$BATS_TEST_TMPDIR" || return 1
     local variable
     for variable in "${!AUTOGRAPH@}"; do unset "$variable"; done
+    [ -z "${AG_SUBMIT-}" ] || export AUTOGRAPH_SUBMIT=$AG_SUBMIT
 }
 
 # Skips what follows where the library was built without nvcc.

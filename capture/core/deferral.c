@@ -1,0 +1,84 @@
+/* deferral.c - see deferral.h. */
+#include "capture/core/deferral.h"
+#include "capture/capture.h"
+#include "capture/tracking/state.h"
+#include "capture/core/watchdog.h"
+
+void ag_stream_open(struct ag_stream *s)
+{
+    if (s->open)
+        return;
+    s->open = true;
+    atomic_fetch_add(&ag_open_streams, 1);
+}
+
+CUresult ag_stream_tell(struct ag_stream *s)
+{
+    CUresult r = s->pending;
+    s->pending = CUDA_SUCCESS;
+    return r;
+}
+
+static void begins(struct ag_stream *s, enum ag_deferring how)
+{
+    /* While hooks bypass the locks they would overtake ops that are deferred now. This does not
+     * cover the end of the process and the child of a fork: there they do overtake. */
+    if (ag_state_bypasses_for_now()) {
+        ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
+        return;
+    }
+    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED) {
+        /* what is still in the ring has been held back for longer, and the watchdog counts from
+         * there */
+        if (ag_stream_ring_is_at_rest(s))
+            atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+        atomic_store_explicit(&s->deferring, how, memory_order_relaxed);
+        return;
+    }
+    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+    if (s->blocking)
+        atomic_fetch_add(&s->context->blocking_deferring, 1);
+    atomic_store(&s->deferring,
+                 how); /* sequentially consistent: the watchdog may be going to sleep */
+    ag_watchdog_arm();
+}
+
+static void ends(struct ag_stream *s)
+{
+    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        return;
+    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
+    atomic_store_explicit(&s->deferring, AG_DEFERS_NOTHING, memory_order_release);
+    if (others)
+        return;
+    atomic_store(&s->context->blocking_deferring, 0);
+    ag_engine_broken(&s->engine, "a blocking stream that defers is counted");
+}
+
+void ag_deferring_begins(struct ag_stream *s)
+{
+    begins(s, AG_DEFERS);
+}
+
+void ag_deferring_ends(struct ag_stream *s)
+{
+    const struct ag_ring *ring = s->ring;
+    if (ring && ring->active)
+        atomic_store_explicit(&s->deferring, AG_DEFERS_HANDED, memory_order_release);
+    else
+        ends(s);
+}
+
+void ag_deferring_handed(struct ag_stream *s)
+{
+    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
+        begins(s, AG_DEFERS_HANDED);
+    else
+        atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+}
+
+void ag_deferring_settled(struct ag_stream *s)
+{
+    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED)
+        ends(s);
+}

@@ -1,0 +1,22 @@
+/*
+ * deferral.h - what others can see of a stream that holds something back, without its lock
+ * (ag_stream.deferring, ag_open_streams), and what the driver had to say of it. The caller holds
+ * the stream's lock.
+ */
+#ifndef AG_DEFERRAL_H
+#define AG_DEFERRAL_H
+
+#include "capture/tracking/stream.h"
+
+/* The engine holds ops back; it does no more. */
+void ag_deferring_begins(struct ag_stream *s);
+void ag_deferring_ends(struct ag_stream *s);
+/* A chunk went into the stream's ring; the ring is at rest again. */
+void ag_deferring_handed(struct ag_stream *s);
+void ag_deferring_settled(struct ag_stream *s);
+
+/* Returns the stream's unreported error, once, for a sync point or a launch to pass on. */
+CUresult ag_stream_tell(struct ag_stream *s);
+void ag_stream_open(struct ag_stream *s); /* counts it in ag_open_streams */
+
+#endif

@@ -1,0 +1,355 @@
+/* submitter.c - see submitter.h. */
+#include "capture/core/submitter.h"
+#include "capture/system/clock.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/count.h"
+#include "capture/core/deferral.h"
+#include "capture/settings/log.h"
+#include "capture/core/measure.h"
+#include "capture/core/op.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/replay.h"
+#include "capture/tracking/signature.h"
+#include "capture/system/thread.h"
+#include "capture/trace/trace.h"
+#include "driver/own.h"
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    RINGS = 64,
+    LOOKS = 32,         /* looks between two readings of the clock */
+    SPIN_NS = 50000,    /* the longest time for which the thread looks for work */
+    BRIEF_NS = 3000,    /* the same if work comes seldom */
+    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
+};
+
+/* A host that takes less between two ops launches graphs faster than it hands them over. */
+enum { GAP_NS = 3000 };
+
+enum { ABSENT, ASLEEP, AWAKE };
+static _Atomic uint32_t state;
+static _Atomic bool stopping;
+static _Atomic bool alone; /* there is no processor for the thread */
+static _Atomic(struct ag_ring *) rings[RINGS];
+static _Atomic uint32_t num_rings;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
+static pthread_t thread;
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+/* Behind a submitter that waits for room in a queue, or for a processor that a real-time thread
+ * has, looking alone would take a processor for long. */
+static void wait_briefly(unsigned int looks)
+{
+    const struct timespec nap = {.tv_nsec = 50000};
+    if (looks > PATIENCE)
+        nanosleep(&nap, NULL);
+    else if (looks % 1024)
+        pause_briefly();
+    else
+        sched_yield();
+}
+
+/* ---- with the role ------------------------------------------------------------------------ */
+
+/* The graph could not be launched: nothing of it was submitted. */
+static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    uint64_t began = ag_trace_clock();
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        CUresult r = ag_op_submit(s, signature, bytes + g->ops[i].offset);
+        int none = CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS)
+            continue;
+        ag_info("flush", "a deferred launch failed with error %d", (int)r);
+        ag_signature_refused(signature, r);
+        atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
+    }
+    atomic_fetch_add_explicit(&s->handed_eagerly, g->count, memory_order_relaxed);
+    ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+    ag_trace_flush(s, g->count, 0, began);
+}
+
+/* Submits what is in the ring. The caller has the role. */
+static void work(struct ag_ring *ring)
+{
+    struct ag_stream *s = ring->stream;
+    const struct ag_ring_slot *slot;
+    if (ag_ring_is_empty(ring))
+        return;
+    bool entered = ag_context_enter(s->context->handle);
+    while ((slot = ag_ring_next(ring))) {
+        struct ag_graphs *g = slot->graphs;
+        if (!ag_graphs_launch(s, g, slot->bytes)) {
+            atomic_store(&g->failed, true);
+            submit_ops(s, g, slot->bytes);
+        }
+        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
+        ag_ring_took(ring, slot);
+    }
+    ag_context_leave(entered);
+}
+
+/* ---- the owner's side --------------------------------------------------------------------- */
+
+/* The ring is at rest: what the driver had to say is told by the next call that may tell it. */
+static void settled(struct ag_stream *s)
+{
+    int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
+    uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
+    s->engine.replayed_ops -= eagerly; /* they counted as replayed when they were handed over */
+    s->engine.flushed_ops += eagerly;
+    if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
+        s->pending = (CUresult)error;
+        ag_stream_open(s);
+    }
+    s->ring->active = false;
+    ag_deferring_settled(s);
+}
+
+/* To a handler of the program's that interrupts the driver here and ends the process, the role is a
+ * lock that its own thread holds. */
+static bool works(struct ag_ring *ring)
+{
+    if (!ag_ring_take_role(ring))
+        return false;
+    ag_locks_held++;
+    work(ring);
+    ag_locks_held--;
+    ag_ring_give_role(ring);
+    return true;
+}
+
+void ag_submitter_settle_ring(struct ag_stream *s)
+{
+    struct ag_ring *ring = s->ring;
+    if (!ag_ring_is_at_rest(ring)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
+            if (works(ring))
+                continue;
+            wait_briefly(looks);
+        }
+        ag_driver_leave(s, visit);
+    }
+    settled(s);
+}
+
+bool ag_submitter_settle_if_prompt(struct ag_stream *s)
+{
+    struct ag_ring *ring = s->ring;
+    if (!ring || !ring->active)
+        return true;
+    if (!ag_ring_is_at_rest(ring)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        bool done = works(ring);
+        ag_driver_leave(s, visit);
+        if (!done)
+            return false;
+    }
+    settled(s);
+    return true;
+}
+
+static void wake(void)
+{
+    uint32_t asleep = ASLEEP;
+    if (atomic_compare_exchange_strong(&state, &asleep, AWAKE))
+        syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void *run(void *unused);
+
+static bool has_processors(void)
+{
+    int cancel;
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return true;
+    if (!ag_thread_is_ordinary())
+        return false;
+    /* it reads a file; a cancelled thread would keep the stream's lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    bool may = ag_thread_may_spin();
+    pthread_setcancelstate(cancel, NULL);
+    if (!may)
+        atomic_store(&alone, true);
+    return may;
+}
+
+static bool start(void)
+{
+    if (ag_thread_starves_others() || !has_processors())
+        return false;
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
+    if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
+        atomic_store(&state, AWAKE);
+        if (!ag_thread_start(&thread, "autograph-submit", run))
+            atomic_store(&state, ABSENT);
+    }
+    ag_mutex_unlock(&mutex);
+    return atomic_load(&state) != ABSENT;
+}
+
+/* Whether the stream has a ring, which the thread looks at. */
+static bool has_ring(struct ag_stream *s)
+{
+    if (s->ring)
+        return true;
+    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == RINGS)
+        return false;
+    struct ag_ring *ring = calloc(1, sizeof(*ring));
+    if (!ring)
+        return false;
+    ring->stream = s;
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
+    uint32_t n = atomic_load(&num_rings);
+    if (n < RINGS) {
+        atomic_store(&rings[n], ring);
+        atomic_store(&num_rings, n + 1);
+        s->ring = ring;
+    }
+    ag_mutex_unlock(&mutex);
+    if (!s->ring)
+        free(ring);
+    return s->ring;
+}
+
+static bool start_or_wake(void)
+{
+    if (atomic_load(&state) == ABSENT)
+        return start();
+    wake();
+    return true;
+}
+
+/* Whether the submitter makes this program faster is measured again and again; but not while the
+ * program itself measures. */
+static bool wants(struct ag_stream *s)
+{
+    const struct ag_policy *p = &s->engine.policy;
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return ag_options.submit == AG_SUBMIT_THREAD;
+    if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed))
+        return false;
+    if (ag_measures())
+        return s->pairs.second && !s->pairs.tries;
+    uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
+    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), p->counts.ops);
+    ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
+    ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
+    return hands;
+}
+
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
+        return false;
+    struct ag_ring *ring = s->ring;
+    /* an error is told by the next call that may tell it; if all goes well, nobody settles */
+    if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
+        return false;
+    /* something waits, and nobody is at it: the thread has other work, or no processor */
+    if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring))
+        return false;
+    if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE && !start_or_wake())
+        return false;
+    atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
+    if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
+        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
+        return false;
+    }
+    ag_deferring_handed(s);
+    ag_count(AG_COUNT_HANDED);
+    if (atomic_load(&state) != AWAKE) /* it has gone to sleep meanwhile */
+        ag_submitter_settle_ring(s);
+    return true;
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static bool look(void)
+{
+    bool any = false;
+    uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
+    for (uint32_t i = 0; i < n; i++) {
+        struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
+        any |= !ag_ring_is_empty(ring) && works(ring);
+    }
+    return any;
+}
+
+/* Looks for work for some time after the last. If work comes so seldom that the thread would sleep
+ * before it, it sleeps at once. `apart`: the usual time between two chunks, ns. */
+static void spin(uint64_t *apart)
+{
+    uint64_t last = ag_clock_ns(), until = last + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
+    for (unsigned int looks = 1;; looks++) {
+        if (look()) {
+            uint64_t now = ag_clock_ns();
+            *apart = (*apart * 7 + (now - last)) / 8;
+            last = now;
+            until = now + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
+        } else if (looks % LOOKS == 0 && ag_clock_ns() > until) {
+            return;
+        }
+        pause_briefly();
+    }
+}
+
+static void count_time(void)
+{
+    struct timespec t;
+    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
+                     (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+}
+
+static void *run(void *unused)
+{
+    uint64_t apart = 0;
+    (void)unused;
+    ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
+    while (!atomic_load(&stopping)) {
+        spin(&apart);
+        /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
+         * reads that state or is seen by this look. */
+        atomic_store(&state, ASLEEP);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (look()) {
+            atomic_store(&state, AWAKE);
+            continue;
+        }
+        count_time();
+        while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
+            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
+    }
+    count_time();
+    return NULL;
+}
+
+void ag_submitter_stop(void)
+{
+    atomic_store(&stopping, true);
+    ag_mutex_lock(&mutex, AG_RANK_SUBMITTER); /* another thread may be starting it */
+    bool runs = atomic_load(&state) != ABSENT;
+    ag_mutex_unlock(&mutex);
+    if (!runs)
+        return;
+    atomic_store(&state, AWAKE);
+    syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    ag_thread_join(thread);
+}

@@ -1,0 +1,42 @@
+/*
+ * submitter.h - a thread of the library that launches the graphs of whole chunks, so that the
+ * program's thread need not.
+ *
+ * Databases commit what has gathered while the last commit was under way; here it is the same for
+ * launches. When the last op of a chunk has come, the program's thread puts the chunk into the ring
+ * of its stream and goes on. The submitter updates and launches the chunk's graph meanwhile.
+ *
+ * What is in the ring counts as deferred (ag_stream.deferring), and whoever must submit what a
+ * stream holds back takes the ring along: ag_submitter_settle(), under the stream's lock. It takes
+ * the role and does the rest itself, or waits for whoever has the role. So nothing overtakes the
+ * ring.
+ *
+ * The submitter looks for work for some microseconds after it had some, and then sleeps. A chunk
+ * never wakes it: while it sleeps, the program's thread launches chunks itself, and after a few in
+ * a row it wakes the submitter once.
+ */
+#ifndef AG_SUBMITTER_H
+#define AG_SUBMITTER_H
+
+#include "capture/graphs/graph.h"
+#include "capture/tracking/stream.h"
+
+/* Gives the chunk's graphs to the submitter, with a copy of the arguments. False: the caller
+ * settles and launches the chunk itself. The caller holds the stream's lock. */
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+
+void ag_submitter_settle_ring(struct ag_stream *s);
+/* When it returns, everything in the ring has been submitted, and s->pending holds what the driver
+ * had to say. The caller holds the stream's lock. */
+static inline void ag_submitter_settle(struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load_explicit(&s->ring, memory_order_relaxed);
+    if (__builtin_expect(ring && ring->active, 0))
+        ag_submitter_settle_ring(s);
+}
+/* The same, except that it waits for nobody: false if another thread has the role. */
+bool ag_submitter_settle_if_prompt(struct ag_stream *s);
+/* The process ends. Waits a second at most. */
+void ag_submitter_stop(void);
+
+#endif

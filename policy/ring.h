@@ -1,0 +1,88 @@
+/*
+ * ring.h - what one thread has submitted for the program and another one hands to the driver: a
+ * ring of chunks, in order.
+ *
+ * The *owner* puts chunks in: whoever holds the lock of the stream that the ring belongs to.
+ * Whoever has the *role* takes them out, one after the other. Several threads may want the role:
+ * one gets it, and the others go on or wait. The owner may take the role as well: it then does the
+ * rest itself.
+ *
+ * The credit bounds how many ops are in the ring. Nothing in here knows CUDA, or takes a lock.
+ */
+#ifndef AG_RING_H
+#define AG_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The launch queue of a stream has room for about 1000 ops, so a program may run further ahead of
+ * its GPU by a quarter than it would eagerly. */
+enum { AG_RING_SLOTS = 32, AG_RING_CREDIT = 256 };
+enum { AG_RING_MOST_BYTES = 1 << 16 }; /* of the arguments of a chunk: the copies stay allocated */
+
+struct ag_ring_slot {
+    void *graphs;   /* the chunk's */
+    uint8_t *bytes; /* a copy of its arguments */
+    uint32_t room;  /* of `bytes` */
+    uint32_t ops;
+};
+
+struct ag_ring {
+    void *stream; /* constant */
+    struct ag_ring_slot slots[AG_RING_SLOTS];
+    /* the owner's */
+    bool active;      /* something was put in since the ring was last found empty */
+    uint64_t put_ops; /* in all */
+    char apart[64];   /* each of the others has a cache line of its own */
+    _Atomic uint32_t put;
+    char apart2[64];
+    _Atomic uint32_t taken; /* by whoever has the role */
+    _Atomic uint64_t taken_ops;
+    _Atomic uint32_t role; /* 1: somebody has it */
+    char apart3[64];
+};
+
+/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory, or they
+ * are very many. */
+bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
+static inline bool ag_ring_is_empty(struct ag_ring *r)
+{
+    return atomic_load_explicit(&r->taken, memory_order_acquire) ==
+           atomic_load_explicit(&r->put, memory_order_acquire);
+}
+static inline bool ag_ring_is_busy(struct ag_ring *r)
+{
+    return atomic_load_explicit(&r->role, memory_order_acquire);
+}
+/* Empty, and nobody has the role any more: the owner may do what whoever has the role may do. */
+static inline bool ag_ring_is_at_rest(struct ag_ring *r)
+{
+    return ag_ring_is_empty(r) && !ag_ring_is_busy(r);
+}
+
+static inline bool ag_ring_take_role(struct ag_ring *r)
+{
+    uint32_t nobody = 0;
+    return atomic_compare_exchange_strong_explicit(&r->role, &nobody, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+static inline void ag_ring_give_role(struct ag_ring *r)
+{
+    atomic_store_explicit(&r->role, 0, memory_order_release);
+}
+/* With the role: the next chunk, or NULL; and that it has been submitted. */
+static inline const struct ag_ring_slot *ag_ring_next(struct ag_ring *r)
+{
+    return ag_ring_is_empty(r)
+               ? NULL
+               : &r->slots[atomic_load_explicit(&r->taken, memory_order_relaxed) % AG_RING_SLOTS];
+}
+static inline void ag_ring_took(struct ag_ring *r, const struct ag_ring_slot *slot)
+{
+    atomic_fetch_add_explicit(&r->taken_ops, slot->ops, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->taken, 1, memory_order_release);
+}
+
+#endif

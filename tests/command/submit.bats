@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# Chunks that a thread of the library launches (AUTOGRAPH_SUBMIT): what the program sees is the same, and that thread
+# did something. AUTOGRAPH_SUBMIT=thread hands every chunk over that there is room for, whatever the clock says.
+
+load common.bash
+setup() {
+    common_setup
+    export AUTOGRAPH_SUBMIT=thread AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline
+}
+
+handed() {
+    figure "graph launches by the library's own thread"
+}
+
+# hands LEAST COMMAND...: the same output, and at least so many chunks were handed over.
+hands() {
+    local least=$1
+    shift
+    same "$@"
+    cat with.out summary
+    at_least "launches by the library's thread" "$(handed)" "$least"
+}
+
+# ---- order
+
+@test "steps with a sync each, and with a sync now and then" {
+    hands 50 "$cases" repeat 100
+    hands 20 "$submit" ahead 300
+    AUTOGRAPH_BUILD=thread hands 1 "$submit" ahead 2000
+    hands 50 "$heat"
+}
+
+@test "sequences of many kinds" {
+    hands 10 "$cases" phases 4
+    hands 10 "$cases" turns 100
+    hands 10 "$cases" table 100
+    hands 10 "$cases" slow-host 10
+}
+
+@test "two streams tied by events" { hands 10 "$order" events; }
+@test "host functions see what came before them" { same "$order" callback; }
+@test "what is said to be done is done" { hands 10 "$order" query; }
+@test "copies between launches" { hands 10 "$order" copies; }
+@test "threads with a stream each" { hands 10 "$order" threads; }
+@test "the legacy stream between blocking streams" {
+    hands 10 "$order" legacy
+    hands 10 "$cases" legacy 30
+}
+
+@test "a query of another thread is answered by what the submitter has done" {
+    AUTOGRAPH_MAX_DEFER_US=20000 hands 10 "$states" query-of-other 20
+}
+
+@test "spans without replaying let no launch overtake what was handed over" {
+    AUTOGRAPH_COMPARE_MS=1 hands 10 "$submit" ahead 5000
+}
+
+@test "captures, dead contexts and work that waits begin with nothing in a ring" {
+    AUTOGRAPH_MAX_DEFER_US=1000000 hands 10 "$states" held-at-capture 90
+    hands 1 "$cases" host-function 100
+    hands 1 "$cases" collective 100
+    under "$states" sticky 0 >with.out
+    grep -qx '700: eager, eager, replayed' with.out
+    grep -qx '1: replayed, replayed, replayed' with.out
+}
+
+# ---- errors
+
+@test "a graph that the driver refuses goes as launches, and nobody hears of it" {
+    hands 20 "$submit" graphs-refused 20
+    at_least "graph launches failed" "$(figure 'graph launches failed')" 1
+    SIMCUDA_FAIL=cuGraphLaunch:3=2 hands 10 "$cases" repeat 100
+    at_least "flushed" "$(figure flushed)" 1
+    SIMCUDA_FAIL=cuGraphExecKernelNodeSetParams_v2:3=2 hands 10 "$cases" slow-host 10
+    at_least "updates failed" "$(figure 'node updates failed')" 1
+}
+
+@test "a refused launch is told once" {
+    export AUTOGRAPH_MAX_DEFER_US=1000000
+    for how in alloc alloc-async copy event; do
+        hands 10 "$states" untold-$how 0
+        grep -q '^told 1 time' with.out
+    done
+    hands 10 "$submit" told-by-launch 1000
+}
+
+# ---- full queues
+
+@test "a submitter that waits for room in a queue keeps nobody else waiting" {
+    export SIMCUDA_QUEUE=64
+    for call in 0 1 2 3 4 5; do
+        hands 10 "$submit" stuck $call
+    done
+}
+
+@test "full queue: another thread's calls pass" {
+    export SIMCUDA_QUEUE=64
+    for call in {0..15}; do
+        hands 1 "$states" full "$call"
+    done
+}
+
+# ---- ends
+
+@test "exit handlers find what was handed over" {
+    for run in {1..5}; do
+        SIMCUDA_SLOW_US=20 hands 10 "$submit" exit-handler 100
+    done
+}
+
+@test "a thread that goes on while the process ends sees its own order" {
+    export SIMCUDA_MODE=inline AUTOGRAPH_MAX_DEFER_US=1000000
+    for run in {1..10}; do
+        [ "$(under "$states" exit 0)" = "worker: right" ]
+    done
+}
+
+@test "exit() in a signal handler, and cancelled threads" {
+    same "$states" exit-in-handler-between 50
+    same "$states" exit-in-handler-locked 50
+    SIMCUDA_SLOW_US=1 hands 10 "$states" cancel 100
+}
+
+@test "children of fork are made with launches under way" {
+    hands 10 "$submit" forks 10
+    same "$cases" prefork 50
+}
+
+@test "streams and contexts end beside threads that launch" {
+    hands 10 "$submit" destroys 50
+    AUTOGRAPH_BUILD=thread hands 1 "$submit" destroys 50
+    AUTOGRAPH_BUILD=thread AUTOGRAPH_MEMORY_MB=1 hands 1 "$submit" destroys 50
+    hands 10 "$life" contexts 100
+    hands 10 "$life" resets 100
+    hands 10 "$life" green-contexts 100
+}
+
+# ---- who launches
+
+@test "AUTOGRAPH_SUBMIT=inline hands nothing over, and starts no thread" {
+    AUTOGRAPH_SUBMIT=inline same "$cases" slow-host 10
+    cat summary
+    at_least "replayed ops" "$(figure replayed)" 100
+    [ "$(handed)" -eq 0 ]
+}
+
+@test "on one processor, nothing is handed over" {
+    one=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
+    AUTOGRAPH_SUBMIT=auto same taskset -c "$one" "$cases" slow-host 200
+    cat summary
+    at_least "replayed ops" "$(figure replayed)" 1000
+    [ "$(handed)" -eq 0 ]
+    # who asks for the thread gets it, and its results
+    hands 1 taskset -c "$one" "$cases" slow-host 10
+    hands 1 taskset -c "$one" "$submit" ahead 300
+}

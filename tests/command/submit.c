@@ -1,0 +1,324 @@
+/*
+ * submit.c - programs whose chunks the library's own thread launches; `submit CASE N`.
+ *
+ * Each prints what a program can see of its own work, so that a run with the library can be
+ * compared with one without. None of them knows of the library.
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEP = 20, QUEUE = 64 };
+
+static CUcontext home;
+static CUmodule module;
+static CUfunction hash;
+
+/* A stream with what its launches have made of one word. */
+struct line {
+    CUstream stream;
+    CUdeviceptr data;
+    uint64_t want;
+};
+static struct line line;
+
+static void open_line(struct line *l)
+{
+    CHECK(cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
+    l->data = ag_prog_alloc(8);
+    l->want = 0;
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's, which orders nothing here */
+}
+
+static void start(void)
+{
+    home = ag_prog_start();
+    module = ag_prog_module();
+    hash = ag_prog_function(module, "hash");
+    open_line(&line);
+}
+
+static CUresult launch(struct line *l, uint64_t k)
+{
+    CUresult r = cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, l->stream,
+                                (void *[]){&l->data, &k}, NULL);
+    if (r == CUDA_SUCCESS)
+        l->want = l->want * 31 + k;
+    return r;
+}
+
+/* Launches that look unlike each other. */
+static void step(struct line *l)
+{
+    for (uint64_t k = 0; k < STEP; k++)
+        CHECK(launch(l, k));
+}
+
+static void steps(struct line *l, int n, int between_syncs)
+{
+    for (int i = 1; i <= n; i++) {
+        step(l);
+        if (i % between_syncs == 0)
+            CHECK(cuStreamSynchronize(l->stream));
+    }
+}
+
+static int print_value(const struct line *l)
+{
+    CHECK(cuStreamSynchronize(l->stream));
+    bool right = ag_prog_read64(l->data) == l->want;
+    printf("value %s\n", right ? "right" : "WRONG");
+    return !right;
+}
+
+/* ---- running ahead ----------------------------------------------------------------------------
+ */
+
+/* N steps with a sync now and then. */
+static int ahead(int n)
+{
+    start();
+    steps(&line, n, 50);
+    return print_value(&line);
+}
+
+/* The exit handlers use what was launched. */
+static void look_at_exit(void)
+{
+    print_value(&line);
+}
+
+static int exit_handler(int n)
+{
+    atexit(look_at_exit); /* before CUDA comes: it runs when the library has ended */
+    start();
+    steps(&line, 30, 1);
+    steps(&line, n, n + 1);
+    exit(0);
+}
+
+/* Children are made with launches under way, and end in each of two ways. */
+static int forks(int n)
+{
+    start();
+    steps(&line, 30, 1);
+    for (int i = 0; i < n; i++) {
+        int status = 0;
+        step(&line);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            if (i % 2)
+                _exit(7);
+            exit(7);
+        }
+        REQUIRE(waitpid(child, &status, 0) == child);
+        printf("child: %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    }
+    return print_value(&line);
+}
+
+/* ---- errors -----------------------------------------------------------------------------------
+ */
+
+/* Graph launches and updates are refused now and then: nobody hears of it. */
+static int graphs_refused(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        steps(&line, 20, 7);
+        cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_UNKNOWN);
+        steps(&line, 2, 2);
+        cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
+    }
+    return print_value(&line);
+}
+
+/* A launch is refused, and the program does nothing but launch: one of its launches tells. */
+static int told_by_launch(int n)
+{
+    int told = 0;
+    start();
+    steps(&line, 50, 1);
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    for (int i = 0; i < n && !told; i++)
+        for (uint64_t k = 0; k < STEP; k++)
+            told += launch(&line, k) == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
+    printf("told by launches: %d\n", told);
+    printf("sync: %d\n", (int)cuStreamSynchronize(line.stream));
+    return told != 1;
+}
+
+/* ---- a full queue -----------------------------------------------------------------------------
+ */
+
+static struct line full; /* of a thread whose last step finds no room */
+static unsigned int *flag;
+static _Atomic uint64_t calls_before;
+static _Atomic bool polls;
+
+static uint64_t submissions(void)
+{
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+}
+
+/* Eagerly the thread waits in the last step; with the library whoever submits that step does. */
+static void *fill_queue(void *unused)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    steps(&full, 30, 1);
+    atomic_store(&calls_before, submissions());
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
+                         (void *[]){&flag, &value, &none}));
+    for (uint64_t k = STEP; submissions() - atomic_load(&calls_before) < QUEUE; k++)
+        CHECK(launch(&full, k)); /* each unlike all others: never held back */
+    EXPECT(cuStreamQuery(full.stream), CUDA_ERROR_NOT_READY);
+    atomic_store(&polls, true);
+    step(&full);
+    return NULL;
+}
+
+static void allocate(void)
+{
+    CUdeviceptr x;
+    size_t available, all;
+    CHECK(cuMemAlloc_v2(&x, 8));
+    CHECK(cuMemGetInfo_v2(&available, &all));
+}
+
+/* The library gives its graphs back, and the call is made once more. */
+static void allocate_too_much(void)
+{
+    CUdeviceptr x;
+    EXPECT(cuMemAlloc_v2(&x, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void look_at_event(void)
+{
+    CUevent event;
+    CHECK(cuEventCreate(&event, 0));
+    CHECK(cuEventRecord(event, line.stream));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuEventQuery(event));
+    CHECK(cuEventDestroy_v2(event));
+}
+
+static void query(void)
+{
+    printf("the other's stream: %d\n", (int)cuStreamQuery(full.stream));
+}
+
+static struct line other;
+
+static void other_stream(void)
+{
+    steps(&other, 30, 7);
+    CHECK(cuStreamSynchronize(other.stream));
+    CHECK(cuStreamDestroy_v2(other.stream));
+}
+
+static void leave(void)
+{
+    puts("main leaves");
+    exit(0);
+}
+
+/* `how`: the call that is made meanwhile. */
+static int stuck(int how)
+{
+    static void (*const calls[])(void) = {allocate, allocate_too_much, look_at_event,
+                                          query,    other_stream,      leave};
+    unsigned int value = 1;
+    pthread_t thread;
+    start();
+    open_line(&full);
+    open_line(&other);
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    REQUIRE(!pthread_create(&thread, NULL, fill_queue, NULL));
+    while (!atomic_load(&polls) || submissions() - atomic_load(&calls_before) <= QUEUE)
+        sched_yield();
+    calls[how % (int)(sizeof calls / sizeof *calls)]();
+    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
+                         (void *[]){&flag, &value}));
+    CHECK(cuStreamSynchronize(line.stream));
+    pthread_join(thread, NULL);
+    printf("other stream %s\n", ag_prog_read64(other.data) == other.want ? "right" : "WRONG");
+    return print_value(&full);
+}
+
+/* ---- ends of streams --------------------------------------------------------------------------
+ */
+
+static _Atomic bool stop, wrong;
+
+static void *work(void *unused)
+{
+    struct line mine;
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    open_line(&mine);
+    while (!atomic_load(&stop)) {
+        uint64_t got;
+        steps(&mine, 5, 6);
+        CHECK(cuMemcpyDtoHAsync_v2(&got, mine.data, sizeof got, mine.stream));
+        CHECK(cuStreamSynchronize(mine.stream));
+        if (got != mine.want)
+            atomic_store(&wrong, true);
+    }
+    return NULL;
+}
+
+/* Streams end with launches under way, beside a thread that launches. */
+static int destroys(int n)
+{
+    pthread_t thread;
+    start();
+    CHECK(cuStreamDestroy_v2(line.stream));
+    REQUIRE(!pthread_create(&thread, NULL, work, NULL));
+    int bad = 0;
+    for (int i = 0; i < n; i++) {
+        struct line l;
+        open_line(&l);
+        steps(&l, 20, 9);
+        CHECK(cuStreamDestroy_v2(l.stream));
+        CHECK(cuCtxSynchronize());
+        bad += ag_prog_read64(l.data) != l.want;
+        CHECK(cuMemFree_v2(l.data));
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    printf("streams with a wrong value: %d, worker: %s\n", bad, wrong ? "WRONG" : "right");
+    return bad || wrong;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } cases[] = {
+        {"ahead", ahead},
+        {"exit-handler", exit_handler},
+        {"forks", forks},
+        {"graphs-refused", graphs_refused},
+        {"told-by-launch", told_by_launch},
+        {"stuck", stuck},
+        {"destroys", destroys},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (argc == 3 && !strcmp(argv[1], cases[i].name))
+            return cases[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: submit CASE N\n");
+    return 2;
+}

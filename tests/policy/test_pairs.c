@@ -1,0 +1,87 @@
+/* test_pairs.c - which of two ways is faster: with even, noisy and drifting clocks, and pauses. */
+#include "rig.h"
+#include "policy/pairs.h"
+
+struct play {
+    double gain;  /* speed of the second way, of the first */
+    double noise; /* of an op */
+    double drift; /* the machine goes at up to so much of its speed, slowly up and down */
+    int pause;    /* one op in so many takes 100 ms; 0: none */
+};
+
+/* Ops of 20 us for so many seconds. Returns the share of them that went the second way. */
+static double play(struct ag_pairs *p, const struct play *how, double seconds)
+{
+    static uint64_t seed = 3;
+    uint64_t ops = 0, second = 0;
+    double now = 1e9, end = now + seconds * 1e9;
+    while (now < end) {
+        bool way = ag_pairs_choose(p, (uint64_t)now, ops);
+        double ns = 20000 / (way ? how->gain : 1);
+        ns *= 1 + how->noise * ((double)(rig_random(&seed) % 2001) / 1000 - 1);
+        ns *= 1 + how->drift * (0.5 + 0.5 * ((int)(now / 3e8) % 2));
+        if (how->pause && rig_random(&seed) % (uint32_t)how->pause == 0)
+            ns += 1e8;
+        now += ns;
+        ops++;
+        second += way;
+    }
+    return (double)second / (double)ops;
+}
+
+static void test_choice(void **state)
+{
+    (void)state;
+    static const struct {
+        double gain;
+        bool second;
+    } cases[] = {{1.10, true}, {1.05, true}, {1.0, false}, {1.01, false}, {0.9, false}};
+    static const struct play how[] = {
+        {.noise = 0}, {.noise = 0.5}, {.noise = 0.3, .drift = 0.6}, {.noise = 0.3, .pause = 5000}};
+    for (size_t h = 0; h < sizeof how / sizeof *how; h++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct ag_pairs p = {0};
+            struct play one = how[h];
+            one.gain = cases[i].gain;
+            double share = play(&p, &one, 30);
+            if (cases[i].second)
+                rig_at_least(share, 0.85);
+            else
+                rig_at_most(share, 0.12);
+        }
+}
+
+/* No answer is final: a way that begins to win is found, and one that begins to lose is left. */
+static void test_changes(void **state)
+{
+    (void)state;
+    struct ag_pairs p = {0};
+    play(&p, &(struct play){.gain = 1.2, .noise = 0.2}, 10);
+    assert_true(p.second);
+    struct ag_pairs later = p;
+    later.next_ns = 0;
+    play(&later, &(struct play){.gain = 0.8, .noise = 0.2}, 1.5);
+    assert_false(later.second);
+    assert_int_equal(later.interval_ns, 2000000000);
+}
+
+/* Comparing again and again costs less and less. */
+static void test_rarely(void **state)
+{
+    (void)state;
+    struct ag_pairs p = {0};
+    play(&p, &(struct play){.gain = 0.5, .noise = 0.1}, 120);
+    assert_int_equal(p.wins, 0);
+    rig_at_least(p.trials, 4);
+    rig_at_most(p.trials, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_rarely),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
