@@ -35,6 +35,8 @@ SETTINGS = [
     {"AUTOGRAPH_BUILD": "thread", "AUTOGRAPH_MEMORY_MB": "1", "AUTOGRAPH_GATE": "0"},
     {"AUTOGRAPH_BUILD": "thread", "AUTOGRAPH_COMPARE_MS": "1", "AUTOGRAPH_GATE": "0"},
     {"AUTOGRAPH_BUILD": "inline", "AUTOGRAPH_MIN_OPS": "4", "AUTOGRAPH_MIN_REPEATS": "3", "AUTOGRAPH_GATE": "0"},
+    {"AUTOGRAPH_SUBMIT": "thread", "AUTOGRAPH_BUILD": "inline", "AUTOGRAPH_GATE": "0"},
+    {"AUTOGRAPH_SUBMIT": "thread", "AUTOGRAPH_BUILD": "thread", "AUTOGRAPH_CHUNK": "3", "AUTOGRAPH_GATE": "0"},
 ]
 # Programs of one process: what the library has learnt stays from program to program, and begins anew.
 SIZES = (24, 24, 4, 24, 12, 1, 24)
