@@ -108,7 +108,6 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 static void update_dormant(struct ag_stream *s)
 {
     if (ag_policy_wants_rest(&s->engine.policy)) {
-        ag_submitter_settle(s);
         ag_stream_goes_dormant(s);
     }
 }
@@ -183,7 +182,6 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
  * caller holds the lock; this function releases it. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
-    ag_submitter_settle(s);
     ag_engine_rest(&s->engine, ag_shortfall_rest());
     ag_stream_goes_dormant(s);
     ag_dormant_step(&s->dormant); /* counts this op */

@@ -74,7 +74,8 @@ void ag_core_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_thread_look();
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made,
+                     ag_submitter_settle_ring);
     ag_watchdog_start(ag_stream_break);
     ag_live_start(ag_figures_fill);
     ag_trace_start();

@@ -26,6 +26,7 @@ static uint64_t last_serial;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
+static void (*settle_ring)(struct ag_stream *);
 
 /* The streams that this thread used last, each at one of two places. All are void once
  * ag_stream_generation has changed. */
@@ -144,8 +145,10 @@ static void keep(struct ag_stream *s)
 }
 
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream))
+                      void (*made)(struct ag_stream *stream),
+                      void (*settle)(struct ag_stream *stream))
 {
+    settle_ring = settle;
     policy_hooks = hooks;
     engine_world = world;
     stream_made = made;
@@ -337,6 +340,8 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 
 void ag_stream_goes_dormant(struct ag_stream *s)
 {
+    if (s->ring && s->ring->active)
+        settle_ring(s); /* what passes unseen must not overtake it */
     uint32_t ops = ag_policy_take_rest(&s->engine.policy);
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);

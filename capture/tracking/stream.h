@@ -212,6 +212,7 @@ void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
  * `world`: what engines do. `made` is called after each stream is created, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream));
+                      void (*made)(struct ag_stream *stream),
+                      void (*settle)(struct ag_stream *stream));
 
 #endif
