@@ -36,16 +36,6 @@
 #include "driver/entries.h"
 #include "policy/engine.h"
 
-/* In a span without replaying the stream may go dormant: nothing may be left in its ring. */
-static void look_behind_chunk(struct ag_stream *s)
-{
-    if (__builtin_expect(
-            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF, 1))
-        return;
-    ag_submitter_settle(s);
-    ag_compare_meet(s);
-}
-
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
@@ -61,7 +51,7 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done)
-        look_behind_chunk(s);
+        ag_compare_look(s);
     if (v->what == AG_DO_DEFER)
         return false;
     ag_submitter_settle(s);
@@ -107,9 +97,8 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(&s->engine.policy)) {
+    if (ag_policy_wants_rest(&s->engine.policy))
         ag_stream_goes_dormant(s);
-    }
 }
 
 static inline void open_segment(struct ag_stream *s)

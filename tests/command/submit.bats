@@ -89,8 +89,18 @@ hands() {
 @test "a submitter that waits for room in a queue keeps nobody else waiting" {
     export SIMCUDA_QUEUE=64
     for call in 0 1 2 3 4 5; do
+        # one chunk a step: the program's thread goes on, and the other one waits
+        AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck $call
         hands 10 "$submit" stuck $call
     done
+    for run in {1..5}; do # on a busy machine the program's thread may be the one that waits
+        AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 1
+    done
+}
+
+@test "graphs are built and dropped beside a submitter that waits for room in a queue" {
+    SIMCUDA_QUEUE=64 AUTOGRAPH_BUILD=thread AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 6
+    at_least "graphs dropped" "$(figure 'graphs dropped')" 20
 }
 
 @test "full queue: another thread's calls pass" {
@@ -112,6 +122,7 @@ hands() {
     export SIMCUDA_MODE=inline AUTOGRAPH_MAX_DEFER_US=1000000
     for run in {1..10}; do
         [ "$(under "$states" exit 0)" = "worker: right" ]
+        [ "$(under "$submit" exit-beside 60)" = "worker: right" ]
     done
 }
 

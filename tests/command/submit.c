@@ -227,6 +227,18 @@ static void other_stream(void)
     CHECK(cuStreamDestroy_v2(other.stream));
 }
 
+/* So many sequences that the library needs the room of other streams' graphs. */
+static void crowd(void)
+{
+    for (uint64_t phase = 1; phase <= 40; phase++)
+        for (int i = 0; i < 8; i++) {
+            for (uint64_t k = 0; k < STEP; k++)
+                CHECK(launch(&other, phase * STEP + k));
+            CHECK(cuStreamSynchronize(other.stream));
+        }
+    CHECK(cuStreamDestroy_v2(other.stream));
+}
+
 static void leave(void)
 {
     puts("main leaves");
@@ -236,8 +248,8 @@ static void leave(void)
 /* `how`: the call that is made meanwhile. */
 static int stuck(int how)
 {
-    static void (*const calls[])(void) = {allocate, allocate_too_much, look_at_event,
-                                          query,    other_stream,      leave};
+    static void (*const calls[])(void) = {
+        allocate, allocate_too_much, look_at_event, query, other_stream, leave, crowd};
     unsigned int value = 1;
     pthread_t thread;
     start();
@@ -261,6 +273,7 @@ static int stuck(int how)
  */
 
 static _Atomic bool stop, wrong;
+static atomic_int rounds;
 
 static void *work(void *unused)
 {
@@ -275,8 +288,31 @@ static void *work(void *unused)
         CHECK(cuStreamSynchronize(mine.stream));
         if (got != mine.want)
             atomic_store(&wrong, true);
+        atomic_fetch_add(&rounds, 1);
     }
     return NULL;
+}
+
+static pthread_t worker;
+
+static void join_worker(void)
+{
+    atomic_store(&stop, true);
+    pthread_join(worker, NULL);
+    printf("worker: %s\n", wrong ? "WRONG" : "right");
+    fflush(stdout);
+    _exit(wrong);
+}
+
+/* The process ends beside a thread that launches, and an exit handler waits for that thread. */
+static int exit_beside(int n)
+{
+    atexit(join_worker); /* before CUDA comes: it runs when the library has ended */
+    start();
+    REQUIRE(!pthread_create(&worker, NULL, work, NULL));
+    while (atomic_load(&rounds) < n)
+        sched_yield();
+    exit(0);
 }
 
 /* Streams end with launches under way, beside a thread that launches. */
@@ -315,6 +351,7 @@ int main(int argc, char **argv)
         {"told-by-launch", told_by_launch},
         {"stuck", stuck},
         {"destroys", destroys},
+        {"exit-beside", exit_beside},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

@@ -1,0 +1,66 @@
+/* test_budget.c - graphs that were dropped are destroyed, except those that the submitter still has
+ * to launch. */
+#include "tests/unit/unit.h"
+#include "capture/graphs/budget.h"
+#include "driver/entries.h"
+#include "policy/policy.h"
+
+static int home;
+
+static CUresult CUDAAPI get_current(CUcontext *ctx)
+{
+    *ctx = (CUcontext)(void *)&home;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI exchange_mode(CUstreamCaptureMode *mode)
+{
+    (void)mode;
+    return CUDA_SUCCESS;
+}
+
+static struct ag_context context;
+
+static struct ag_graphs *dropped(uint32_t handed)
+{
+    struct ag_chunk chunk = {0};
+    struct ag_graphs *g = calloc(1, sizeof(*g));
+    g->context = &context;
+    g->chunks = 1;
+    atomic_store(&g->handed, handed);
+    chunk.user = g;
+    ag_graphs_discard(&chunk);
+    assert_null(chunk.user);
+    return g;
+}
+
+/* Whichever came first, the others do not wait for it. */
+static void those_in_a_ring_stay(void **state)
+{
+    (void)state;
+    ag_real[AG_SYM_cuCtxGetCurrent] = (void *)get_current;
+    ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)exchange_mode;
+    context.handle = (CUcontext)(void *)&home;
+    for (int place = 0; place < 3; place++) {
+        struct ag_graphs *handed = NULL;
+        for (int i = 0; i < 3; i++) {
+            struct ag_graphs *g = dropped(i == place ? 2 : 0);
+            handed = i == place ? g : handed;
+        }
+        assert_int_equal(ag_graphs_dropped(), 3);
+        assert_int_equal(ag_graphs_collect(UINT32_MAX), 2);
+        assert_int_equal(ag_graphs_collect(UINT32_MAX), 0);
+        assert_int_equal(ag_graphs_dropped(), 1);
+        atomic_fetch_sub(&handed->handed, 1); /* in the ring once more */
+        assert_int_equal(ag_graphs_collect(1), 0);
+        atomic_fetch_sub(&handed->handed, 1);
+        assert_int_equal(ag_graphs_collect(1), 1);
+        assert_int_equal(ag_graphs_dropped(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(those_in_a_ring_stay)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
