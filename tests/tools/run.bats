@@ -348,7 +348,7 @@ C
     mkdir config
     printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
     export XDG_CONFIG_HOME=$PWD/config
-    LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     grep -q ': replayed [1-9]' told
     grep -q 'sync point' told # all counters, as 2 says
     rm told
