@@ -80,6 +80,9 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
 void ag_core_invalidate_module(void *module, enum ag_sym sym);
 /* Call it before any call that may change the meaning of launches (cuCtxSetLimit and the like). */
 void ag_core_invalidate_functions(enum ag_sym sym);
+/* The same at a launch, because there are too many signatures. A launch never waits for another
+ * thread: while one is in the driver with a stream's lock, this function only asks again later. */
+void ag_core_forget_signatures(void);
 /* Call these around cuCtxDestroy and cuCtxDetach. The first returns NULL if the library does not
  * know the context. Always call the second afterwards, with what the first returned. `ended`: the
  * real call succeeded. */

@@ -67,6 +67,29 @@ void ag_core_invalidate_functions(enum ag_sym sym)
     invalidate_everything();
 }
 
+/* Whether a thread is in the driver with a stream's lock. It may stay there for long. */
+static bool any_is_in_driver(void)
+{
+    size_t n;
+    bool any = false;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n && !any; i++) {
+        any = !ag_stream_lock_if_prompt(streams[i]);
+        if (!any)
+            ag_unlock(&streams[i]->lock);
+    }
+    ag_streams_release(streams, n);
+    return any;
+}
+
+void ag_core_forget_signatures(void)
+{
+    if (any_is_in_driver())
+        atomic_store(&ag_signatures_full, true); /* a later launch does it */
+    else
+        ag_core_invalidate_functions(AG_SYM_COUNT);
+}
+
 /* ---- graphs with certain kernels ---------------------------------------------------------- */
 
 struct dropping {

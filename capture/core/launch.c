@@ -252,7 +252,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return refused(s, in, r, pending);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
-        ag_core_invalidate_functions(AG_SYM_COUNT);
+        ag_core_forget_signatures();
     return pending;
 }
 

@@ -135,7 +135,7 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
 
 /* Signatures have used up their share of the memory budget. This happens in programs in which no
  * two launches are alike. It is then time to discard everything and learn anew
- * (ag_core_invalidate_functions()). */
+ * (ag_core_forget_signatures()). */
 extern _Atomic bool ag_signatures_full;
 
 /* Removes the functions of a module, library or context together with their signatures. The

@@ -72,6 +72,10 @@ full() {
 @test "full queue: another thread fills and copies, which the stream is not ordered with" { full 6; }
 # The figures of the stream whose thread stays in the driver are older.
 @test "full queue: the process ends" { full 7 100; }
+@test "full queue: another thread launches more signatures than the library keeps" {
+    AUTOGRAPH_MEMORY_MB=1 full 8 100
+    grep -q "^launched$" with.out
+}
 
 @test "full queue: the watchdog waits for room, and what another stream holds back is submitted all the same" {
     export SIMCUDA_QUEUE=64

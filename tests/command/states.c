@@ -351,6 +351,18 @@ static void query_other(void)
     printf("the other's stream: %d\n", (int)cuStreamQuery(ahead));
 }
 
+/* More signatures than the library keeps (AUTOGRAPH_MEMORY_MB=1). */
+static void many_signatures(void)
+{
+    CUstream s;
+    CUdeviceptr x;
+    CHECK(cuMemAlloc_v2(&x, 8));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    for (uint64_t k = 0; k < 3000; k++)
+        CHECK(launch(s, x, 100 + k));
+    puts("launched");
+}
+
 static void leave(void)
 {
     puts("main leaves");
@@ -388,8 +400,9 @@ static void fill_and_copy(void)
  * streams came first. */
 static int full(int how)
 {
-    static void (*const calls[])(void) = {do_nothing,  allocate,       look_at_event, read_back,
-                                          query_other, another_stream, fill_and_copy, leave};
+    static void (*const calls[])(void) = {do_nothing,    allocate,    look_at_event,
+                                          read_back,     query_other, another_stream,
+                                          fill_and_copy, leave,       many_signatures};
     pthread_t thread = fill_queue(how & 1);
     calls[how / 2 % (int)(sizeof calls / sizeof *calls)]();
     releasing_step(1, how & 1 ? STEP : STEP - 5);
