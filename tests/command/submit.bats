@@ -89,7 +89,9 @@ hands() {
 
 @test "a submitter that waits for room in a queue keeps nobody else waiting" {
     export SIMCUDA_QUEUE=64
-    for call in 0 1 2 3 4 5; do
+    calls=(0 1 2 3 4)
+    [ -n "${AG_RUNTIME-}" ] || calls+=(5) # the program ends with a thread in a call, which ThreadSanitizer calls a leak
+    for call in "${calls[@]}"; do
         # one chunk a step: the program's thread goes on, and the other one waits
         AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck $call
         hands 10 "$submit" stuck $call
@@ -138,6 +140,7 @@ hands() {
 }
 
 @test "children of fork are made with launches under way" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime does not bear a fork beside threads"
     hands 10 "$submit" forks 10
     same "$cases" prefork 50
 }
