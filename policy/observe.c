@@ -18,11 +18,11 @@ enum {
     MOST_KINDS = 2048,
     MOST_NEW = 512, /* new sequences without a repetition before the stream goes dormant */
     FRESH_OPS = 16,
-    OUTLIER_NS = 2000, /* a gap up to this counts in full, whatever the gaps before it were */
-    LONG_GAP_NS = 100000,
-    A_FEW = 4,
-    LONGEST_GAP_NS = 1000000,
-    LAUNCH_NS = 2500, /* host time of an eager launch (2.5-3.9 us), taken off the gap */
+    OUTLIER_NS = 2000,    /* a gap up to this counts in full, whatever the gaps before it were */
+    LONG_GAP_NS = 100000, /* more counts only if it is the pace: */
+    A_FEW = 4,            /* so many long gaps in a row */
+    LONGEST_GAP_NS = 1000000, /* the pace is never said to be slower */
+    LAUNCH_NS = 2500,         /* host time of an eager launch (2.5-3.9 us), taken off the gap */
 };
 
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)

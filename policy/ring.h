@@ -47,6 +47,7 @@ struct ag_ring {
 /* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory, or they
  * are very many. */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
+
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
     return atomic_load_explicit(&r->taken, memory_order_acquire) ==

@@ -11,9 +11,9 @@
  * the role and does the rest itself, or waits for whoever has the role. So nothing overtakes the
  * ring.
  *
- * The submitter looks for work for some microseconds after it had some, and then sleeps. A chunk
- * never wakes it: while it sleeps, the program's thread launches chunks itself, and after a few in
- * a row it wakes the submitter once.
+ * The submitter looks for work for some microseconds after it had some, and then sleeps. The next
+ * chunk wakes it. If a chunk waits in the ring and nobody is at it, the program's thread launches
+ * that chunk and the next one itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H
