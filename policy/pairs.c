@@ -10,7 +10,8 @@ enum {
     FEWEST_OPS = 64,
     WINS = 1030, /* thousandths */
 };
-static const uint64_t FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000;
+static const uint64_t BEFORE_NS = 250000000, /* a program that begins is still warming up */
+    FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000;
 
 static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
@@ -57,6 +58,10 @@ static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
+    if (!p->next_ns) {
+        p->next_ns = now + BEFORE_NS;
+        p->second = true;
+    }
     if (!p->tries) {
         if (now >= p->next_ns)
             begin(p, now, ops);

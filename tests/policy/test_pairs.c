@@ -59,7 +59,7 @@ static void test_changes(void **state)
     play(&p, &(struct play){.gain = 1.2, .noise = 0.2}, 10);
     assert_true(p.second);
     struct ag_pairs later = p;
-    later.next_ns = 0;
+    later.next_ns = 1;
     play(&later, &(struct play){.gain = 0.8, .noise = 0.2}, 1.5);
     assert_false(later.second);
     assert_int_equal(later.interval_ns, 2000000000);
