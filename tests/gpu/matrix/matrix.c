@@ -57,11 +57,14 @@ static void measure(struct spin *spin, const struct cell *cell, double warm_ms, 
     double host_us = cell->gap_us + LAUNCH_US;
     double step_us = cell->ops * (host_us > cell->kernel_us ? host_us : cell->kernel_us);
     int steps = 1 + (int)(ms * 1e3 / BLOCKS / step_us);
-    int warm_steps = 1 + (int)(warm_ms * 1e3 / step_us);
 
-    run_steps(spin, cell, warm_steps > WARM_STEPS ? warm_steps : WARM_STEPS);
+    /* It warms up by what is measured, syncs between two parts included. */
+    double start = ex_now_us();
+    for (int done = 0; done < WARM_STEPS || ex_now_us() - start < warm_ms * 1e3; done += steps) {
+        run_steps(spin, cell, steps);
+    }
     for (int i = 0; i < BLOCKS; i++) {
-        double start = ex_now_us();
+        start = ex_now_us();
         run_steps(spin, cell, steps);
         us[i] = (ex_now_us() - start) / ((double)steps * cell->ops);
     }
