@@ -38,7 +38,7 @@ static bool is_steady(const struct ag_sequence *sequence)
 }
 
 /* Most ops in a chunk of this sequence at the host's present pace. `up` is the number of times the
- * chunks were made longer; < 0: shorter. */
+ * chunks were made longer; < 0: shorter, the first time only towards the end. */
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up)
 {
     if (s->config.fixed_chunk)
@@ -50,8 +50,8 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
         limit = STEADY_NS / gap;
     if (limit < 4)
         limit = 4;
-    if (up < 0)
-        limit >>= -up;
+    if (up < -1)
+        limit >>= -up - 1;
     if (up > 0)
         limit <<= 2 * up;
     if (!limit)
@@ -95,6 +95,11 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
             count = left; /* leave no tiny chunk at the end */
         if (at == 0 && left <= first + first / 2)
             count = left;
+        if (sequence->tune.up <
+            0) { /* shorter and shorter: only the end keeps the program waiting */
+            count = at == 0 ? limit : count;
+            count = left > 1 && count > left / 2 ? left / 2 : count;
+        }
     }
     return count < left ? count : left;
 }

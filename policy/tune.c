@@ -15,8 +15,9 @@
  * kept chunks of 4, presumably for this reason, and took 1.2 and 1.6 ms a step instead of 1.0
  * (H200, 8ee58b9).
  *
- * If longer chunks do not help a short sequence, and the host is no faster than the GPU, the policy
- * tries shorter chunks in the same way, because there the GPU waits for each chunk. (Five kernels
+ * If longer chunks do not help, and the host is no faster than the GPU, the policy tries in the
+ * same way chunks that get shorter towards the end of the sequence, because only the last one keeps
+ * the program waiting; then chunks of half the length, for which the GPU waits less. (Five kernels
  * of 5 us, issued every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one
  * and four.)
  *
@@ -36,12 +37,11 @@ enum {
     PATIENCE = 256,      /* visits by which a trial must have FEW pairs: its graphs must exist */
     LONGEST_TRIAL = 512, /* visits */
     MOST_UP = 2,         /* times the chunks are made longer, each time four times as long */
-    MOST_DOWN = 2,       /* times they are made half as long */
-    SHORT_OPS = 8,       /* longest sequence that shorter chunks are tried on */
+    MOST_DOWN = 2,       /* times they are made shorter */
+    END_SHARE = 50,      /* chunks of less than 1/50 of the sequence cannot keep it waiting long */
     SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
     EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
     FASTER = 985,        /* at most this much, to win */
-    FAR_FASTER = 930,    /* the same for shorter chunks, which need more launches */
     FIRST_REST = 2048,   /* visits */
     LONGEST_REST = 65536,
     GROWTH = 4,
@@ -68,7 +68,7 @@ static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
     if (t->up >= 0 && t->up < MOST_UP && !t->shorter && saves_launches(s, b))
         return 1;
     return !b->periodic && t->up <= 0 && t->up > -MOST_DOWN && b->longest > 1 &&
-                   b->len <= SHORT_OPS && s->gap >= SLOW_HOST_NS
+                   b->longest * END_SHARE >= b->len && s->gap >= SLOW_HOST_NS
                ? -1
                : 0;
 }
@@ -173,7 +173,7 @@ static int doubt(uint32_t kept)
 static bool is_faster(const struct ag_tune *t)
 {
     uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
-    return ag_samples_middle(t->ratios, kept, doubt(kept)) < (t->shorter ? FAR_FASTER : FASTER);
+    return ag_samples_middle(t->ratios, kept, doubt(kept)) < FASTER;
 }
 
 static bool is_slower(const struct ag_tune *t)
