@@ -98,11 +98,17 @@ class Process:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}")
 
     def repeat(self):
+        self.begin_repetition()
+        self.end_repetition()
+
+    def begin_repetition(self):
         try:
             self.process.stdin.write("go\n")
             self.process.stdin.flush()
         except OSError:
             raise Failure(f"{self.name}: ended too early, {self.end_status()}") from None
+
+    def end_repetition(self):
         line = self._expect("TIME ")
         if line is None:
             raise Failure(f"{self.name}: ended in a repetition, {self.end_status()}")

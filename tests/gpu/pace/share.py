@@ -25,11 +25,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "profile")]
 import rows as table_rows  # noqa: E402
-from processors import Processors, pin_to_one_node  # noqa: E402
-from rounds import Failure, Process  # noqa: E402
-from steps import Switch, Measured, TimedProcess, gpu_of  # noqa: E402
 from loaded import free_library  # noqa: E402
-from processors import lent  # noqa: E402
+from processors import Processors, lent, pin_to_one_node  # noqa: E402
+from rounds import Failure  # noqa: E402
+from steps import Measured, Switch, TimedProcess, gpu_of  # noqa: E402
 from suite import Suite, replayed  # noqa: E402
 
 WAYS = ("inline", "thread", "auto")
@@ -37,9 +36,12 @@ CUPTI = "cupti"
 TOGETHER = 4    # rows whose processes load at the same time
 DRAWS = 2000
 TIMEOUT_S = 60.0
-EXTRA = [table_rows.script("train_amp", "PyTorch mixed-precision training", modules=("torch",))]
-NAMES = [row.name for row in table_rows.framework_rows() + EXTRA if row.gpus == 1 and row.name not in
-         ("JAX training step", "PyTorch with its own CUDA graph")]
+UNMEASURED = ("JAX training step", "PyTorch with its own CUDA graph")   # they launch graphs
+ROWS = [row for row in table_rows.framework_rows() if row.gpus == 1 and row.name not in UNMEASURED] + [
+    table_rows.script("train_amp", "PyTorch mixed-precision training", modules=("torch",)),
+    table_rows.script("train_lora", "LoRA training", modules=("torch", "transformers", "peft")),
+    table_rows.script("bert_fp16", "BERT fp16, a sync a step", modules=("torch", "transformers")),
+]
 
 
 def parse_arguments():
@@ -48,7 +50,7 @@ def parse_arguments():
     p.add_argument("--library", type=Path, help="BUILD/preload/libautograph.so")
     p.add_argument("--rounds", type=int, default=12, help="processes of each way (12)")
     p.add_argument("--reps", type=int, default=5, help="repetitions of a process (5)")
-    p.add_argument("--only", default="*", help="rows whose name matches")
+    p.add_argument("--only", default="*", help="rows whose name matches one of these, with commas between")
     p.add_argument("--ways", default=",".join(WAYS), help="of AUTOGRAPH_SUBMIT (inline,thread,auto)")
     p.add_argument("--out", type=Path, help="folder for share.json and share.log")
     args = p.parse_args()
@@ -191,9 +193,8 @@ def main():
         print("SKIP: no GPU")
         return 0
     started, found = time.monotonic(), []
-    rows = [row for row in table_rows.framework_rows() + EXTRA
-            if row.name in NAMES and any(fnmatch.fnmatch(row.name, only) for only in args.only.split(","))]
-    rows = [row for row in rows if not share.suite.why_not(row)]
+    rows = [row for row in ROWS if any(fnmatch.fnmatch(row.name, only) for only in args.only.split(","))
+            and not share.suite.why_not(row)]
     for entry in share.measure_all(rows):
         found.append(entry)
         print(f"{entry['row']}: {time.monotonic() - started:.0f} s", flush=True)
