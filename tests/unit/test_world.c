@@ -13,7 +13,9 @@
 #include "capture/settings/options.h"
 #include "capture/graphs/graph.h"
 #include "driver/entries.h"
-#include "policy/engine.h"
+#include "policy/internal.h"
+#include <linux/sched.h>
+#include <pthread.h>
 #include <sched.h>
 
 static CUdeviceptr copied[8];
@@ -216,6 +218,57 @@ static bool launch_chunk(struct handing *h)
     return handed;
 }
 
+/* In the place of the system's. */
+static _Atomic int class_of_threads = SCHED_OTHER;
+int sched_getscheduler(pid_t pid)
+{
+    (void)pid;
+    return class_of_threads;
+}
+
+struct trial {
+    struct handing *h;
+    uint32_t handed;
+};
+
+static void *launch_some(void *trial)
+{
+    struct trial *t = trial;
+    for (int i = 0; i < 3; i++)
+        t->handed += launch_chunk(t->h);
+    return NULL;
+}
+
+/* How many of three chunks a thread of this class hands over, where that is known to be faster. */
+static uint32_t handed_by(int class)
+{
+    struct trial t = {.h = make_handing()};
+    pthread_t thread;
+    ag_options.submit = AG_SUBMIT_AUTO;
+    t.h->s->engine.policy.state->gap = 100000;
+    t.h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
+    class_of_threads = class;
+    assert_int_equal(pthread_create(&thread, NULL, launch_some, &t), 0);
+    pthread_join(thread, NULL);
+    class_of_threads = SCHED_OTHER;
+    ag_stream_end_segment(t.h->s);
+    drop(t.h->s);
+    return t.handed;
+}
+
+/* The submitter is not of its class, and a real-time thread may keep it from running. */
+static void a_real_time_thread_launches_itself(void **state)
+{
+    (void)state;
+    assert_int_equal(handed_by(SCHED_OTHER), 3);
+    assert_int_equal(handed_by(SCHED_BATCH), 3);
+    assert_int_equal(handed_by(SCHED_OTHER | SCHED_RESET_ON_FORK), 3);
+    assert_int_equal(handed_by(SCHED_FIFO), 0);
+    assert_int_equal(handed_by(SCHED_RR), 0);
+    assert_int_equal(handed_by(SCHED_RR | SCHED_RESET_ON_FORK), 0);
+    assert_int_equal(handed_by(SCHED_DEADLINE), 0);
+}
+
 /* The arguments of graphs are looked at now and then, whoever launches them. */
 static void a_look_at_what_is_handed_over(void **state)
 {
@@ -241,6 +294,7 @@ int main(void)
         cmocka_unit_test(deferral_while_hooks_see_nothing),
         cmocka_unit_test(a_counter_below_nothing),
         cmocka_unit_test(a_look_at_what_is_handed_over),
+        cmocka_unit_test(a_real_time_thread_launches_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
