@@ -179,8 +179,6 @@ static bool has_processors(void)
     int cancel;
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return true;
-    if (!ag_thread_is_ordinary())
-        return false;
     /* it reads a file; a cancelled thread would keep the stream's lock */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool may = ag_thread_may_spin();
@@ -236,6 +234,20 @@ static bool start_or_wake(void)
     return true;
 }
 
+/* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
+ * running. Asking for the class takes a system call, so it is done now and then. */
+static bool is_ordinary(void)
+{
+    enum { ASKS_EVERY = 16 };
+    static __thread struct {
+        uint32_t calls;
+        bool ordinary;
+    } caller __attribute__((tls_model("initial-exec")));
+    if (caller.calls++ % ASKS_EVERY == 0)
+        caller.ordinary = ag_thread_is_ordinary();
+    return caller.ordinary;
+}
+
 /* Whether the submitter makes this program faster is measured again and again; but not while the
  * program itself measures. */
 static bool wants(struct ag_stream *s)
@@ -246,12 +258,12 @@ static bool wants(struct ag_stream *s)
     if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed))
         return false;
     if (ag_measures())
-        return s->pairs.second && !s->pairs.tries;
+        return s->pairs.second && !s->pairs.tries && is_ordinary();
     uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
     bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), p->counts.ops);
     ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
     ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
-    return hands;
+    return hands && is_ordinary();
 }
 
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)

@@ -79,7 +79,8 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     struct ag_graphs *g = chunk->user;
     bool launched = false;
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
-    s->handed = !failed && ag_submitter_hand(s, g, bytes);
+    bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
+    s->handed = !failed && !looks && ag_submitter_hand(s, g, bytes);
     if (s->handed)
         return true;
     ag_submitter_settle(s);
@@ -105,7 +106,7 @@ static uint32_t usual_call_ns(const struct ag_stream *s)
  * as the arguments take to repeat. Returns that number if it is time to look, else 0. */
 static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *sequence)
 {
-    if (__builtin_expect(g->launches < g->look_at, 1))
+    if (__builtin_expect(g->given < g->look_at, 1))
         return 0;
     g->look_at *= 4;
     return sequence->periodic ? ag_graphs_cycle(g) : 0;

@@ -174,11 +174,13 @@ uint32_t ag_graphs_dropped(void)
 
 /* ---- while a variant is being built ------------------------------------------------------ */
 
-void ag_graphs_requested(struct ag_graphs *g)
+bool ag_graphs_requested(struct ag_graphs *g)
 {
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
-    g->requested = true;
+    bool used = g->chunks > 0;
+    g->requested = used;
     ag_mutex_unlock(&mutex);
+    return used;
 }
 
 void ag_graphs_answered(struct ag_graphs *g)

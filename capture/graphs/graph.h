@@ -51,16 +51,19 @@ struct ag_graphs {
     struct ag_recorded *ops;
 
     /* under the stream's lock */
+    uint64_t last_used_ns;
+    uint64_t given, look_at; /* chunks until now; at which ag_graphs_cycle() is asked next */
+
+    /* under the stream's lock with its ring at rest, or with the ring's role */
     struct ag_variant *variants[AG_MAX_VARIANTS];
     uint32_t num_variants, last;
     uint8_t successor[AG_MAX_VARIANTS]; /* variant that followed this one last time */
-    uint64_t launches, look_at;         /* launch at which ag_graphs_cycle() is asked next */
-    uint64_t digests[AG_DIGESTS];       /* of argument sets that needed updates */
+    uint64_t launches;
+    uint64_t digests[AG_DIGESTS]; /* of argument sets that needed updates */
     uint32_t num_digests;
     uint8_t *history; /* the last AG_HISTORY argument sets that needed updates */
     uint32_t num_history, repeats;
     uint32_t misses, fruitless; /* launches that needed updates; searches since a useful one */
-    uint64_t last_used_ns;
 
     _Atomic uint32_t handed; /* times that they are in the ring of a stream (submitter.h) */
     _Atomic bool failed;     /* the submitter could not launch them */

@@ -152,9 +152,10 @@ void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t 
     struct ag_request *r = make_request(s, g, NULL, bytes);
     if (!r)
         return;
-    ag_graphs_requested(g);
-    if (ag_builder_submit(r))
+    bool used = ag_graphs_requested(g);
+    if (used && ag_builder_submit(r))
         return;
     ag_request_free(r);
-    ag_graphs_answered(g);
+    if (used)
+        ag_graphs_answered(g);
 }

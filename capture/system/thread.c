@@ -1,5 +1,6 @@
 /* thread.c - the library's own threads. */
 #include "capture/system/thread.h"
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -34,8 +35,8 @@ static unsigned long quota(void)
 
 bool ag_thread_is_ordinary(void)
 {
-    int policy = sched_getscheduler(0);
-    return policy != SCHED_FIFO && policy != SCHED_RR;
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    return policy != SCHED_FIFO && policy != SCHED_RR && policy != SCHED_DEADLINE;
 }
 
 bool ag_thread_may_spin(void)

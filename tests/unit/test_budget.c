@@ -59,8 +59,27 @@ static void those_in_a_ring_stay(void **state)
     }
 }
 
+/* The submitter launches graphs that were dropped after it was given them. It asks for no variant
+ * of them: they may be destroyed before the builder comes to that. */
+static void none_asks_for_more_of_what_was_dropped(void **state)
+{
+    (void)state;
+    struct ag_graphs *g = dropped(1);
+    assert_false(ag_graphs_requested(g));
+    assert_false(g->requested);
+    atomic_store(&g->handed, 0);
+    assert_int_equal(ag_graphs_collect(UINT32_MAX), 1);
+
+    struct ag_graphs used = {.chunks = 1};
+    assert_true(ag_graphs_requested(&used));
+    assert_true(used.requested);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(those_in_a_ring_stay)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_in_a_ring_stay),
+        cmocka_unit_test(none_asks_for_more_of_what_was_dropped),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

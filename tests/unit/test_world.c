@@ -10,8 +10,13 @@
 #include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
+#include "capture/settings/options.h"
+#include "capture/graphs/graph.h"
 #include "driver/entries.h"
-#include "policy/engine.h"
+#include "policy/internal.h"
+#include <linux/sched.h>
+#include <pthread.h>
+#include <sched.h>
 
 static CUdeviceptr copied[8];
 static unsigned int copies;
@@ -149,6 +154,137 @@ static void a_counter_below_nothing(void **state)
     drop(s);
 }
 
+/* ---- chunks that the submitter launches
+ * ------------------------------------------------------------- */
+
+static _Atomic uint32_t graph_launches;
+
+static CUresult CUDAAPI exchange_mode(CUstreamCaptureMode *mode)
+{
+    (void)mode;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI launch_graph(CUgraphExec exec, CUstream stream)
+{
+    (void)exec;
+    (void)stream;
+    atomic_fetch_add(&graph_launches, 1);
+    return CUDA_SUCCESS;
+}
+
+/* A chunk with a graph, in a stream that hands chunks over. */
+static struct handing {
+    struct ag_stream *s;
+    struct ag_sequence sequence;
+    struct ag_chunk chunk;
+    struct ag_graphs graphs;
+    struct ag_variant variant;
+    uint8_t bytes[16];
+} handing;
+
+static struct handing *make_handing(void)
+{
+    struct handing *h = &handing;
+    *h = (struct handing){.s = make()};
+    ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)exchange_mode;
+    ag_real[AG_SYM_cuGraphLaunch] = (void *)launch_graph;
+    ag_options.submit = AG_SUBMIT_THREAD;
+    h->variant.bytes = h->bytes;
+    h->graphs.context = &context;
+    h->graphs.chunks = h->graphs.count = h->graphs.num_variants = 1;
+    h->graphs.num_bytes = sizeof(h->bytes);
+    h->graphs.variants[0] = &h->variant;
+    h->graphs.look_at = UINT64_MAX;
+    h->chunk.sequence = &h->sequence;
+    h->chunk.user = &h->graphs;
+    h->chunk.count = 1;
+    return h;
+}
+
+static void wait_for_submitter(const struct ag_stream *s)
+{
+    while (!ag_stream_ring_is_at_rest(s))
+        sched_yield();
+}
+
+/* Launches the chunk, and waits until that has been done. Returns whether it was handed over. */
+static bool launch_chunk(struct handing *h)
+{
+    assert_true(ag_driver_world.launch(&h->s->engine, &h->chunk, h->bytes));
+    ag_driver_world.launched(&h->s->engine, &h->chunk, 0);
+    bool handed = h->s->handed;
+    wait_for_submitter(h->s);
+    return handed;
+}
+
+/* In the place of the system's. */
+static _Atomic int class_of_threads = SCHED_OTHER;
+int sched_getscheduler(pid_t pid)
+{
+    (void)pid;
+    return class_of_threads;
+}
+
+struct trial {
+    struct handing *h;
+    uint32_t handed;
+};
+
+static void *launch_some(void *trial)
+{
+    struct trial *t = trial;
+    for (int i = 0; i < 3; i++)
+        t->handed += launch_chunk(t->h);
+    return NULL;
+}
+
+/* How many of three chunks a thread of this class hands over, where that is known to be faster. */
+static uint32_t handed_by(int class)
+{
+    struct trial t = {.h = make_handing()};
+    pthread_t thread;
+    ag_options.submit = AG_SUBMIT_AUTO;
+    t.h->s->engine.policy.state->gap = 100000;
+    t.h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
+    class_of_threads = class;
+    assert_int_equal(pthread_create(&thread, NULL, launch_some, &t), 0);
+    pthread_join(thread, NULL);
+    class_of_threads = SCHED_OTHER;
+    ag_stream_end_segment(t.h->s);
+    drop(t.h->s);
+    return t.handed;
+}
+
+/* The submitter is not of its class, and a real-time thread may keep it from running. */
+static void a_real_time_thread_launches_itself(void **state)
+{
+    (void)state;
+    assert_int_equal(handed_by(SCHED_OTHER), 3);
+    assert_int_equal(handed_by(SCHED_BATCH), 3);
+    assert_int_equal(handed_by(SCHED_OTHER | SCHED_RESET_ON_FORK), 3);
+    assert_int_equal(handed_by(SCHED_FIFO), 0);
+    assert_int_equal(handed_by(SCHED_RR), 0);
+    assert_int_equal(handed_by(SCHED_RR | SCHED_RESET_ON_FORK), 0);
+    assert_int_equal(handed_by(SCHED_DEADLINE), 0);
+}
+
+/* The arguments of graphs are looked at now and then, whoever launches them. */
+static void a_look_at_what_is_handed_over(void **state)
+{
+    (void)state;
+    struct handing *h = make_handing();
+    uint32_t before = atomic_load(&graph_launches), handed = 0;
+    h->graphs.look_at = 32;
+    for (int i = 0; i < 127; i++)
+        handed += launch_chunk(h);
+    assert_int_equal(h->graphs.look_at, 128);
+    assert_int_equal(handed, 126);
+    assert_int_equal(atomic_load(&graph_launches) - before, 127);
+    ag_stream_end_segment(h->s);
+    drop(h->s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +293,8 @@ int main(void)
         cmocka_unit_test(a_watchdog_that_knows_of_none),
         cmocka_unit_test(deferral_while_hooks_see_nothing),
         cmocka_unit_test(a_counter_below_nothing),
+        cmocka_unit_test(a_look_at_what_is_handed_over),
+        cmocka_unit_test(a_real_time_thread_launches_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
