@@ -73,10 +73,10 @@ static void submit(struct ag_engine *e, enum ag_engine_why why)
             continue;
         }
         world->submit(e, op->key, e->bytes + op->offset);
-        e->flushed_ops++;
+        e->counts.flushed++;
         i++;
     }
-    e->covered_ops += covered;
+    e->counts.covered += covered;
     if (world->begins)
         world->ends(e, n, covered);
 }
@@ -199,7 +199,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, uint64_t now)
 {
     if (!e->world->launch(e, chunk, e->bytes))
         return false;
-    e->replayed_ops += chunk->count;
+    e->counts.replayed += chunk->count;
     e->num_recorded = e->num_bytes = 0;
     if (e->state == AG_ENGINE_DEFERRING)
         ag_engine_enter(e, AG_ENGINE_EAGER);
@@ -282,6 +282,12 @@ void ag_engine_wake(struct ag_engine *e, uint32_t left)
     ag_policy_not_rested(&e->policy, left);
     if (e->state == AG_ENGINE_DORMANT)
         ag_engine_enter(e, AG_ENGINE_EAGER);
+}
+
+void ag_engine_not_replayed(struct ag_engine *e, uint32_t ops)
+{
+    e->counts.replayed -= ops;
+    e->counts.flushed += ops;
 }
 
 void ag_engine_bypass(struct ag_engine *e)

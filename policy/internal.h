@@ -28,6 +28,8 @@
 #include <uthash.h>
 #include <utlist.h>
 
+enum { AG_MAX_SEQUENCE_OPS = 16384 };
+
 enum {
     AG_SLOTS = 8192,        /* most sequences of a stream */
     AG_KNOWN_OPS = 1 << 22, /* most ops in all of them, 16 bytes each */
@@ -64,6 +66,101 @@ static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
 {
     return ag_mix(hash ^ ((uint64_t)len << 40)) | 1;
 }
+
+/* Whether a sequence gains from its graphs; see profit.c. */
+enum { AG_PROFIT_SAMPLES = 7, AG_TUNE_SAMPLES = 47 };
+struct ag_profit_samples {
+    uint32_t ns[AG_PROFIT_SAMPLES];
+    uint32_t count; /* only the latest AG_PROFIT_SAMPLES are kept */
+};
+enum ag_profit_mode {
+    AG_PROFIT_NEW, /* never replayed yet */
+    AG_PROFIT_REPLAY,
+    AG_PROFIT_EAGER,
+    AG_PROFIT_TRIES_EAGER, /* eager submission is tried; replay is the mode */
+    AG_PROFIT_TRIES_REPLAY,
+};
+/* How far the early look (see profit.c) has come. AG_EARLY_EAGER: eager submission is tried.
+ * AG_EARLY_REPLAY: it was far faster, so replay is tried once more. AG_EARLY_SHORTER: replay was
+ * still slower, so shorter and shorter chunks are tried. */
+enum ag_profit_early { AG_EARLY_NONE, AG_EARLY_EAGER, AG_EARLY_REPLAY, AG_EARLY_SHORTER };
+struct ag_profit {
+    struct ag_profit_samples replay, eager;
+    uint64_t first_ns;  /* the fastest visit before there were graphs; 0: not known */
+    uint64_t best_ns;   /* the fastest replay among the plans that lost to eager submission */
+    uint32_t interval;  /* visits between trials; 0: none yet */
+    uint32_t left;      /* visits until the next trial, or until this one ends */
+    uint8_t mode;       /* enum ag_profit_mode */
+    bool doubt;         /* replay has lost once */
+    bool unsure;        /* replay has won once after it had lost */
+    bool hinted;        /* replay was compared with first_ns */
+    bool looked;        /* the early look has begun, or was not worth it */
+    uint8_t early;      /* enum ag_profit_early */
+    bool replan;        /* the sequence needs a new plan */
+    uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
+    uint32_t best_most; /* most ops in a chunk when replay is tried again */
+};
+
+/* Whether a sequence gains from longer or shorter chunks; see tune.c. */
+enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
+enum ag_tune_wish { AG_TUNE_NOTHING, AG_TUNE_NEW_PLAN, AG_TUNE_TURN, AG_TUNE_SETTLE };
+struct ag_tune {
+    uint32_t
+        ratios[AG_TUNE_SAMPLES]; /* thousandths: a turn with the new plan over one with the old */
+    uint32_t pairs;              /* pairs of turns; at most AG_TUNE_SAMPLES of them are kept */
+    uint64_t turn_ns, before_ns; /* time of the visits counted in this turn and in the last */
+    uint32_t counted;            /* visits counted in this turn */
+    uint32_t visits, replayed, fails; /* in this mode; replayed: in this turn of a trial */
+    uint32_t rest;                    /* visits until longer chunks are tried again */
+    uint8_t mode;                     /* enum ag_tune_mode */
+    uint8_t wants;                    /* enum ag_tune_wish, for when the sequence begins again */
+    int8_t up;                        /* times the chunks were made longer; < 0: shorter */
+    bool shorter;                     /* longer chunks did not help: shorter ones are tried next */
+    bool old_plan;                    /* during a trial: the plan from before it is in use */
+    bool old_wins;
+    bool replan; /* the sequence needs a new plan */
+};
+
+/* How a sequence is cut into chunks. */
+struct ag_plan {
+    struct ag_chunk *chunks;
+    uint32_t num_chunks; /* 0: it is not cut */
+    uint32_t longest;    /* ops in the longest chunk, as last planned */
+    uint32_t limit;      /* most ops in a chunk at the pace of planning */
+};
+
+/* A known op sequence. */
+struct ag_sequence {
+    uint64_t id;     /* content hash */
+    uint32_t serial; /* distinguishes successive users of one slot */
+    uint32_t slot;
+    uint32_t len;           /* ops */
+    uint32_t visits;        /* times seen from start to end */
+    uint32_t streak;        /* times in a row, for periodic sequences */
+    uint32_t tries;         /* chunks replayed in full */
+    uint32_t fails;         /* chunks whose deferred ops had to be flushed */
+    uint8_t kept, left;     /* recent visits, and recent times the stream left it half way */
+    uint64_t last_use;      /* by the policy's clock */
+    uint64_t seen_ns;       /* when it was last seen; 0: never */
+    uint64_t first_seen_ns; /* when it was first seen; 0: never */
+    bool periodic;          /* ends in an artificial sync point and is expected to repeat */
+    bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
+    struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
+    ag_key *keys;
+    uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
+    struct ag_chunk *chunks;
+    uint32_t num_chunks;    /* 0 until planned */
+    uint32_t longest;       /* ops in the longest chunk, as last planned */
+    uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
+    uint32_t planned_at;    /* visits when it was planned */
+    uint32_t dropped_at;    /* visits when its graphs were last dropped */
+    uint32_t replans;
+    struct ag_plan aside; /* the other plan, while tune.c compares two */
+    struct ag_profit profit;
+    struct ag_tune tune;
+    uint32_t shortest_period;  /* for a merged sequence: length of its repeating unit; else 0 */
+    uint32_t arguments_period; /* ops after which its arguments repeat; 0: not known */
+};
 
 /* A reference that may outlive its sequence. It is valid while slot and serial agree. */
 struct ag_ref {

@@ -1,4 +1,5 @@
-/* life.c - opens, empties and closes a policy; takes the builder's answers. */
+/* life.c - opens, empties and closes a policy; takes the builder's answers; says what a sequence
+ * is. */
 #include "policy/internal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -64,6 +65,46 @@ void ag_policy_close(struct ag_policy *p)
     ag_chain_close(&p->state->chain);
     free(p->state);
     p->state = NULL;
+}
+
+uint64_t ag_sequence_id(const struct ag_sequence *sequence)
+{
+    return sequence->id;
+}
+
+uint32_t ag_sequence_len(const struct ag_sequence *sequence)
+{
+    return sequence->len;
+}
+
+const ag_key *ag_sequence_keys(const struct ag_sequence *sequence)
+{
+    return sequence->keys;
+}
+
+uint32_t ag_sequence_chunks(const struct ag_sequence *sequence)
+{
+    return sequence->num_chunks;
+}
+
+struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index)
+{
+    return &sequence->chunks[index];
+}
+
+uint32_t ag_sequence_visits(const struct ag_sequence *sequence)
+{
+    return sequence->visits - sequence->dropped_at;
+}
+
+uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence)
+{
+    return sequence->seen_ns;
+}
+
+bool ag_sequence_is_periodic(const struct ag_sequence *sequence)
+{
+    return sequence->periodic;
 }
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)

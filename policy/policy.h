@@ -23,137 +23,30 @@
  * first of other work before, one subsegment ends and the next begins.
  *
  * Ownership: the caller serialises all calls on one ag_policy (with the stream's lock). Another
- * thread (the builder) may write ag_chunk.state and nothing else.
+ * thread (the builder) may give a chunk its graphs, and then call ag_policy_built(), and nothing
+ * else.
  */
 #ifndef AG_POLICY_H
 #define AG_POLICY_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef uint64_t ag_key; /* 0 is never a key */
 
-enum { AG_MAX_SEQUENCE_OPS = 16384 };
+/* Consecutive ops of a sequence that one graph submits. */
+struct ag_chunk;
+/* A known op sequence. */
+struct ag_sequence;
+/* One stream's policy. */
+struct ag_policy;
 
 enum ag_chunk_state {
     AG_CHUNK_NEW,      /* no graph yet */
     AG_CHUNK_BUILDING, /* the builder has it */
     AG_CHUNK_READY,    /* can be launched */
     AG_CHUNK_FAILED,   /* building failed; the policy tries again after a while */
-};
-
-/* Consecutive ops of a sequence that one graph submits. */
-struct ag_chunk {
-    struct ag_sequence *sequence;
-    uint32_t first; /* index of its first op in the sequence */
-    uint32_t count; /* number of ops, at least 1 */
-    _Atomic uint8_t state;
-    uint8_t retries;     /* failed builds so far */
-    uint32_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
-                            policy has not noticed the failure yet */
-    uint32_t hits;       /* launches since the chunk was last judged */
-    uint32_t fails;      /* flushes instead of launches since then */
-    uint32_t cold_until; /* no deferral until the sequence has this many visits */
-    void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
-    bool published;      /* private: ag_policy_cover() can find it */
-    struct ag_chunk *next_same_head; /* ready chunks with the same first key */
-};
-
-/* Whether a sequence gains from its graphs; see profit.c. */
-enum { AG_PROFIT_SAMPLES = 7, AG_TUNE_SAMPLES = 47 };
-struct ag_profit_samples {
-    uint32_t ns[AG_PROFIT_SAMPLES];
-    uint32_t count; /* only the latest AG_PROFIT_SAMPLES are kept */
-};
-enum ag_profit_mode {
-    AG_PROFIT_NEW, /* never replayed yet */
-    AG_PROFIT_REPLAY,
-    AG_PROFIT_EAGER,
-    AG_PROFIT_TRIES_EAGER, /* eager submission is tried; replay is the mode */
-    AG_PROFIT_TRIES_REPLAY,
-};
-/* How far the early look (see profit.c) has come. AG_EARLY_EAGER: eager submission is tried.
- * AG_EARLY_REPLAY: it was far faster, so replay is tried once more. AG_EARLY_SHORTER: replay was
- * still slower, so shorter and shorter chunks are tried. */
-enum ag_profit_early { AG_EARLY_NONE, AG_EARLY_EAGER, AG_EARLY_REPLAY, AG_EARLY_SHORTER };
-struct ag_profit {
-    struct ag_profit_samples replay, eager;
-    uint64_t first_ns;  /* the fastest visit before there were graphs; 0: not known */
-    uint64_t best_ns;   /* the fastest replay among the plans that lost to eager submission */
-    uint32_t interval;  /* visits between trials; 0: none yet */
-    uint32_t left;      /* visits until the next trial, or until this one ends */
-    uint8_t mode;       /* enum ag_profit_mode */
-    bool doubt;         /* replay has lost once */
-    bool unsure;        /* replay has won once after it had lost */
-    bool hinted;        /* replay was compared with first_ns */
-    bool looked;        /* the early look has begun, or was not worth it */
-    uint8_t early;      /* enum ag_profit_early */
-    bool replan;        /* the sequence needs a new plan */
-    uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
-    uint32_t best_most; /* most ops in a chunk when replay is tried again */
-};
-
-/* Whether a sequence gains from longer or shorter chunks; see tune.c. */
-enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
-enum ag_tune_wish { AG_TUNE_NOTHING, AG_TUNE_NEW_PLAN, AG_TUNE_TURN, AG_TUNE_SETTLE };
-struct ag_tune {
-    uint32_t
-        ratios[AG_TUNE_SAMPLES]; /* thousandths: a turn with the new plan over one with the old */
-    uint32_t pairs;              /* pairs of turns; at most AG_TUNE_SAMPLES of them are kept */
-    uint64_t turn_ns, before_ns; /* time of the visits counted in this turn and in the last */
-    uint32_t counted;            /* visits counted in this turn */
-    uint32_t visits, replayed, fails; /* in this mode; replayed: in this turn of a trial */
-    uint32_t rest;                    /* visits until longer chunks are tried again */
-    uint8_t mode;                     /* enum ag_tune_mode */
-    uint8_t wants;                    /* enum ag_tune_wish, for when the sequence begins again */
-    int8_t up;                        /* times the chunks were made longer; < 0: shorter */
-    bool shorter;                     /* longer chunks did not help: shorter ones are tried next */
-    bool old_plan;                    /* during a trial: the plan from before it is in use */
-    bool old_wins;
-    bool replan; /* the sequence needs a new plan */
-};
-
-/* How a sequence is cut into chunks. */
-struct ag_plan {
-    struct ag_chunk *chunks;
-    uint32_t num_chunks; /* 0: it is not cut */
-    uint32_t longest;    /* ops in the longest chunk, as last planned */
-    uint32_t limit;      /* most ops in a chunk at the pace of planning */
-};
-
-/* A known op sequence. Read-only for callers. */
-struct ag_sequence {
-    uint64_t id;     /* content hash */
-    uint32_t serial; /* distinguishes successive users of one slot */
-    uint32_t slot;
-    uint32_t len;           /* ops */
-    uint32_t visits;        /* times seen from start to end */
-    uint32_t streak;        /* times in a row, for periodic sequences */
-    uint32_t tries;         /* chunks replayed in full */
-    uint32_t fails;         /* chunks whose deferred ops had to be flushed */
-    uint8_t kept, left;     /* recent visits, and recent times the stream left it half way */
-    uint64_t last_use;      /* by the policy's clock */
-    uint64_t seen_ns;       /* when it was last seen; 0: never */
-    uint64_t first_seen_ns; /* when it was first seen; 0: never */
-    bool periodic;          /* ends in an artificial sync point and is expected to repeat */
-    bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
-    struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
-    ag_key *keys;
-    uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
-    struct ag_chunk *chunks;
-    uint32_t num_chunks;    /* 0 until planned */
-    uint32_t longest;       /* ops in the longest chunk, as last planned */
-    uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
-    uint32_t planned_at;    /* visits when it was planned */
-    uint32_t dropped_at;    /* visits when its graphs were last dropped */
-    uint32_t replans;
-    struct ag_plan aside; /* the other plan, while tune.c compares two */
-    struct ag_profit profit;
-    struct ag_tune tune;
-    uint32_t shortest_period;  /* for a merged sequence: length of its repeating unit; else 0 */
-    uint32_t arguments_period; /* ops after which its arguments repeat; 0: not known */
 };
 
 enum ag_do {
@@ -198,28 +91,37 @@ void ag_policy_defaults(struct ag_policy_config *config);
 
 struct ag_policy_hooks {
     /* `to` is a chunk without graphs. `from` has the same ops at the same place of a sequence with
-     * the same beginning. The hook may let `to` use the graphs of `from`: it sets to->user, which
-     * is dropped like any other, and returns true. If the hook is NULL or returns false, `to` gets
-     * graphs of its own. */
+     * the same beginning. The hook may let `to` use the graphs of `from`: it gives them to `to` by
+     * ag_chunk_set_user(), to be dropped like any others, and returns true. If the hook is NULL or
+     * returns false, `to` gets graphs of its own. */
     bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
-    /* The chunk is about to be freed: free chunk->user. The policy never calls this for a chunk
+    /* The chunk is about to be freed: free its graphs. The policy never calls this for a chunk
      * that is being built. */
     void (*drop)(void *context, struct ag_chunk *chunk);
     void *context;
 };
 
-/* Private to policy/: callers use the functions below. The hot path uses the first four members. */
-struct ag_policy {
-    const ag_key *next; /* the expected op; valid while next != stop */
-    const ag_key *stop; /* end of the current run */
-    enum ag_do doing;   /* what to do with the ops of this run */
-    uint32_t dormant;   /* ops to let pass unseen before the policy looks again; 0: it is looking */
-    uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
-    uint32_t fresh;     /* keys never met before, if the caller counts them */
-    uint32_t measured;  /* ops after the last sync point that the program may be measuring */
-    struct ag_policy_counts counts;
-    struct ag_policy_state *state;
-};
+/* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */
+static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk);
+static inline uint32_t ag_chunk_first(const struct ag_chunk *chunk);
+static inline uint32_t ag_chunk_count(const struct ag_chunk *chunk);
+/* Whoever reads AG_CHUNK_READY sees the graphs that the builder gave the chunk before. */
+static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk);
+/* The caller's graphs, NULL if there are none. ag_policy_hooks.drop frees them. */
+static inline void *ag_chunk_user(const struct ag_chunk *chunk);
+static inline void ag_chunk_set_user(struct ag_chunk *chunk, void *graphs);
+
+uint64_t ag_sequence_id(const struct ag_sequence *sequence);  /* a hash of its content */
+uint32_t ag_sequence_len(const struct ag_sequence *sequence); /* ops */
+const ag_key *ag_sequence_keys(const struct ag_sequence *sequence);
+uint32_t ag_sequence_chunks(const struct ag_sequence *sequence); /* 0: it is not cut yet */
+struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index);
+/* How often it was seen since its graphs were last dropped, and when it was seen last, by the clock
+ * of the calls below; 0: never. */
+uint32_t ag_sequence_visits(const struct ag_sequence *sequence);
+uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence);
+/* Whether the policy found it by its period, and expects it to repeat. */
+bool ag_sequence_is_periodic(const struct ag_sequence *sequence);
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
                    const struct ag_policy_hooks *hooks); /* 0 or -ENOMEM */
@@ -234,63 +136,29 @@ void ag_policy_close(struct ag_policy *p);
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
 
+static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_policy *p);
 /* The key of the expected op; 0 if none is expected. */
-static inline ag_key ag_policy_expected(const struct ag_policy *p)
-{
-    return p->next == p->stop ? 0 : *p->next;
-}
+static inline ag_key ag_policy_expected(const struct ag_policy *p);
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);
 /* Whether the policy follows a sequence, or has just followed one to its end. */
-static inline bool ag_policy_follows(const struct ag_policy *p)
-{
-    return p->next != NULL;
-}
+static inline bool ag_policy_follows(const struct ag_policy *p);
 /* The expected op has come. Sets `*ends` if it was the last of its run. */
-static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)
-{
-    enum ag_do doing = p->doing;
-    p->counts.ops++;
-    *ends = ++p->next == p->stop;
-    return doing;
-}
+static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends);
 /* Call these before ag_policy_op(). The first gives the host time of an eager submission, or 0 if
  * it is not known. The second reports an op whose key nobody had met before. */
-static inline void ag_policy_launch_takes(struct ag_policy *p, uint32_t ns)
-{
-    p->launch_ns = ns;
-}
-static inline void ag_policy_meets_new(struct ag_policy *p)
-{
-    p->fresh++;
-}
+static inline void ag_policy_launch_takes(struct ag_policy *p, uint32_t ns);
+static inline void ag_policy_meets_new(struct ag_policy *p);
 /* The recorded ops of this chunk are lost. Its remaining ops go eagerly, so that they are not
  * mistaken for the whole chunk. */
-static inline void ag_policy_lost_record(struct ag_policy *p)
-{
-    p->doing = AG_DO_EAGER;
-}
+static inline void ag_policy_lost_record(struct ag_policy *p);
 /* Call this before ag_policy_sync_point(): the program may be measuring this many ops after it. */
-static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops)
-{
-    p->measured = ops;
-}
+static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops);
 /* Whether the policy wants to be dormant, for how many ops the caller must let the stream pass
  * unseen, and how many of those it did not let pass in the end. */
-static inline bool ag_policy_wants_rest(const struct ag_policy *p)
-{
-    return __builtin_expect(p->dormant != 0, 0);
-}
-static inline uint32_t ag_policy_take_rest(struct ag_policy *p)
-{
-    uint32_t ops = p->dormant;
-    p->dormant = 0;
-    return ops;
-}
-static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops)
-{
-    p->counts.dormant -= ops;
-}
+static inline bool ag_policy_wants_rest(const struct ag_policy *p);
+static inline uint32_t ag_policy_take_rest(struct ag_policy *p);
+static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops);
 
 /* Why the last op was submitted eagerly, if it was. For reports; read it between calls. */
 enum ag_why {
@@ -312,7 +180,7 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p);
 void ag_policy_submitted(struct ag_policy *p, uint64_t now);
 
 /* Makes the stream dormant for this many ops, as when nothing repeats: the caller must let
- * p->dormant ops pass unseen. Nothing may be deferred. */
+ * ag_policy_take_rest() ops pass unseen. Nothing may be deferred. */
 void ag_policy_rest(struct ag_policy *p, uint32_t ops);
 
 /* A sync point: returns how many deferred ops the caller must submit before it. */
@@ -358,9 +226,9 @@ struct ag_recorded {
 struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *ops, uint32_t n);
 
 /* The builder's answer for a chunk that was handed out with AG_DO_RECORD. Any thread may call this.
- * It writes only the state, so chunk->user must hold the graphs before. The stream's own thread
+ * It writes only the state, so the chunk must have its graphs before. The stream's own thread
  * also calls it, with `ok` false, for a ready chunk whose graph could not be launched, after it has
- * freed chunk->user and set it to NULL. The chunk is built again after a while. */
+ * freed the graphs and taken them from the chunk. The chunk is built again after a while. */
 void ag_policy_built(struct ag_chunk *chunk, bool ok);
 /* The caller does not build the chunk now (for example because of the budget or an active stream
  * capture): the policy records it again later. */
@@ -384,5 +252,7 @@ void ag_policy_invalidate(struct ag_policy *p);
 /* Calls `visit` for every known sequence. */
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
                     void *context);
+
+#include "policy/policy_private.h"
 
 #endif

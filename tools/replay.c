@@ -70,9 +70,9 @@ static uint32_t usual_launch_ns(const struct dump *d)
 
 static void drop(void *context, struct ag_chunk *chunk)
 {
-    struct graphs *g = chunk->user;
+    struct graphs *g = ag_chunk_user(chunk);
     (void)context;
-    chunk->user = NULL;
+    ag_chunk_set_user(chunk, NULL);
     if (--g->chunks)
         return;
     result.memory -= (uint64_t)g->count * NODE_BYTES;
@@ -81,18 +81,18 @@ static void drop(void *context, struct ag_chunk *chunk)
 
 static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
 {
-    struct graphs *g = from->user;
+    struct graphs *g = ag_chunk_user(from);
     (void)context;
     g->chunks++;
-    to->user = g;
+    ag_chunk_set_user(to, g);
     return true;
 }
 
 static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
-        const struct graphs *g = sequence->chunks[i].user;
+    for (uint32_t i = 0; i < ag_sequence_chunks(sequence); i++) {
+        const struct graphs *g = ag_chunk_user(ag_sequence_chunk(sequence, i));
         if (g && g->last_used > latest)
             latest = g->last_used;
     }
@@ -105,19 +105,20 @@ static bool evict_one(void)
     uint64_t oldest = UINT64_MAX, ignored;
     struct stream *from = NULL;
     for (struct stream *s = all; s; s = s->next) {
-        struct ag_sequence *b = ag_policy_victim(&s->engine.policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&s->engine), &ignored);
         if (b && last_use_of(b) < oldest) {
             oldest = last_use_of(b);
             from = s;
         }
     }
-    struct ag_sequence *b = from ? ag_policy_victim(&from->engine.policy, &ignored) : NULL;
-    return b && ag_policy_drop_graphs(&from->engine.policy, b);
+    struct ag_sequence *b =
+        from ? ag_policy_victim(ag_engine_policy(&from->engine), &ignored) : NULL;
+    return b && ag_policy_drop_graphs(ag_engine_policy(&from->engine), b);
 }
 
 static void look_at_memory(struct stream *s)
 {
-    size_t now = ag_policy_memory(&s->engine.policy);
+    size_t now = ag_policy_memory(ag_engine_policy(&s->engine));
     result.memory += now - s->memory;
     s->memory = now;
     if (result.memory > result.peak)
@@ -149,16 +150,18 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
 
 static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
 {
-    ((struct graphs *)chunk->user)->last_used = began;
+    struct graphs *g = ag_chunk_user(chunk);
+    g->last_used = began;
     if (!result.first)
         result.first = num_ops;
-    ag_policy_submitted(&e->policy, began);
+    ag_policy_submitted(ag_engine_policy(e), began);
 }
 
 static void build(struct ag_engine *e, struct ag_chunk *chunk)
 {
     struct stream *s = stream_of(e);
-    uint64_t bytes = (uint64_t)chunk->count * NODE_BYTES;
+    uint32_t count = ag_chunk_count(chunk);
+    uint64_t bytes = (uint64_t)count * NODE_BYTES;
     while (result.memory + bytes > (uint64_t)settings.memory_mb << 20)
         if (!evict_one()) {
             result.put_off++;
@@ -166,11 +169,11 @@ static void build(struct ag_engine *e, struct ag_chunk *chunk)
             return;
         }
     struct graphs *g = need(malloc(sizeof(*g)));
-    *g = (struct graphs){.chunks = 1, .count = chunk->count, .last_used = s->now};
-    chunk->user = g;
+    *g = (struct graphs){.chunks = 1, .count = count, .last_used = s->now};
+    ag_chunk_set_user(chunk, g);
     result.memory += bytes;
     result.built++;
-    result.nodes += chunk->count;
+    result.nodes += count;
     ag_policy_built(chunk, true);
     look_at_memory(s);
 }
@@ -211,7 +214,7 @@ static struct stream *stream_get(const struct dump *d, struct stream **streams, 
     if (ag_engine_open(&s->engine, &settings.config, &hooks, &world))
         need(NULL);
     s->as = &d->streams[id];
-    ag_policy_launch_takes(&s->engine.policy, launch_ns);
+    ag_policy_launch_takes(ag_engine_policy(&s->engine), launch_ns);
     s->next = all;
     all = s;
     return streams[id] = s;
@@ -315,12 +318,12 @@ static struct totals close_streams(void)
         next = s->next;
         ag_engine_sync_point(&s->engine, UINT64_MAX / 2);
         look_at_memory(s);
-        const uint64_t *from = (const uint64_t *)&s->engine.policy.counts;
+        const uint64_t *from = (const uint64_t *)ag_policy_counts(ag_engine_policy(&s->engine));
         uint64_t *to = (uint64_t *)&t.counts;
         for (size_t i = 0; i < sizeof(t.counts) / sizeof(*to); i++)
             to[i] += from[i];
-        t.covered += s->engine.covered_ops;
-        t.flushed += s->engine.flushed_ops;
+        t.covered += ag_engine_counts(&s->engine)->covered;
+        t.flushed += ag_engine_counts(&s->engine)->flushed;
         ag_engine_free(&s->engine);
         free(s);
     }

@@ -29,7 +29,7 @@ void ag_stream_end_segment(struct ag_stream *s)
             return; /* the policy is not looking, and nothing was recorded since it stopped */
         ag_stream_leaves_dormant(s);
     }
-    ag_policy_may_measure(&s->engine.policy, ag_measured_ops());
+    ag_policy_may_measure(ag_engine_policy(&s->engine), ag_measured_ops());
     ag_engine_sync_point(&s->engine, ag_clock_ns());
     close_segment(s);
     ag_compare_look(s);

@@ -106,8 +106,9 @@ static bool concerns(const struct ag_signature *signature, const struct ag_kerne
 static void drop_if_concerned(void *context, struct ag_sequence *sequence)
 {
     const struct dropping *d = context;
-    for (uint32_t i = 0; i < sequence->len; i++)
-        if (concerns(ag_key_signature(sequence->keys[i]), d->kernel)) {
+    const ag_key *keys = ag_sequence_keys(sequence);
+    for (uint32_t i = 0, n = ag_sequence_len(sequence); i < n; i++)
+        if (concerns(ag_key_signature(keys[i]), d->kernel)) {
             ag_policy_drop_graphs(d->policy, sequence);
             return;
         }
@@ -124,9 +125,9 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (ag_stream_is_live(s)) {
             ag_stream_end_segment(s);
-            struct dropping d = {&s->engine.policy, kernel};
+            struct dropping d = {ag_engine_policy(&s->engine), kernel};
             if (drop)
-                ag_policy_each(&s->engine.policy, drop_if_concerned, &d);
+                ag_policy_each(ag_engine_policy(&s->engine), drop_if_concerned, &d);
             if (drop && !kernel)
                 memset(&s->signatures, 0, sizeof(s->signatures));
         }

@@ -97,7 +97,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
 
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(&s->engine.policy))
+    if (ag_policy_wants_rest(ag_engine_policy(&s->engine)))
         ag_stream_goes_dormant(s);
 }
 
@@ -115,7 +115,8 @@ enum { EVERY_OP = 256, ONE_IN = 61 };
 /* Launch costs are part of the time between eager ops. The policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
 {
-    return s->engine.eager_ops % (s->engine.eager_ops < EVERY_OP ? 8 : ONE_IN) == 0 ||
+    uint64_t eager = ag_engine_counts(&s->engine)->eager;
+    return eager % (eager < EVERY_OP ? 8 : ONE_IN) == 0 ||
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
@@ -125,7 +126,7 @@ static inline bool is_sample(struct ag_stream *s)
 {
     bool timed = times_call(s);
     if (__builtin_expect(timed, 0))
-        s->whys[ag_policy_why_eager(&s->engine.policy)]++;
+        s->whys[ag_policy_why_eager(ag_engine_policy(&s->engine))]++;
     return timed;
 }
 
@@ -133,8 +134,9 @@ static inline bool is_sample(struct ag_stream *s)
  * the clock only for the time between two ops. It takes 0 to mean that there is no time. */
 static inline bool wants_time(const struct ag_stream *s)
 {
-    uint64_t ops = s->engine.policy.counts.ops;
-    return ag_policy_follows(&s->engine.policy) || !s->open || ops % ONE_IN < 2 || ops < EVERY_OP;
+    uint64_t ops = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
+    return ag_policy_follows(ag_engine_policy(&s->engine)) || !s->open || ops % ONE_IN < 2 ||
+           ops < EVERY_OP;
 }
 
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)
@@ -232,11 +234,11 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return r;
     }
     ag_stream_leaves_dormant(s);
-    ag_policy_launch_takes(&s->engine.policy,
+    ag_policy_launch_takes(ag_engine_policy(&s->engine),
                            atomic_load_explicit(&s->call_ns, memory_order_relaxed));
     if (__builtin_expect(!atomic_load_explicit(&signature->met, memory_order_relaxed), 0)) {
         atomic_store_explicit(&signature->met, true, memory_order_relaxed);
-        ag_policy_meets_new(&s->engine.policy);
+        ag_policy_meets_new(ag_engine_policy(&s->engine));
     }
     open_segment(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);

@@ -44,6 +44,6 @@ void ag_measure_begins(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_engine_is_idle(&s->engine))
-        ag_policy_measured(&s->engine.policy, OPS, ag_clock_ns());
+        ag_policy_measured(ag_engine_policy(&s->engine), OPS, ag_clock_ns());
     ag_unlock(&s->lock);
 }

@@ -36,7 +36,7 @@ static void drop_graphs_of(struct ag_stream *s)
         return;
     if (ag_submitter_settle_if_prompt(s) && ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
-        ag_policy_each(&s->engine.policy, drop, &s->engine.policy);
+        ag_policy_each(ag_engine_policy(&s->engine), drop, ag_engine_policy(&s->engine));
     }
     ag_unlock(&s->lock);
 }

@@ -111,8 +111,7 @@ static void settled(struct ag_stream *s)
 {
     int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
     uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
-    s->engine.replayed_ops -= eagerly; /* they counted as replayed when they were handed over */
-    s->engine.flushed_ops += eagerly;
+    ag_engine_not_replayed(&s->engine, eagerly); /* as it seemed when they were handed over */
     if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
         s->pending = (CUresult)error;
         ag_stream_open(s);
@@ -252,7 +251,7 @@ static bool is_ordinary(void)
  * program itself measures. */
 static bool wants(struct ag_stream *s)
 {
-    const struct ag_policy *p = &s->engine.policy;
+    const struct ag_policy *p = ag_engine_policy(&s->engine);
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
     if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed))
@@ -260,7 +259,7 @@ static bool wants(struct ag_stream *s)
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
     uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
-    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), p->counts.ops);
+    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), ag_policy_counts(p)->ops);
     ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
     ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
     return hands && is_ordinary();

@@ -70,13 +70,14 @@ static void flush_ends(struct ag_engine *e, uint32_t ops, uint32_t covered)
 static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
 {
     struct ag_stream *s = stream_of(e);
-    return !s->pending && chunk->user && ag_graphs_launch(s, chunk->user, bytes);
+    struct ag_graphs *g = ag_chunk_user(chunk);
+    return !s->pending && g && ag_graphs_launch(s, g, bytes);
 }
 
 static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
 {
     struct ag_stream *s = stream_of(e);
-    struct ag_graphs *g = chunk->user;
+    struct ag_graphs *g = ag_chunk_user(chunk);
     bool launched = false;
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
@@ -109,29 +110,29 @@ static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *seq
     if (__builtin_expect(g->given < g->look_at, 1))
         return 0;
     g->look_at *= 4;
-    return sequence->periodic ? ag_graphs_cycle(g) : 0;
+    return ag_sequence_is_periodic(sequence) ? ag_graphs_cycle(g) : 0;
 }
 
 static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
 {
     struct ag_stream *s = stream_of(e);
-    struct ag_graphs *g = chunk->user;
-    struct ag_sequence *sequence = chunk->sequence;
-    uint64_t now = ag_clock_ns(), eagerly = (uint64_t)chunk->count * usual_call_ns(s);
+    struct ag_graphs *g = ag_chunk_user(chunk);
+    struct ag_sequence *sequence = ag_chunk_sequence(chunk);
+    uint64_t now = ag_clock_ns(), eagerly = (uint64_t)ag_chunk_count(chunk) * usual_call_ns(s);
     g->last_used_ns = began;
     int64_t gained = (int64_t)eagerly - (int64_t)(now - began);
     atomic_store_explicit(&s->gained_ns,
                           atomic_load_explicit(&s->gained_ns, memory_order_relaxed) + gained,
                           memory_order_relaxed);
     if (s->handed) { /* what was launched, and when, is the submitter's */
-        ag_policy_submitted(&e->policy, now);
+        ag_policy_submitted(ag_engine_policy(e), now);
         return;
     }
     uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
     /* updates cost time per op, as the gaps between ops do, so they count for the pace */
-    ag_policy_submitted(&e->policy, now - s->update_ns);
+    ag_policy_submitted(ag_engine_policy(e), now - s->update_ns);
     if (cycle)
-        ag_policy_align(&e->policy, sequence, cycle);
+        ag_policy_align(ag_engine_policy(e), sequence, cycle);
 }
 
 static void build(struct ag_engine *e, struct ag_chunk *chunk)

@@ -87,11 +87,11 @@ static void put_aside(struct ag_graphs *g, struct garbage *entry)
 /* The policy's drop hook. The caller may hold any stream's lock. */
 static void drop(void *context, struct ag_chunk *chunk)
 {
-    struct ag_graphs *g = chunk->user;
+    struct ag_graphs *g = ag_chunk_user(chunk);
     struct garbage *entry = malloc(sizeof(*entry));
     bool wake = false;
     (void)context;
-    chunk->user = NULL;
+    ag_chunk_set_user(chunk, NULL);
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     if (--g->chunks) {
         /* another chunk still uses them */
@@ -110,11 +110,11 @@ static void drop(void *context, struct ag_chunk *chunk)
 
 void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
 {
-    struct ag_graphs *g = from->user;
+    struct ag_graphs *g = ag_chunk_user(from);
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->chunks++;
     ag_mutex_unlock(&mutex);
-    to->user = g;
+    ag_chunk_set_user(to, g);
     ag_count(AG_COUNT_SHARED);
 }
 
@@ -129,7 +129,7 @@ const struct ag_policy_hooks ag_graphs_policy_hooks = {.share = share, .drop = d
 
 void ag_graphs_discard(struct ag_chunk *chunk)
 {
-    if (chunk->user)
+    if (ag_chunk_user(chunk))
         drop(NULL, chunk);
     ag_policy_built(chunk, false);
 }
@@ -201,8 +201,8 @@ void ag_graphs_answered(struct ag_graphs *g)
 static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
-        const struct ag_graphs *g = sequence->chunks[i].user;
+    for (uint32_t i = 0; i < ag_sequence_chunks(sequence); i++) {
+        const struct ag_graphs *g = ag_chunk_user(ag_sequence_chunk(sequence, i));
         if (g && g->last_used_ns > latest)
             latest = g->last_used_ns;
     }
@@ -224,7 +224,7 @@ static bool evict_one(uint64_t apart_ns)
     for (size_t i = 0; i < n; i++) {
         if (!ag_stream_lock_if_prompt(streams[i]))
             continue;
-        struct ag_sequence *b = ag_policy_victim(&streams[i]->engine.policy, &ignored);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&streams[i]->engine), &ignored);
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
         ag_unlock(&streams[i]->lock);
         if (use < oldest) {
@@ -233,8 +233,8 @@ static bool evict_one(uint64_t apart_ns)
         }
     }
     if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
-        struct ag_sequence *b = ag_policy_victim(&from->engine.policy, &ignored);
-        done = b && ag_policy_drop_graphs(&from->engine.policy, b);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&from->engine), &ignored);
+        done = b && ag_policy_drop_graphs(ag_engine_policy(&from->engine), b);
         ag_unlock(&from->lock);
     }
     ag_streams_release(streams, n);

@@ -63,7 +63,7 @@ static void answer(struct ag_request *r, struct ag_variant *v, bool again)
         if (v) {
             g->variants[0] = v;
             g->num_variants = 1;
-            r->chunk->user = g;
+            ag_chunk_set_user(r->chunk, g);
             ag_policy_built(r->chunk, true);
         } else {
             ag_graphs_destroy(g);

@@ -90,7 +90,8 @@ static uint32_t sightings_needed(struct ag_stream *s)
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     ag_request_prepare(s);
-    if (s->engine.num_recorded > AG_MOST_NODES) { /* no plan has such a chunk */
+    struct ag_engine_content recorded = ag_engine_content(&s->engine);
+    if (recorded.num_ops > AG_MOST_NODES) { /* no plan has such a chunk */
         ag_policy_built(chunk, false);
         return;
     }
@@ -105,9 +106,9 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
             ag_policy_not_built(chunk);
         return;
     }
-    /* visits since its graphs were last dropped: each new build must be earned again */
-    uint32_t seen = chunk->sequence->visits - chunk->sequence->dropped_at,
-             needed = sightings_needed(s);
+    /* each build must be earned again */
+    const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
+    uint32_t seen = ag_sequence_visits(sequence), needed = sightings_needed(s);
     if (seen < needed) {
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
         ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
@@ -123,15 +124,16 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;
-        g->count = s->engine.num_recorded;
-        g->num_bytes = s->engine.num_bytes;
-        g->ops = malloc(s->engine.num_recorded * sizeof(*g->ops));
+        g->count = recorded.num_ops;
+        g->num_bytes = recorded.num_bytes;
+        g->ops = malloc(recorded.num_ops * sizeof(*g->ops));
         if (g->ops) {
-            memcpy(g->ops, s->engine.recorded, s->engine.num_recorded * sizeof(*g->ops));
+            memcpy(g->ops, recorded.ops, recorded.num_ops * sizeof(*g->ops));
             g->trace_id = ag_trace_chunk(s, chunk);
-            r = make_request(s, g, chunk, s->engine.bytes);
+            r = make_request(s, g, chunk, recorded.bytes);
+            uint64_t last = ag_sequence_seen_ns(sequence);
             if (r)
-                r->apart_ns = chunk->sequence->seen_ns ? now - chunk->sequence->seen_ns : 0;
+                r->apart_ns = last ? now - last : 0;
         }
     }
     if (r && ag_builder_submit(r))

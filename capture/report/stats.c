@@ -11,14 +11,15 @@ static struct ag_totals retired;
 
 void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
-    const struct ag_policy_counts *c = &s->engine.policy.counts;
+    const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
+    const struct ag_engine_counts *e = ag_engine_counts(&s->engine);
     uint64_t is_dormant = atomic_load(&s->dormant.left);
     t->ops += c->ops + c->dormant - is_dormant;
     t->dormant += c->dormant - is_dormant;
-    t->replayed += s->engine.replayed_ops;
-    t->covered += s->engine.covered_ops;
-    t->flushed += s->engine.flushed_ops;
-    t->eager += s->engine.eager_ops;
+    t->replayed += e->replayed;
+    t->covered += e->covered;
+    t->flushed += e->flushed;
+    t->eager += e->eager;
     t->updates += s->updates;
     t->graph_launches += s->launches;
     t->mismatches += c->mismatches;

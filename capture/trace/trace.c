@@ -201,7 +201,8 @@ static inline void event(enum ag_dump_kind kind, uint32_t what, const struct ag_
 void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,
                        const struct ag_incoming *in, uint32_t what)
 {
-    uint32_t why = what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(&s->engine.policy)) : 0;
+    uint32_t why =
+        what == AG_DONE_EAGER ? why_string(ag_policy_why_eager(ag_engine_policy(&s->engine))) : 0;
     event(AG_EVENT_OP, what, s, signature_id(signature), why, digest(signature, in));
     ag_trace_cause_now = AG_CAUSE_MISMATCH; /* this op flushes only if it did not match */
 }
@@ -247,19 +248,21 @@ void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t o
 uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
-    uint32_t *signatures = malloc((s->engine.num_recorded + 1) * sizeof(*signatures));
+    struct ag_engine_content recorded = ag_engine_content(&s->engine);
+    const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
+    uint32_t *signatures = malloc((recorded.num_ops + 1) * sizeof(*signatures));
     if (!signatures)
         return 0;
-    for (uint32_t i = 0; i < s->engine.num_recorded; i++)
-        signatures[i] = signature_id((struct ag_signature *)(uintptr_t)s->engine.recorded[i].key);
+    for (uint32_t i = 0; i < recorded.num_ops; i++)
+        signatures[i] = signature_id((struct ag_signature *)(uintptr_t)recorded.ops[i].key);
     struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
                               .stream = stream_id(s),
-                              .sequence = chunk->sequence->id,
-                              .sequence_length = chunk->sequence->len,
-                              .first = chunk->first,
-                              .count = s->engine.num_recorded};
+                              .sequence = ag_sequence_id(sequence),
+                              .sequence_length = ag_sequence_len(sequence),
+                              .first = ag_chunk_first(chunk),
+                              .count = recorded.num_ops};
     ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), signatures,
-                    s->engine.num_recorded * sizeof(*signatures));
+                    recorded.num_ops * sizeof(*signatures));
     free(signatures);
     return d.id;
 }

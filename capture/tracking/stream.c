@@ -342,7 +342,7 @@ void ag_stream_goes_dormant(struct ag_stream *s)
 {
     if (s->ring && s->ring->active)
         settle_ring(s); /* what passes unseen must not overtake it */
-    uint32_t ops = ag_policy_take_rest(&s->engine.policy);
+    uint32_t ops = ag_policy_take_rest(ag_engine_policy(&s->engine));
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.active, 1, memory_order_release);

@@ -1,6 +1,5 @@
 /* rig.c - see rig.h. Includes policy/internal.h to compare the segment that the policy keeps. */
 #include "rig.h"
-#include "policy/internal.h"
 #include <stddef.h>
 
 struct graph {

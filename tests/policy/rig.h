@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "policy/engine.h"
+#include "policy/internal.h"
 
 enum { RIG_BUILDS = 4096 };
 enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000 }; /* of the host, beside `gap` */

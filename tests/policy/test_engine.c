@@ -289,9 +289,9 @@ static void test_a_chunk_of_one_op_is_not_told(void **state)
     assert_true(record(AG_DO_DEFER, true, &chunk));
     is_in_order(2);
     assert_int_equal(it.engine.state, AG_ENGINE_EAGER);
-    assert_int_equal(it.engine.replayed_ops, 1);
-    assert_int_equal(it.engine.flushed_ops, 1);
-    assert_int_equal(it.engine.eager_ops, 1);
+    assert_int_equal(it.engine.counts.replayed, 1);
+    assert_int_equal(it.engine.counts.flushed, 1);
+    assert_int_equal(it.engine.counts.eager, 1);
     ag_engine_free(&it.engine);
 }
 

@@ -5,8 +5,8 @@
 
 A .c file and its header are one file. An arrow runs from a file to each whose header it includes and to each that
 defines a function or variable which it names, so that a declaration of one's own hides nothing. Fails on an arrow to
-a room that is not listed, on more than two files in a circle, and on what a file defines for others but does not
-show in its own header.
+a room that is not listed, on more than two files in a circle, on what a file defines for others but does not show in
+its own header, and on a member of policy's types that is named outside policy/ and its tests.
 """
 
 import collections
@@ -33,6 +33,16 @@ DOOR = "capture/capture.h"
 # Rooms whose files share one inner header, or start each other: of these only the arrows to others are looked at.
 ONE_PIECE = ("policy", "preload")
 
+# The types of policy/ whose members the compiler must see, and the header that nobody else includes.
+PRIVATE = "ag_chunk|ag_policy|ag_engine"
+PRIVATE_HEADER = r'#include "policy/(?:internal|\w*_?private)\.h"'
+OTHERS = ("capture", "preload", "tools", "tests")
+
+
+def without_comments(path):
+    with open(path) as file:
+        return re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+
 
 def sources(top):
     """Path without its ending -> text of the .h and .c, without comments."""
@@ -40,10 +50,8 @@ def sources(top):
     for room in ROOMS:
         for name in sorted(os.listdir(os.path.join(top, room))):
             if name.endswith((".c", ".h")):
-                with open(os.path.join(top, room, name)) as file:
-                    text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
                 path, ending = os.path.splitext(room + "/" + name)
-                found.setdefault(path, {})[ending] = text
+                found.setdefault(path, {})[ending] = without_comments(os.path.join(top, room, name))
     return found
 
 
@@ -79,6 +87,30 @@ def not_shown(files, makers, door):
         others = any(name in names for other, names in words.items() if other != path)
         if others and not path.startswith(ONE_PIECE) and not re.search(r"\b%s\b" % name, shown):
             yield "%s.c: %s is not in its header" % (path, name)
+
+
+def private_members(top):
+    """What others use of policy's types without a getter. Names are looked up as far as a function reaches, members
+    everywhere."""
+    texts = {}
+    for room in ("policy",) + OTHERS:
+        for folder, _, names in os.walk(os.path.join(top, room)):
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), top)
+                if name.endswith((".c", ".h")) and not path.startswith("tests/policy/"):
+                    texts[path] = without_comments(os.path.join(top, path))
+    declaration = r"struct (?:%s)\b[ *]*(\w+)" % PRIVATE
+    structs = [s for text in texts.values() for s in re.findall(r"^struct \w+ \{.*?^\}", text, flags=re.S | re.M)]
+    members = r"(?:->|\.)(?:%s)" % "|".join(sorted(set(re.findall(r"^ +" + declaration, "".join(structs), flags=re.M))))
+    for path, text in sorted(texts.items()):
+        if path.startswith("policy/"):
+            continue
+        for found in re.findall(PRIVATE_HEADER, text):
+            yield "%s: %s belongs to policy/" % (path, found)
+        for function in re.split(r"^\}", re.sub(r"^#include .*", "", text, flags=re.M), flags=re.M):
+            names = "|".join([members] + [r"\b%s\b" % name for name in sorted(set(re.findall(declaration, function)))])
+            for found in re.findall(r"(?:%s)(?:\([^()]*\))?(?:->|\.)\w+" % names, function):
+                yield "%s: %s is private to policy/" % (path, found)
 
 
 def circles(files, found):
@@ -121,6 +153,7 @@ def main():
         through = room(source) == "preload" and why.startswith("uses") and re.search(r"\b%s\b" % why[5:], door)
         if room(source) != room(target) and room(target) not in ROOMS[room(source)] and not through:
             errors.append("%s %s, and %s may not know %s" % (source, why, room(source), room(target)))
+    errors += private_members(top)
     inner = {pair: why for pair, why in found.items() if not pair[0].startswith(ONE_PIECE)}
     errors += ["a circle of %d: %s" % (len(c), " ".join(c)) for c in circles(files, inner) if len(c) > 2]
     print("\n".join(errors) if errors else "%d files, %d arrows: none runs up" % (len(files), len(inner)))

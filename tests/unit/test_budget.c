@@ -28,9 +28,9 @@ static struct ag_graphs *dropped(uint32_t handed)
     g->context = &context;
     g->chunks = 1;
     atomic_store(&g->handed, handed);
-    chunk.user = g;
+    ag_chunk_set_user(&chunk, g);
     ag_graphs_discard(&chunk);
-    assert_null(chunk.user);
+    assert_null(ag_chunk_user(&chunk));
     return g;
 }
 

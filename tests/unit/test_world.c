@@ -90,8 +90,8 @@ static void is_submitted_and_eager(const struct ag_stream *s, uint64_t mistakes_
         assert_int_equal(copied[i], 100 + i);
     assert_true(s->not_understood);
     assert_false(s->deferring);
-    assert_int_equal(s->engine.state, AG_ENGINE_BYPASSED);
-    assert_int_equal(s->engine.num_recorded, 0);
+    assert_int_equal(ag_engine_state(&s->engine), AG_ENGINE_BYPASSED);
+    assert_int_equal(ag_engine_content(&s->engine).num_ops, 0);
     assert_int_equal(context.blocking_deferring, 0);
     assert_int_equal(ag_counts[AG_COUNT_UNEXPECTED], mistakes_before + 1);
 }
