@@ -57,6 +57,8 @@ enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
 /* An op as the program submitted it. */
 struct ag_incoming {
     enum ag_op_kind kind;
+    bool movable; /* a fill or copy of memory that no graph node may name
+                     (capture/tracking/memory.h) */
     union {
         const struct ag_launch *launch;
         const struct ag_memset *fill;

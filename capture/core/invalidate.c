@@ -11,13 +11,13 @@
 #include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/fillkernel.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
+#include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
@@ -299,7 +299,7 @@ static void context_may_end(struct ag_context *context)
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
-    ag_fill_kernel_invalidate(context->handle, true);
+    ag_own_kernels_invalidate(context->handle, true);
 }
 
 static void context_goes_on(struct ag_context *context)

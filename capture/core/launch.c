@@ -13,6 +13,8 @@
  */
 #include "driver/call.h"
 #include "capture/capture.h"
+#include "capture/graphs/lower.h"
+#include "capture/graphs/ownkernels.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
@@ -394,6 +396,8 @@ static CUresult copy_of_host(const struct ag_incoming *in)
 
 /* Why a graph cannot hold a fill or a copy of such memory. */
 static const char *const memory_reasons[][2] = {
+    [AG_MEMORY_MOVABLE] = {"a fill of memory of a pool, or mapped by the program",
+                           "a copy of memory of a pool, or mapped by the program"},
     [AG_MEMORY_UNKNOWN] = {"a fill that is not aligned, or not within one allocation",
                            "a copy that overlaps, or is not within one allocation"},
     [AG_MEMORY_MANAGED] = {"a fill of managed memory", "a copy of managed memory"},
@@ -406,7 +410,7 @@ static const char *const memory_reasons[][2] = {
 static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
                              enum ag_memory memory, CUstream stream, bool ptsz, enum ag_sym sym)
 {
-    if (!s || memory != AG_MEMORY_PLAIN) {
+    if (!s || (memory != AG_MEMORY_PLAIN && !in->movable)) {
         const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];
         ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
         if (s)
@@ -454,6 +458,8 @@ CUresult ag_core_memset(const struct ag_memset *f)
         memory = ag_memory_at(s, f->dst, extent);
     if (memory == AG_MEMORY_HOST) /* mapped into the device's address space */
         memory = AG_MEMORY_UNKNOWN;
+    in.movable =
+        memory == AG_MEMORY_MOVABLE && ag_own_kernel(s->context->handle, AG_OWN_FILL) != NULL;
     return on_addresses(s, &in, memory, f->stream, f->ptsz, f->sym);
 }
 
@@ -471,5 +477,8 @@ CUresult ag_core_copy(const struct ag_copy *c)
     }
     if (to == AG_MEMORY_HOST || from == AG_MEMORY_HOST)
         return copy_of_host(&in);
-    return on_addresses(s, &in, to != AG_MEMORY_PLAIN ? to : from, c->stream, c->ptsz, c->sym);
+    enum ag_memory both = to > from ? to : from; /* the one that permits less */
+    in.movable = both == AG_MEMORY_MOVABLE && c->bytes <= AG_MOST_COPIED &&
+                 ag_own_kernel(s->context->handle, AG_OWN_COPY) != NULL;
+    return on_addresses(s, &in, both, c->stream, c->ptsz, c->sym);
 }

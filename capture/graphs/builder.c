@@ -13,8 +13,8 @@
 #include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/fillkernel.h"
 #include "capture/graphs/graph.h"
+#include "capture/graphs/lower.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/memory.h"
 #include "capture/settings/options.h"
@@ -79,12 +79,13 @@ static void answer(struct ag_request *r, struct ag_variant *v, bool again)
     ag_graphs_answered(g);
 }
 
+/* Whether the driver looks at memory of the program while it builds this. It does not look at what
+ * the arguments of a kernel are. */
 static bool touches_memory(const struct ag_graphs *g)
 {
-    bool fills = ag_fill_kernel(g->context->handle) != NULL;
     for (uint32_t i = 0; i < g->count; i++) {
-        enum ag_op_kind kind = ag_key_signature(g->ops[i].key)->kind;
-        if (kind == AG_OP_COPY || (kind == AG_OP_MEMSET && !fills))
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        if (signature->kind != AG_OP_LAUNCH && !ag_lowering(g->context->handle, signature))
             return true;
     }
     return false;

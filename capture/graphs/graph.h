@@ -30,7 +30,7 @@ enum { AG_NODE_BYTES = 10752 };
 
 struct ag_node {
     CUgraphNode node;
-    CUfunction fill; /* the kernel that stands for a memset */
+    CUfunction own; /* the library's kernel that stands for a memset or a copy, or NULL */
     bool is_kernel;
 };
 

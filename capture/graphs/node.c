@@ -1,8 +1,8 @@
 /* node.c - graph nodes for ops: adding and updating them. */
 #include "capture/graphs/node.h"
 #include "driver/call.h"
-#include "capture/graphs/fillkernel.h"
 #include "capture/graphs/graph.h"
+#include "capture/graphs/lower.h"
 #include "capture/tracking/signature.h"
 #include "driver/entries.h"
 #include <alloca.h>
@@ -25,20 +25,6 @@ static void kernel_params(const struct ag_graphs *g, const struct ag_signature *
     } else {
         p->func = signature->func;
     }
-}
-
-static void fill_params(const struct ag_node *node, const struct ag_signature *signature,
-                        const uint8_t *recorded, struct ag_fill_params *fill, void **params,
-                        CUDA_KERNEL_NODE_PARAMS *p)
-{
-    ag_fill_launch(signature, recorded, fill, p);
-    p->func = node->fill;
-    p->kernelParams = params;
-    params[0] = &fill->dst;
-    params[1] = &fill->pitch;
-    params[2] = &fill->width;
-    params[3] = &fill->height;
-    params[4] = &fill->pattern;
 }
 
 static void memset_params(const struct ag_signature *signature, const uint8_t *recorded,
@@ -115,9 +101,9 @@ static CUresult add_edge(CUgraph graph, const struct ag_node *after, const struc
     if (!after)
         return CUDA_SUCCESS;
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
-    /* behind a memset the driver makes a full edge, so a kernel that stands for a memset gets one
-     * too */
-    if (add && after->is_kernel && !after->fill && overlaps_predecessor(signature)) {
+    /* behind a memset or a copy the driver makes a full edge, so a kernel that stands for one gets
+     * one too */
+    if (add && after->is_kernel && !after->own && overlaps_predecessor(signature)) {
         CUgraphEdgeData data;
         memset(&data, 0, sizeof(data));
         data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
@@ -132,6 +118,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
 {
     CUresult r;
     CUDA_KERNEL_NODE_PARAMS p;
+    node->own = ag_lowering(g->context->handle, signature);
     if (signature->kind == AG_OP_LAUNCH) {
         void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);
@@ -140,19 +127,17 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
         node->is_kernel = true;
         if (r == CUDA_SUCCESS)
             r = set_attributes(node->node, g, signature);
+    } else if (node->own) {
+        struct ag_lowered lowered;
+        ag_lower(signature, recorded, node->own, &lowered);
+        r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &lowered.launch);
+        node->is_kernel = true;
+    } else if (signature->movable) {
+        r = CUDA_ERROR_NOT_FOUND; /* the context has lost the library's kernels since */
     } else if (signature->kind == AG_OP_MEMSET) {
-        node->fill = ag_fill_kernel(g->context->handle);
-        if (node->fill) {
-            struct ag_fill_params fill;
-            void *params[5];
-            fill_params(node, signature, recorded, &fill, params, &p);
-            r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p);
-            node->is_kernel = true;
-        } else {
-            CUDA_MEMSET_NODE_PARAMS m;
-            memset_params(signature, recorded, &m);
-            r = AG_REAL(cuGraphAddMemsetNode)(&node->node, graph, NULL, 0, &m, g->context->handle);
-        }
+        CUDA_MEMSET_NODE_PARAMS m;
+        memset_params(signature, recorded, &m);
+        r = AG_REAL(cuGraphAddMemsetNode)(&node->node, graph, NULL, 0, &m, g->context->handle);
     } else {
         CUDA_MEMCPY3D c;
         copy_params(signature, recorded, &c);
@@ -171,11 +156,10 @@ CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struc
         kernel_params(g, signature, params, &p);
         return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);
     }
-    if (node->fill) {
-        struct ag_fill_params fill;
-        void *params[5];
-        fill_params(node, signature, recorded, &fill, params, &p);
-        return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);
+    if (node->own) {
+        struct ag_lowered lowered;
+        ag_lower(signature, recorded, node->own, &lowered);
+        return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &lowered.launch);
     }
     if (signature->kind == AG_OP_MEMSET) {
         CUDA_MEMSET_NODE_PARAMS m;
@@ -185,32 +169,4 @@ CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struc
     CUDA_MEMCPY3D c;
     copy_params(signature, recorded, &c);
     return AG_REAL(cuGraphExecMemcpyNodeSetParams)(exec, node->node, &c, g->context->handle);
-}
-
-void ag_fill_launch(const struct ag_signature *signature, const uint8_t *recorded,
-                    struct ag_fill_params *fill, CUDA_KERNEL_NODE_PARAMS *launch)
-{
-    struct ag_recorded_fill args;
-    memcpy(&args, recorded, sizeof(args));
-    enum { THREADS = 256, SLOT = 16, MOST_BLOCKS = 2048, MOST_ROWS = 65535 };
-    uint32_t element = (uint32_t)args.value;
-    if (signature->elem_size == 1)
-        element = (element & 0xff) * 0x01010101u;
-    else if (signature->elem_size == 2)
-        element = (element & 0xffff) * 0x00010001u;
-    *fill = (struct ag_fill_params){.dst = args.dst,
-                                    .pitch = signature->pitch,
-                                    .width = signature->width * signature->elem_size,
-                                    .height = signature->height,
-                                    .pattern = element};
-    /* Each thread fills a slot of 16 bytes. A row that does not begin at a multiple of 16 takes one
-     * slot more. The kernel strides over what the grid does not reach. */
-    uint64_t blocks = (fill->width / SLOT + 2 + THREADS - 1) / THREADS;
-    *launch = (CUDA_KERNEL_NODE_PARAMS){
-        .gridDimX = blocks < MOST_BLOCKS ? (unsigned int)blocks : MOST_BLOCKS,
-        .gridDimY = signature->height < MOST_ROWS ? (unsigned int)signature->height : MOST_ROWS,
-        .gridDimZ = 1,
-        .blockDimX = THREADS,
-        .blockDimY = 1,
-        .blockDimZ = 1};
 }

@@ -2,7 +2,6 @@
 #ifndef AG_NODE_H
 #define AG_NODE_H
 
-#include "capture/graphs/fillkernel.h"
 #include "capture/graphs/graph.h"
 
 /* Adds the op to a graph, behind `after` (NULL: first). */
@@ -11,9 +10,5 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
 /* Gives the op's node in an executable graph new arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                         const struct ag_signature *signature, const uint8_t *recorded);
-
-/* The kernel launch that does the fill of a memset op. */
-void ag_fill_launch(const struct ag_signature *signature, const uint8_t *recorded,
-                    struct ag_fill_params *params, CUDA_KERNEL_NODE_PARAMS *launch);
 
 #endif

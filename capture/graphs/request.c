@@ -8,10 +8,10 @@
 #include "capture/graphs/builder.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/fillkernel.h"
 #include "capture/graphs/graph.h"
 #include "capture/tracking/memory.h"
 #include "capture/settings/options.h"
+#include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
@@ -26,13 +26,13 @@
 void ag_request_prepare(const struct ag_stream *s)
 {
     CUcontext ctx = s->context->handle;
-    if (ag_state_builds_nothing() || ag_fill_kernel_tried(ctx) || !ag_pause_enter())
+    if (ag_state_builds_nothing() || ag_own_kernels_tried(ctx) || !ag_pause_enter())
         return;
     if (ag_waits_at_rest()) {
         bool entered = ag_context_enter(ctx);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        ag_fill_kernel_load(ctx);
+        ag_own_kernels_load(ctx);
         ag_core_mode(mode);
         ag_context_leave(entered);
     }

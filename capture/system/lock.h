@@ -39,14 +39,14 @@ enum ag_rank {
     AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
     /* Taken under a stream's lock. Only the first three are held across driver calls; those calls
      * query and load, and submit nothing. */
-    AG_RANK_SIGNATURES,   /* signature.c: signatures, functions, their settings */
-    AG_RANK_FILL_KERNELS, /* fillkernel.c: the list of loaded ones */
-    AG_RANK_WAITS,        /* waits.c: waits of streams without a struct ag_stream */
-    AG_RANK_WATCHDOG,     /* watchdog.c: starting and stopping the thread */
-    AG_RANK_SUBMITTER,    /* submitter.c: the list of rings, and starting the thread */
-    AG_RANK_MEMORY,       /* memory.c: whoever frees waits for a build under way */
-    AG_RANK_PAUSE,        /* pause.h: the builder's queue, and who pauses the builder */
-    AG_RANK_BUDGET,       /* budget.c: what was dropped, and who shares graphs */
+    AG_RANK_SIGNATURES,  /* signature.c: signatures, functions, their settings */
+    AG_RANK_OWN_KERNELS, /* ownkernels.c: the list of loaded ones */
+    AG_RANK_WAITS,       /* waits.c: waits of streams without a struct ag_stream */
+    AG_RANK_WATCHDOG,    /* watchdog.c: starting and stopping the thread */
+    AG_RANK_SUBMITTER,   /* submitter.c: the list of rings, and starting the thread */
+    AG_RANK_MEMORY,      /* memory.c: whoever frees waits for a build under way */
+    AG_RANK_PAUSE,       /* pause.h: the builder's queue, and who pauses the builder */
+    AG_RANK_BUDGET,      /* budget.c: what was dropped, and who shares graphs */
     /* Their holders may allocate, and take no other lock. */
     AG_RANK_STATE,         /* state.c: the two words together */
     AG_RANK_STATS,         /* stats.c: figures of streams that are gone */

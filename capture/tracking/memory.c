@@ -3,7 +3,8 @@
  *
  * The driver checks the addresses of a memset or a copy during the call; a graph node would fault
  * later. So the library looks up an address (0.3 us) before it defers the op. It remembers the
- * result until the program frees or unmaps any memory.
+ * result until the program frees or unmaps any memory, or changes who may use it: every call that
+ * does so is a barrier that raises ag_memory_epoch (kills:memory in driver/entries.tbl).
  */
 #include "capture/tracking/memory.h"
 #include "capture/capture.h"
@@ -47,30 +48,106 @@ void ag_core_invalidate_memory(void)
     ag_mutex_unlock(&mutex);
 }
 
-static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, CUdeviceptr *start,
-                              size_t *size)
+/* What was found at one address. `whole`: where the allocation begins, or the range of addresses
+ * that the program has reserved; mapped memory may lie there in pieces, of which `range` is one. */
+struct finding {
+    struct ag_range range;
+    CUdeviceptr whole;
+};
+
+static CUresult ask(unsigned int n, CUpointer_attribute *wanted, void **values, CUdeviceptr address)
+{
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuPointerGetAttributes)(n, wanted, values, address);
+    ag_probe_ends();
+    return r;
+}
+
+/* What is mapped at the address: the driver calls memory of virtual memory management a range of
+ * all that was reserved (CUDA Driver API, CU_POINTER_ATTRIBUTE_RANGE_SIZE). */
+static bool mapped_part(struct finding *f, CUdeviceptr address)
+{
+    CUdeviceptr start = 0, end;
+    size_t size = 0;
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuMemGetAddressRange_v2)(&start, &size, address);
+    ag_probe_ends();
+    if (r != CUDA_SUCCESS)
+        return false;
+    end = start + size;
+    if (end > f->range.start + f->range.size)
+        end = f->range.start + f->range.size;
+    if (start < f->range.start)
+        start = f->range.start;
+    if (address < start || address >= end)
+        return false;
+    f->range.start = start;
+    f->range.size = end - start;
+    return true;
+}
+
+/* Memory that names no context. The driver says what the device of the current context may do with
+ * it, so that must be the stream's. */
+static bool is_movable(const struct ag_stream *s, CUdeviceptr address, struct finding *f)
+{
+    int owner = -1, device = -2;
+    unsigned int access = CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+    void *values[] = {&owner, &access};
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
+    return ag_context_current() == s->context->handle &&
+           AG_REAL(cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
+           ask(2, wanted, values, address) == CUDA_SUCCESS && owner == device &&
+           access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE && mapped_part(f, address);
+}
+
+static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, struct finding *f)
 {
     unsigned int type = 0, managed = 1;
     CUcontext ctx = NULL;
-    void *values[] = {&type, &managed, &ctx, start, size};
+    *f = (struct finding){.whole = 0};
+    void *values[] = {&type, &managed, &ctx, &f->range.start, &f->range.size};
     CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                     CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT,
                                     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
                                     CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    ag_probe_begins();
-    CUresult r = AG_REAL(cuPointerGetAttributes)(5, wanted, values, address);
-    ag_probe_ends();
-    if (r != CUDA_SUCCESS)
+    if (ask(5, wanted, values, address) != CUDA_SUCCESS)
         return AG_MEMORY_UNKNOWN;
+    f->whole = f->range.start;
     if (managed)
         return AG_MEMORY_MANAGED;
     if (!type || type == CU_MEMORYTYPE_HOST) /* 0: the driver does not know it */
         return AG_MEMORY_HOST;
-    if (!ctx)
-        return AG_MEMORY_NO_CONTEXT;
+    if (!ctx) {
+        f->range.movable = type == CU_MEMORYTYPE_DEVICE && is_movable(s, address, f);
+        return f->range.movable ? AG_MEMORY_MOVABLE : AG_MEMORY_NO_CONTEXT;
+    }
     if (ctx != s->context->handle)
         return AG_MEMORY_OTHER_CONTEXT;
-    return type == CU_MEMORYTYPE_DEVICE && *size ? AG_MEMORY_PLAIN : AG_MEMORY_UNKNOWN;
+    return type == CU_MEMORYTYPE_DEVICE && f->range.size ? AG_MEMORY_PLAIN : AG_MEMORY_UNKNOWN;
+}
+
+static bool covers(const struct ag_range *range, CUdeviceptr address, size_t bytes)
+{
+    return address >= range->start && address - range->start <= range->size &&
+           bytes <= range->size - (address - range->start);
+}
+
+/* Adds the pieces that lie behind the first, until they reach the end of what the program named.
+ * An op on pieces of several reservations is left to the driver. */
+static enum ag_memory add_pieces(const struct ag_stream *s, struct finding *f, CUdeviceptr address,
+                                 size_t bytes)
+{
+    enum { MOST_PIECES = 64 };
+    for (int i = 1; i < MOST_PIECES && !covers(&f->range, address, bytes); i++) {
+        struct finding next;
+        CUdeviceptr end = f->range.start + f->range.size;
+        enum ag_memory found = look_up(s, end, &next);
+        if (found != AG_MEMORY_MOVABLE || next.whole != f->whole || next.range.start != end)
+            return AG_MEMORY_UNKNOWN;
+        f->range.size += next.range.size;
+    }
+    return covers(&f->range, address, bytes) ? AG_MEMORY_MOVABLE : AG_MEMORY_UNKNOWN;
 }
 
 /* Call it under the stream's lock: two threads may use one stream. */
@@ -83,18 +160,17 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
     }
     uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
     for (uint32_t i = 0; i < known; i++)
-        if (address >= s->ranges[i].start && address - s->ranges[i].start <= s->ranges[i].size &&
-            bytes <= s->ranges[i].size - (address - s->ranges[i].start))
-            return AG_MEMORY_PLAIN;
-    struct ag_range range;
-    enum ag_memory found = look_up(s, address, &range.start, &range.size);
-    if (found != AG_MEMORY_PLAIN)
-        return found;
-    if (address < range.start || address - range.start > range.size ||
-        bytes > range.size - (address - range.start))
-        return AG_MEMORY_UNKNOWN;
-    s->ranges[s->num_ranges++ % AG_RANGES] = range;
-    return AG_MEMORY_PLAIN;
+        if (covers(&s->ranges[i], address, bytes))
+            return s->ranges[i].movable ? AG_MEMORY_MOVABLE : AG_MEMORY_PLAIN;
+    struct finding f;
+    enum ag_memory found = look_up(s, address, &f);
+    if (found == AG_MEMORY_MOVABLE)
+        found = add_pieces(s, &f, address, bytes);
+    if (found == AG_MEMORY_PLAIN && !covers(&f.range, address, bytes))
+        found = AG_MEMORY_UNKNOWN;
+    if (found == AG_MEMORY_PLAIN || found == AG_MEMORY_MOVABLE)
+        s->ranges[s->num_ranges++ % AG_RANGES] = f.range;
+    return found;
 }
 
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)

@@ -8,13 +8,17 @@
 extern _Atomic uint64_t ag_memory_epoch;
 enum ag_memory {
     AG_MEMORY_PLAIN,   /* device memory of the stream's context: a graph may contain an op on it */
+    AG_MEMORY_MOVABLE, /* of virtual memory management or a pool: it can be unmapped and mapped
+                          again while graphs exist, so only a kernel's arguments may name it. The
+                          stream's device has all of it, and may read and write it */
     AG_MEMORY_UNKNOWN, /* not one allocation, or its extent makes no sense */
     AG_MEMORY_MANAGED,
-    AG_MEMORY_NO_CONTEXT, /* of virtual memory management or a pool: it can be unmapped */
+    AG_MEMORY_NO_CONTEXT, /* as AG_MEMORY_MOVABLE, but of another device or not to be written */
     AG_MEMORY_OTHER_CONTEXT,
     AG_MEMORY_HOST,
 };
-/* What [address, address + bytes) is. Plain ranges are remembered until memory is freed. */
+/* What [address, address + bytes) is. Plain and movable ranges are remembered until memory is freed
+ * or unmapped. */
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
 /* The driver looks at a copy's memory while it instantiates the copy's graph, and crashes if that

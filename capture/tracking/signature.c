@@ -198,14 +198,15 @@ struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
 static bool same_sizes(const struct ag_signature *s, const void *what)
 {
     const struct ag_signature *o = what;
-    return s->kind == o->kind && s->elem_size == o->elem_size && s->width == o->width &&
-           s->height == o->height && s->pitch == o->pitch;
+    return s->kind == o->kind && s->elem_size == o->elem_size && s->movable == o->movable &&
+           s->width == o->width && s->height == o->height && s->pitch == o->pitch;
 }
 
 static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
                                      const struct ag_signature *wanted)
 {
-    uint64_t hash = ag_digest_word(wanted->kind, wanted->elem_size);
+    uint64_t hash =
+        ag_digest_word(wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
@@ -216,6 +217,7 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
     if (!signature && (signature = insert(hash))) {
         signature->kind = wanted->kind;
         signature->elem_size = wanted->elem_size;
+        signature->movable = wanted->movable;
         signature->width = wanted->width;
         signature->height = wanted->height;
         signature->pitch = wanted->pitch;
@@ -228,10 +230,11 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
 }
 
 struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
-                                            const struct ag_memset *fill)
+                                            const struct ag_memset *fill, bool movable)
 {
     struct ag_signature wanted = {.kind = AG_OP_MEMSET,
                                   .elem_size = (uint8_t)fill->elem_size,
+                                  .movable = movable,
                                   .width = fill->width,
                                   .height = fill->height,
                                   .pitch = fill->height > 1 ? fill->pitch : 0};
@@ -239,9 +242,10 @@ struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
 }
 
 struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
-                                          const struct ag_copy *copy)
+                                          const struct ag_copy *copy, bool movable)
 {
-    struct ag_signature wanted = {.kind = AG_OP_COPY, .width = copy->bytes, .height = 1};
+    struct ag_signature wanted = {
+        .kind = AG_OP_COPY, .movable = movable, .width = copy->bytes, .height = 1};
     return of_sizes(cache, &wanted);
 }
 
@@ -251,8 +255,8 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
     if (in->kind == AG_OP_LAUNCH)
         return ag_signature_of_launch(cache, in->launch, why);
     if (in->kind == AG_OP_MEMSET)
-        return ag_signature_of_memset(cache, in->fill);
-    return ag_signature_of_copy(cache, in->copy);
+        return ag_signature_of_memset(cache, in->fill, in->movable);
+    return ag_signature_of_copy(cache, in->copy, in->movable);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */

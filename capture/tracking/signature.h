@@ -23,6 +23,7 @@ struct ag_signature {
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
     uint8_t elem_size; /* memset */
+    bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
     uint32_t recorded_bytes;
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
@@ -75,9 +76,9 @@ static inline bool ag_signature_is_launch(const struct ag_signature *signature,
 struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
                                             const struct ag_launch *launch, const char **why);
 struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
-                                            const struct ag_memset *fill);
+                                            const struct ag_memset *fill, bool movable);
 struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
-                                          const struct ag_copy *copy);
+                                          const struct ag_copy *copy, bool movable);
 
 /* The same for any op. `why` is set if a launch has no signature. */
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,

@@ -43,6 +43,7 @@ enum { AG_RANGES = 8 };
 struct ag_range {
     CUdeviceptr start;
     size_t size;
+    bool movable; /* AG_MEMORY_MOVABLE, else AG_MEMORY_PLAIN */
 };
 
 /* Sums over streams. */

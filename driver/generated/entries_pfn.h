@@ -115,6 +115,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);

@@ -22,8 +22,8 @@ common_setup() {
 }
 
 # Skips what follows where the library was built without nvcc.
-needs_fill_kernel() {
-    grep -q '^AG_NVCC:FILEPATH=/' "$AG_BUILD/CMakeCache.txt" || skip "built without nvcc: the library has no fill kernel"
+needs_own_kernels() {
+    grep -q '^AG_NVCC:FILEPATH=/' "$AG_BUILD/CMakeCache.txt" || skip "built without nvcc: the library has no kernels of its own"
 }
 
 # under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.

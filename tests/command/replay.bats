@@ -197,7 +197,7 @@ compared() {
             [ $AUTOGRAPH_BUILD = thread ] || at_least "replayed per cent" "$(replayed_share)" 80
         done
     done
-    needs_fill_kernel
+    needs_own_kernels
     # the fill kernel could not be loaded at the first launch, and was later
     SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word-first 80
     [ "$(grep -c ' call .* cuModuleLoadData ' log)" -eq 2 ]
@@ -306,7 +306,7 @@ compared() {
 }
 
 @test "memsets become launches of the fill kernel" {
-    needs_fill_kernel
+    needs_own_kernels
     export SIMCUDA_FATBINS=1 SIMCUDA_LEAKS=1
     same "$loop" --memsets --steps=400 --reps=2
     cat summary

@@ -82,10 +82,11 @@ struct fz_limits {
     uint64_t without; /* kinds of ops, a bit each */
 };
 extern struct fz_limits fz_limits;
-/* On a real GPU, memory from cuMemAlloc goes by cuMemFree and that of a pool by cuMemFreeAsync. */
+/* Whether the buffer's device memory comes from a pool. On a real GPU it then goes by
+ * cuMemFreeAsync, and other memory by cuMemFree. */
 static inline bool fz_pooled(int buf)
 {
-    return fz_limits.real && buf % 4 == 1;
+    return buf % 4 == 1;
 }
 
 enum fz_legal { FZ_OK, FZ_ILLEGAL, FZ_RACE };

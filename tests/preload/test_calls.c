@@ -103,6 +103,8 @@ static void stubs_pass_arguments(void **state)
             assert_told("module_dies %s module=0x%x\n", entry->name, 0x1000);
         else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
             assert_told("observe %s\n", entry->name);
+        else if (track)
+            assert_told("%s", memory);
         else if (entry->cls == AG_CLASS_BARRIER)
             assert_told("barrier %s\n%s", entry->name, memory);
         else
@@ -143,14 +145,29 @@ static void streams_are_found(void **state)
     }
 }
 
-/* Freed or remapped addresses are told of whether or not anything is open; a second list of the
- * ones that every program calls. */
+/* Freed or remapped addresses are told of whether or not anything is open; a second list of all
+ * that can take memory of a pool away, unmap it, or change who may use it. */
 static void memory_that_goes_is_told(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cuMemFree_v2",    "cuMemFreeAsync", "cuMemFreeAsync_ptsz",
-                                        "cuMemFreeHost",   "cuMemUnmap",     "cuMemPoolTrimTo",
-                                        "cuMemPoolDestroy"};
+    static const char *const names[] = {"cuMemFree_v2",
+                                        "cuMemFreeAsync",
+                                        "cuMemFreeAsync_ptsz",
+                                        "cuMemFreeHost",
+                                        "cuMemUnmap",
+                                        "cuMemPoolTrimTo",
+                                        "cuMemPoolDestroy",
+                                        "cuMemPoolSetAccess",
+                                        "cuMemPoolSetAttribute",
+                                        "cuMemMap",
+                                        "cuMemSetAccess",
+                                        "cuMemRelease",
+                                        "cuMemAddressFree",
+                                        "cuDeviceGraphMemTrim",
+                                        "cuGraphDestroy",
+                                        "cuGraphExecDestroy",
+                                        "cuCtxDisablePeerAccess",
+                                        "cuMemMapArrayAsync"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 0x600);
         assert_reached(names[i], 0x600);

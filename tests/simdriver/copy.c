@@ -25,16 +25,14 @@ static size_t extent(size_t width, size_t height, size_t depth, size_t pitch, si
 
 enum want { ANY, MUST_BE_DEVICE, MAY_BE_HOST };
 
-static bool acceptable(uintptr_t address, size_t bytes, enum want want)
+static bool acceptable(uintptr_t address, size_t bytes, enum want want, CUmemAccess_flags access)
 {
     struct sim_allocation a;
     if (!address)
         return false;
     if (!sim_mem_find(address, &a))
         return want != MUST_BE_DEVICE;
-    if (bytes > a.base + a.size - address)
-        return false;
-    return true; /* mapped host memory has device addresses too */
+    return sim_mem_may(address, bytes, access); /* mapped host memory has device addresses too */
 }
 
 static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async, enum want dst_is,
@@ -44,7 +42,8 @@ static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async
     size_t src_bytes = extent(c->width, c->height, c->depth, c->src_pitch, c->src_slice);
     if (!dst_bytes)
         return CUDA_SUCCESS;
-    if (!acceptable(c->dst, dst_bytes, dst_is) || !acceptable(c->src, src_bytes, src_is))
+    if (!acceptable(c->dst, dst_bytes, dst_is, CU_MEM_ACCESS_FLAGS_PROT_READWRITE) ||
+        !acceptable(c->src, src_bytes, src_is, CU_MEM_ACCESS_FLAGS_PROT_READ))
         return CUDA_ERROR_INVALID_VALUE;
     enum side dst = side_of(c->dst), src = side_of(c->src);
     c->host = dst == PAGEABLE || src == PAGEABLE;

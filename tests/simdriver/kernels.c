@@ -215,6 +215,17 @@ static void k_big_struct(const struct cuSimLaunch *l)
     *out = sum;
 }
 
+/* What the library's own kernels are for is memory of their own device; what else an op may name is
+ * the driver's business. */
+static bool is_here(const void *address, size_t bytes)
+{
+    struct sim_allocation a;
+    if (!sim_mem_find((uintptr_t)address, &a) || a.device == sim_running->ctx->device)
+        return cuSimCheck(address, bytes);
+    sim_misuse("a kernel of the library touches memory of device %d", a.device);
+    return false;
+}
+
 /* The library's own: ag_fill(unsigned char *dst, uint64_t pitch, width, height, uint32_t pattern),
  * four bytes that are repeated in each row. */
 static void k_ag_fill(const struct cuSimLaunch *l)
@@ -224,11 +235,23 @@ static void k_ag_fill(const struct cuSimLaunch *l)
     uint32_t pattern = ARG(uint32_t, 4);
     for (uint64_t row = 0; row < height; row++) {
         unsigned char *begin = dst + row * pitch;
-        if (!cuSimCheck(begin, width))
+        if (!is_here(begin, width))
             return;
         for (uint64_t i = 0; i < width; i++)
             begin[i] = (unsigned char)(pattern >> (8 * (i & 3)));
     }
+}
+
+/* And ag_copy(unsigned char *dst, const unsigned char *src, uint64_t bytes), which may not overlap.
+ */
+static void k_ag_copy(const struct cuSimLaunch *l)
+{
+    unsigned char *dst = ARG(unsigned char *, 0), *src = ARG(unsigned char *, 1);
+    uint64_t n = ARG(uint64_t, 2);
+    if (dst < src + n && src < dst + n)
+        sim_misuse("the library's copy kernel copies what overlaps");
+    if (is_here(dst, n) && is_here(src, n))
+        memcpy(dst, src, n);
 }
 
 void sim_code_builtin(void)
@@ -257,6 +280,7 @@ void sim_code_builtin(void)
         {"publish", k_publish, 2, {P, I}, 0},
         {"big_struct", k_big_struct, 2, {P, 4096}, 0},
         {"ag_fill", k_ag_fill, 5, {P, 8, 8, 8, 4}, 0},
+        {"ag_copy", k_ag_copy, 3, {P, P, 8}, 0},
         {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", k_add, 4, {P, P, P, I}, 0},
         {"ncclDevKernel_SendRecv", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},
     };

@@ -158,7 +158,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
 {
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *(CUcontext *)data = (CUcontext)a->ctx;
+        *(CUcontext *)data = a->no_context ? NULL : (CUcontext)a->ctx;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         *(CUmemorytype *)data = a->memory == SIM_MEM_DEVICE || a->memory == SIM_MEM_MANAGED
@@ -180,13 +180,16 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
         *(unsigned int *)data = a->memory == SIM_MEM_MANAGED;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)data = a->ctx->device;
+        *(int *)data = a->device;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)data = a->base;
+        *(CUdeviceptr *)data = a->reserved ? a->reserved : a->base;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)data = a->size;
+        *(size_t *)data = a->reserved ? a->reserved_size : a->size;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        *(unsigned int *)data = a->access;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned int *)data = 1;
@@ -261,6 +264,7 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream, 
     r = sim_mem_new(s->ctx, SIM_MEM_DEVICE, bytes, 0, &address);
     if (r != CUDA_SUCCESS)
         return r;
+    sim_mem_of_pool(address);
     struct sim_op op = {.kind = SIM_OP_ALLOC, .memory = {.address = address, .bytes = bytes}};
     r = sim_submit(s, &op, NULL);
     if (r == CUDA_SUCCESS)

@@ -11,8 +11,9 @@ static CUresult check(const struct sim_memset *m)
         return CUDA_ERROR_INVALID_VALUE;
     if (!row || !m->height)
         return CUDA_SUCCESS;
-    return sim_mem_covers(m->dst, (m->height - 1) * m->pitch + row) ? CUDA_SUCCESS
-                                                                    : CUDA_ERROR_INVALID_VALUE;
+    return sim_mem_may(m->dst, (m->height - 1) * m->pitch + row, CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult sim_op_from_memset_params(struct sim_op *op, const CUDA_MEMSET_NODE_PARAMS *p)

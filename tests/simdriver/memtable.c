@@ -62,6 +62,10 @@ static bool insert(struct sim_allocation entry)
     size_t at = first_after(entry.base);
     memmove(&table[at + 1], &table[at], (count - at) * sizeof *table);
     entry.id = next_id++;
+    if (!entry.reserved) {
+        entry.device = entry.ctx->device;
+        entry.access = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
     table[at] = entry;
     count++;
     used[entry.ctx->device] += device_bytes(&entry);
@@ -186,7 +190,10 @@ int sim_mem_file(uintptr_t base, uint64_t *offset)
 
 static void remove_at(size_t i)
 {
-    if (table[i].mapping)
+    if (table[i].reserved)
+        mmap((void *)table[i].mapping, table[i].mapping_size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    else if (table[i].mapping)
         munmap((void *)table[i].mapping, table[i].mapping_size);
     used[table[i].ctx->device] -= device_bytes(&table[i]);
     if (table[i].memory != SIM_MEM_REGISTERED) {
@@ -235,6 +242,73 @@ void sim_mem_give_to(uintptr_t base, enum sim_owner owner)
     pthread_rwlock_unlock(&lock);
 }
 
+void sim_mem_of_pool(uintptr_t base)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base)
+        table[at - 1].no_context = true;
+    pthread_rwlock_unlock(&lock);
+}
+
+/* ---- memory that the program maps itself -------------------------------------------------- */
+
+CUresult sim_mem_map_at(struct sim_context *ctx, int fd, int device, uintptr_t address,
+                        size_t bytes, uintptr_t reserved, size_t reserved_size)
+{
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(address + bytes - 1);
+    bool taken = at > 0 && table[at - 1].base + table[at - 1].size > address;
+    if (!taken && mmap((void *)address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                       0) != MAP_FAILED)
+        r = insert((struct sim_allocation){.base = address,
+                                           .size = bytes,
+                                           .memory = SIM_MEM_DEVICE,
+                                           .ctx = ctx->root,
+                                           .device = device,
+                                           .no_context = true,
+                                           .mapping = address,
+                                           .mapping_size = bytes,
+                                           .reserved = reserved,
+                                           .reserved_size = reserved_size})
+                ? CUDA_SUCCESS
+                : CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
+/* Under the lock. */
+static struct sim_allocation *mapped_at(uintptr_t address)
+{
+    size_t at = first_after(address);
+    bool found = at > 0 && table[at - 1].base == address && table[at - 1].reserved;
+    return found ? &table[at - 1] : NULL;
+}
+
+bool sim_mem_unmap_at(uintptr_t address, size_t bytes)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct sim_allocation *a = mapped_at(address);
+    bool done = a && a->size == bytes;
+    if (done)
+        remove_at((size_t)(a - table));
+    pthread_rwlock_unlock(&lock);
+    return done;
+}
+
+bool sim_mem_give_access(uintptr_t address, CUmemAccess_flags access, size_t *bytes)
+{
+    pthread_rwlock_wrlock(&lock);
+    struct sim_allocation *a = mapped_at(address);
+    if (a) {
+        a->access = access;
+        *bytes = a->size;
+    }
+    pthread_rwlock_unlock(&lock);
+    return a != NULL;
+}
+
 void sim_mem_hide(uintptr_t base, bool hidden)
 {
     pthread_rwlock_wrlock(&lock);
@@ -268,10 +342,30 @@ bool sim_mem_find(uintptr_t address, struct sim_allocation *out)
     return found;
 }
 
-bool sim_mem_covers(uintptr_t address, size_t bytes)
+/* Pieces that the program has mapped side by side into one reservation are as good as one. */
+bool sim_mem_may(uintptr_t address, size_t bytes, CUmemAccess_flags access)
 {
     struct sim_allocation a;
-    return bytes == 0 || (sim_mem_find(address, &a) && bytes <= a.base + a.size - address);
+    uintptr_t reserved = 0;
+    while (bytes) {
+        if (!sim_mem_find(address, &a) || (a.access & access) != access ||
+            (reserved && a.reserved != reserved))
+            return false;
+        size_t here = a.base + a.size - address;
+        if (bytes <= here)
+            return true;
+        if (!a.reserved)
+            return false;
+        reserved = a.reserved;
+        address += here;
+        bytes -= here;
+    }
+    return true;
+}
+
+bool sim_mem_covers(uintptr_t address, size_t bytes)
+{
+    return sim_mem_may(address, bytes, CU_MEM_ACCESS_FLAGS_PROT_READ);
 }
 
 bool sim_mem_mark_dying(uintptr_t base)

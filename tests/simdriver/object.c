@@ -19,6 +19,7 @@ static const char *const kind_names[SIM_KIND_COUNT] = {
     [SIM_NODE] = "node",
     [SIM_EXEC] = "exec",
     [SIM_POOL] = "memory pool",
+    [SIM_PHYSICAL] = "physical memory",
     [SIM_EXTERNAL_MEMORY] = "memory import",
     [SIM_SEMAPHORE] = "semaphore",
     [SIM_RESOURCE] = "resource",

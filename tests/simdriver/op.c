@@ -113,7 +113,7 @@ static uint64_t digest(const struct sim_launch *l)
 }
 
 /* A memset and a launch of the library's fill kernel look alike in the log: four bytes that are
- * repeated, how many bytes of them, how many rows. */
+ * repeated, how many bytes of them, how many rows. So do a copy and a launch of its copy kernel. */
 static void log_fill(struct sim_stream *s, uintptr_t dst, uint32_t pattern, size_t width,
                      size_t rows)
 {
@@ -122,10 +122,31 @@ static void log_fill(struct sim_stream *s, uintptr_t dst, uint32_t pattern, size
     sim_log_exec(s->id, kind_names[SIM_OP_MEMSET], text);
 }
 
+static void log_copy(struct sim_stream *s, size_t width, size_t height, size_t depth)
+{
+    char text[128];
+    snprintf(text, sizeof text, "%zux%zux%zu", width, height, depth);
+    sim_log_exec(s->id, kind_names[SIM_OP_COPY], text);
+}
+
+static bool log_as_copy(const struct sim_op *op, struct sim_stream *s)
+{
+    if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_copy")) {
+        uint64_t args[3]; /* ownkernels.cu */
+        memcpy(args, op->launch.args->bytes, sizeof args);
+        log_copy(s, args[2], 1, 1);
+        return true;
+    }
+    if (op->kind != SIM_OP_COPY)
+        return false;
+    log_copy(s, op->copy.width, op->copy.height, op->copy.depth);
+    return true;
+}
+
 static bool log_as_fill(const struct sim_op *op, struct sim_stream *s)
 {
     if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_fill")) {
-        uint64_t args[5] = {0}; /* fill.cu; the last one is a uint32_t */
+        uint64_t args[5] = {0}; /* ownkernels.cu; the last one is a uint32_t */
         memcpy(args, op->launch.args->bytes, 4 * sizeof *args + sizeof(uint32_t));
         log_fill(s, args[0], (uint32_t)args[4], args[2], args[3]);
         return true;
@@ -142,7 +163,7 @@ static bool log_as_fill(const struct sim_op *op, struct sim_stream *s)
 
 static void log_op(const struct sim_op *op, struct sim_stream *s)
 {
-    if (log_as_fill(op, s))
+    if (log_as_fill(op, s) || log_as_copy(op, s))
         return;
     char text[256];
     const struct sim_launch *l = &op->launch;
@@ -151,9 +172,6 @@ static void log_op(const struct sim_op *op, struct sim_stream *s)
         snprintf(text, sizeof text, "%s %u,%u,%u %u,%u,%u %u %016llx", l->code->name, l->grid[0],
                  l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared_bytes,
                  (unsigned long long)digest(l));
-        break;
-    case SIM_OP_COPY:
-        snprintf(text, sizeof text, "%zux%zux%zu", op->copy.width, op->copy.height, op->copy.depth);
         break;
     case SIM_OP_HOST:
         text[0] = '-';

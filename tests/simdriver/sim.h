@@ -137,6 +137,7 @@ enum sim_kind {
     SIM_NODE,
     SIM_EXEC,
     SIM_POOL,
+    SIM_PHYSICAL,
     SIM_EXTERNAL_MEMORY,
     SIM_SEMAPHORE,
     SIM_RESOURCE,
@@ -183,10 +184,15 @@ struct sim_allocation {
     unsigned int flags;
     uint64_t id;
     struct sim_context *ctx;
-    bool dying; /* an asynchronous free is on its way */
+    int device;
+    bool no_context; /* the driver names none: of a pool, or mapped by the program (vmm.c) */
+    bool dying;      /* an asynchronous free is on its way */
     enum sim_owner owner;
-    bool hidden;                     /* there, but nobody may touch it */
-    uintptr_t mapping, mapping_size; /* whole pages of somebody else's memory, or 0 */
+    bool hidden;                       /* there, but nobody may touch it */
+    uintptr_t mapping, mapping_size;   /* whole pages of somebody else's memory, or 0 */
+    uintptr_t reserved, reserved_size; /* the addresses that the program has reserved and mapped
+                                          this into, or 0 */
+    CUmemAccess_flags access;          /* what its device may do with it */
 };
 CUresult sim_mem_new(struct sim_context *ctx, enum sim_memory memory, size_t size,
                      unsigned int flags, uintptr_t *out);
@@ -196,6 +202,13 @@ CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t by
                      enum sim_owner owner, uintptr_t *out);
 /* The file that device memory lies in, and where in it; -1 where other processes cannot have it. */
 int sim_mem_file(uintptr_t base, uint64_t *offset);
+/* All of a file as memory of a device, at an address that was reserved for it. */
+CUresult sim_mem_map_at(struct sim_context *ctx, int fd, int device, uintptr_t address,
+                        size_t bytes, uintptr_t reserved, size_t reserved_size);
+/* Takes one such mapping away, and gives access to it. False where there is none. */
+bool sim_mem_unmap_at(uintptr_t address, size_t bytes);
+bool sim_mem_give_access(uintptr_t address, CUmemAccess_flags access, size_t *bytes);
+void sim_mem_of_pool(uintptr_t base);
 /* Gives back what the program owns. */
 CUresult sim_mem_release(uintptr_t base, enum sim_memory memory);
 /* Gives back what another owns. */
@@ -204,7 +217,9 @@ void sim_mem_give_to(uintptr_t base, enum sim_owner owner);
 void sim_mem_hide(uintptr_t base, bool hidden);
 void sim_mem_release_context(struct sim_context *ctx);
 bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
+/* Whether all of it is there and may be read; or may be used in that way. */
 bool sim_mem_covers(uintptr_t address, size_t bytes);
+bool sim_mem_may(uintptr_t address, size_t bytes, CUmemAccess_flags access);
 bool sim_mem_mark_dying(uintptr_t base);
 size_t sim_mem_used(int device);
 /* What an executable graph takes of its context's device, and gives back. The end of the context

@@ -22,7 +22,7 @@
  *                       destroyed, default 0; the real driver takes some 2800
  *     SIMCUDA_VERSION   driver version, default 13000; the getter hides what is newer. 13030 and
  *                       later also have what newer.h declares
- *     SIMCUDA_FATBINS   1 accepts fatbins, and so lets the library load its own fill kernel
+ *     SIMCUDA_FATBINS   1 accepts fatbins, and so lets the library load its own kernels
  *     SIMCUDA_FAIL      "name:n=code,..." fails the n-th call of an entry point; n-m: from the n-th
  *                       to the m-th; *: every one
  *     SIMCUDA_LOG       file for the log of calls and executed work, written at exit; %p is the pid

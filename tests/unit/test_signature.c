@@ -341,19 +341,21 @@ static void test_fills_and_copies(void **state)
         .sym = AG_SYM_cuMemsetD32Async, .elem_size = 4, .width = 8, .height = 1};
     struct ag_copy copy = {.sym = AG_SYM_cuMemcpyDtoDAsync_v2, .bytes = 8};
     (void)state;
-    struct ag_signature *f = ag_signature_of_memset(&cache, &fill),
-                        *k = ag_signature_of_copy(&cache, &copy);
+    struct ag_signature *f = ag_signature_of_memset(&cache, &fill, false),
+                        *k = ag_signature_of_copy(&cache, &copy, false);
     assert_ptr_not_equal(f, k);
     fill.value = 5;
     fill.dst = 4096;
     fill.pitch = 77; /* means nothing in one row */
-    assert_ptr_equal(ag_signature_of_memset(&cache, &fill), f);
+    assert_ptr_equal(ag_signature_of_memset(&cache, &fill, false), f);
+    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill, true), f);
     fill.height = 2;
-    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill), f);
+    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill, false), f);
     copy.src = 4096;
-    assert_ptr_equal(ag_signature_of_copy(&cache, &copy), k);
+    assert_ptr_equal(ag_signature_of_copy(&cache, &copy, false), k);
+    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy, true), k);
     copy.bytes = 9;
-    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy), k);
+    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy, false), k);
 }
 
 enum { LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARVEOUT = 9 };

@@ -1,5 +1,5 @@
 /*
- * fillkernel.c - the fill kernel's module, loaded once per context.
+ * ownkernels.c - the module with the library's own kernels, loaded once per context.
  *
  * Loading a kernel may wait for all work of the context (CUDA Programming Guide, "Lazy Loading"),
  * and holds the driver's locks meanwhile. Suppose a stream waits for a word that the program is
@@ -8,22 +8,23 @@
  * program first launches, which may load a kernel too. If a stream waits just then (waits.c), it is
  * loaded when graphs are requested later.
  */
-#include "capture/graphs/fillkernel.h"
+#include "capture/graphs/ownkernels.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 #include <stdlib.h>
+#include <string.h>
 
-/* The fatbin that nvcc made of fill.cu (fillimage.S). */
-#ifdef AG_HAVE_FILL_IMAGE
-extern const unsigned char ag_fill_image[] __attribute__((visibility("hidden")));
+/* The fatbin that nvcc made of ownkernels.cu (ownimage.S). */
+#ifdef AG_HAVE_OWN_IMAGE
+extern const unsigned char ag_own_image[] __attribute__((visibility("hidden")));
 #endif
 
 struct loaded {
     CUcontext ctx;
     CUmodule module;
-    CUfunction function; /* NULL: loading it failed, and is not tried again */
+    CUfunction functions[AG_OWN_KERNELS]; /* NULL: loading failed, and is not tried again */
     struct loaded *next;
 };
 static struct loaded *all;
@@ -37,44 +38,48 @@ static struct loaded *find(CUcontext ctx)
     return l;
 }
 
-bool ag_fill_kernel_tried(CUcontext ctx)
+bool ag_own_kernels_tried(CUcontext ctx)
 {
-    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    ag_lock(&lock, AG_RANK_OWN_KERNELS);
     bool tried = find(ctx) != NULL;
     ag_unlock(&lock);
     return tried;
 }
 
-CUfunction ag_fill_kernel(CUcontext ctx)
+CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which)
 {
-    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    ag_lock(&lock, AG_RANK_OWN_KERNELS);
     struct loaded *l = find(ctx);
-    CUfunction function = l ? l->function : NULL;
+    CUfunction function = l ? l->functions[which] : NULL;
     ag_unlock(&lock);
     return function;
 }
+
+static const char *const names[] = {[AG_OWN_FILL] = "ag_fill", [AG_OWN_COPY] = "ag_copy"};
 
 static void load(struct loaded *l)
 {
     CUresult r = CUDA_ERROR_NOT_FOUND;
     ag_probe_begins(); /* there may be no code for this GPU */
-#ifdef AG_HAVE_FILL_IMAGE
-    r = AG_REAL(cuModuleLoadData)(&l->module, ag_fill_image);
+#ifdef AG_HAVE_OWN_IMAGE
+    r = AG_REAL(cuModuleLoadData)(&l->module, ag_own_image);
 #endif
-    if (r == CUDA_SUCCESS)
-        r = AG_REAL(cuModuleGetFunction)(&l->function, l->module, "ag_fill");
-    if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
-        r = AG_REAL(cuFuncLoad)(l->function); /* the module may have been loaded lazily */
+    for (int i = 0; r == CUDA_SUCCESS && i < AG_OWN_KERNELS; i++) {
+        r = AG_REAL(cuModuleGetFunction)(&l->functions[i], l->module, names[i]);
+        if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
+            r = AG_REAL(cuFuncLoad)(l->functions[i]); /* the module may have been loaded lazily */
+    }
     ag_probe_ends();
     if (r != CUDA_SUCCESS) {
-        l->function = NULL;
-        ag_debug("build", "no fill kernel here (error %d): memsets stay memset nodes", (int)r);
+        memset(l->functions, 0, sizeof(l->functions));
+        ag_debug("build", "no own kernels here (error %d): memsets and copies stay such nodes",
+                 (int)r);
     }
 }
 
-void ag_fill_kernel_load(CUcontext ctx)
+void ag_own_kernels_load(CUcontext ctx)
 {
-    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    ag_lock(&lock, AG_RANK_OWN_KERNELS);
     struct loaded *l = find(ctx) ? NULL : calloc(1, sizeof(*l));
     if (l) {
         l->ctx = ctx;
@@ -85,9 +90,9 @@ void ag_fill_kernel_load(CUcontext ctx)
     ag_unlock(&lock);
 }
 
-void ag_fill_kernel_invalidate(CUcontext ctx, bool unload)
+void ag_own_kernels_invalidate(CUcontext ctx, bool unload)
 {
-    ag_lock(&lock, AG_RANK_FILL_KERNELS);
+    ag_lock(&lock, AG_RANK_OWN_KERNELS);
     for (struct loaded **link = &all; *link;) {
         struct loaded *l = *link;
         if (ctx && l->ctx != ctx) {

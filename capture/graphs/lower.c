@@ -1,0 +1,98 @@
+/*
+ * lower.c - fills and copies as launches of the library's own kernels.
+ *
+ * A graph of kernels alone launches fastest. And the driver keeps nothing of a kernel's arguments:
+ * it looks at no address, neither while it builds a graph nor when it updates a node. So memory
+ * that may be unmapped or moved while a graph exists can be an argument of a kernel, but not what a
+ * memset or memcpy node is made of.
+ */
+#include "capture/graphs/lower.h"
+#include "capture/graphs/ownkernels.h"
+#include "driver/call.h"
+
+/* So that copies of plain memory can be compared with memcpy nodes: AG_PLAIN_COPY_NODES in the top
+ * CMakeLists.txt. */
+#ifdef AG_PLAIN_COPY_NODES
+enum { PLAIN_COPIES_TOO = 0 };
+#else
+enum { PLAIN_COPIES_TOO = 1 };
+#endif
+
+enum { THREADS = 256, MOST_BLOCKS = 2048, MOST_ROWS = 65535 };
+
+CUfunction ag_lowering(CUcontext ctx, const struct ag_signature *signature)
+{
+    if (signature->kind == AG_OP_MEMSET)
+        return ag_own_kernel(ctx, AG_OWN_FILL);
+    if (signature->kind == AG_OP_COPY && signature->width <= AG_MOST_COPIED &&
+        (PLAIN_COPIES_TOO || signature->movable))
+        return ag_own_kernel(ctx, AG_OWN_COPY);
+    return NULL;
+}
+
+/* One thread for each slot, up to a number of blocks that fills any GPU. The kernels stride over
+ * what the grid does not reach. */
+static void set_grid(CUDA_KERNEL_NODE_PARAMS *launch, uint64_t slots, uint64_t rows)
+{
+    uint64_t blocks = (slots + THREADS - 1) / THREADS;
+    launch->gridDimX = blocks < MOST_BLOCKS ? (unsigned int)blocks : MOST_BLOCKS;
+    launch->gridDimY = rows < MOST_ROWS ? (unsigned int)rows : MOST_ROWS;
+    launch->gridDimZ = 1;
+    launch->blockDimX = THREADS;
+    launch->blockDimY = 1;
+    launch->blockDimZ = 1;
+}
+
+static void lower_fill(const struct ag_signature *signature, const uint8_t *recorded,
+                       struct ag_lowered *out)
+{
+    struct ag_recorded_fill args;
+    memcpy(&args, recorded, sizeof(args));
+    enum { SLOT = 16 };
+    uint32_t element = (uint32_t)args.value;
+    if (signature->elem_size == 1)
+        element = (element & 0xff) * 0x01010101u;
+    else if (signature->elem_size == 2)
+        element = (element & 0xffff) * 0x00010001u;
+    out->dst = args.dst;
+    out->pitch = signature->pitch;
+    out->width = signature->width * signature->elem_size;
+    out->height = signature->height;
+    out->pattern = element;
+    out->params[0] = &out->dst;
+    out->params[1] = &out->pitch;
+    out->params[2] = &out->width;
+    out->params[3] = &out->height;
+    out->params[4] = &out->pattern;
+    /* A row that does not begin at a multiple of 16 takes one slot more. */
+    set_grid(&out->launch, out->width / SLOT + 2, out->height);
+}
+
+static void lower_copy(const struct ag_signature *signature, const uint8_t *recorded,
+                       struct ag_lowered *out)
+{
+    struct ag_recorded_copy args;
+    memcpy(&args, recorded, sizeof(args));
+    out->dst = args.dst;
+    out->src = args.src;
+    out->width = signature->width;
+    out->params[0] = &out->dst;
+    out->params[1] = &out->src;
+    out->params[2] = &out->width;
+    /* The kernel copies the widest words, of at most 16 bytes, that are aligned on both sides at
+     * once. */
+    uint64_t apart = (args.dst - args.src) | 16;
+    set_grid(&out->launch, out->width / (apart & -apart) + 1, 1);
+}
+
+void ag_lower(const struct ag_signature *signature, const uint8_t *recorded, CUfunction kernel,
+              struct ag_lowered *out)
+{
+    memset(&out->launch, 0, sizeof(out->launch));
+    out->launch.func = kernel;
+    out->launch.kernelParams = out->params;
+    if (signature->kind == AG_OP_MEMSET)
+        lower_fill(signature, recorded, out);
+    else
+        lower_copy(signature, recorded, out);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# Fills and copies of memory that can be unmapped or move: of a pool, or mapped by the program. In graphs they are
+# launches of the library's own kernels, whose arguments the driver neither looks at nor keeps.
+
+load common.bash
+setup() {
+    common_setup
+    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
+}
+
+# runs CASE STEPS: with the same result, without misuse.
+runs() {
+    same "$AG_BUILD/tests/command/command_movable" "$@"
+    cat with.out summary
+    none grep -q misuse with.err
+}
+
+# replays CASE STEPS: most of the ops are submitted by graphs, and all of them are recordable.
+replays() {
+    runs "$@"
+    at_least "replayed per cent" "$(replayed_share)" 80
+    none grep -q 'ops that cannot be recorded' summary
+}
+
+# nodes CASE STEPS KIND: how many such nodes are made of it.
+nodes() {
+    SIMCUDA_LOG=$PWD/log under "$AG_BUILD/tests/command/command_movable" "$1" "$2" >/dev/null
+    grep -c " call [0-9]* cuGraphAdd$3Node" log || true
+}
+
+@test "memory of a pool" {
+    needs_own_kernels
+    replays pool 100
+    [ "$(nodes pool 100 Memset)" -eq 0 ]
+    [ "$(nodes pool 100 Memcpy)" -eq 0 ]
+}
+
+@test "memory of a pool that is allocated and freed in each step" {
+    needs_own_kernels
+    replays pool-each-step 100
+}
+
+@test "memory that the program maps in pieces" {
+    needs_own_kernels
+    replays mapped 100
+    [ "$(nodes mapped 100 Memset)" -eq 0 ]
+    [ "$(nodes mapped 100 Memcpy)" -eq 0 ]
+}
+
+@test "small copies of plain memory are launches as well" {
+    needs_own_kernels
+    replays plain 100
+    [ "$(nodes plain 100 Memcpy)" -eq 0 ]
+    replays alignments 300
+    [ "$(nodes alignments 300 Memcpy)" -eq 0 ]
+}
+
+@test "memory that moves to and fro under known steps" {
+    needs_own_kernels
+    runs remapped 100
+    at_least "replayed per cent" "$(replayed_share)" 50
+}
+
+@test "what the driver refuses eagerly it refuses" {
+    runs refusals 1
+    runs neighbours 3
+    needs_own_kernels
+    at_least "replayed per cent" "$(replayed_share)" 70
+}
+
+@test "memory of another device is the driver's affair" {
+    runs other-device 100
+    at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 200
+}
+
+@test "large copies: a node of plain memory, and a call of mapped memory" {
+    needs_own_kernels
+    replays large-plain 100
+    at_least "copy nodes" "$(nodes large-plain 100 Memcpy)" 1
+    runs large-mapped 100
+    at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 100
+    [ "$(nodes large-mapped 100 Memcpy)" -eq 0 ]
+}
+
+@test "without the library's kernels such memory is left to eager calls" {
+    export SIMCUDA_FATBINS=0
+    for case in pool mapped remapped refusals; do
+        runs "$case" 50
+        at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 20
+    done
+}
+
+@test "all of it by the builder's thread" {
+    export AUTOGRAPH_BUILD=thread
+    for case in plain pool pool-each-step mapped remapped refusals neighbours other-device large-plain alignments; do
+        runs "$case" 60
+    done
+}

@@ -1,0 +1,309 @@
+/*
+ * movable.c - steps with fills and copies of memory that can be unmapped or move: of a pool, or
+ * mapped by the program. On the simulated driver.
+ */
+#include "tests/simdriver/simprog.h"
+
+enum { PIECE = 65536, PIECES = 8, STEP = 8, LARGE = 512 << 10 };
+
+static CUfunction hash;
+static CUstream stream;
+static CUdeviceptr own, base;
+static CUmemGenericAllocationHandle handles[PIECES];
+static uint64_t seen;
+
+static void start(void)
+{
+    ag_prog_start();
+    hash = ag_prog_function(ag_prog_module(), "hash");
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    own = ag_prog_alloc(2 * LARGE);
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's, which orders nothing here */
+}
+
+static CUmemGenericAllocationHandle physical(int device)
+{
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+    CHECK(cuMemCreate(&handle, PIECE, &prop, 0));
+    return handle;
+}
+
+static void permit(CUdeviceptr p, size_t bytes, int device, CUmemAccess_flags flags)
+{
+    CUmemAccessDesc desc = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
+    CHECK(cuMemSetAccess(p, bytes, &desc, 1));
+}
+
+static void map(int place, CUmemGenericAllocationHandle handle)
+{
+    CHECK(cuMemMap(base + (CUdeviceptr)place * PIECE, PIECE, 0, handle, 0));
+    permit(base + (CUdeviceptr)place * PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+/* All pieces but the last two, side by side. */
+static void start_mapped(void)
+{
+    start();
+    CHECK(cuMemAddressReserve(&base, (size_t)PIECES * PIECE, 0, 0, 0));
+    for (int i = 0; i < PIECES; i++)
+        handles[i] = physical(0);
+    for (int i = 0; i < PIECES - 2; i++)
+        map(i, handles[i]);
+    CHECK(cuMemsetD8_v2(base, 0, (size_t)(PIECES - 2) * PIECE));
+    CHECK(cuCtxSynchronize());
+}
+
+static void launches(CUdeviceptr x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        uint64_t k = (uint64_t)i;
+        CHECK(cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                             (void *[]){&x, &k}, NULL));
+    }
+}
+
+static void look(CUdeviceptr x, int step)
+{
+    CHECK(cuStreamSynchronize(stream));
+    if (step % 5 == 0)
+        seen = seen * 31 + ag_prog_read64(x);
+}
+
+/* Works in `x` and, some way behind it, in `y`. The fill and the copies change from step to step.
+ */
+static void one_step(CUdeviceptr x, CUdeviceptr y, int i)
+{
+    CUdeviceptr moved = (CUdeviceptr)(i % 3);
+    launches(x, STEP);
+    CHECK(cuMemsetD32Async(y, (unsigned int)i, 64, stream));
+    CHECK(cuMemcpyDtoDAsync_v2(y + 8 + moved, x, 8, stream));
+    launches(y + 8, STEP);
+    CHECK(cuMemcpyAsync(x, y + 8, 8, stream));
+}
+
+static int result(CUdeviceptr x)
+{
+    CHECK(cuStreamSynchronize(stream));
+    printf("value %llu, seen %llu\n", (unsigned long long)ag_prog_read64(x),
+           (unsigned long long)seen);
+    return 0;
+}
+
+static int plain(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        one_step(own, own + 1024, i);
+        look(own, i);
+    }
+    return result(own);
+}
+
+static int pool(int n)
+{
+    CUdeviceptr x;
+    start();
+    CHECK(cuMemAllocAsync(&x, 4096, stream));
+    CHECK(cuMemsetD8Async(x, 0, 4096, stream));
+    for (int i = 0; i < n; i++) {
+        one_step(x, x + 1024, i);
+        look(x, i);
+    }
+    return result(x);
+}
+
+/* Each step allocates and frees, at the same address as a rule, and works there as well. */
+static int pool_each_step(int n)
+{
+    CUdeviceptr x;
+    start();
+    for (int i = 0; i < n; i++) {
+        CHECK(cuMemAllocAsync(&x, 4096, stream));
+        CHECK(cuMemcpyDtoDAsync_v2(x, own, 8, stream));
+        one_step(x, x + 1024, i);
+        CHECK(cuMemcpyDtoDAsync_v2(own, x, 8, stream));
+        CHECK(cuMemFreeAsync(x, stream));
+        look(own, i);
+    }
+    return result(own);
+}
+
+/* The fill lies across the border of two pieces. */
+static int mapped(int n)
+{
+    start_mapped();
+    for (int i = 0; i < n; i++) {
+        one_step(base, base + 3 * PIECE - 100, i);
+        look(base, i);
+    }
+    return result(base);
+}
+
+/* Now and then, and once within a step, the pieces change places. */
+static int remapped(int n)
+{
+    int on_top = 0;
+    start_mapped();
+    for (int i = 0; i < n; i++) {
+        launches(base, STEP);
+        if (i % 9 == 8) {
+            CHECK(cuStreamSynchronize(stream));
+            CHECK(cuMemUnmap(base, PIECE));
+            on_top = on_top ? 0 : PIECES - 1;
+            map(0, handles[on_top]);
+        }
+        one_step(base, base + 2 * PIECE, i);
+        look(base, i);
+    }
+    return result(base);
+}
+
+static void known_steps(CUdeviceptr x)
+{
+    for (int i = 0; i < 12; i++) {
+        launches(own, STEP);
+        CHECK(cuMemsetD32Async(x, 5, 8, stream));
+        CHECK(cuMemcpyDtoDAsync_v2(own + 64, x, 8, stream));
+        launches(own, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+}
+
+/* What the driver says of such a step when it must refuse the fill or the copy. */
+static void refused(const char *what, CUdeviceptr x, size_t bytes)
+{
+    launches(own, STEP);
+    int fill = (int)cuMemsetD32Async(x, 5, bytes / 4, stream);
+    int to = (int)cuMemcpyDtoDAsync_v2(x, own + LARGE, bytes, stream);
+    int from = (int)cuMemcpyDtoDAsync_v2(own + LARGE, x, bytes, stream);
+    launches(own, STEP);
+    CHECK(cuStreamSynchronize(stream));
+    printf("%s: fill %d, copy to %d, from %d\n", what, fill, to, from);
+}
+
+static int refusals(int n)
+{
+    (void)n;
+    start_mapped();
+    known_steps(base + PIECE);
+    refused("before", base + PIECE, 32);
+    permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    refused("only to be read", base + PIECE, 32);
+    permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    refused("not to be touched", base + PIECE, 32);
+    permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    known_steps(base + PIECE);
+    CHECK(cuMemUnmap(base + PIECE, PIECE));
+    refused("unmapped", base + PIECE, 32);
+    refused("into the hole", base + PIECE - 16, 32);
+    known_steps(base);
+    CHECK(cuMemUnmap(base, PIECE));
+    CHECK(cuMemUnmap(base + 2 * PIECE, (PIECES - 4) * PIECE));
+    CHECK(cuMemAddressFree(base, (size_t)PIECES * PIECE));
+    refused("no addresses", base, 32);
+    CHECK(cuMemAllocAsync(&base, 4096, stream));
+    known_steps(base);
+    refused("past the end", base + 4096 - 16, 32);
+    CHECK(cuMemFreeAsync(base, stream));
+    CHECK(cuStreamSynchronize(stream));
+    refused("freed", base, 32);
+    return result(own);
+}
+
+/* Two reservations that happen to lie side by side are two to the driver, as eager calls show. */
+static int neighbours(int n)
+{
+    CUdeviceptr second;
+    start_mapped();
+    CHECK(cuMemUnmap(base + (PIECES - 3) * PIECE, PIECE));
+    for (int i = PIECES - 3; i < PIECES; i++)
+        map(i, handles[i]);
+    CHECK(cuMemAddressReserve(&second, PIECE, 0, 0, 0));
+    REQUIRE(second == base + (CUdeviceptr)PIECES * PIECE);
+    CHECK(cuMemMap(second, PIECE, 0, physical(0), 0));
+    permit(second, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    for (int i = 0; i < n; i++) {
+        known_steps(second);
+        refused("across", second - 16, 32);
+    }
+    return result(own);
+}
+
+/* Memory of the other device, which a kernel here must not touch. */
+static int other_device(int n)
+{
+    start_mapped();
+    CHECK(cuMemMap(base + (PIECES - 1) * PIECE, PIECE, 0, physical(1), 0));
+    permit(base + (PIECES - 1) * PIECE, PIECE, 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    for (int i = 0; i < n; i++) {
+        one_step(base, base + (PIECES - 1) * PIECE, i);
+        look(base, i);
+    }
+    return result(base);
+}
+
+/* Copies that are too large for a kernel. */
+static int large(CUdeviceptr x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        launches(own, STEP);
+        CHECK(cuMemcpyDtoDAsync_v2(x, own, 300 << 10, stream));
+        launches(x, STEP);
+        CHECK(cuMemcpyDtoDAsync_v2(own, x, 8, stream));
+        look(own, i);
+    }
+    return result(own);
+}
+
+static int large_mapped(int n)
+{
+    start_mapped();
+    return large(base, n);
+}
+
+static int large_plain(int n)
+{
+    start();
+    return large(own + LARGE, n);
+}
+
+/* Sizes of copies that are known by then, with all alignments in turn. */
+static int alignments(int n)
+{
+    static const size_t sizes[] = {1, 7, 64, 4095, 4096, 256 << 10};
+    start();
+    for (int i = 0; i < n; i++) {
+        CUdeviceptr a = (CUdeviceptr)(i % 16), b = (CUdeviceptr)(i / 16 % 16);
+        launches(own, STEP);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            CHECK(cuMemcpyDtoDAsync_v2(own + LARGE + 16 + a, own + b, sizes[k], stream));
+        CHECK(cuMemcpyDtoDAsync_v2(own + 8, own + LARGE + 24, 4096, stream));
+        look(own + 8, i);
+    }
+    return result(own);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } cases[] = {{"plain", plain},
+                 {"pool", pool},
+                 {"pool-each-step", pool_each_step},
+                 {"mapped", mapped},
+                 {"remapped", remapped},
+                 {"refusals", refusals},
+                 {"neighbours", neighbours},
+                 {"other-device", other_device},
+                 {"large-mapped", large_mapped},
+                 {"large-plain", large_plain},
+                 {"alignments", alignments}};
+    for (size_t i = 0; argc == 3 && i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(argv[1], cases[i].name))
+            return cases[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: movable CASE STEPS\n");
+    return 2;
+}
