@@ -40,6 +40,7 @@ static _Atomic(struct ag_ring *) rings[RINGS];
 static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
 static pthread_t thread;
+static __thread bool is_submitter __attribute__((tls_model("initial-exec")));
 
 static inline void pause_briefly(void)
 {
@@ -94,6 +95,8 @@ static void work(struct ag_ring *ring)
     bool entered = ag_context_enter(s->context->handle);
     while ((slot = ag_ring_next(ring))) {
         struct ag_graphs *g = slot->graphs;
+        ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),
+                       is_submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
         if (!ag_graphs_launch(s, g, slot->bytes)) {
             atomic_store(&g->failed, true);
             submit_ops(s, g, slot->bytes);
@@ -267,6 +270,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE && !start_or_wake())
         return false;
+    if (ag_trace_on())
+        ag_ring_note_time(ring, ag_clock_ns());
     atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
     if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
@@ -322,6 +327,7 @@ static void *run(void *unused)
 {
     uint64_t apart = 0;
     (void)unused;
+    is_submitter = true;
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     while (!atomic_load(&stopping)) {
         spin(&apart);

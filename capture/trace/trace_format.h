@@ -135,6 +135,9 @@ enum ag_dump_kind {
     AG_EVENT_DROP,       /* graphs destroyed: a: graph; b: variants */
     AG_EVENT_LOST,       /* value: how many events of this thread were lost before this one */
     AG_EVENT_NOTE,       /* a: string */
+    AG_EVENT_TAKEN,      /* what: enum ag_dump_taker, who takes a chunk out of its stream's ring; a:
+                            graph;      b: ops; value: ns since it was put in. This thread's next graph launch
+                            or      flush on the stream submits it */
 };
 
 /* What was done with an op when it arrived. */
@@ -145,6 +148,8 @@ enum ag_dump_done {
     AG_DONE_PASSED,    /* submitted at once without a look: the stream is dormant */
     AG_DONE_IMMEDIATE, /* cannot be recorded, see `b` */
 };
+
+enum ag_dump_taker { AG_TAKEN_BY_CALL, AG_TAKEN_BY_SUBMITTER };
 
 enum ag_dump_built { AG_BUILT_FAILED, AG_BUILT, AG_BUILT_PUT_OFF };
 
