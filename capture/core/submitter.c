@@ -41,6 +41,7 @@ static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
 static pthread_t thread;
 static __thread bool is_submitter __attribute__((tls_model("initial-exec")));
+static _Atomic clockid_t processor_time; /* of the thread; 0: it does not run */
 
 static inline void pause_briefly(void)
 {
@@ -100,6 +101,8 @@ static void work(struct ag_ring *ring)
         if (!ag_graphs_launch(s, g, slot->bytes)) {
             atomic_store(&g->failed, true);
             submit_ops(s, g, slot->bytes);
+        } else if (is_submitter) {
+            ag_count_by(AG_COUNT_HANDED_OPS, g->count);
         }
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
         ag_ring_took(ring, slot);
@@ -137,10 +140,19 @@ static bool works(struct ag_ring *ring)
     return true;
 }
 
+/* Since `began` the program's thread has done what was handed over, or waited for it. */
+static void lose_time(struct ag_stream *s, uint64_t began)
+{
+    int64_t gained = atomic_load_explicit(&s->handed_gained_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->handed_gained_ns, gained - (int64_t)(ag_clock_ns() - began),
+                          memory_order_relaxed);
+}
+
 void ag_submitter_settle_ring(struct ag_stream *s)
 {
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
+        uint64_t began = ag_clock_ns();
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
             if (works(ring))
@@ -148,6 +160,7 @@ void ag_submitter_settle_ring(struct ag_stream *s)
             wait_briefly(looks);
         }
         ag_driver_leave(s, visit);
+        lose_time(s, began);
     }
     settled(s);
 }
@@ -158,9 +171,11 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
     if (!ring || !ring->active)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
+        uint64_t began = ag_clock_ns();
         struct ag_visit visit = ag_driver_enter(s);
         bool done = works(ring);
         ag_driver_leave(s, visit);
+        lose_time(s, began);
         if (!done)
             return false;
     }
@@ -254,6 +269,8 @@ static bool wants(struct ag_stream *s)
     bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), p->counts.ops);
     ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
     ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
+    if (s->pairs.trials != trials)
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
     return hands;
 }
 
@@ -315,10 +332,11 @@ static void spin(uint64_t *apart)
     }
 }
 
-static void count_time(void)
+void ag_submitter_count_time(void)
 {
     struct timespec t;
-    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+    clockid_t clock = atomic_load(&processor_time);
+    if (clock && !clock_gettime(clock, &t))
         atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
                      (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
@@ -327,7 +345,10 @@ static void *run(void *unused)
 {
     uint64_t apart = 0;
     (void)unused;
+    clockid_t clock;
     is_submitter = true;
+    if (!pthread_getcpuclockid(pthread_self(), &clock))
+        atomic_store(&processor_time, clock);
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     while (!atomic_load(&stopping)) {
         spin(&apart);
@@ -339,11 +360,12 @@ static void *run(void *unused)
             atomic_store(&state, AWAKE);
             continue;
         }
-        count_time();
+        ag_submitter_count_time();
         while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
             syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
     }
-    count_time();
+    ag_submitter_count_time();
+    atomic_store(&processor_time, 0);
     return NULL;
 }
 

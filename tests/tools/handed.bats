@@ -102,3 +102,56 @@ PY
     [ "$(events refused '{behind(e).kind for e in events if e.kind == TAKEN} in ({GRAPH, FLUSH}, {GRAPH})')" = True ]
     [ "$(events refused 'times_fit()')" = True ]
 }
+
+# said DUMP: the line of the summary that tells what the library cost.
+said() {
+    grep -o 'it cost .*' "$1.summary"
+}
+
+@test "summary: who launched, what processor time that took, and for what" {
+    cat handed.summary inline.summary
+    said handed | grep -Eq "; the library's own thread launched [0-9.]+% of the replayed ops and took [0-9.]+ ms of processor time"
+    # as many as the dump tells
+    ops=$(events handed 'sum(e.b for e in events if e.kind == TAKEN and e.what == 1)')
+    grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
+    share=$(sed -n 's/.*replayed \([0-9]*\) of .*/\1/p' handed.summary)
+    share=$(python3 -c "print(f'{100 * $ops / $share:.1f}')")
+    said handed | grep -q "launched $share% of"
+    no grep -q "own thread" inline.summary
+    AUTOGRAPH_SUBMIT=auto handing none "$AG_BUILD/tests/command/command_cases" repeat 100 # a host in no need of help
+    said none | grep -q "; the library's own thread launched none of the replayed ops$"
+}
+
+@test "summary: what came of the last comparison" {
+    [ "$(nproc)" -gt 1 ] || skip "nothing is handed over on one processor"
+    for _ in 1 2 3 4 5 6 7 8 9 10; do # a pause in a span makes it say nothing
+        AUTOGRAPH_SUBMIT=auto handing compared "$AG_BUILD/tests/command/command_cases" slow-host 2000
+        grep -q 'speed with' compared.summary && break
+    done
+    cat compared.summary
+    percent=$(sed -n 's/.*speed with .*: \([0-9]*\)$/\1/p' compared.summary)
+    said compared | grep -q "(with it the program was $(python3 -c "print(f'{$percent / 100:.2f}')") times as fast when last compared)"
+}
+
+@test "top: who launches at this time, and what processor time that takes" {
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD \
+        "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
+    run python3 - "$AG_COMMAND" $! <<'PY'
+import json, subprocess, sys, time
+end = time.monotonic() + 60
+while True:
+    told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "2", "-d", "0.1", "-f", "jsonl"], capture_output=True, text=True)
+    rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
+    last = {r["what"]: r["total"] for r in rows if r["table"] == "live"}
+    if last and last["of these by the library's own thread"] and last["launches in those"] and last["processor time of that thread (us)"]:
+        text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-t", "live"], capture_output=True,
+                              text=True, env={"COLUMNS": "80"}).stdout
+        assert max(map(len, text.splitlines())) <= 80, text
+        break
+    assert time.monotonic() < end, (told, rows)
+PY
+    kill -9 $!
+    wait $! || true
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
