@@ -35,7 +35,10 @@ struct ag_ring {
     /* the owner's */
     bool active;      /* something was put in since the ring was last found empty */
     uint64_t put_ops; /* in all */
-    char apart[64];   /* each of the others has a cache line of its own */
+    /* when chunks were put in. Twice as many as there are slots: the next chunk's is no one's that
+     * is still in a full ring */
+    uint64_t put_ns[2 * AG_RING_SLOTS];
+    char apart[64]; /* each of the others has a cache line of its own */
     _Atomic uint32_t put;
     char apart2[64];
     _Atomic uint32_t taken; /* by whoever has the role */
@@ -47,6 +50,13 @@ struct ag_ring {
 /* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory, or they
  * are very many. */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
+
+/* The owner, before it puts a chunk in: when that is. If nobody asks how long chunks wait, it need
+ * not say so. */
+static inline void ag_ring_note_time(struct ag_ring *r, uint64_t now)
+{
+    r->put_ns[atomic_load_explicit(&r->put, memory_order_relaxed) % (2 * AG_RING_SLOTS)] = now;
+}
 
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
@@ -73,12 +83,16 @@ static inline void ag_ring_give_role(struct ag_ring *r)
 {
     atomic_store_explicit(&r->role, 0, memory_order_release);
 }
-/* With the role: the next chunk, or NULL; and that it has been submitted. */
+/* With the role: the next chunk, or NULL; when it was put in; and that it has been submitted. */
 static inline const struct ag_ring_slot *ag_ring_next(struct ag_ring *r)
 {
     return ag_ring_is_empty(r)
                ? NULL
                : &r->slots[atomic_load_explicit(&r->taken, memory_order_relaxed) % AG_RING_SLOTS];
+}
+static inline uint64_t ag_ring_put_ns(struct ag_ring *r)
+{
+    return r->put_ns[atomic_load_explicit(&r->taken, memory_order_relaxed) % (2 * AG_RING_SLOTS)];
 }
 static inline void ag_ring_took(struct ag_ring *r, const struct ag_ring_slot *slot)
 {

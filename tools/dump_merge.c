@@ -168,6 +168,7 @@ static void move_ids(const struct merge *g, struct ag_dump_event *e)
         e->a = moved(e->a, from->num_signatures, g->signatures);
         break;
     case AG_EVENT_GRAPH:
+    case AG_EVENT_TAKEN:
     case AG_EVENT_UPDATE:
     case AG_EVENT_BUILD:
     case AG_EVENT_DROP:

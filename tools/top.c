@@ -119,6 +119,9 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
     sum->eager += p->eager;
     sum->dormant += p->dormant;
     sum->graph_launches += p->graph_launches;
+    sum->handed += p->handed;
+    sum->handed_ops += p->handed_ops;
+    sum->submit_ns += p->submit_ns;
     sum->node_updates += p->node_updates;
     sum->mismatches += p->mismatches;
     sum->sync_points += p->sync_points;
@@ -176,6 +179,10 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
     row(o, "submitted at once", now->eager, before->eager, seconds);
     row(o, "let through without a look", now->dormant, before->dormant, seconds);
     row(o, "graph launches", now->graph_launches, before->graph_launches, seconds);
+    row(o, "of these by the library's own thread", now->handed, before->handed, seconds);
+    row(o, "launches in those", now->handed_ops, before->handed_ops, seconds);
+    row(o, "processor time of that thread (us)", now->submit_ns / 1000, before->submit_ns / 1000,
+        seconds);
     row(o, "updates of arguments", now->node_updates, before->node_updates, seconds);
     row(o, "departures from a sequence", now->mismatches, before->mismatches, seconds);
     row(o, "sync points", now->sync_points, before->sync_points, seconds);

@@ -67,6 +67,12 @@ static void stream_made(struct ag_stream *s)
     ag_trace_stream(s);
 }
 
+static void fill_page(struct ag_live_page *page)
+{
+    ag_submitter_count_time();
+    ag_figures_fill(page);
+}
+
 void ag_core_start(bool observe_only, const char *why)
 {
     ag_options_read();
@@ -77,7 +83,7 @@ void ag_core_start(bool observe_only, const char *why)
     ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made,
                      ag_submitter_settle_ring);
     ag_watchdog_start(ag_stream_break);
-    ag_live_start(ag_figures_fill);
+    ag_live_start(fill_page);
     ag_trace_start();
     if (ag_options.mode == AG_MODE_OBSERVE)
         atomic_store(&ag_state.observe_only, AG_OBSERVE_WANTED);

@@ -40,6 +40,8 @@ static _Atomic(struct ag_ring *) rings[RINGS];
 static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
 static pthread_t thread;
+static __thread bool is_submitter __attribute__((tls_model("initial-exec")));
+static _Atomic clockid_t processor_time; /* of the thread; 0: it does not run */
 
 static inline void pause_briefly(void)
 {
@@ -94,9 +96,13 @@ static void work(struct ag_ring *ring)
     bool entered = ag_context_enter(s->context->handle);
     while ((slot = ag_ring_next(ring))) {
         struct ag_graphs *g = slot->graphs;
+        ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),
+                       is_submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
         if (!ag_graphs_launch(s, g, slot->bytes)) {
             atomic_store(&g->failed, true);
             submit_ops(s, g, slot->bytes);
+        } else if (is_submitter) {
+            ag_count_by(AG_COUNT_HANDED_OPS, g->count);
         }
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
         ag_ring_took(ring, slot);
@@ -133,10 +139,19 @@ static bool works(struct ag_ring *ring)
     return true;
 }
 
+/* Since `began` the program's thread has done what was handed over, or waited for it. */
+static void lose_time(struct ag_stream *s, uint64_t began)
+{
+    int64_t gained = atomic_load_explicit(&s->handed_gained_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->handed_gained_ns, gained - (int64_t)(ag_clock_ns() - began),
+                          memory_order_relaxed);
+}
+
 void ag_submitter_settle_ring(struct ag_stream *s)
 {
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
+        uint64_t began = ag_clock_ns();
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
             if (works(ring))
@@ -144,6 +159,7 @@ void ag_submitter_settle_ring(struct ag_stream *s)
             wait_briefly(looks);
         }
         ag_driver_leave(s, visit);
+        lose_time(s, began);
     }
     settled(s);
 }
@@ -154,9 +170,11 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
     if (!ring || !ring->active)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
+        uint64_t began = ag_clock_ns();
         struct ag_visit visit = ag_driver_enter(s);
         bool done = works(ring);
         ag_driver_leave(s, visit);
+        lose_time(s, began);
         if (!done)
             return false;
     }
@@ -262,6 +280,8 @@ static bool wants(struct ag_stream *s)
     bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), ag_policy_counts(p)->ops);
     ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
     ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
+    if (s->pairs.trials != trials)
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
     return hands && is_ordinary();
 }
 
@@ -278,6 +298,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE && !start_or_wake())
         return false;
+    if (ag_trace_on())
+        ag_ring_note_time(ring, ag_clock_ns());
     atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
     if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
@@ -321,10 +343,11 @@ static void spin(uint64_t *apart)
     }
 }
 
-static void count_time(void)
+void ag_submitter_count_time(void)
 {
     struct timespec t;
-    if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+    clockid_t clock = atomic_load(&processor_time);
+    if (clock && !clock_gettime(clock, &t))
         atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
                      (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
@@ -333,6 +356,10 @@ static void *run(void *unused)
 {
     uint64_t apart = 0;
     (void)unused;
+    clockid_t clock;
+    is_submitter = true;
+    if (!pthread_getcpuclockid(pthread_self(), &clock))
+        atomic_store(&processor_time, clock);
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     while (!atomic_load(&stopping)) {
         spin(&apart);
@@ -344,11 +371,12 @@ static void *run(void *unused)
             atomic_store(&state, AWAKE);
             continue;
         }
-        count_time();
+        ag_submitter_count_time();
         while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
             syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
     }
-    count_time();
+    ag_submitter_count_time();
+    atomic_store(&processor_time, 0);
     return NULL;
 }
 

@@ -36,6 +36,8 @@ static inline void ag_submitter_settle(struct ag_stream *s)
 }
 /* The same, except that it waits for nobody: false if another thread has the role. */
 bool ag_submitter_settle_if_prompt(struct ag_stream *s);
+/* Brings AG_COUNT_SUBMIT_NS up to date; the thread itself does so only before it sleeps. */
+void ag_submitter_count_time(void);
 /* The process ends. Waits a second at most. */
 void ag_submitter_stop(void);
 

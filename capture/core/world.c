@@ -121,8 +121,8 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     uint64_t now = ag_clock_ns(), eagerly = (uint64_t)ag_chunk_count(chunk) * usual_call_ns(s);
     g->last_used_ns = began;
     int64_t gained = (int64_t)eagerly - (int64_t)(now - began);
-    atomic_store_explicit(&s->gained_ns,
-                          atomic_load_explicit(&s->gained_ns, memory_order_relaxed) + gained,
+    _Atomic int64_t *sum = s->handed ? &s->handed_gained_ns : &s->gained_ns;
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + gained,
                           memory_order_relaxed);
     if (s->handed) { /* what was launched, and when, is the submitter's */
         ag_policy_submitted(ag_engine_policy(e), now);

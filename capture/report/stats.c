@@ -28,7 +28,8 @@ void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->periods += c->periods;
     t->sequences += c->sequences;
     t->evicted += c->evicted;
-    t->gained_ns += s->gained_ns;
+    t->gained_ns += s->gained_ns + s->handed_gained_ns;
+    t->handed_gained_ns += s->handed_gained_ns;
     for (int i = 0; i < AG_NUM_WHYS; i++)
         t->whys[i] += s->whys[i];
 }

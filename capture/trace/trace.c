@@ -240,6 +240,13 @@ void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t va
              (updates & UINT32_MAX) | (uint64_t)r << 32);
 }
 
+void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
+                          enum ag_dump_taker taker)
+{
+    uint64_t now = ag_clock_ns();
+    event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, now > put_ns ? now - put_ns : 0);
+}
+
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
 {
     event(AG_EVENT_UPDATE, 0, s, graph, op, 0);

@@ -54,6 +54,8 @@ void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in
                          CUresult r);
 void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r);
+void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
+                          enum ag_dump_taker taker);
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op);
 uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
 void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
@@ -96,6 +98,14 @@ static inline void ag_trace_graph(const struct ag_stream *s, uint32_t graph, uin
 {
     if (ag_trace_on())
         ag_trace_write_graph(s, graph, variant, updates, began, r);
+}
+
+/* A chunk leaves the ring, into which it was put at `put_ns`. */
+static inline void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops,
+                                  uint64_t put_ns, enum ag_dump_taker taker)
+{
+    if (ag_trace_on())
+        ag_trace_write_taken(s, graph, ops, put_ns, taker);
 }
 
 static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, uint32_t op)

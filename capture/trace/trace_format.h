@@ -135,6 +135,9 @@ enum ag_dump_kind {
     AG_EVENT_DROP,       /* graphs destroyed: a: graph; b: variants */
     AG_EVENT_LOST,       /* value: how many events of this thread were lost before this one */
     AG_EVENT_NOTE,       /* a: string */
+    AG_EVENT_TAKEN,      /* what: enum ag_dump_taker, who takes a chunk out of its stream's ring; a:
+                            graph;      b: ops; value: ns since it was put in. This thread's next graph
+                            launch      or      flush on the stream submits it */
 };
 
 /* What was done with an op when it arrived. */
@@ -145,6 +148,8 @@ enum ag_dump_done {
     AG_DONE_PASSED,    /* submitted at once without a look: the stream is dormant */
     AG_DONE_IMMEDIATE, /* cannot be recorded, see `b` */
 };
+
+enum ag_dump_taker { AG_TAKEN_BY_CALL, AG_TAKEN_BY_SUBMITTER };
 
 enum ag_dump_built { AG_BUILT_FAILED, AG_BUILT, AG_BUILT_PUT_OFF };
 
@@ -206,6 +211,8 @@ struct ag_live_page {
     char dump[512]; /* path of its dump; "" if it has none */
     uint32_t ended; /* 1: it ended in an orderly way; these figures are final */
     char rank[12];  /* as a launcher gave it, "" if none did */
+    /* of the graph launches and ops those by the library's own thread, and its processor time */
+    uint64_t handed, handed_ops, submit_ns;
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

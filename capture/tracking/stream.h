@@ -51,7 +51,7 @@ struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
     uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
     uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops, by the reason why they were eager */
-    int64_t gained_ns;
+    int64_t gained_ns, handed_gained_ns; /* the second is part of the first */
 };
 
 /* See ag_driver_enter(). */
@@ -108,7 +108,9 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    _Atomic int64_t gained_ns;  /* measured gain of replaying over launching */
+    /* measured gain of replaying over launching: by chunks that were launched here, and by others
+     */
+    _Atomic int64_t gained_ns, handed_gained_ns;
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has been told of */

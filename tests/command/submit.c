@@ -87,6 +87,27 @@ static int ahead(int n)
     return print_value(&line);
 }
 
+/* Each of N steps ends with a word to the host, for which the program waits without a call: if the
+ * step was handed over, it is the submitter that launches it. */
+static int patient(int n)
+{
+    volatile unsigned int *word;
+    unsigned int k = 0;
+    start();
+    CHECK(cuMemHostAlloc((void **)(uintptr_t)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    CUfunction publish = ag_prog_function(module, "publish");
+    while (k < (unsigned int)n) {
+        k++;
+        step(&line);
+        CHECK(ag_prog_launch(publish, line.stream, (void *[]){(void *)(uintptr_t)&word, &k}));
+        while (*word != k)
+            sched_yield();
+        CHECK(cuStreamSynchronize(line.stream));
+    }
+    return print_value(&line);
+}
+
 /* The exit handlers use what was launched. */
 static void look_at_exit(void)
 {
@@ -345,6 +366,7 @@ int main(int argc, char **argv)
         int (*run)(int n);
     } cases[] = {
         {"ahead", ahead},
+        {"patient", patient},
         {"exit-handler", exit_handler},
         {"forks", forks},
         {"graphs-refused", graphs_refused},

@@ -84,6 +84,25 @@ static void test_room(void **state)
     ring_free(&r);
 }
 
+/* What is noted is the next chunk's, and none's that is in the ring, even if that is full. */
+static void test_times(void **state)
+{
+    (void)state;
+    struct ag_ring r = {0};
+    for (uint32_t i = 0; i < AG_RING_SLOTS; i++) {
+        ag_ring_note_time(&r, i);
+        assert_true(put(&r, i, 1, 16));
+    }
+    for (uint32_t i = 0; i < 3 * AG_RING_SLOTS; i++) {
+        ag_ring_note_time(&r, AG_RING_SLOTS + i);
+        assert_false(put(&r, AG_RING_SLOTS + i, 1, 16));
+        assert_int_equal(ag_ring_put_ns(&r), i);
+        take(&r, i, 1, 16);
+        assert_true(put(&r, AG_RING_SLOTS + i, 1, 16));
+    }
+    ring_free(&r);
+}
+
 static void test_credit(void **state)
 {
     (void)state;
@@ -127,6 +146,7 @@ static void work(uint64_t *by)
         uint64_t words[WORDS] = {0};
         memcpy(words, slot->bytes, (1 + taken % WORDS) * sizeof(*words));
         wrong += slot->ops != 1 + taken % 50 || slot->graphs != &graphs[taken % 8];
+        wrong += ag_ring_put_ns(&shared) != taken;
         for (uint64_t i = 0; i <= taken % WORDS; i++)
             wrong += words[i] != taken;
         taken++;
@@ -171,6 +191,7 @@ static void test_threads(void **state)
     for (uint64_t number = 0; number < CHUNKS; number++) {
         uint64_t words[WORDS] = {number, number, number, number};
         uint32_t bytes = (uint32_t)((1 + number % WORDS) * sizeof(*words));
+        ag_ring_note_time(&shared, number);
         while (!ag_ring_put(&shared, &graphs[number % 8], (uint32_t)(1 + number % 50),
                             (const uint8_t *)words, bytes))
             sched_yield();
@@ -195,8 +216,8 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),  cmocka_unit_test(test_role),    cmocka_unit_test(test_room),
-        cmocka_unit_test(test_credit), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_role),   cmocka_unit_test(test_room),
+        cmocka_unit_test(test_times), cmocka_unit_test(test_credit), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

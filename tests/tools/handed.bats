@@ -1,0 +1,157 @@
+#!/usr/bin/env bats
+# What the dump, the verbs and the summary say of chunks that the library's own thread launches (AUTOGRAPH_SUBMIT).
+
+load common.bash
+
+setup_file() {
+    load common.bash
+    cd "$BATS_FILE_TMPDIR" || return 1
+    # a chunk a step, for which the program waits without a call; on a busy machine its thread may still be first
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        AUTOGRAPH_CHUNK=1024 handing handed "$AG_BUILD/tests/command/command_submit" patient 200
+        [ "$(launched)" -lt 10 ] || break
+    done
+    handing ahead "$AG_BUILD/tests/command/command_submit" ahead 600
+    SIMCUDA_FAIL=cuGraphLaunch:3=2 handing refused "$AG_BUILD/tests/command/command_cases" repeat 100
+    AUTOGRAPH_SUBMIT=inline handing inline "$AG_BUILD/tests/command/command_submit" ahead 300
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+}
+
+# handing DUMP PROGRAM...: with a dump and a summary. The watchdog is not to break chunks.
+handing() {
+    local dump=$1
+    shift
+    AUTOGRAPH_SUBMIT=${AUTOGRAPH_SUBMIT:-thread} AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 \
+        AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/$dump.summary AUTOGRAPH_TRACE=$PWD/$dump LD_PRELOAD=$PRELOAD "$@"
+}
+
+# Graph launches of the library's own thread, by the dump `handed`.
+launched() {
+    events handed 'len([1 for e in events if e.kind == TAKEN and e.what == 1])'
+}
+
+# events DUMP EXPRESSION: evaluates it over all events of a dump, by time.
+events() {
+    python3 - "$@" <<'PY'
+import bisect, collections, struct, sys
+OP, GRAPH, UPDATE, FLUSH, TAKEN = 1, 3, 4, 6, 11
+Event = collections.namedtuple("Event", "time kind what reserved stream a b value thread")
+b, at, events, size = open(sys.argv[1], "rb").read(), 48, [], {}
+while at < len(b):
+    mark, typ, n, _ = struct.unpack_from("<4s4sII", b, at)
+    p = b[at + 16:at + 16 + n]
+    if typ == b"EVTS":
+        thread = struct.unpack_from("<I", p)[0]
+        events += [Event(*e, thread) for e in struct.iter_unpack("<QBBHIIIQ", p[8:])]
+    elif typ == b"GRPH":
+        size[struct.unpack_from("<I", p)[0]] = struct.unpack_from("<I", p, 24)[0]
+    at += 16 + (n + 7 & ~7)
+events.sort()
+
+def behind(taken):
+    """What the thread does with a chunk that it took."""
+    rest = (e for e in events[bisect.bisect(events, taken):] if e.thread == taken.thread and e.kind != UPDATE)
+    found = next(rest)
+    return next(rest) if found.kind == GRAPH and found.value >> 32 else found
+
+def times_fit():
+    """A chunk is handed over behind its last op, and before the next op of its thread arrives."""
+    held, arrived, taken = collections.defaultdict(list), collections.defaultdict(list), {}
+    for e in events:
+        if e.kind == OP:
+            arrived[e.stream].append(e.time)
+    for e in events:
+        if e.kind == OP and e.what == 2:
+            held[e.stream].append(e.time)
+        elif e.kind == TAKEN:
+            taken[e.thread] = e
+        elif e.kind in (GRAPH, FLUSH) and not (e.kind == GRAPH and e.value >> 32):
+            n = size[e.a] if e.kind == GRAPH else e.b - (e.value & 0xffffffff)
+            t = taken.pop(e.thread, None)
+            if t:
+                handed, at = t.time - t.value, held[e.stream][n - 1]
+                after = (arrived[e.stream] + [1 << 63])[bisect.bisect(arrived[e.stream], at)]
+                if not (t.b == n and at <= handed <= min(t.time, after)):
+                    return False
+            del held[e.stream][:n]
+    return True
+print(eval(sys.argv[2]))
+PY
+}
+
+@test "dump: each graph launch of a chunk from a ring says who took it out, and how long it waited" {
+    [ "$(launched)" -ge 10 ]
+    for dump in handed ahead; do
+        [ "$(events $dump 'len([e for e in events if e.kind == TAKEN]) > 20')" = True ]
+        [ "$(events $dump 'all(behind(e).kind == GRAPH and behind(e).a == e.a for e in events if e.kind == TAKEN)')" = True ]
+        [ "$(events $dump 'times_fit()')" = True ]
+    done
+    # the submitter is one thread, in which no op arrives, and all its launches are told
+    [ "$(events handed 'len({e.thread for e in events if e.kind == TAKEN and e.what == 1})')" -eq 1 ]
+    own='{e.thread for e in events if e.kind == TAKEN and e.what == 1}'
+    [ "$(events handed "[e for e in events if e.thread in $own and e.kind == OP]")" = "[]" ]
+    [ "$(events handed "len([e for e in events if e.thread in $own and e.kind == GRAPH])")" -eq "$(launched)" ]
+    [ "$(events inline 'len([e for e in events if e.kind == GRAPH])')" -gt 20 ]
+    [ "$(events inline '[e for e in events if e.kind == TAKEN]')" = "[]" ]
+}
+
+@test "dump: a chunk from a ring whose graph is refused goes by a flush" {
+    [ "$(events refused '{behind(e).kind for e in events if e.kind == TAKEN} in ({GRAPH, FLUSH}, {GRAPH})')" = True ]
+    [ "$(events refused 'times_fit()')" = True ]
+}
+
+# said DUMP: the line of the summary that tells what the library cost.
+said() {
+    grep -o 'it cost .*' "$1.summary"
+}
+
+@test "summary: who launched, what processor time that took, and for what" {
+    cat handed.summary inline.summary
+    said handed | grep -Eq "; the library's own thread launched [0-9.]+% of the replayed ops and took [0-9.]+ ms of processor time"
+    # as many as the dump tells
+    ops=$(events handed 'sum(e.b for e in events if e.kind == TAKEN and e.what == 1)')
+    grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
+    share=$(sed -n 's/.*replayed \([0-9]*\) of .*/\1/p' handed.summary)
+    share=$(python3 -c "print(f'{100 * $ops / $share:.1f}')")
+    said handed | grep -q "launched $share% of"
+    no grep -q "own thread" inline.summary
+    AUTOGRAPH_SUBMIT=auto handing none "$AG_BUILD/tests/command/command_cases" repeat 100 # a host in no need of help
+    said none | grep -q "; the library's own thread launched none of the replayed ops$"
+}
+
+@test "summary: what came of the last comparison" {
+    [ "$(nproc)" -gt 1 ] || skip "nothing is handed over on one processor"
+    for _ in 1 2 3 4 5 6 7 8 9 10; do # a pause in a span makes it say nothing
+        AUTOGRAPH_SUBMIT=auto handing compared "$AG_BUILD/tests/command/command_cases" slow-host 2000
+        grep -q 'speed with' compared.summary && break
+    done
+    cat compared.summary
+    percent=$(sed -n 's/.*speed with .*: \([0-9]*\)$/\1/p' compared.summary)
+    said compared | grep -q "(with it the program was $(python3 -c "print(f'{$percent / 100:.2f}')") times as fast when last compared)"
+}
+
+@test "top: who launches at this time, and what processor time that takes" {
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD \
+        "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
+    run python3 - "$AG_COMMAND" $! <<'PY'
+import json, subprocess, sys, time
+end = time.monotonic() + 60
+while True:
+    told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "2", "-d", "0.1", "-f", "jsonl"], capture_output=True, text=True)
+    rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
+    last = {r["what"]: r["total"] for r in rows if r["table"] == "live"}
+    if last and last["of these by the library's own thread"] and last["launches in those"] and last["processor time of that thread (us)"]:
+        text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-t", "live"], capture_output=True,
+                              text=True, env={"COLUMNS": "80"}).stdout
+        assert max(map(len, text.splitlines())) <= 80, text
+        break
+    assert time.monotonic() < end, (told, rows)
+PY
+    kill -9 $!
+    wait $! || true
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
