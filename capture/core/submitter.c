@@ -23,9 +23,10 @@
 
 enum {
     RINGS = 64,
-    LOOKS = 32,         /* looks between two readings of the clock */
-    SPIN_NS = 50000,    /* the longest time for which the thread looks for work */
-    BRIEF_NS = 3000,    /* the same if work comes seldom */
+    LOOKS = 32,               /* looks between two readings of the clock */
+    SPIN_NS = 50000,          /* the longest time for which the thread looks for work */
+    BRIEF_NS = 3000,          /* the same if work comes seldom */
+    LONGEST_NS = 4 * SPIN_NS, /* pauses count as that much, and are soon forgotten */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
 };
 
@@ -325,17 +326,22 @@ static bool look(void)
     return any;
 }
 
+/* When the thread last had work, and the usual time between two chunks, ns. */
+struct pace {
+    uint64_t last, apart;
+};
+
 /* Looks for work for some time after the last. If work comes so seldom that the thread would sleep
- * before it, it sleeps at once. `apart`: the usual time between two chunks, ns. */
-static void spin(uint64_t *apart)
+ * before it, it sleeps at once. */
+static void spin(struct pace *p)
 {
-    uint64_t last = ag_clock_ns(), until = last + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
+    uint64_t until = ag_clock_ns() + (p->apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
     for (unsigned int looks = 1;; looks++) {
         if (look()) {
-            uint64_t now = ag_clock_ns();
-            *apart = (*apart * 7 + (now - last)) / 8;
-            last = now;
-            until = now + (*apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
+            uint64_t now = ag_clock_ns(), ns = now - p->last;
+            p->apart = (p->apart * 7 + (ns < LONGEST_NS ? ns : LONGEST_NS)) / 8;
+            p->last = now;
+            until = now + (p->apart < SPIN_NS ? SPIN_NS : BRIEF_NS);
         } else if (looks % LOOKS == 0 && ag_clock_ns() > until) {
             return;
         }
@@ -354,7 +360,7 @@ void ag_submitter_count_time(void)
 
 static void *run(void *unused)
 {
-    uint64_t apart = 0;
+    struct pace pace = {.last = ag_clock_ns()};
     (void)unused;
     clockid_t clock;
     is_submitter = true;
@@ -362,7 +368,7 @@ static void *run(void *unused)
         atomic_store(&processor_time, clock);
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     while (!atomic_load(&stopping)) {
-        spin(&apart);
+        spin(&pace);
         /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
          * reads that state or is seen by this look. */
         atomic_store(&state, ASLEEP);
