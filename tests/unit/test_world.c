@@ -13,7 +13,7 @@
 #include "capture/settings/options.h"
 #include "capture/graphs/graph.h"
 #include "driver/entries.h"
-#include "policy/internal.h"
+#include "tests/policy/made.h"
 #include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
@@ -176,8 +176,7 @@ static CUresult CUDAAPI launch_graph(CUgraphExec exec, CUstream stream)
 /* A chunk with a graph, in a stream that hands chunks over. */
 static struct handing {
     struct ag_stream *s;
-    struct ag_sequence sequence;
-    struct ag_chunk chunk;
+    struct ag_chunk *chunk;
     struct ag_graphs graphs;
     struct ag_variant variant;
     uint8_t bytes[16];
@@ -196,9 +195,7 @@ static struct handing *make_handing(void)
     h->graphs.num_bytes = sizeof(h->bytes);
     h->graphs.variants[0] = &h->variant;
     h->graphs.look_at = UINT64_MAX;
-    h->chunk.sequence = &h->sequence;
-    h->chunk.user = &h->graphs;
-    h->chunk.count = 1;
+    h->chunk = made_chunk(&h->graphs);
     return h;
 }
 
@@ -211,8 +208,8 @@ static void wait_for_submitter(const struct ag_stream *s)
 /* Launches the chunk, and waits until that has been done. Returns whether it was handed over. */
 static bool launch_chunk(struct handing *h)
 {
-    assert_true(ag_driver_world.launch(&h->s->engine, &h->chunk, h->bytes));
-    ag_driver_world.launched(&h->s->engine, &h->chunk, 0);
+    assert_true(ag_driver_world.launch(&h->s->engine, h->chunk, h->bytes));
+    ag_driver_world.launched(&h->s->engine, h->chunk, 0);
     bool handed = h->s->handed;
     wait_for_submitter(h->s);
     return handed;
@@ -245,7 +242,7 @@ static uint32_t handed_by(int class)
     struct trial t = {.h = make_handing()};
     pthread_t thread;
     ag_options.submit = AG_SUBMIT_AUTO;
-    t.h->s->engine.policy.state->gap = 100000;
+    made_gap(ag_engine_policy(&t.h->s->engine), 100000);
     t.h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
     class_of_threads = class;
     assert_int_equal(pthread_create(&thread, NULL, launch_some, &t), 0);
