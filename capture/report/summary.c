@@ -115,7 +115,7 @@ void ag_summary_print(void)
     if (atomic_load(&ag_counts[AG_COUNT_HANDED]))
         snprintf(handed, sizeof(handed), ", %.1f ms in the thread that launched %llu of them",
                  (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]) / 1e6,
-                 ull(atomic_load(&ag_counts[AG_COUNT_HANDED])));
+                 ull(atomic_load(&ag_counts[AG_COUNT_SUBMITTED])));
     ag_say("%s: it cost %.1f ms of processor time to build graphs%s, and %.1f MiB for them (of "
            "AUTOGRAPH_MEMORY_MB, %u)",
            process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6, handed,

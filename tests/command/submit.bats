@@ -10,7 +10,7 @@ setup() {
 }
 
 handed() {
-    figure "graph launches by the library's own thread"
+    figure "graph launches left to the library's own thread"
 }
 
 # hands LEAST COMMAND...: the same output, and at least so many chunks were handed over.
