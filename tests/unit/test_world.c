@@ -334,6 +334,35 @@ static void a_submitter_that_waits_gets_nothing_else(void **state)
     drop_handing(b);
 }
 
+/* A query does not wait for the submitter, and ends the segment all the same. What is held back
+ * besides would have to wait, and so it stays. */
+static void a_query_ends_the_segment(void **state)
+{
+    (void)state;
+    struct handing *h = make_handing();
+    const uint64_t *sync_points = &h->s->engine.policy.counts.sync_points;
+    h->s->handle = (CUstream)(void *)h;
+    atomic_store(&waits_for_room, false);
+    atomic_store(&full_stream, h->s->handle);
+    h->s->open = true;
+    assert_true(begin_chunk(h));
+    while (!atomic_load(&waits_for_room))
+        sched_yield();
+    assert_false(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 1);
+    assert_true(h->s->open); /* other calls still look at it */
+    record(h->s, 100, AG_DO_DEFER);
+    assert_false(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 1);
+    assert_int_equal(copies, 0);
+    atomic_store(&full_stream, NULL);
+    wait_for_submitter(h->s);
+    assert_true(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 2);
+    assert_int_equal(copies, 1);
+    drop_handing(h);
+}
+
 /* Counted is what the submitter launches. Its owner may take a chunk back. */
 static void what_the_submitter_launches_is_counted(void **state)
 {
@@ -374,6 +403,7 @@ int main(void)
         cmocka_unit_test(a_look_at_what_is_handed_over),
         cmocka_unit_test(a_real_time_thread_launches_itself),
         cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
+        cmocka_unit_test(a_query_ends_the_segment),
         cmocka_unit_test(what_the_submitter_launches_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
