@@ -3,16 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool makes_room(struct ag_ring_slot *slot, uint32_t n)
+#define ALIGNMENT 64u /* of the arguments, and so that no two chunks share a cache line */
+
+/* Where `n` bytes fit in that are not in use; AG_RING_BYTES: nowhere. What is in use goes from the
+ * first chunk in the ring to the last, or from the first to the end and on from the beginning. */
+static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put, uint32_t n)
 {
-    if (slot->room >= n && slot->bytes)
-        return true;
-    uint8_t *more = realloc(slot->bytes, n * 2 + 64);
-    if (!more)
-        return false;
-    slot->bytes = more;
-    slot->room = n * 2 + 64;
-    return true;
+    const struct ag_ring_slot *first = &r->slots[taken % AG_RING_SLOTS];
+    const struct ag_ring_slot *last = &r->slots[(put - 1) % AG_RING_SLOTS];
+    if (put == taken)
+        return 0;
+    if (last->at < first->at)
+        return n < first->at - last->end ? last->end : AG_RING_BYTES;
+    if (n <= AG_RING_BYTES - last->end)
+        return last->end;
+    return n < first->at ? 0 : AG_RING_BYTES;
 }
 
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n)
@@ -20,13 +25,17 @@ bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *b
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
     uint64_t held = r->put_ops - atomic_load_explicit(&r->taken_ops, memory_order_relaxed);
-    struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];
-    if (n > AG_RING_MOST_BYTES || put - taken == AG_RING_SLOTS ||
-        (put != taken && held + ops > AG_RING_CREDIT) || !makes_room(slot, n))
+    uint32_t aligned = (n + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
+    if (n > AG_RING_BYTES || put - taken == AG_RING_SLOTS ||
+        (put != taken && held + ops > AG_RING_CREDIT) ||
+        (!r->bytes && !(r->bytes = malloc(AG_RING_BYTES))))
         return false;
-    memcpy(slot->bytes, bytes, n);
-    slot->graphs = graphs;
-    slot->ops = ops;
+    uint32_t at = place_for(r, taken, put, aligned);
+    if (at == AG_RING_BYTES && n)
+        return false;
+    memcpy(r->bytes + at, bytes, n);
+    r->slots[put % AG_RING_SLOTS] =
+        (struct ag_ring_slot){graphs, r->bytes + at, at, at + aligned, ops};
     r->put_ops += ops;
     r->active = true;
     /* sequentially consistent: whoever takes chunks out may be going to sleep */

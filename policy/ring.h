@@ -20,12 +20,12 @@
 /* The launch queue of a stream has room for about 1000 ops, so a program may run further ahead of
  * its GPU by a quarter than it would eagerly. */
 enum { AG_RING_SLOTS = 32, AG_RING_CREDIT = 256 };
-enum { AG_RING_MOST_BYTES = 1 << 16 }; /* of the arguments of a chunk: the copies stay allocated */
+enum { AG_RING_BYTES = 1 << 17 }; /* for the arguments of all chunks; they stay allocated */
 
 struct ag_ring_slot {
-    void *graphs;   /* the chunk's */
-    uint8_t *bytes; /* a copy of its arguments */
-    uint32_t room;  /* of `bytes` */
+    void *graphs;         /* the chunk's */
+    const uint8_t *bytes; /* a copy of its arguments */
+    uint32_t at, end;     /* where that is in the ring's bytes */
     uint32_t ops;
 };
 
@@ -33,6 +33,7 @@ struct ag_ring {
     void *stream; /* constant */
     struct ag_ring_slot slots[AG_RING_SLOTS];
     /* the owner's */
+    uint8_t *bytes;   /* AG_RING_BYTES; NULL until the first chunk comes */
     bool active;      /* something was put in since the ring was last found empty */
     uint64_t put_ops; /* in all */
     /* when chunks were put in. Twice as many as there are slots: the next chunk's is no one's that
@@ -47,8 +48,7 @@ struct ag_ring {
     char apart3[64];
 };
 
-/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory, or they
- * are very many. */
+/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory. */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
 
 /* The owner, before it puts a chunk in: when that is. If nobody asks how long chunks wait, it need

@@ -35,6 +35,21 @@ void ag_stream_end_segment(struct ag_stream *s)
     ag_compare_look(s);
 }
 
+bool ag_stream_end_segment_if_prompt(struct ag_stream *s)
+{
+    if (!ag_stream_is_live(s))
+        return true;
+    if (ag_submitter_settle_if_prompt(s)) {
+        ag_stream_end_segment(s);
+        return true;
+    }
+    if (!ag_engine_deferred(&s->engine)) { /* it stays open for what is in the ring */
+        ag_policy_may_measure(&s->engine.policy, ag_measured_ops());
+        ag_engine_sync_point(&s->engine, ag_clock_ns());
+    }
+    return false;
+}
+
 void ag_stream_break(struct ag_stream *s)
 {
     ag_submitter_settle(s);
@@ -71,13 +86,20 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
 }
 
 /* A stream of the calling thread meets a planned sync point. A stream of another thread only
- * submits what it holds back, so that one thread's calls do not tear the sequences of another. */
+ * submits what it holds back, so that one thread's calls do not tear the sequences of another. And
+ * a stream that has but handed chunks over meets none: its own thread would have launched them. */
 static void submit_for_order(struct ag_stream *s)
 {
-    ag_count(AG_COUNT_ORDER);
-    ag_trace_cause(AG_CAUSE_ORDER);
-    ag_stream_submit_deferred(s, atomic_load_explicit(&s->owner, memory_order_relaxed) ==
-                                     ag_this_thread());
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        ag_submitter_settle(s);
+        if (ag_engine_deferred(&s->engine)) {
+            ag_count(AG_COUNT_ORDER);
+            ag_trace_cause(AG_CAUSE_ORDER);
+            submit(s, ag_stream_is_own(s));
+        }
+    }
+    ag_unlock(&s->lock);
 }
 
 static void flush_blocking_streams(struct ag_context *context)

@@ -11,6 +11,9 @@
  * policy does not learn: the sequence goes on behind the break. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
+/* Ends the segment, unless that would have to wait for the submitter: then it returns false. Where
+ * nothing but the ring's chunks is held back, the policy learns of the sync point all the same. */
+bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
 
 /* Call it before submitting or deferring an op or a call on `s`. It submits whatever must come
  * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default

@@ -27,6 +27,7 @@ enum {
     SPIN_NS = 50000,          /* the longest time for which the thread looks for work */
     BRIEF_NS = 3000,          /* the same if work comes seldom */
     LONGEST_NS = 4 * SPIN_NS, /* pauses count as that much, and are soon forgotten */
+    LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
 };
 
@@ -43,6 +44,12 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of
 static pthread_t thread;
 static __thread bool is_submitter __attribute__((tls_model("initial-exec")));
 static _Atomic clockid_t processor_time; /* of the thread; 0: it does not run */
+
+/* The ring that the thread launches chunks of, and since when. */
+static struct {
+    _Atomic(struct ag_ring *) ring;
+    _Atomic uint64_t since_ns;
+} at;
 
 static inline void pause_briefly(void)
 {
@@ -87,28 +94,32 @@ static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     ag_trace_flush(s, g->count, 0, began);
 }
 
-/* Submits what is in the ring. The caller has the role. */
-static void work(struct ag_ring *ring)
+/* Submits what is in the ring. The caller has the role. Returns the number of graphs launched. */
+static uint32_t work(struct ag_ring *ring)
 {
     struct ag_stream *s = ring->stream;
     const struct ag_ring_slot *slot;
+    uint32_t launched = 0;
     if (ag_ring_is_empty(ring))
-        return;
+        return 0;
     bool entered = ag_context_enter(s->context->handle);
     while ((slot = ag_ring_next(ring))) {
         struct ag_graphs *g = slot->graphs;
         ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),
                        is_submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
-        if (!ag_graphs_launch(s, g, slot->bytes)) {
+        if (ag_graphs_launch(s, g, slot->bytes)) {
+            launched++;
+            if (is_submitter)
+                ag_count_by(AG_COUNT_HANDED_OPS, g->count);
+        } else {
             atomic_store(&g->failed, true);
             submit_ops(s, g, slot->bytes);
-        } else if (is_submitter) {
-            ag_count_by(AG_COUNT_HANDED_OPS, g->count);
         }
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
         ag_ring_took(ring, slot);
     }
     ag_context_leave(entered);
+    return launched;
 }
 
 /* ---- the owner's side --------------------------------------------------------------------- */
@@ -129,12 +140,12 @@ static void settled(struct ag_stream *s)
 
 /* To a handler of the program's that interrupts the driver here and ends the process, the role is a
  * lock that its own thread holds. */
-static bool works(struct ag_ring *ring)
+static bool works(struct ag_ring *ring, uint32_t *launched)
 {
     if (!ag_ring_take_role(ring))
         return false;
     ag_locks_held++;
-    work(ring);
+    *launched = work(ring);
     ag_locks_held--;
     ag_ring_give_role(ring);
     return true;
@@ -153,9 +164,10 @@ void ag_submitter_settle_ring(struct ag_stream *s)
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
         uint64_t began = ag_clock_ns();
+        uint32_t launched;
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
-            if (works(ring))
+            if (works(ring, &launched))
                 continue;
             wait_briefly(looks);
         }
@@ -172,8 +184,9 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
         uint64_t began = ag_clock_ns();
+        uint32_t launched;
         struct ag_visit visit = ag_driver_enter(s);
-        bool done = works(ring);
+        bool done = works(ring, &launched);
         ag_driver_leave(s, visit);
         lose_time(s, began);
         if (!done)
@@ -244,14 +257,6 @@ static bool has_ring(struct ag_stream *s)
     return s->ring;
 }
 
-static bool start_or_wake(void)
-{
-    if (atomic_load(&state) == ABSENT)
-        return start();
-    wake();
-    return true;
-}
-
 /* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
  * running. Asking for the class takes a system call, so it is done now and then. */
 static bool is_ordinary(void)
@@ -286,6 +291,15 @@ static bool wants(struct ag_stream *s)
     return hands && is_ordinary();
 }
 
+/* The thread may be waiting for room in the queue of another stream, and that stream for the very
+ * chunk that it would be given. */
+static bool is_long_at_another(const struct ag_ring *ring)
+{
+    const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
+    return other && other != ring &&
+           ag_clock_ns() > atomic_load_explicit(&at.since_ns, memory_order_relaxed) + LONG_NS;
+}
+
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
     if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
@@ -297,7 +311,9 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     /* something waits, and nobody is at it: the thread has other work, or no processor */
     if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring))
         return false;
-    if (atomic_load_explicit(&state, memory_order_relaxed) != AWAKE && !start_or_wake())
+    if (is_long_at_another(ring))
+        return false;
+    if (atomic_load_explicit(&state, memory_order_relaxed) == ABSENT && !start())
         return false;
     if (ag_trace_on())
         ag_ring_note_time(ring, ag_clock_ns());
@@ -308,8 +324,9 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     }
     ag_deferring_handed(s);
     ag_count(AG_COUNT_HANDED);
-    if (atomic_load(&state) != AWAKE) /* it has gone to sleep meanwhile */
-        ag_submitter_settle_ring(s);
+    if (atomic_load(&state) ==
+        ASLEEP) /* not before: it might sleep again until the chunk is there */
+        wake();
     return true;
 }
 
@@ -320,8 +337,17 @@ static bool look(void)
     bool any = false;
     uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
+        uint32_t launched;
         struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
-        any |= !ag_ring_is_empty(ring) && works(ring);
+        if (ag_ring_is_empty(ring))
+            continue;
+        atomic_store_explicit(&at.since_ns, ag_clock_ns(), memory_order_relaxed);
+        atomic_store_explicit(&at.ring, ring, memory_order_relaxed);
+        if (works(ring, &launched)) {
+            any = true;
+            ag_count_by(AG_COUNT_SUBMITTED, launched);
+        }
+        atomic_store_explicit(&at.ring, NULL, memory_order_relaxed);
     }
     return any;
 }

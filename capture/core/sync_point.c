@@ -10,7 +10,6 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
-#include "capture/core/submitter.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
@@ -45,18 +44,15 @@ enum flags {
     BLOCKS = 4,   /* the thread waits for the GPU in the call */
 };
 
-static CUresult end_locked_segment(struct ag_stream *s, unsigned int flags)
-{
-    if (!ag_stream_is_live(s))
-        return CUDA_SUCCESS;
-    ag_stream_end_segment(s);
-    return flags & REPORTS ? ag_stream_tell(s) : CUDA_SUCCESS;
-}
-
 static CUresult end_segment(struct ag_stream *s, unsigned int flags)
 {
+    CUresult r = CUDA_SUCCESS;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    CUresult r = end_locked_segment(s, flags);
+    if (ag_stream_is_live(s)) {
+        ag_stream_end_segment(s);
+        if (flags & REPORTS)
+            r = ag_stream_tell(s);
+    }
     ag_unlock(&s->lock);
     return r;
 }
@@ -135,9 +131,9 @@ static CUresult query(struct ag_stream *s, unsigned int flags)
         every_stream(s->context, s, 0, NO_STREAM);
     if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
         return CUDA_ERROR_NOT_READY;
-    CUresult r = holds_back_for_another(s) || !ag_submitter_settle_if_prompt(s)
-                     ? CUDA_ERROR_NOT_READY
-                     : end_locked_segment(s, flags);
+    CUresult r = CUDA_ERROR_NOT_READY;
+    if (!holds_back_for_another(s) && ag_stream_end_segment_if_prompt(s))
+        r = flags & REPORTS && ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
     ag_unlock(&s->lock);
     return r;
 }

@@ -1,14 +1,18 @@
 /* made.c - see made.h. */
 #include "tests/policy/made.h"
 #include "policy/internal.h"
+#include <stdlib.h>
 
 struct ag_chunk *made_chunk(void *user)
 {
-    static struct ag_sequence sequence;
-    static struct ag_chunk chunk;
-    sequence = (struct ag_sequence){0};
-    chunk = (struct ag_chunk){.sequence = &sequence, .count = 1, .user = user};
-    return &chunk;
+    struct made {
+        struct ag_chunk chunk; /* first: whoever frees it frees both */
+        struct ag_sequence sequence;
+    } *made = calloc(1, sizeof(*made));
+    if (!made)
+        abort();
+    made->chunk = (struct ag_chunk){.sequence = &made->sequence, .count = 1, .user = user};
+    return &made->chunk;
 }
 
 void made_gap(struct ag_policy *p, uint32_t ns)

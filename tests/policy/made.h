@@ -4,7 +4,7 @@
 
 #include "policy/policy.h"
 
-/* The only chunk of a sequence: one op. The next call makes the same one anew. */
+/* The only chunk of a sequence: one op. free() it. */
 struct ag_chunk *made_chunk(void *user);
 /* What the policy takes for the host's time between two ops, ns. */
 void made_gap(struct ag_policy *p, uint32_t ns);

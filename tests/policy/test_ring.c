@@ -8,8 +8,7 @@ static int graphs[8];
 
 static void ring_free(struct ag_ring *r)
 {
-    for (int i = 0; i < AG_RING_SLOTS; i++)
-        free(r->slots[i].bytes);
+    free(r->bytes);
 }
 
 static bool put(struct ag_ring *r, uint32_t number, uint32_t ops, uint32_t bytes)
@@ -121,10 +120,44 @@ static void test_credit(void **state)
     take(&r, 4, 4 * AG_RING_CREDIT, 16);
     assert_true(put(&r, 5, 1, 16));
     take(&r, 5, 1, 16);
-    /* nor does a ring keep arguments without bound */
-    static const uint8_t many[AG_RING_MOST_BYTES + 1];
-    assert_true(ag_ring_put(&r, graphs, 1, many, AG_RING_MOST_BYTES));
-    assert_false(ag_ring_put(&r, graphs, 1, many, AG_RING_MOST_BYTES + 1));
+    ring_free(&r);
+}
+
+/* All the arguments in a ring are in one piece of memory, of a size that does not grow. */
+static void test_bytes(void **state)
+{
+    (void)state;
+    static struct ag_ring r;
+    static uint8_t many[AG_RING_BYTES + 1];
+    enum { FIRST = 10 };
+    uint64_t refused = 0, put = 0, took = 0;
+    assert_true(ag_ring_put(&r, graphs, 1, many, AG_RING_BYTES));
+    assert_false(ag_ring_put(&r, graphs, 1, many, 1));
+    assert_true(ag_ring_put(&r, graphs, 1, many, 0));
+    take(&r, 0, 1, 0);
+    take(&r, 0, 1, 0);
+    assert_false(ag_ring_put(&r, graphs, 1, many, AG_RING_BYTES + 1));
+    assert_true(ag_ring_is_empty(&r));
+    for (uint32_t i = 0; i < 100000;
+         i++) { /* sizes of all kinds, and between none and all of them there */
+        uint32_t bytes = (uint32_t)((i * 2654435761u >> 7) % (i % 3 ? 3000 : AG_RING_BYTES / 2));
+        memset(many, (uint8_t)put, bytes);
+        if (ag_ring_put(&r, (void *)(uintptr_t)(FIRST + bytes), 1, many, bytes))
+            put++;
+        else
+            refused++;
+        const struct ag_ring_slot *slot = ag_ring_next(&r);
+        if (!slot || (i / 50) % 2) /* fifty of only putting, fifty of both */
+            continue;
+        uint32_t n = (uint32_t)(uintptr_t)slot->graphs - FIRST;
+        assert_true(slot->bytes >= r.bytes && slot->bytes + n <= r.bytes + AG_RING_BYTES);
+        for (uint32_t k = 0; k < n; k++)
+            if (slot->bytes[k] != (uint8_t)took)
+                fail_msg("byte %u of chunk %u", k, (unsigned int)took);
+        ag_ring_took(&r, slot);
+        took++;
+    }
+    assert_true(refused > 1000 && put > 10000 && took + AG_RING_SLOTS >= put);
     ring_free(&r);
 }
 
@@ -216,8 +249,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order), cmocka_unit_test(test_role),   cmocka_unit_test(test_room),
-        cmocka_unit_test(test_times), cmocka_unit_test(test_credit), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_role),   cmocka_unit_test(test_room),
+        cmocka_unit_test(test_times),   cmocka_unit_test(test_credit), cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 #include "capture/graphs/budget.h"
 #include "driver/call.h"
+#include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/core/watchdog.h"
@@ -165,27 +166,34 @@ static CUresult CUDAAPI exchange_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
+/* The stream whose queue is full; and that somebody waits there. */
+static CUstream _Atomic full_stream;
+static _Atomic bool waits_for_room;
+
 static CUresult CUDAAPI launch_graph(CUgraphExec exec, CUstream stream)
 {
     (void)exec;
-    (void)stream;
+    while (stream && atomic_load(&full_stream) == stream) {
+        atomic_store(&waits_for_room, true);
+        sched_yield();
+    }
     atomic_fetch_add(&graph_launches, 1);
     return CUDA_SUCCESS;
 }
 
 /* A chunk with a graph, in a stream that hands chunks over. */
-static struct handing {
+struct handing {
     struct ag_stream *s;
     struct ag_chunk *chunk;
     struct ag_graphs graphs;
     struct ag_variant variant;
     uint8_t bytes[16];
-} handing;
+};
 
 static struct handing *make_handing(void)
 {
-    struct handing *h = &handing;
-    *h = (struct handing){.s = make()};
+    struct handing *h = calloc(1, sizeof(*h));
+    h->s = make();
     ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)exchange_mode;
     ag_real[AG_SYM_cuGraphLaunch] = (void *)launch_graph;
     ag_options.submit = AG_SUBMIT_THREAD;
@@ -199,18 +207,32 @@ static struct handing *make_handing(void)
     return h;
 }
 
+static void drop_handing(struct handing *h)
+{
+    ag_stream_end_segment(h->s);
+    drop(h->s);
+    free(h->chunk);
+    free(h);
+}
+
 static void wait_for_submitter(const struct ag_stream *s)
 {
     while (!ag_stream_ring_is_at_rest(s))
         sched_yield();
 }
 
-/* Launches the chunk, and waits until that has been done. Returns whether it was handed over. */
-static bool launch_chunk(struct handing *h)
+/* Launches the chunk. Returns whether it was handed over. */
+static bool begin_chunk(struct handing *h)
 {
     assert_true(ag_driver_world.launch(&h->s->engine, h->chunk, h->bytes));
     ag_driver_world.launched(&h->s->engine, h->chunk, 0);
-    bool handed = h->s->handed;
+    return h->s->handed;
+}
+
+/* The same, and waits until that has been done. */
+static bool launch_chunk(struct handing *h)
+{
+    bool handed = begin_chunk(h);
     wait_for_submitter(h->s);
     return handed;
 }
@@ -248,8 +270,7 @@ static uint32_t handed_by(int class)
     assert_int_equal(pthread_create(&thread, NULL, launch_some, &t), 0);
     pthread_join(thread, NULL);
     class_of_threads = SCHED_OTHER;
-    ag_stream_end_segment(t.h->s);
-    drop(t.h->s);
+    drop_handing(t.h);
     return t.handed;
 }
 
@@ -282,6 +303,93 @@ static void a_look_at_what_is_handed_over(void **state)
     drop(h->s);
 }
 
+/* The submitter waits for room in one stream's queue. What that stream waits for may be a chunk of
+ * another stream, which nobody would launch before the watchdog does. */
+static void a_submitter_that_waits_gets_nothing_else(void **state)
+{
+    (void)state;
+    struct handing *a = make_handing(), *b = make_handing();
+    a->s->handle = (CUstream)(void *)a;
+    b->s->handle = (CUstream)(void *)b;
+    assert_true(launch_chunk(b));
+    atomic_store(&waits_for_room, false);
+    atomic_store(&full_stream, a->s->handle);
+    assert_true(begin_chunk(a));
+    while (!atomic_load(&waits_for_room))
+        sched_yield();
+    for (uint64_t until = ag_clock_ns() + 1000000; ag_clock_ns() < until;)
+        sched_yield();
+    uint32_t before = atomic_load(&graph_launches);
+    assert_false(begin_chunk(b));
+    assert_int_equal(atomic_load(&graph_launches) - before, 1);
+    assert_true(begin_chunk(a)); /* behind the first */
+    atomic_store(&full_stream, NULL);
+    wait_for_submitter(a->s);
+    assert_int_equal(atomic_load(&graph_launches) - before, 3);
+    while (!launch_chunk(b)) /* once the submitter has left the other ring */
+        ;
+    drop_handing(a);
+    drop_handing(b);
+}
+
+/* A query does not wait for the submitter, and ends the segment all the same. What is held back
+ * besides would have to wait, and so it stays. */
+static void a_query_ends_the_segment(void **state)
+{
+    (void)state;
+    struct handing *h = make_handing();
+    const uint64_t *sync_points = &h->s->engine.policy.counts.sync_points;
+    h->s->handle = (CUstream)(void *)h;
+    atomic_store(&waits_for_room, false);
+    atomic_store(&full_stream, h->s->handle);
+    h->s->open = true;
+    assert_true(begin_chunk(h));
+    while (!atomic_load(&waits_for_room))
+        sched_yield();
+    assert_false(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 1);
+    assert_true(h->s->open); /* other calls still look at it */
+    record(h->s, 100, AG_DO_DEFER);
+    assert_false(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 1);
+    assert_int_equal(copies, 0);
+    atomic_store(&full_stream, NULL);
+    wait_for_submitter(h->s);
+    assert_true(ag_stream_end_segment_if_prompt(h->s));
+    assert_int_equal(*sync_points, 2);
+    assert_int_equal(copies, 1);
+    drop_handing(h);
+}
+
+/* Counted is what the submitter launches. Its owner may take a chunk back. */
+static void what_the_submitter_launches_is_counted(void **state)
+{
+    (void)state;
+    struct handing *a = make_handing(), *b = make_handing();
+    a->s->handle = (CUstream)(void *)a;
+    assert_true(launch_chunk(b)); /* it is awake */
+    uint64_t handed = ag_counts[AG_COUNT_HANDED], launched = ag_counts[AG_COUNT_SUBMITTED];
+    assert_true(launch_chunk(b));
+    assert_int_equal(ag_counts[AG_COUNT_HANDED] - handed, 1);
+    assert_int_equal(ag_counts[AG_COUNT_SUBMITTED] - launched, 1);
+    atomic_store(&waits_for_room, false);
+    atomic_store(&full_stream, a->s->handle);
+    assert_true(ag_ring_take_role(b->s->ring)); /* it may not launch this stream's next chunk */
+    assert_true(begin_chunk(b));
+    assert_true(begin_chunk(a));
+    while (!atomic_load(&waits_for_room))
+        sched_yield();
+    ag_ring_give_role(b->s->ring);
+    ag_stream_end_segment(b->s);
+    assert_int_equal(ag_counts[AG_COUNT_HANDED] - handed, 3);
+    assert_int_equal(ag_counts[AG_COUNT_SUBMITTED] - launched, 1);
+    atomic_store(&full_stream, NULL);
+    wait_for_submitter(a->s);
+    assert_int_equal(ag_counts[AG_COUNT_SUBMITTED] - launched, 2);
+    drop_handing(a);
+    drop_handing(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +400,9 @@ int main(void)
         cmocka_unit_test(a_counter_below_nothing),
         cmocka_unit_test(a_look_at_what_is_handed_over),
         cmocka_unit_test(a_real_time_thread_launches_itself),
+        cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
+        cmocka_unit_test(a_query_ends_the_segment),
+        cmocka_unit_test(what_the_submitter_launches_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
