@@ -170,7 +170,7 @@ void ag_core_driver_error(CUresult error);
 /* Call the first before cuStreamBeginCapture*. It flushes everything. While any capture is active
  * the library defers and builds nothing. Call `began` after the real call, and say whether it
  * succeeded. */
-void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym);
+void ag_core_capture_begins(enum ag_sym sym);
 void ag_core_capture_began(bool succeeded);
 /* Call it after a cuStreamEndCapture that ended a capture (whether it returned a graph or an
  * error). */

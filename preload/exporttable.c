@@ -19,6 +19,7 @@
 
 #include "capture/capture.h"
 #include "capture/settings/log.h"
+#include "capture/system/lock.h"
 #include "preload/hook.h"
 #include "preload/object.h"
 #include "preload/substitute.h"
@@ -119,14 +120,14 @@ static const void **find_or_copy(const void *const *table, size_t words, const u
                                  bool *fresh)
 {
     const void **copy = NULL;
-    pthread_mutex_lock(&lock);
+    ag_mutex_lock(&lock, AG_RANK_TABLES);
     for (uint32_t i = 0; !copy && i < num_tables; i++)
         if (memcmp(tables[i].id, id, sizeof(tables[i].id)) == 0)
             copy = tables[i].copy;
     *fresh = !copy;
     if (!copy)
         copy = copy_of(table, words, id);
-    pthread_mutex_unlock(&lock);
+    ag_mutex_unlock(&lock);
     return copy;
 }
 

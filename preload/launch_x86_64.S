@@ -4,15 +4,11 @@
  * them lie on the stack, which compilers load and store again around the jump: 4 ns of every launch.
  */
 #include "preload/launch_stub.h"
+#include "preload/stub_macros.h"
 
     /* `per_thread`: a stream of NULL is the thread's own, of which nothing is kept. */
     .macro AG_LAUNCH_STUB name, index, per_thread
-    .globl  \name
-    .type   \name, @function
-    .p2align 4
-\name:
-    .cfi_startproc
-    endbr64
+    AG_ENTRY \name
     movq    24(%rsp), %r10 /* the stream */
     .if \per_thread
     testq   %r10, %r10

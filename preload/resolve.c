@@ -11,6 +11,7 @@
 #include "capture/capture.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
+#include "capture/system/lock.h"
 #include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"
@@ -107,7 +108,7 @@ static void start(void)
     ag_probe_begins(); /* an older driver lacks some of these entry points */
     const char *why = reason_to_observe();
     ag_probe_ends();
-    pthread_mutex_lock(&start_lock);
+    ag_mutex_lock(&start_lock, AG_RANK_START);
     if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
         first = true;
         atomic_store(&begun, true);
@@ -115,7 +116,7 @@ static void start(void)
         ag_core_start(why != NULL, why);
         atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
     }
-    pthread_mutex_unlock(&start_lock);
+    ag_mutex_unlock(&start_lock);
     if (first) {
         ag_core_started();
         ag_bypass_report();

@@ -75,7 +75,7 @@ static CUresult capture_call(CAPTURE_PARAMS)
     CUresult (*real)(CAPTURE_PARAMS);
     *(void **)&real = ag_target[AG_SYM_COUNT + slot];
     if (kind == AG_UNKNOWN_BEGINS_CAPTURE)
-        ag_core_capture_begins(NULL, false, AG_SYM_COUNT);
+        ag_core_capture_begins(AG_SYM_COUNT);
     else
         ag_core_barrier_quiet(AG_SYM_COUNT);
     uint32_t before = ag_core_streams_capturing();
@@ -87,7 +87,7 @@ static CUresult capture_call(CAPTURE_PARAMS)
         if (result == CUDA_SUCCESS || after < before)
             ag_core_capture_ended();
     } else if (after > before) {
-        ag_core_capture_begins(NULL, false, AG_SYM_COUNT);
+        ag_core_capture_begins(AG_SYM_COUNT);
         ag_core_capture_began(true);
     }
     return result;

@@ -2,15 +2,7 @@
  * stubs_aarch64.S - the entry points that need no argument understood; stubs_x86_64.S explains them.
  */
 #include "preload/exporttable.h"
-
-    .macro AG_ENTRY name
-    .globl  \name
-    .type   \name, %function
-    .p2align 4
-\name:
-    .cfi_startproc
-    hint    #34                         /* bti c */
-    .endm
+#include "preload/stub_macros.h"
 
     .macro AG_FAST index
     adrp    x16, ag_open_streams
@@ -28,29 +20,6 @@
     .cfi_endproc
     .endm
 
-    .macro AG_STUB name, index
-    AG_ENTRY \name
-    AG_FAST \index
-    AG_SLOW \index
-    .size   \name, . - \name
-    .endm
-
-    /* A call that invalidates something is told of even when nothing is open. */
-    .macro AG_STUB_TRACK name, index
-    AG_ENTRY \name
-    AG_SLOW \index
-    .size   \name, . - \name
-    .endm
-
-    /* What it does is not known: told of always. */
-    .macro AG_POOL_STUB slot, index
-    .p2align 4
-.Lag_pool_\slot:
-    .cfi_startproc
-    hint    #34
-    AG_SLOW \index
-    .endm
-
     .macro AG_TABLE_STUBS first, count
     .p2align 4
     .globl  ag_table_stubs
@@ -60,7 +29,7 @@ ag_table_stubs:
     .cfi_startproc
     .set    .Lnumber, \first
     .rept   \count
-    hint    #34
+    AG_LANDING
     mov     w17, #.Lnumber
     b       ag_stub_common
     .set    .Lnumber, .Lnumber + 1
@@ -68,18 +37,6 @@ ag_table_stubs:
     .endr
     .cfi_endproc
     .size   ag_table_stubs, . - ag_table_stubs
-    .endm
-
-    .macro AG_TABLE name, section
-    .section \section, "aw", %progbits
-    .p2align 3
-    .globl  \name
-    .hidden \name
-    .type   \name, %object
-\name:
-    .endm
-    .macro AG_TABLE_END name
-    .size   \name, . - \name
     .endm
 
     .text

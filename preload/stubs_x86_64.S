@@ -7,15 +7,7 @@
  * had been: the stack the driver sees is the caller's.
  */
 #include "preload/exporttable.h"
-
-    .macro AG_ENTRY name
-    .globl  \name
-    .type   \name, @function
-    .p2align 4
-\name:
-    .cfi_startproc
-    endbr64
-    .endm
+#include "preload/stub_macros.h"
 
     .macro AG_FAST index
     cmpl    $0, ag_open_streams(%rip)
@@ -30,29 +22,6 @@
     .cfi_endproc
     .endm
 
-    .macro AG_STUB name, index
-    AG_ENTRY \name
-    AG_FAST \index
-    AG_SLOW \index
-    .size   \name, . - \name
-    .endm
-
-    /* A call that invalidates something is told of even when nothing is open. */
-    .macro AG_STUB_TRACK name, index
-    AG_ENTRY \name
-    AG_SLOW \index
-    .size   \name, . - \name
-    .endm
-
-    /* What it does is not known: told of always. */
-    .macro AG_POOL_STUB slot, index
-    .p2align 4
-.Lag_pool_\slot:
-    .cfi_startproc
-    endbr64
-    AG_SLOW \index
-    .endm
-
     /* Stubs of AG_TABLE_STUB_BYTES each, one behind the other: no table of their addresses. */
     .macro AG_TABLE_STUBS first, count
     .p2align 4
@@ -63,7 +32,7 @@ ag_table_stubs:
     .cfi_startproc
     .set    .Lnumber, \first
     .rept   \count
-    endbr64
+    AG_LANDING
     movl    $.Lnumber, %r11d
     jmp     ag_stub_common
     .set    .Lnumber, .Lnumber + 1
@@ -71,18 +40,6 @@ ag_table_stubs:
     .endr
     .cfi_endproc
     .size   ag_table_stubs, . - ag_table_stubs
-    .endm
-
-    .macro AG_TABLE name, section
-    .section \section, "aw", @progbits
-    .p2align 3
-    .globl  \name
-    .hidden \name
-    .type   \name, @object
-\name:
-    .endm
-    .macro AG_TABLE_END name
-    .size   \name, . - \name
     .endm
 
     .text

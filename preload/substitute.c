@@ -13,6 +13,7 @@
 
 #include "capture/capture.h"
 #include "capture/settings/log.h"
+#include "capture/system/lock.h"
 #include "preload/object.h"
 #include "driver/table.h"
 #include "preload/stubs.h"
@@ -120,7 +121,7 @@ static void *pool_stub(void *address, const char *name)
 {
     static size_t used;
     void *stub = NULL;
-    pthread_mutex_lock(&lock);
+    ag_mutex_lock(&lock, AG_RANK_POOL);
     for (size_t slot = 0; !stub && slot < used; slot++)
         if (ag_target[AG_SYM_COUNT + slot] == address)
             stub = ag_pool_address[slot];
@@ -129,7 +130,7 @@ static void *pool_stub(void *address, const char *name)
         kinds[used] = kind_of(name);
         stub = ag_pool_address[used++];
     }
-    pthread_mutex_unlock(&lock);
+    ag_mutex_unlock(&lock);
     if (!stub) {
         ag_core_observe_only("the driver has more unknown entry points than there are stubs");
         return address;

@@ -35,9 +35,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         c->output = strcmp(arg, "-") ? arg : NULL;
         return 0;
     case ARGP_KEY_ARG:
+        if (c->takes_program) {
+            if (c->program)
+                argp_error(state, "one program at a time");
+            c->program = arg;
+            return 0;
+        }
         if (c->num_dumps == c->max_dumps)
-            argp_error(state, c->max_dumps ? "%s: one dump too many" : "%s: nothing is asked of it",
-                       arg);
+            argp_error(state, "%s: one dump too many", arg);
         c->dumps[c->num_dumps++] = arg;
         return 0;
     case ARGP_KEY_END:

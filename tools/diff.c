@@ -6,6 +6,7 @@
 #include "tools/names.h"
 #include "tools/ranks.h"
 #include "tools/tools.h"
+#include "tools/need.h"
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -81,11 +82,7 @@ static struct entry *entry_get(struct entry **all, const char *name)
     HASH_FIND(hh, *all, name, n, e);
     if (e)
         return e;
-    e = calloc(1, sizeof(*e) + n + 1);
-    if (!e) {
-        fputs("autograph: out of memory\n", stderr);
-        exit(1);
-    }
+    e = need(calloc(1, sizeof(*e) + n + 1));
     memcpy(e->name, name, n + 1);
     HASH_ADD_KEYPTR(hh, *all, e->name, n, e);
     return e;

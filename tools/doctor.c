@@ -17,7 +17,7 @@ enum { OLDEST_DRIVER = 12040 };
 
 struct settings {
     struct common common;
-    const char *library, *program;
+    const char *library;
 };
 
 void doctor_say(struct findings *f, enum level level, const char *what, const char *format, ...)
@@ -204,11 +204,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_LIBRARY:
         s->library = arg;
         return 0;
-    case ARGP_KEY_ARG:
-        if (s->program)
-            argp_error(state, "one program at a time");
-        s->program = arg;
-        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -226,9 +221,9 @@ static const struct argp argp = {
 
 int verb_doctor(int argc, char **argv)
 {
-    struct settings s = {.common = {.wish.main = "findings", .max_dumps = 0}};
+    struct settings s = {.common = {.wish.main = "findings", .takes_program = true}};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
-    settings_of(s.program);
+    settings_of(s.common.program);
     FILE *out = common_open(&s.common);
     if (!out)
         return 1;
@@ -240,8 +235,8 @@ int verb_doctor(int argc, char **argv)
     doctor_library(&f, library);
     check_settings(&f);
     check_environment(&f);
-    if (s.program)
-        doctor_program(&f, library, s.program);
+    if (s.common.program)
+        doctor_program(&f, library, s.common.program);
     table_end(f.o);
     bool found = table_close(f.o);
     return common_close(&s.common, out) && found && !f.bad ? 0 : 1;

@@ -83,14 +83,6 @@ void elf_read(struct elf_file *e, const void *bytes, size_t size)
     }
 }
 
-bool elf_needs(const struct elf_file *e, const char *beginning)
-{
-    for (size_t i = 0; i < e->num_needed; i++)
-        if (!strncmp(e->needed[i], beginning, strlen(beginning)))
-            return true;
-    return false;
-}
-
 bool elf_contains(const struct elf_file *e, const char *text)
 {
     return memmem(e->bytes, e->size, text, strlen(text)) != NULL;

@@ -23,8 +23,6 @@ struct elf_file {
 
 /* Reads a whole file in memory; the memory must stay valid. Damaged headers give empty answers. */
 void elf_read(struct elf_file *e, const void *bytes, size_t size);
-/* Whether the name of a needed library begins so. */
-bool elf_needs(const struct elf_file *e, const char *beginning);
 /* Whether the text appears anywhere in the file. */
 bool elf_contains(const struct elf_file *e, const char *text);
 

@@ -2,31 +2,15 @@
 #include "capture/settings/options.h"
 #include "capture/settings/options_file.h"
 #include "tools/tools.h"
-#include <stdlib.h>
-#include <string.h>
 
 static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
-struct settings {
-    struct common common;
-    const char *program;
-};
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    struct settings *s = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &s->common;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (s->program)
-            argp_error(state, "one program at a time");
-        s->program = arg;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+    (void)arg;
+    if (key == ARGP_KEY_INIT)
+        state->child_inputs[0] = state->input;
+    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
 }
 
 static const struct argp argp = {
@@ -42,14 +26,14 @@ static const struct argp argp = {
 
 int verb_env(int argc, char **argv)
 {
-    static struct settings s = {.common = {.wish.main = "variables", .max_dumps = 0}};
+    static struct common c = {.wish.main = "variables", .takes_program = true};
     struct ag_option_row row;
-    argp_parse(&argp, argc, argv, 0, NULL, &s);
-    settings_of(s.program);
-    FILE *out = common_open(&s.common);
+    argp_parse(&argp, argc, argv, 0, NULL, &c);
+    settings_of(c.program);
+    FILE *out = common_open(&c);
     if (!out)
         return 1;
-    struct table_output *o = table_open(out, &s.common.wish);
+    struct table_output *o = table_open(out, &c.wish);
     if (*ag_settings_path())
         table_say(o, " Settings file: %s\n\n", ag_settings_path());
     table_begin(o, "variables", "Variables", "<Variable|<Value|<From|<Default|<Range|<Meaning");
@@ -64,5 +48,5 @@ int verb_env(int argc, char **argv)
     table_end(o);
     ag_options_read(); /* says which values are no good, and which names are not known */
     bool found = table_close(o);
-    return common_close(&s.common, out) && found ? 0 : 1;
+    return common_close(&c, out) && found ? 0 : 1;
 }

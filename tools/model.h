@@ -93,6 +93,8 @@ struct model {
 };
 
 struct model *model_make(const struct dump *d);
+/* The part of it that adds up the events; the rest follows from what it adds up. */
+void model_add_events(struct model *m);
 /* Sorts the sequences by the time that they saved. */
 void model_sort_sequences(struct model *m);
 void model_free(struct model *m);

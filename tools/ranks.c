@@ -2,18 +2,10 @@
 #include "tools/ranks.h"
 #include "tools/dump_merge.h"
 #include "tools/tools.h"
+#include "tools/need.h"
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
-
-static void *need(void *p)
-{
-    if (!p) {
-        fputs("autograph: out of memory\n", stderr);
-        exit(1);
-    }
-    return p;
-}
 
 static const char *last_part(const char *path)
 {

@@ -8,6 +8,7 @@
  */
 #include "policy/engine.h"
 #include "tools/tools.h"
+#include "tools/need.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,15 +46,6 @@ static struct result {
 } result;
 static uint64_t num_ops;
 static uint32_t launch_ns; /* of an eager launch, as the dump has it */
-
-static void *need(void *p)
-{
-    if (!p) {
-        fputs("autograph: out of memory\n", stderr);
-        exit(1);
-    }
-    return p;
-}
 
 static uint32_t usual_launch_ns(const struct dump *d)
 {

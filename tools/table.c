@@ -1,5 +1,6 @@
 /* table.c - see table.h. */
 #include "tools/table.h"
+#include "tools/need.h"
 #include <ctype.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -41,15 +42,6 @@ int table_format(const char *name)
         if (!strcmp(name, names[i]))
             return i;
     return -1;
-}
-
-static void *need(void *p)
-{
-    if (!p) {
-        fputs("autograph: out of memory\n", stderr);
-        exit(1);
-    }
-    return p;
 }
 
 static size_t page_width(FILE *out);

@@ -24,7 +24,7 @@ int verb_replay(int argc, char **argv);
 /* The verb with the most similar spelling, or NULL. */
 const char *nearest_verb(const char *name);
 
-/* What verbs that read dumps have in common: --format, --output, and names of dumps. */
+/* What verbs have in common: --format, --output, and names of dumps or of one program. */
 struct common {
     struct table_wish wish;
     bool format_given;
@@ -32,6 +32,8 @@ struct common {
     int min_dumps, max_dumps;
     const char *dumps[DUMP_MOST_PROCESSES];
     int num_dumps;
+    bool takes_program; /* instead of dumps */
+    const char *program;
 };
 extern const struct argp common_argp; /* a child parser whose input is a struct common */
 extern const struct argp page_argp;   /* the same without --format */

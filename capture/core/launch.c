@@ -148,7 +148,7 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     uint64_t began = ag_clock_ns();
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
-    ag_trace_call(s, in, began, r);
+    ag_trace_call(s, began, r);
     if (ns < 50000) {
         uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
         mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;

@@ -97,10 +97,8 @@ void ag_core_start(bool observe_only, const char *why)
 
 static struct ag_lock captures_lock; /* of the count, and of leaving the state with it */
 
-void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(enum ag_sym sym)
 {
-    (void)stream;
-    (void)ptsz;
     if (!ag_state_tracks())
         return;
     ag_lock(&captures_lock, AG_RANK_CAPTURES);

@@ -19,12 +19,15 @@ struct ag_lock {
 };
 
 /*
- * Every lock of capture/, in the order in which a thread may take them. A thread that holds a lock
- * may only take locks with a higher number, and never a second one with the same number. Builds
- * without NDEBUG assert this (a Debug build, as the tests under AddressSanitizer are); in other
- * builds the numbers cost nothing. Locks of preload/ come before all of these.
+ * Every lock of the library, in the order in which a thread may take them. A thread that holds a
+ * lock may only take locks with a higher number, and never a second one with the same number.
+ * Builds without NDEBUG assert this (a Debug build, as the tests under AddressSanitizer are); in
+ * other builds the numbers cost nothing.
  */
 enum ag_rank {
+    /* Of preload/. Their holders call capture/. */
+    AG_RANK_START,  /* resolve.c: starting capture/, which takes any of the others */
+    AG_RANK_TABLES, /* exporttable.c: the copies of export tables */
     /* Held across whole calls of the program. The holder flushes streams and pauses the builder. */
     AG_RANK_PRIMARY,  /* primary.c: how often a device's primary context is retained */
     AG_RANK_SHORTAGE, /* shortage.c: one thread gives graphs back */
@@ -55,6 +58,7 @@ enum ag_rank {
     AG_RANK_SITES,         /* trace_site.c */
     AG_RANK_RINGS,         /* trace_ring.c: making rings, and the writer's thread */
     AG_RANK_DEFINITIONS,   /* trace_define.c */
+    AG_RANK_POOL,          /* preload/substitute.c: stubs for functions that nobody knows */
 };
 
 #ifdef NDEBUG

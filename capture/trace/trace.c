@@ -224,10 +224,8 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
     ag_unlock(&s->lock);
 }
 
-void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
-                         CUresult r)
+void ag_trace_write_call(const struct ag_stream *s, uint64_t began, CUresult r)
 {
-    (void)in;
     uint64_t now = ag_clock_ns();
     event_at(now, AG_EVENT_CALL, 0, s, 0, short_ns(began, now), (uint64_t)r);
 }

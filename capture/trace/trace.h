@@ -50,8 +50,7 @@ void ag_trace_after_fork(void);
 void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,
                        const struct ag_incoming *in, uint32_t what);
 void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, const char *why);
-void ag_trace_write_call(const struct ag_stream *s, const struct ag_incoming *in, uint64_t began,
-                         CUresult r);
+void ag_trace_write_call(const struct ag_stream *s, uint64_t began, CUresult r);
 void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r);
 void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
@@ -86,11 +85,10 @@ static inline void ag_trace_passed(struct ag_stream *s, const struct ag_incoming
 }
 
 /* The driver call of an op that was submitted at once has returned. */
-static inline void ag_trace_call(const struct ag_stream *s, const struct ag_incoming *in,
-                                 uint64_t began, CUresult r)
+static inline void ag_trace_call(const struct ag_stream *s, uint64_t began, CUresult r)
 {
     if (ag_trace_on())
-        ag_trace_write_call(s, in, began, r);
+        ag_trace_write_call(s, began, r);
 }
 
 static inline void ag_trace_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,

@@ -286,10 +286,8 @@ void ag_core_driver_error(CUresult error)
     (void)error;
 }
 
-void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(enum ag_sym sym)
 {
-    (void)stream;
-    (void)ptsz;
     (void)sym;
 }
 

@@ -50,14 +50,6 @@ void fz_op_print(FILE *out, const struct fz_op *op)
         fprintf(out, " %d", op->a[i]);
 }
 
-void fz_program_print(FILE *out, const struct fz_program *p)
-{
-    for (size_t i = 0; i < p->count; i++) {
-        fz_op_print(out, &p->ops[i]);
-        putc('\n', out);
-    }
-}
-
 static bool parse(const char *line, struct fz_op *op)
 {
     char name[16];

@@ -75,7 +75,6 @@ void fz_program_free(struct fz_program *p);
 /* The text form: one line an op, "THREAD NAME ARGS...", '#' begins a comment. What stands between
  * "repeat N" and "again" is read N times. */
 void fz_op_print(FILE *out, const struct fz_op *op);
-void fz_program_print(FILE *out, const struct fz_program *p);
 /* False with a message on stderr where the text is not a program. */
 bool fz_program_read(FILE *in, const char *name, struct fz_program *p);
 const char *fz_kind_name(unsigned int kind);

@@ -284,9 +284,9 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
         (void *)func, attribute, value, device, change, (int)result);
 }
 
-void ag_core_capture_begins(CUstream stream, bool ptsz, enum ag_sym sym)
+void ag_core_capture_begins(enum ag_sym sym)
 {
-    say("capture_begins %s ptsz=%d stream=%p\n", ag_sym_name(sym), ptsz, (void *)stream);
+    say("capture_begins %s\n", ag_sym_name(sym));
 }
 
 void ag_core_capture_began(bool succeeded)

@@ -106,7 +106,7 @@ generate() {
   $compiler -shared -fPIC -O1 -fvisibility=hidden -ftls-model=initial-exec -Wall -Wextra -Werror \
     -I "$AG_SOURCE" -isystem "$AG_CUDA_INCLUDE_DIR" -o "$library" \
     "$AG_SOURCE"/preload/*.c "$AG_SOURCE"/driver/*.c "$AG_SOURCE"/driver/generated/*.c "$AG_SOURCE"/preload/*_aarch64.S \
-    "$AG_SOURCE/tests/preload/fake_capture.c" -Wl,-z,defs -Wl,-Bsymbolic \
+    "$AG_SOURCE/tests/preload/fake_capture.c" "$AG_SOURCE/capture/system/lock.c" -Wl,-z,defs -Wl,-Bsymbolic \
     -Wl,--version-script="$AG_SOURCE/preload/exports.map"
   exported=$(aarch64-linux-gnu-nm -D --defined-only "$library" | grep -c ' T ')
   [ "$exported" -eq "$(grep -c '^    [a-z_].*;$' "$AG_SOURCE/preload/exports.map")" ]

@@ -366,17 +366,14 @@ static void captures_are_followed(void **state)
 {
     (void)state;
     call("cuStreamBeginCapture_v2", 0x50);
-    assert_told("capture_begins cuStreamBeginCapture_v2 ptsz=0 stream=0x50\ncapture_began 1\n");
+    assert_told("capture_begins cuStreamBeginCapture_v2\ncapture_began 1\n");
     next_result(CUDA_ERROR_INVALID_VALUE);
     call("cuStreamBeginCaptureToGraph_ptsz", 0x50);
-    assert_told(
-        "capture_begins cuStreamBeginCaptureToGraph_ptsz ptsz=1 stream=0x50\ncapture_began 0\n");
+    assert_told("capture_begins cuStreamBeginCaptureToGraph_ptsz\ncapture_began 0\n");
     call("cuStreamBeginRecaptureToGraph", 0x50);
-    assert_told(
-        "capture_begins cuStreamBeginRecaptureToGraph ptsz=0 stream=0x50\ncapture_began 1\n");
+    assert_told("capture_begins cuStreamBeginRecaptureToGraph\ncapture_began 1\n");
     call("cuStreamBeginCaptureToCig_ptsz", 0x50);
-    assert_told(
-        "capture_begins cuStreamBeginCaptureToCig_ptsz ptsz=1 stream=0x50\ncapture_began 1\n");
+    assert_told("capture_begins cuStreamBeginCaptureToCig_ptsz\ncapture_began 1\n");
     capturing(1, 0);
     call("cuStreamEndCapture", 0x50);
     assert_told(END "capture_ended\n");
@@ -553,8 +550,7 @@ static void unknown_symbols_are_barriers(void **state)
 static void unknown_captures_are_followed(void **state)
 {
     (void)state;
-    static const char begins[] =
-        "capture_begins an entry point of a newer driver ptsz=0 stream=(nil)\ncapture_began ";
+    static const char begins[] = "capture_begins an entry point of a newer driver\ncapture_began ";
     dlsym(libcuda, "cuNewerBeginCapture");
     told();
     call("cuNewerBeginCapture", 0x100);
