@@ -9,8 +9,8 @@
  * all streams dropped N              records that CUPTI lost: nothing can be said if it is not 0
  * AG_RAN_SEQUENCE=1 adds a line "ran CONTEXT STREAM GRAPHED NAME" for each launch.
  *
- * The library runs memsets by a kernel of its own: both count as "[memset]". Copies are not counted,
- * nor is the kernel by which the library runs small ones.
+ * The library runs memsets by a kernel of its own: both count as "[memset]". Copies are not
+ * counted, nor is the kernel by which the library runs small ones.
  */
 #define _GNU_SOURCE
 #include <cupti.h>
