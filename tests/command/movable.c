@@ -191,12 +191,14 @@ static int refusals(int n)
     refused("before", base + PIECE, 32);
     permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READ);
     refused("only to be read", base + PIECE, 32);
+    known_steps(base);
     permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     refused("not to be touched", base + PIECE, 32);
     permit(base + PIECE, PIECE, 0, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     known_steps(base + PIECE);
     CHECK(cuMemUnmap(base + PIECE, PIECE));
     refused("unmapped", base + PIECE, 32);
+    known_steps(base);
     refused("into the hole", base + PIECE - 16, 32);
     known_steps(base);
     CHECK(cuMemUnmap(base, PIECE));

@@ -9,7 +9,8 @@
  * all streams dropped N              records that CUPTI lost: nothing can be said if it is not 0
  * AG_RAN_SEQUENCE=1 adds a line "ran CONTEXT STREAM GRAPHED NAME" for each launch.
  *
- * The library runs memsets by a kernel of its own: both count as "[memset]".
+ * The library runs memsets by a kernel of its own: both count as "[memset]". Copies are not
+ * counted, nor is the kernel by which the library runs small ones.
  */
 #define _GNU_SOURCE
 #include <cupti.h>
@@ -118,6 +119,9 @@ static void take_record(const CUpti_Activity *record)
     if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL ||
         record->kind == CUPTI_ACTIVITY_KIND_KERNEL) {
         const kernel_record *k = (const kernel_record *)(const void *)record;
+        if (k->name && strstr(k->name, "ag_copy")) {
+            return;
+        }
         add((struct launch){k->start, k->contextId, k->streamId, name_index(k->name),
                             k->graphNodeId != 0});
     } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {

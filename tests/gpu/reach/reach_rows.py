@@ -104,6 +104,12 @@ def other_rows():
     yield loop("JAX with optax", "jax:optax")
     yield script("numba-cuda", "numba_loop")
     yield loop("cuda.core", "cuda_python:core")
+    for what, setting in (("expandable segments", "expandable_segments:True"),
+                          ("cudaMallocAsync", "backend:cudaMallocAsync")):
+        yield loop(f"PyTorch, {what}", "torch:kept_buffers", env={"PYTORCH_CUDA_ALLOC_CONF": setting})
+    yield loop("CuPy, memory of a pool", "cupy:pool")
+    for kind, what in (("mapped", "mapped"), ("pool", "of a pool"), ("both", "of both")):
+        yield program(f"C++ fills, copies: memory {what}", "movable", kind)
     for kind, what in (("none", "cudaLaunchKernelExC"), ("cluster", "clusters"), ("cooperative", "cooperative"),
                        ("programmatic", "programmatic"), ("driver", "cuLaunchKernelEx")):
         yield program(f"C++, poisoned stack: {what}", "attributes", kind)

@@ -44,6 +44,25 @@ extern "C" __global__ void scale_and_add(float *data, float factor, float more, 
     return loop(step, x)
 
 
+def pool():
+    """Copies and fills of memory of the driver's pool, without an allocation in the step."""
+    cp.cuda.set_allocator(cp.cuda.MemoryAsyncPool().malloc)
+    own = cp.RawKernel(r"""
+extern "C" __global__ void fold(float *x, const float *copied, const float *filled, float more, int size) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < size) x[i] = 0.5f * x[i] - 0.25f * copied[i] + filled[i] + more;
+}""", "fold")
+    x, copied, filled = values(SIZE), values(SIZE), values(SIZE)
+
+    def step(i):
+        stream = cp.cuda.get_current_stream()
+        for k in range(6):
+            copied.data.copy_from_device_async(x.data, x.nbytes, stream)
+            own((16,), (256,), (x, copied, filled, cp.float32(0.01 * (k + i % 3)), cp.int32(SIZE)))
+            filled.data.memset_async(0, filled.nbytes, stream)
+    return loop(step, x, copied)
+
+
 def fft():
     turn = cp.exp(1j * values(64, 128)).astype(cp.complex64)
     x = values(64, 128).astype(cp.complex64)

@@ -71,6 +71,26 @@ def missed(x):
     return (x.float() - 1.0).square().mean()
 
 
+# memory
+
+def kept_buffers():
+    """Copies and fills of buffers that stay, where the allocator named by the row's environment has put them."""
+    begin()
+    weights = [torch.randn(256, 256, device="cuda") / 16 for _ in range(6)]
+    state, kept, work = (torch.randn(256, 256, device="cuda") for _ in range(3))
+    total = torch.zeros_like(state)
+
+    @torch.no_grad()
+    def step(i):
+        for weight in weights:
+            kept.copy_(state)
+            work.zero_()
+            torch.addmm(work, kept, weight, out=state)
+            torch.tanh(state, out=state)
+        total.add_(state, alpha=1.0 + i % PLACES)
+    return loop(step, lambda: [state, total])
+
+
 # cuBLAS and cuBLASLt
 
 def gemm(precision):
