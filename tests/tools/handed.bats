@@ -115,6 +115,7 @@ said() {
     # as many as the dump tells
     ops=$(events handed 'sum(e.b for e in events if e.kind == TAKEN and e.what == 1)')
     grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
+    grep -q "counted while a dump is written: $(events handed 'sum(e.value for e in events if e.kind == TAKEN)')\$" handed.summary
     share=$(sed -n 's/.*replayed \([0-9]*\) of .*/\1/p' handed.summary)
     share=$(python3 -c "print(f'{100 * $ops / $share:.1f}')")
     said handed | grep -q "launched $share% of"
@@ -135,7 +136,7 @@ said() {
 }
 
 @test "top: who launches at this time, and what processor time that takes" {
-    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD \
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 AUTOGRAPH_TRACE=$PWD/top AUTOGRAPH_TRACE_MB=1 LD_PRELOAD=$PRELOAD \
         "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
     run python3 - "$AG_COMMAND" $! <<'PY'
 import json, subprocess, sys, time
@@ -144,7 +145,7 @@ while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "2", "-d", "0.1", "-f", "jsonl"], capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
     last = {r["what"]: r["total"] for r in rows if r["table"] == "live"}
-    if last and last["of these by the library's own thread"] and last["launches in those"] and last["processor time of that thread (us)"]:
+    if last and last["of these by the library's own thread"] and last["launches in those"] and last["waits of what was handed over (us)"] and last["processor time of that thread (us)"]:
         text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-t", "live"], capture_output=True,
                               text=True, env={"COLUMNS": "80"}).stdout
         assert max(map(len, text.splitlines())) <= 80, text
