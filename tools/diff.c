@@ -168,6 +168,18 @@ static void totals(struct table_output *o, const struct model *a, const struct m
     number_row(o, "submitted at once", a->done[AG_DONE_EAGER] + a->done[AG_DONE_RECORDED],
                b->done[AG_DONE_EAGER] + b->done[AG_DONE_RECORDED]);
     number_row(o, "graph launches", a->launches, b->launches);
+    if (a->handed.chunks || b->handed.chunks) {
+        number_row(o, "of these by the library's own thread", a->handed.own_launches,
+                   b->handed.own_launches);
+        real_row(o, "launches handed over to it (%)", model_share(a->handed.ops, a->ops),
+                 model_share(b->handed.ops, b->ops));
+        real_row(o, "wait for it, median (us)", (double)a->handed.median_ns / 1e3,
+                 (double)b->handed.median_ns / 1e3);
+        real_row(o, "wait for it, longest (us)", (double)a->handed.longest_ns / 1e3,
+                 (double)b->handed.longest_ns / 1e3);
+        real_row(o, "its processor time (ms)", (double)a->handed.submit_ns / 1e6,
+                 (double)b->handed.submit_ns / 1e6);
+    }
     number_row(o, "updates of arguments", a->updates, b->updates);
     number_row(o, "graphs built", a->builds, b->builds);
     number_row(o, "sync points", a->sync_points, b->sync_points);

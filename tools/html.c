@@ -195,6 +195,15 @@ static void cards(const struct model *m, FILE *out)
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
          m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
+    if (m->handed.chunks) {
+        card(out, "of the launches handed over", "%.1f %%", model_share(m->handed.ops, m->ops));
+        card(out, "graph launches by the library's own thread", "%s",
+             html_grouped(m->handed.own_launches));
+        card(out, "wait for it: median, longest", "%.1f, %.1f &micro;s",
+             (double)m->handed.median_ns / 1e3, (double)m->handed.longest_ns / 1e3);
+        if (m->handed.knows_submit_ns)
+            card(out, "its processor time", "%.1f ms", (double)m->handed.submit_ns / 1e6);
+    }
     fputs("</div>\n", out);
 }
 

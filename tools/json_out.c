@@ -25,20 +25,20 @@ void json_number(FILE *out, uint64_t n)
     json_raw(out, at);
 }
 
-void json_us(FILE *out, uint64_t ns)
-{
-    char rest[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
-                   (char)('0' + ns % 10), 0};
-    json_number(out, ns / 1000);
-    json_raw(out, rest);
-}
-
 void json_add_number(FILE *out, const char *name, uint64_t n)
 {
     json_raw(out, ",\"");
     json_raw(out, name);
     json_raw(out, "\":");
     json_number(out, n);
+}
+
+void json_add_us(FILE *out, const char *name, uint64_t ns)
+{
+    char rest[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
+                   (char)('0' + ns % 10), 0};
+    json_add_number(out, name, ns / 1000);
+    json_raw(out, rest);
 }
 
 void json_add_text(FILE *out, const char *name, const char *text)

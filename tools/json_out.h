@@ -11,9 +11,9 @@
 void json_raw(FILE *out, const char *text);
 void json_escaped(FILE *out, const char *text); /* within double quotes */
 void json_number(FILE *out, uint64_t n);
-void json_us(FILE *out, uint64_t ns); /* writes nanoseconds as microseconds */
 /* ,"name":value */
 void json_add_number(FILE *out, const char *name, uint64_t n);
+void json_add_us(FILE *out, const char *name, uint64_t ns); /* nanoseconds as microseconds */
 void json_add_text(FILE *out, const char *name, const char *text);
 
 #endif

@@ -163,6 +163,8 @@ struct model *model_make(const struct dump *d)
     m->num_streams = d->num_streams;
     m->streams = need(calloc(d->num_streams + 1, sizeof(*m->streams)));
     m->signature_ops = need(calloc(d->num_signatures + 1, sizeof(*m->signature_ops)));
+    if (!handed_find(&m->handed, d))
+        need(NULL);
     model_add_events(m);
     find_sequences(m);
     sort_reasons(&m->flushes, by_ops);
@@ -183,6 +185,7 @@ void model_free(struct model *m)
     for (uint32_t i = 0; i < m->d->num_graphs; i++)
         free(m->graphs[i].op_updates);
     free(m->sequence_graphs);
+    handed_free(&m->handed);
     free_reasons(&m->flushes);
     free_reasons(&m->immediate);
     free_reasons(&m->eager);

@@ -9,9 +9,11 @@
 #define AG_TOOLS_MODEL_H
 
 #include "tools/dump.h"
+#include "tools/handed.h"
 
 struct model_graph {
-    uint64_t launches, updates, host_ns, builds, build_ns, failed;
+    uint64_t launches, updates, builds, build_ns, failed;
+    uint64_t host_ns;     /* of the program's threads in its launches */
     uint32_t variants;    /* used */
     uint64_t *op_updates; /* per op, NULL if there were none */
     bool dropped;
@@ -71,7 +73,9 @@ struct model {
     const struct dump *d;
     uint64_t first_ns, last_ns;
     uint64_t ops, done[8]; /* by enum ag_dump_done */
-    uint64_t replayed, covered, flushed, launches, updates, graph_ns;
+    uint64_t replayed, covered, flushed, launches, updates;
+    uint64_t graph_ns; /* of the program's threads in graph launches */
+    struct handed handed;
     uint64_t builds, builds_failed, builds_put_off, build_ns;
     uint64_t sync_points, dropped;
     uint64_t eager_calls, eager_total_ns;

@@ -130,20 +130,27 @@ static void add_op(struct adding *a, const struct dump_event *event)
     }
 }
 
-static void add_graph(struct model *m, const struct ag_dump_event *e)
+/* What the library's own thread did cost the program nothing. */
+static uint64_t host_ns(const struct model *m, const struct dump_event *event, uint64_t ns)
 {
+    return handed_is_own(&m->handed, event->thread) ? 0 : ns;
+}
+
+static void add_graph(struct model *m, const struct dump_event *event)
+{
+    const struct ag_dump_event *e = &event->e;
     const struct dump_graph *g = dump_graph(m->d, e->a);
     if (e->a >= m->d->num_graphs || e->value >> 32)
         return;
     struct model_graph *mine = &m->graphs[e->a];
     mine->launches++;
     mine->updates += e->value & UINT32_MAX;
-    mine->host_ns += e->b;
+    mine->host_ns += host_ns(m, event, e->b);
     if (e->what >= mine->variants)
         mine->variants = e->what + 1u;
     m->launches++;
     m->updates += e->value & UINT32_MAX;
-    m->graph_ns += e->b;
+    m->graph_ns += host_ns(m, event, e->b);
     m->replayed += g->d.count;
     bucket(m, e->time)->carried += g->d.count;
     if (e->stream < m->num_streams) {
@@ -188,7 +195,7 @@ static void add_flush(struct adding *a, const struct dump_event *event)
     r->times++;
     r->ops += ops - covered;
     r->covered += covered;
-    r->ns += e->value >> 32;
+    r->ns += host_ns(m, event, e->value >> 32);
     m->covered += covered;
     m->flushed += ops - covered;
     if (e->stream < m->num_streams)
@@ -263,7 +270,7 @@ static void add_event(struct adding *a, const struct dump_event *event)
         add_op(a, event);
         break;
     case AG_EVENT_GRAPH:
-        add_graph(m, e);
+        add_graph(m, event);
         break;
     case AG_EVENT_UPDATE:
         add_update(m, e);

@@ -142,6 +142,61 @@ static void summary(const struct model *m, struct table_output *o)
     table_end(o);
 }
 
+static void launcher(struct table_output *o, const char *who, uint64_t launches, uint64_t of,
+                     uint64_t ops, uint64_t ns)
+{
+    table_text(o, who);
+    table_number(o, launches);
+    table_real(o, model_share(launches, of), 1);
+    table_number(o, ops);
+    table_real(o, (double)ns / 1e3, 1);
+    table_real(o, launches ? (double)ns / 1e3 / (double)launches : 0, 2);
+}
+
+static void value(struct table_output *o, const char *what, double number, int decimals)
+{
+    table_text(o, what);
+    table_real(o, number, decimals);
+}
+
+static void count(struct table_output *o, const char *what, uint64_t number)
+{
+    table_text(o, what);
+    table_number(o, number);
+}
+
+/* Who launched the graphs, if that was not the program alone. */
+static void handed_over(const struct model *m, struct table_output *o)
+{
+    const struct handed *h = &m->handed;
+    double saved_ns = (double)h->own_ops * m->eager_ns;
+    if (!h->chunks)
+        return;
+    table_begin(o, "launchers", "Who launched the graphs",
+                "<Launched by|Graph launches|Share (%)|Launches in them|Time (us)|Each (us)");
+    launcher(o, "the program's threads", m->launches - h->own_launches, m->launches,
+             m->replayed + m->covered - h->own_ops, m->graph_ns);
+    launcher(o, "the library's own thread", h->own_launches, m->launches, h->own_ops, h->own_ns);
+    table_end(o);
+    table_begin(o, "handed_over", "What was handed over to the library's own thread",
+                "<Handed over|Value");
+    count(o, "chunks", h->chunks);
+    count(o, "launches in them", h->ops);
+    value(o, "share of all launches (%)", model_share(h->ops, m->ops), 1);
+    count(o, "chunks that the program took back", h->taken_back);
+    value(o, "wait, median (us)", (double)h->median_ns / 1e3, 1);
+    value(o, "wait, 99 of 100 at most (us)", (double)h->p99_ns / 1e3, 1);
+    value(o, "wait, longest (us)", (double)h->longest_ns / 1e3, 1);
+    if (h->knows_submit_ns) {
+        value(o, "processor time of that thread (ms)", (double)h->submit_ns / 1e6, 1);
+        value(o, "processor time for each second saved (s)",
+              saved_ns > 0 ? (double)h->submit_ns / saved_ns : 0, 2);
+    }
+    if (h->percent)
+        count(o, "speed with it when last compared (%)", h->percent);
+    table_end(o);
+}
+
 static void sequences(const struct model *m, struct table_output *o, unsigned int top,
                       bool for_people)
 {
@@ -374,6 +429,7 @@ int verb_report(int argc, char **argv)
     ranks_table(r, o);
     about(m, o);
     summary(m, o);
+    handed_over(m, o);
     sequences(m, o, top, s.common.wish.format == TABLE_TEXT);
     reasons(m, o, top);
     departures(m, o, top);

@@ -6,9 +6,10 @@
  * arrows are of category ac2g. An argument `stream` would say that the GPU did something, which a
  * dump does not know: Holistic Trace Analysis tells host from GPU by it, so host calls say `on
  * stream`. One arrow leads from each launch that was held back to the call that submitted it. Host
- * threads are threads of the process; process 0 has a line for each stream, with what was held back
- * there. Dumps are large, hence json_out.h.
+ * threads are threads of the process, also the submitter's; process 0 has a line for each stream,
+ * with what was held back there. Dumps are large, hence json_out.h.
  */
+#include "tools/handed.h"
 #include "tools/json_out.h"
 #include "tools/names.h"
 #include "tools/tools.h"
@@ -40,6 +41,9 @@ struct writer {
     struct line *streams;
     uint32_t *next;           /* by event: the next one of its thread */
     uint64_t start, from, to; /* ns; the latter two since the start */
+    struct handed handed;
+    uint64_t wait_ns; /* of what this event submits, if it `waited` */
+    bool waited;
     uint32_t correlation;
     bool any;
 };
@@ -68,8 +72,7 @@ static void begin(struct writer *w, char phase, const char *name, const char *ca
         json_add_text(w->out, "cat", category);
     json_add_number(w->out, "pid", pid);
     json_add_number(w->out, "tid", tid);
-    json_raw(w->out, ",\"ts\":");
-    json_us(w->out, since_start(w, time));
+    json_add_us(w->out, "ts", since_start(w, time));
     w->any = true;
 }
 
@@ -79,8 +82,7 @@ static void begin_slice(struct writer *w, const char *name, const char *category
                         uint64_t tid, uint64_t time, uint64_t ns, const char *first, uint64_t value)
 {
     begin(w, 'X', name, category, pid, tid, time);
-    json_raw(w->out, ",\"dur\":");
-    json_us(w->out, ns);
+    json_add_us(w->out, "dur", ns);
     json_raw(w->out, ",\"args\":{\"");
     json_raw(w->out, first);
     json_raw(w->out, "\":");
@@ -259,10 +261,15 @@ static void graph(struct writer *w, const struct dump_event *event)
         json_add_number(w->out, "variant", e->what);
         json_add_number(w->out, "updates", e->value & UINT32_MAX);
         json_add_number(w->out, "result", e->value >> 32);
+        if (w->waited)
+            json_add_us(w->out, "waited us", w->wait_ns);
         end_slice(w);
     }
+    const char *by = "cuGraphLaunch";
+    if (handed_is_own(&w->handed, event->thread))
+        by = "cuGraphLaunch by the library's own thread";
     if (!(e->value >> 32))
-        release(w, e->stream, g->d.count, event->thread, began(e), e->time, "cuGraphLaunch");
+        release(w, e->stream, g->d.count, event->thread, began(e), e->time, by);
 }
 
 static void flush(struct writer *w, const struct dump_event *event)
@@ -278,6 +285,8 @@ static void flush(struct writer *w, const struct dump_event *event)
         json_add_number(w->out, "on stream", e->stream);
         json_add_number(w->out, "by shorter graphs", covered);
         json_add_text(w->out, "reason", why);
+        if (w->waited)
+            json_add_us(w->out, "waited us", w->wait_ns);
         end_slice(w);
     }
     release(w, e->stream, e->b > covered ? e->b - covered : 0, event->thread, began(e), e->time,
@@ -323,6 +332,7 @@ static void own_work(struct writer *w, const struct dump_event *event)
 static void one(struct writer *w, size_t i)
 {
     const struct dump_event *event = &w->d->events[i];
+    w->waited = handed_follow(&w->handed, event, &w->wait_ns);
     switch (event->e.kind) {
     case AG_EVENT_OP:
         op(w, i);
@@ -368,9 +378,24 @@ static void name_lines(struct writer *w)
             continue;
         seen[n++] = thread;
         snprintf(text, sizeof(text), "%s %u",
-                 w->d->events[i].e.kind == AG_EVENT_BUILD ? "autograph builder" : "thread", thread);
+                 handed_is_own(&w->handed, thread)          ? "autograph-submit"
+                 : w->d->events[i].e.kind == AG_EVENT_BUILD ? "autograph builder"
+                                                            : "thread",
+                 thread);
         name_of(w, "thread_name", w->d->header.pid, thread, text);
     }
+}
+
+static void write_events(struct writer *w)
+{
+    json_raw(w->out, "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
+    json_add_text(w->out, "traceName", dump_process(w->d, "program"));
+    json_add_number(w->out, "baseTimeNanoseconds", w->d->header.wall_ns);
+    json_raw(w->out, ",\"traceEvents\":[");
+    name_lines(w);
+    for (size_t i = 0; i < w->d->num_events; i++)
+        one(w, i);
+    json_raw(w->out, "\n]}\n");
 }
 
 static bool write_timeline(const struct settings *s, const struct dump *d, FILE *out)
@@ -382,25 +407,17 @@ static bool write_timeline(const struct settings *s, const struct dump *d, FILE 
                        .to = (uint64_t)(s->to * 1e9)};
     w.streams = calloc(d->num_streams + 1, sizeof(*w.streams));
     w.next = dump_link_threads(d);
-    if (!w.streams || !w.next) {
-        free(w.streams);
-        free(w.next);
+    bool good = handed_find(&w.handed, d) && w.streams && w.next;
+    if (good)
+        write_events(&w);
+    else
         fputs("autograph: out of memory\n", stderr);
-        return false;
-    }
-    json_raw(w.out, "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\"");
-    json_add_text(w.out, "traceName", dump_process(d, "program"));
-    json_add_number(w.out, "baseTimeNanoseconds", d->header.wall_ns);
-    json_raw(w.out, ",\"traceEvents\":[");
-    name_lines(&w);
-    for (size_t i = 0; i < d->num_events; i++)
-        one(&w, i);
-    json_raw(w.out, "\n]}\n");
-    for (uint32_t i = 0; i < d->num_streams; i++)
+    for (uint32_t i = 0; w.streams && i < d->num_streams; i++)
         free(w.streams[i].held);
     free(w.streams);
     free(w.next);
-    return true;
+    handed_free(&w.handed);
+    return good;
 }
 
 /* ---- the verb --------------------------------------------------------------------------- */

@@ -122,6 +122,7 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
     sum->handed += p->handed;
     sum->handed_ops += p->handed_ops;
     sum->submit_ns += p->submit_ns;
+    sum->handed_wait_ns += p->handed_wait_ns;
     sum->node_updates += p->node_updates;
     sum->mismatches += p->mismatches;
     sum->sync_points += p->sync_points;
@@ -183,6 +184,8 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
     row(o, "launches in those", now->handed_ops, before->handed_ops, seconds);
     row(o, "processor time of that thread (us)", now->submit_ns / 1000, before->submit_ns / 1000,
         seconds);
+    row(o, "waits of what was handed over (us)", now->handed_wait_ns / 1000,
+        before->handed_wait_ns / 1000, seconds);
     row(o, "updates of arguments", now->node_updates, before->node_updates, seconds);
     row(o, "departures from a sequence", now->mismatches, before->mismatches, seconds);
     row(o, "sync points", now->sync_points, before->sync_points, seconds);

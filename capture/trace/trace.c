@@ -7,6 +7,7 @@
 #include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/system/digest.h"
+#include "capture/tracking/count.h"
 #include "capture/tracking/function.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
@@ -242,7 +243,9 @@ void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t op
                           enum ag_dump_taker taker)
 {
     uint64_t now = ag_clock_ns();
-    event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, now > put_ns ? now - put_ns : 0);
+    uint64_t waited = now > put_ns ? now - put_ns : 0;
+    event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, waited);
+    ag_count_by(AG_COUNT_HANDED_WAIT_NS, waited);
 }
 
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)

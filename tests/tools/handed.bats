@@ -12,7 +12,7 @@ setup_file() {
         [ "$(launched)" -lt 10 ] || break
     done
     handing ahead "$AG_BUILD/tests/command/command_submit" ahead 600
-    SIMCUDA_FAIL=cuGraphLaunch:3=2 handing refused "$AG_BUILD/tests/command/command_cases" repeat 100
+    handing refused "$AG_BUILD/tests/command/command_submit" graphs-refused 20
     AUTOGRAPH_SUBMIT=inline handing inline "$AG_BUILD/tests/command/command_submit" ahead 300
 }
 
@@ -24,6 +24,7 @@ setup() {
 handing() {
     local dump=$1
     shift
+    rm -f "$dump.summary" # to which another would be added
     AUTOGRAPH_SUBMIT=${AUTOGRAPH_SUBMIT:-thread} AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 \
         AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/$dump.summary AUTOGRAPH_TRACE=$PWD/$dump LD_PRELOAD=$PRELOAD "$@"
 }
@@ -114,6 +115,7 @@ said() {
     # as many as the dump tells
     ops=$(events handed 'sum(e.b for e in events if e.kind == TAKEN and e.what == 1)')
     grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
+    grep -q "counted while a dump is written: $(events handed 'sum(e.value for e in events if e.kind == TAKEN)')\$" handed.summary
     share=$(sed -n 's/.*replayed \([0-9]*\) of .*/\1/p' handed.summary)
     share=$(python3 -c "print(f'{100 * $ops / $share:.1f}')")
     said handed | grep -q "launched $share% of"
@@ -134,7 +136,7 @@ said() {
 }
 
 @test "top: who launches at this time, and what processor time that takes" {
-    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD \
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_CHUNK=1024 AUTOGRAPH_GATE=0 AUTOGRAPH_TRACE=$PWD/top AUTOGRAPH_TRACE_MB=1 LD_PRELOAD=$PRELOAD \
         "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
     run python3 - "$AG_COMMAND" $! <<'PY'
 import json, subprocess, sys, time
@@ -143,7 +145,7 @@ while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "2", "-d", "0.1", "-f", "jsonl"], capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
     last = {r["what"]: r["total"] for r in rows if r["table"] == "live"}
-    if last and last["of these by the library's own thread"] and last["launches in those"] and last["processor time of that thread (us)"]:
+    if last and last["of these by the library's own thread"] and last["launches in those"] and last["waits of what was handed over (us)"] and last["processor time of that thread (us)"]:
         text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-t", "live"], capture_output=True,
                               text=True, env={"COLUMNS": "80"}).stdout
         assert max(map(len, text.splitlines())) <= 80, text
@@ -154,4 +156,93 @@ PY
     wait $! || true
     echo "$output"
     [ "$status" -eq 0 ]
+}
+
+@test "report: who launched, what was handed over, and how long that waited" {
+    autograph report handed -f json > handed.json
+    autograph report ahead -f json > ahead.json
+    for dump in handed ahead; do
+        events $dump '__import__("json").dumps({
+            "chunks": len([e for e in events if e.kind == TAKEN]), "ops": sum(e.b for e in events if e.kind == TAKEN),
+            "back": len([e for e in events if e.kind == TAKEN and not e.what]),
+            "own": len([e for e in events if e.kind == TAKEN and e.what]),
+            "graphs": len([e for e in events if e.kind == GRAPH]),
+            "own_ns": sum(e.b for e in events if e.kind == GRAPH and e.thread in {t.thread for t in events if t.kind == TAKEN and t.what}),
+            "ns": sum(e.b for e in events if e.kind == GRAPH),
+            "waits": sorted(e.value for e in events if e.kind == TAKEN)})' > $dump.facts
+        python3 - $dump <<'PY'
+import json, sys
+d, f = (json.load(open(sys.argv[1] + end)) for end in (".json", ".facts"))
+of = {r["handed_over"]: r["value"] for r in d["handed_over"]}
+program, own = d["launchers"]
+assert own["launched_by"] == "the library's own thread" and own["graph_launches"] == f["own"], (own, f["own"])
+assert program["graph_launches"] == f["graphs"] - f["own"]
+assert abs(own["time_us"] - f["own_ns"] / 1e3) < 0.1 and abs(program["time_us"] - (f["ns"] - f["own_ns"]) / 1e3) < 0.1
+# the time of the library's thread is not the program's
+work = {r["work"]: r for r in d["work"]}
+assert work["graph launches"]["count"] == f["graphs"] and work["graph launches"]["host_time_us"] == program["time_us"]
+assert of["chunks"] == f["chunks"] and of["launches in them"] == f["ops"], (of, f)
+assert of["chunks that the program took back"] == f["back"]
+assert abs(of["wait, longest (us)"] - f["waits"][-1] / 1e3) < 0.1
+assert abs(of["wait, median (us)"] - f["waits"][f["chunks"] // 2] / 1e3) < 0.1
+assert of["wait, median (us)"] <= of["wait, 99 of 100 at most (us)"] <= of["wait, longest (us)"]
+assert of["processor time of that thread (ms)"] > 0
+carried = sum(r["count"] for r in d["launches"] if "graphs" in r["launches"])
+assert program["launches_in_them"] + own["launches_in_them"] == carried
+saved = sum(r["saved_us"] for r in d["sequences"])
+assert abs(saved - work["saved on the host"]["host_time_us"]) < 1, saved
+eager = work["eager launch (median)"]["each_us"]
+assert abs(saved + program["time_us"] - carried * eager) < 0.011 * carried, (saved, program, carried, eager)
+PY
+    done
+    autograph report inline -f json | holds "not d.keys() & {'launchers', 'handed_over'}"
+    [ "$(COLUMNS=80 autograph report handed --table=launchers | wc -L)" -le 80 ]
+    [ "$(COLUMNS=80 autograph report handed --table=handed_over | wc -L)" -le 80 ]
+}
+
+@test "report: of several processes" {
+    autograph report handed ahead -f json > both.json
+    autograph report handed -f json > handed.json
+    autograph report ahead -f json > ahead.json
+    python3 - <<'PY'
+import json
+both, a, b = (json.load(open(name + ".json")) for name in ("both", "handed", "ahead"))
+for i in 0, 1:
+    assert both["launchers"][i]["graph_launches"] == sum(d["launchers"][i]["graph_launches"] for d in (a, b))
+of = [{r["handed_over"]: r["value"] for r in d["handed_over"]} for d in (both, a, b)]
+for name in "chunks", "launches in them", "chunks that the program took back":
+    assert of[0][name] == of[1][name] + of[2][name], name
+assert of[0]["wait, longest (us)"] == max(o["wait, longest (us)"] for o in of[1:])
+PY
+}
+
+@test "timeline: the library's own thread has a row of its own" {
+    autograph timeline handed -o t.json
+    python3 - "$(launched)" "$(events handed 'len([e for e in events if e.kind == TAKEN])')" <<'PY'
+import json, sys
+launched, taken = map(int, sys.argv[1:])
+e = json.load(open("t.json"))["traceEvents"]
+names = {x["tid"]: x["args"]["name"] for x in e if x["name"] == "thread_name" and x["pid"]}
+own = [tid for tid, name in names.items() if name.startswith("autograph-submit ")]
+assert len(own) == 1, names
+graphs = [x for x in e if x["name"] == "cuGraphLaunch"]
+assert len([x for x in graphs if x["tid"] == own[0]]) == launched
+assert {x["name"] for x in e if x["ph"] == "X" and x["tid"] == own[0]} == {"cuGraphLaunch"}
+assert len([x for x in graphs if "waited us" in x["args"]]) == taken
+assert all("waited us" in x["args"] for x in graphs if x["tid"] == own[0])
+held = [x for x in e if x["name"] == "held back"]
+assert len([x for x in held if x["args"]["submitted by"].endswith("by the library's own thread")]) == launched
+PY
+    # launches that were refused, and the flushes that did their work
+    flushes=$(events refused 'len([e for e in events if e.kind == TAKEN and behind(e).kind == FLUSH])')
+    autograph timeline refused | holds "len([x for x in d['traceEvents'] if x['name'].startswith('flush: ') and 'waited us' in x['args']]) == $flushes"
+}
+
+@test "html and diff tell of it, and of a run without it nothing" {
+    autograph html handed | grep -q "<b>$(launched)</b><span class=\"soft\">graph launches by the library's own thread</span>"
+    no grep -q "own thread" <(autograph html inline)
+    autograph diff inline handed -f json | holds "[r for r in d['totals'] if r['what'] == 'of these by the library\'s own thread'][0]['after'] == $(launched)"
+    autograph diff inline handed -f json | holds "[r for r in d['totals'] if r['what'] == 'launches handed over to it (%)'][0]['before'] == 0"
+    no grep -q "own thread" <(autograph diff inline inline)
+    [ "$(COLUMNS=80 autograph diff inline handed --table=totals | wc -L)" -le 80 ]
 }
