@@ -1,12 +1,14 @@
 /*
  * copies.c - the library's copy kernel beside memcpy nodes. Without the library.
  *
- *   copies FATBIN        of capture/graphs/ownkernels.cu
+ *   copies FATBIN CONSTANT        of capture/graphs/ownkernels.cu, and of constant.cu
  *
  * First whether the kernel is exact: every size up to 4097 bytes, and some around the largest that
  * the library gives it, with every alignment of both addresses; no byte beside them may change.
- * Then what a node takes in a graph of 20 of them, by size, and what it takes to give it other
- * addresses. AG_MOST_COPIED (capture/graphs/lower.h) should be the size that the last line names.
+ * Then whether the next kernel of a graph sees a constant that the copy kernel has written, or an
+ * old one from a cache. Then what a node takes in a graph of 20 of them, by size, and what it takes
+ * to give it other addresses. AG_MOST_COPIED (capture/graphs/lower.h) should be the size that the
+ * last line names.
  */
 #define _GNU_SOURCE
 #include "capture/graphs/lower.h"
@@ -92,6 +94,66 @@ static void check_all(void)
         check_size(large[i]);
     printf("exact: 1 to %d bytes and %zu larger sizes, each with %d pairs of alignments\n", SMALL,
            sizeof large / sizeof *large, PAIRS);
+}
+
+/* ---- whether constants are seen ------------------------------------------------------------ */
+
+enum { CONSTANTS = 100, LAUNCHES = 50 };
+
+/* A graph of pairs: a constant is written, and a kernel reads it. */
+static CUgraphExec pairs_of(CUfunction reader, CUdeviceptr word)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node = NULL, before;
+    CHECK(cuGraphCreate(&graph, 0));
+    for (CUdeviceptr i = 0; i < CONSTANTS; i++) {
+        struct ag_lowered l;
+        CUdeviceptr out = to + 4 * i;
+        CUDA_KERNEL_NODE_PARAMS p = {.func = reader,
+                                     .gridDimX = 1,
+                                     .gridDimY = 1,
+                                     .gridDimZ = 1,
+                                     .blockDimX = 1,
+                                     .blockDimY = 1,
+                                     .blockDimZ = 1,
+                                     .kernelParams = (void *[]){&out}};
+        lower(word, from + 4 * i, 4, &l);
+        before = node;
+        CHECK(cuGraphAddKernelNode_v2(&node, graph, &before, i > 0, &l.launch));
+        before = node;
+        CHECK(cuGraphAddKernelNode_v2(&node, graph, &before, 1, &p));
+    }
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+static void check_constant(const char *image)
+{
+    static unsigned int values[CONSTANTS], got[CONSTANTS];
+    CUmodule module;
+    CUfunction reader;
+    CUdeviceptr word;
+    size_t size;
+    int wrong = 0;
+    CHECK(cuModuleLoad(&module, image));
+    CHECK(cuModuleGetFunction(&reader, module, "read_word"));
+    CHECK(cuModuleGetGlobal_v2(&word, &size, module, "word"));
+    CUgraphExec exec = pairs_of(reader, word);
+    for (unsigned int n = 0; n < LAUNCHES; n++) {
+        for (unsigned int i = 0; i < CONSTANTS; i++)
+            values[i] = n * 1000 + i;
+        CHECK(cuMemcpyHtoDAsync_v2(from, values, sizeof values, stream));
+        CHECK(cuGraphLaunch(exec, stream));
+        CHECK(cuMemcpyDtoHAsync_v2(got, to, sizeof got, stream));
+        CHECK(cuStreamSynchronize(stream));
+        for (int i = 0; i < CONSTANTS; i++)
+            wrong += got[i] != values[i];
+    }
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuMemcpyHtoD_v2(from, host_from, sizeof values));
+    printf("%s: %d of %d reads behind the copy kernel gave an old constant\n",
+           wrong ? "WRONG" : "constants are seen", wrong, CONSTANTS * LAUNCHES);
 }
 
 /* ---- what it takes ------------------------------------------------------------------------ */
@@ -224,8 +286,8 @@ int main(int argc, char **argv)
 {
     CUdevice device;
     CUmodule module;
-    if (argc != 2) {
-        fprintf(stderr, "usage: copies FATBIN\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: copies FATBIN CONSTANT\n");
         return 2;
     }
     CHECK(cuInit(0));
@@ -245,6 +307,7 @@ int main(int argc, char **argv)
         host_from[i] = (unsigned char)((uint32_t)i * 2654435761u >> 24);
     CHECK(cuMemcpyHtoD_v2(from, host_from, NODES * ROOM));
     check_all();
+    check_constant(argv[2]);
     measure_all();
     return 0;
 }
