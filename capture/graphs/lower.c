@@ -10,22 +10,13 @@
 #include "capture/graphs/ownkernels.h"
 #include "driver/call.h"
 
-/* So that copies of plain memory can be compared with memcpy nodes: AG_PLAIN_COPY_NODES in the top
- * CMakeLists.txt. */
-#ifdef AG_PLAIN_COPY_NODES
-enum { PLAIN_COPIES_TOO = 0 };
-#else
-enum { PLAIN_COPIES_TOO = 1 };
-#endif
-
 enum { THREADS = 256, MOST_BLOCKS = 2048, MOST_ROWS = 65535 };
 
 CUfunction ag_lowering(CUcontext ctx, const struct ag_signature *signature)
 {
     if (signature->kind == AG_OP_MEMSET)
         return ag_own_kernel(ctx, AG_OWN_FILL);
-    if (signature->kind == AG_OP_COPY && signature->width <= AG_MOST_COPIED &&
-        (PLAIN_COPIES_TOO || signature->movable))
+    if (signature->kind == AG_OP_COPY && signature->movable)
         return ag_own_kernel(ctx, AG_OWN_COPY);
     return NULL;
 }

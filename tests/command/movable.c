@@ -4,7 +4,7 @@
  */
 #include "tests/simdriver/simprog.h"
 
-enum { PIECE = 65536, PIECES = 8, STEP = 8, LARGE = 512 << 10 };
+enum { PIECE = 256 << 10, PIECES = 8, STEP = 8, LARGE = 2 << 20 };
 
 static CUfunction hash;
 static CUstream stream;
@@ -251,7 +251,7 @@ static int large(CUdeviceptr x, int n)
 {
     for (int i = 0; i < n; i++) {
         launches(own, STEP);
-        CHECK(cuMemcpyDtoDAsync_v2(x, own, 300 << 10, stream));
+        CHECK(cuMemcpyDtoDAsync_v2(x, own, 1200 << 10, stream));
         launches(x, STEP);
         CHECK(cuMemcpyDtoDAsync_v2(own, x, 8, stream));
         look(own, i);
@@ -274,14 +274,16 @@ static int large_plain(int n)
 /* Sizes of copies that are known by then, with all alignments in turn. */
 static int alignments(int n)
 {
-    static const size_t sizes[] = {1, 7, 64, 4095, 4096, 256 << 10};
+    static const size_t sizes[] = {1, 7, 64, 4095, 4096, 1 << 20};
+    CUdeviceptr x;
     start();
+    CHECK(cuMemAllocAsync(&x, LARGE, stream));
     for (int i = 0; i < n; i++) {
         CUdeviceptr a = (CUdeviceptr)(i % 16), b = (CUdeviceptr)(i / 16 % 16);
         launches(own, STEP);
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            CHECK(cuMemcpyDtoDAsync_v2(own + LARGE + 16 + a, own + b, sizes[k], stream));
-        CHECK(cuMemcpyDtoDAsync_v2(own + 8, own + LARGE + 24, 4096, stream));
+            CHECK(cuMemcpyDtoDAsync_v2(x + 16 + a, own + b, sizes[k], stream));
+        CHECK(cuMemcpyDtoDAsync_v2(own + 8, x + 24, 4096, stream));
         look(own + 8, i);
     }
     return result(own);
