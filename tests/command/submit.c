@@ -91,17 +91,17 @@ static int ahead(int n)
  * step was handed over, it is the submitter that launches it. */
 static int patient(int n)
 {
-    volatile unsigned int *word;
+    _Atomic unsigned int *word;
     unsigned int k = 0;
     start();
     CHECK(cuMemHostAlloc((void **)(uintptr_t)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
-    *word = 0;
+    atomic_store(word, 0);
     CUfunction publish = ag_prog_function(module, "publish");
     while (k < (unsigned int)n) {
         k++;
         step(&line);
         CHECK(ag_prog_launch(publish, line.stream, (void *[]){(void *)(uintptr_t)&word, &k}));
-        while (*word != k)
+        while (atomic_load(word) != k)
             sched_yield();
         CHECK(cuStreamSynchronize(line.stream));
     }
