@@ -194,7 +194,9 @@ static void cards(const struct model *m, FILE *out)
     card(out, "launches flushed", "%.2f %%", model_share(m->flushed, m->ops));
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
-         m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
+         m->launches > m->own_launches
+             ? (double)m->graph_ns / 1e3 / (double)(m->launches - m->own_launches)
+             : 0.0);
     fputs("</div>\n", out);
 }
 

@@ -121,6 +121,7 @@ struct adding {
 struct caller {
     uint32_t thread, text, site;
     uint32_t departed; /* string of the reason, 0: none */
+    bool of_program;   /* it made calls; else it is one of the library's own */
     UT_hash_handle hh;
 };
 
@@ -134,6 +135,21 @@ static struct caller *caller_get(struct adding *a, uint32_t thread)
         HASH_ADD(hh, a->list, thread, sizeof(thread), c);
     }
     return c;
+}
+
+/* Finds the threads that are the program's. */
+static void find_callers(struct adding *a)
+{
+    const struct dump *d = a->m->d;
+    struct caller *c = NULL;
+    for (size_t i = 0; i < d->num_events; i++) {
+        const struct dump_event *event = &d->events[i];
+        if (event->e.kind != AG_EVENT_OP && event->e.kind != AG_EVENT_SYNC_POINT)
+            continue;
+        if (!c || c->thread != event->thread)
+            c = caller_get(a, event->thread);
+        c->of_program = true;
+    }
 }
 
 static struct model_bucket *bucket(struct model *m, uint64_t time)
@@ -189,20 +205,27 @@ static void add_op(struct adding *a, const struct dump_event *event)
     }
 }
 
-static void add_graph(struct model *m, const struct ag_dump_event *e)
+static void add_graph(struct adding *a, const struct dump_event *event)
 {
+    struct model *m = a->m;
+    const struct ag_dump_event *e = &event->e;
     const struct dump_graph *g = dump_graph(m->d, e->a);
     if (e->a >= m->d->num_graphs || e->value >> 32)
         return;
     struct model_graph *mine = &m->graphs[e->a];
     mine->launches++;
     mine->updates += e->value & UINT32_MAX;
-    mine->host_ns += e->b;
     if (e->what >= mine->variants)
         mine->variants = e->what + 1u;
     m->launches++;
     m->updates += e->value & UINT32_MAX;
-    m->graph_ns += e->b;
+    if (caller_get(a, event->thread)->of_program) {
+        mine->host_ns += e->b;
+        m->graph_ns += e->b;
+    } else {
+        m->own_launches++;
+        m->own_ns += e->b;
+    }
     m->replayed += g->d.count;
     bucket(m, e->time)->carried += g->d.count;
     if (e->stream < m->num_streams) {
@@ -322,7 +345,7 @@ static void add_event(struct adding *a, const struct dump_event *event)
         add_op(a, event);
         break;
     case AG_EVENT_GRAPH:
-        add_graph(m, e);
+        add_graph(a, event);
         break;
     case AG_EVENT_UPDATE:
         add_update(m, e);
@@ -352,6 +375,7 @@ static void add_event(struct adding *a, const struct dump_event *event)
 static void add_events(struct model *m)
 {
     struct adding a = {.m = m, .lives = need(calloc(m->d->num_processes, sizeof(*a.lives)))};
+    find_callers(&a);
     for (size_t i = 0; i < m->d->num_events; i++)
         add_event(&a, &m->d->events[i]);
     m->replayed -= m->covered < m->replayed ? m->covered : m->replayed;

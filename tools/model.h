@@ -71,7 +71,9 @@ struct model {
     const struct dump *d;
     uint64_t first_ns, last_ns;
     uint64_t ops, done[8]; /* by enum ag_dump_done */
-    uint64_t replayed, covered, flushed, launches, updates, graph_ns;
+    uint64_t replayed, covered, flushed, launches, updates;
+    uint64_t graph_ns;             /* of the program's threads in graph launches */
+    uint64_t own_launches, own_ns; /* those of the library's own threads */
     uint64_t builds, builds_failed, builds_put_off, build_ns;
     uint64_t sync_points, dropped;
     uint64_t eager_calls, eager_total_ns;

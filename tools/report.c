@@ -121,10 +121,17 @@ static void summary(const struct model *m, struct table_output *o)
     table_end(o);
 
     table_begin(o, "work", "What the library did", "<Work|Count|Host time (us)|Each (us)");
+    uint64_t launches = m->launches - m->own_launches;
     table_text(o, "graph launches");
-    table_number(o, m->launches);
+    table_number(o, launches);
     table_real(o, (double)m->graph_ns / 1e3, 1);
-    table_real(o, m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0, 2);
+    table_real(o, launches ? (double)m->graph_ns / 1e3 / (double)launches : 0, 2);
+    if (m->own_launches) {
+        table_text(o, "graph launches beside the program");
+        table_number(o, m->own_launches);
+        table_real(o, (double)m->own_ns / 1e3, 1);
+        table_real(o, (double)m->own_ns / 1e3 / (double)m->own_launches, 2);
+    }
     table_text(o, "graphs built");
     table_number(o, m->builds);
     table_real(o, (double)m->build_ns / 1e3, 1);
