@@ -201,15 +201,25 @@ static bool has_processors(void)
     return may;
 }
 
+/* Where no thread can be started, it is tried again after many chunks: a try takes system calls. */
 static bool start(void)
 {
+    enum { CHUNKS = 4096 };
+    static _Atomic uint32_t left;
+    uint32_t n = atomic_load(&left);
+    if (n) {
+        atomic_store(&left, n - 1);
+        return false;
+    }
     if (ag_thread_starves_others() || !has_processors())
         return false;
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
-        if (!ag_thread_start(&thread, "autograph-submit", run))
+        if (!ag_thread_start(&thread, "autograph-submit", run)) {
             atomic_store(&state, ABSENT);
+            atomic_store(&left, CHUNKS);
+        }
     }
     ag_mutex_unlock(&mutex);
     return atomic_load(&state) != ABSENT;

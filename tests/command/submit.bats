@@ -165,6 +165,13 @@ hands() {
     [ "$(handed)" -eq 0 ]
 }
 
+@test "where no thread can be started, the program does not try at every chunk" {
+    under "$states" refused-threads 1 >with.out # the first is the watchdog's
+    cat with.out
+    grep -qx 'value right' with.out
+    [ "$(sed -n 's/^threads asked for: //p' with.out)" -le 5 ]
+}
+
 @test "on one processor, nothing is handed over" {
     one=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
     AUTOGRAPH_SUBMIT=auto same taskset -c "$one" "$cases" slow-host 200
