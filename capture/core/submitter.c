@@ -192,7 +192,7 @@ static bool has_processors(void)
     int cancel;
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return true;
-    /* it reads a file; a cancelled thread would keep the stream's lock */
+    /* it reads files; a cancelled thread would keep the stream's lock */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool may = ag_thread_may_spin();
     pthread_setcancelstate(cancel, NULL);
