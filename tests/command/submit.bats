@@ -115,6 +115,11 @@ hands() {
     done
 }
 
+@test "all signatures are forgotten later if that would wait for the submitter" {
+    SIMCUDA_QUEUE=64 AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 7
+    at_least "times" "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" 1
+}
+
 # ---- ends
 
 @test "exit handlers find what was handed over" {
