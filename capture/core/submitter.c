@@ -216,7 +216,7 @@ static bool start(void)
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
-        if (!ag_thread_start(&thread, "autograph-submit", run)) {
+        if (!ag_thread_start(&thread, "autograph-send", run)) {
             atomic_store(&state, ABSENT);
             atomic_store(&left, CHUNKS);
         }

@@ -170,6 +170,12 @@ hands() {
     [ "$(handed)" -eq 0 ]
 }
 
+@test "the thread has a name" {
+    AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 under "$cases" threads 3000 >with.out
+    cat with.out
+    grep -q '^autograph-send' with.out
+}
+
 @test "where no thread can be started, the program does not try at every chunk" {
     under "$states" refused-threads 1 >with.out # the first is the watchdog's
     cat with.out
