@@ -67,7 +67,8 @@ void ag_core_invalidate_functions(enum ag_sym sym)
     invalidate_everything();
 }
 
-/* Whether a thread is in the driver with a stream's lock. It may stay there for long. */
+/* Whether a thread is in the driver with a stream's lock, or the submitter with a stream's chunks.
+ * It may stay there for long. */
 static bool any_is_in_driver(void)
 {
     size_t n;
@@ -75,8 +76,10 @@ static bool any_is_in_driver(void)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n && !any; i++) {
         any = !ag_stream_lock_if_prompt(streams[i]);
-        if (!any)
-            ag_unlock(&streams[i]->lock);
+        if (any)
+            break;
+        any = !ag_stream_ring_is_free(streams[i]);
+        ag_unlock(&streams[i]->lock);
     }
     ag_streams_release(streams, n);
     return any;

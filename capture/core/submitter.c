@@ -55,6 +55,8 @@ static inline void pause_briefly(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
 #else
     atomic_signal_fence(memory_order_seq_cst);
 #endif
@@ -210,7 +212,7 @@ static bool has_processors(void)
     int cancel;
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return true;
-    /* it reads a file; a cancelled thread would keep the stream's lock */
+    /* it reads files; a cancelled thread would keep the stream's lock */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool may = ag_thread_may_spin();
     pthread_setcancelstate(cancel, NULL);
@@ -219,15 +221,25 @@ static bool has_processors(void)
     return may;
 }
 
+/* Where no thread can be started, it is tried again after many chunks: a try takes system calls. */
 static bool start(void)
 {
+    enum { CHUNKS = 4096 };
+    static _Atomic uint32_t left;
+    uint32_t n = atomic_load(&left);
+    if (n) {
+        atomic_store(&left, n - 1);
+        return false;
+    }
     if (ag_thread_starves_others() || !has_processors())
         return false;
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
-        if (!ag_thread_start(&thread, "autograph-submit", run))
+        if (!ag_thread_start(&thread, "autograph-send", run)) {
             atomic_store(&state, ABSENT);
+            atomic_store(&left, CHUNKS);
+        }
     }
     ag_mutex_unlock(&mutex);
     return atomic_load(&state) != ABSENT;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 /* The process's processors before the program pinned any of its threads; empty if unknown. */
@@ -21,17 +22,84 @@ bool ag_thread_starves_others(void)
     return !ag_thread_is_ordinary() && CPU_COUNT(&processors) == 1;
 }
 
-/* Processors of a control group's quota, in hundredths; 0: no quota, or not known. */
-static unsigned long quota(void)
+/* ---- quotas of control groups ------------------------------------------------------------ */
+
+/* Reads the first number of the file, or the first two. Returns how many there are. */
+static int numbers(const char *folder, const char *path, const char *name, long *a, long *b)
 {
-    unsigned long allowed = 0, period = 0;
-    FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+    char file[1024];
+    if (snprintf(file, sizeof(file), "%s%s/%s", folder, path, name) >= (int)sizeof(file))
+        return 0;
+    FILE *f = fopen(file, "re");
     if (!f)
         return 0;
-    int n = fscanf(f, "%lu %lu", &allowed, &period);
+    int n = fscanf(f, "%ld %ld", a, b);
     fclose(f);
-    return n == 2 && period ? allowed * 100 / period : 0;
+    return n;
 }
+
+/* Processors of one group, in hundredths; 0: no quota, or not known. */
+static long quota_of(const char *folder, const char *path, bool newer)
+{
+    long allowed = 0, period = 0, none;
+    bool known = newer ? numbers(folder, path, "cpu.max", &allowed, &period) == 2
+                       : numbers(folder, path, "cpu.cfs_quota_us", &allowed, &none) >= 1 &&
+                             numbers(folder, path, "cpu.cfs_period_us", &period, &none) >= 1;
+    return known && allowed > 0 && period > 0 ? allowed * 100 / period : 0;
+}
+
+/* The least of a group and all groups around it. Inside a container the uppermost is its own,
+ * whatever the path. */
+static long least_quota(const char *folder, const char *group, bool newer)
+{
+    char path[512];
+    long least = 0;
+    snprintf(path, sizeof(path), "%s", group);
+    for (;;) {
+        long q = quota_of(folder, path, newer);
+        if (q && (!least || q < least))
+            least = q;
+        char *slash = strrchr(path, '/');
+        if (!slash)
+            return least;
+        *slash = 0;
+    }
+}
+
+/* Of this process, by a line of /proc/self/cgroup: number, controllers, path. Version 2 names no
+ * controllers. */
+static long quota_by(char *line)
+{
+    char *rest = line, *item;
+    strsep(&rest, ":");
+    char *controllers = strsep(&rest, ":");
+    if (!rest)
+        return 0;
+    rest[strcspn(rest, "\n")] = 0;
+    if (!*controllers)
+        return least_quota("/sys/fs/cgroup", rest, true);
+    while ((item = strsep(&controllers, ",")))
+        if (!strcmp(item, "cpu"))
+            return least_quota("/sys/fs/cgroup/cpu", rest, false);
+    return 0;
+}
+
+static long quota(void)
+{
+    char line[1024];
+    long least = 0;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    while (f && fgets(line, sizeof(line), f)) {
+        long q = quota_by(line);
+        if (q && (!least || q < least))
+            least = q;
+    }
+    if (f)
+        fclose(f);
+    return least;
+}
+
+/* ------------------------------------------------------------------------------------------ */
 
 bool ag_thread_is_ordinary(void)
 {
@@ -43,7 +111,7 @@ bool ag_thread_may_spin(void)
 {
     if (CPU_COUNT(&processors) < 2)
         return false;
-    unsigned long q = quota();
+    long q = quota();
     return !q || q >= 200;
 }
 

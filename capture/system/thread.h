@@ -14,7 +14,7 @@ bool ag_thread_starves_others(void);
 /* Whether the calling thread is not a real-time one. */
 bool ag_thread_is_ordinary(void);
 /* Whether the process may take a processor for one thread: it has two at least, by mask and by
- * quota. Reads a file; ask seldom. */
+ * quota. Reads files; ask seldom. */
 bool ag_thread_may_spin(void);
 
 /* Starts a thread in which none of the program's signal handlers run, except those for faults,

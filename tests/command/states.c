@@ -2,8 +2,8 @@
  * states.c - programs in which launches are refused, wait, or must not be held back; `states CASE
  * [N]`.
  *
- * Each prints what must be the same with the library and without, but for `sticky`, `threads` and
- * `starving`, which tell what the library does.
+ * Each prints what must be the same with the library and without, but for `sticky`, `threads`,
+ * `refused-threads` and `starving`, which tell what the library does.
  */
 #define _GNU_SOURCE
 #include "tests/simdriver/simprog.h"
@@ -794,6 +794,16 @@ static int no_threads(int n)
     return look_without_calls();
 }
 
+/* The same for steps, and how often the library tried. */
+static int refused_threads(int n)
+{
+    denied_from = n;
+    start();
+    steps(400);
+    printf("threads asked for: %d\n", made);
+    return print_value();
+}
+
 /* What the library asks for its threads, where this one gives itself one processor. */
 static int own_threads(int n)
 {
@@ -947,6 +957,7 @@ int main(int argc, char **argv)
         {"no-threads", no_threads},
         {"own-threads", own_threads},
         {"starving", starving},
+        {"refused-threads", refused_threads},
         {"table-in-capture", table_in_capture},
         {"held-at-capture", held_at_capture},
         {"attributes", attributes},

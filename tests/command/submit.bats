@@ -115,6 +115,11 @@ hands() {
     done
 }
 
+@test "all signatures are forgotten later if that would wait for the submitter" {
+    SIMCUDA_QUEUE=64 AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 7
+    at_least "times" "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" 1
+}
+
 # ---- ends
 
 @test "exit handlers find what was handed over" {
@@ -163,6 +168,19 @@ hands() {
     cat summary
     at_least "replayed ops" "$(figure replayed)" 100
     [ "$(handed)" -eq 0 ]
+}
+
+@test "the thread has a name" {
+    AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 under "$cases" threads 3000 >with.out
+    cat with.out
+    grep -q '^autograph-send' with.out
+}
+
+@test "where no thread can be started, the program does not try at every chunk" {
+    under "$states" refused-threads 1 >with.out # the first is the watchdog's
+    cat with.out
+    grep -qx 'value right' with.out
+    [ "$(sed -n 's/^threads asked for: //p' with.out)" -le 5 ]
 }
 
 @test "on one processor, nothing is handed over" {
