@@ -4,7 +4,7 @@
  * them lie on the stack, which compilers load and store again around the jump: 4 ns of every launch.
  */
 #include "preload/launch_stub.h"
-#include "preload/stub_macros.h"
+#include "preload/stub_macros.inc"
 
     /* `per_thread`: a stream of NULL is the thread's own, of which nothing is kept. */
     .macro AG_LAUNCH_STUB name, index, per_thread

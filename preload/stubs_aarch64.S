@@ -2,7 +2,7 @@
  * stubs_aarch64.S - the entry points that need no argument understood; stubs_x86_64.S explains them.
  */
 #include "preload/exporttable.h"
-#include "preload/stub_macros.h"
+#include "preload/stub_macros.inc"
 
     .macro AG_FAST index
     adrp    x16, ag_open_streams

@@ -7,7 +7,7 @@
  * had been: the stack the driver sees is the caller's.
  */
 #include "preload/exporttable.h"
-#include "preload/stub_macros.h"
+#include "preload/stub_macros.inc"
 
     .macro AG_FAST index
     cmpl    $0, ag_open_streams(%rip)

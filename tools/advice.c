@@ -123,8 +123,7 @@ static void about_the_rest(const struct model *m, struct advice *a)
             strstr(dump_string(m->d, m->eager.list[i].text), "faster without"))
             say(a,
                 "%.0f %% of the launches belong to sequences that were measured to be faster "
-                "without graphs: AUTOGRAPH_CHUNK or AUTOGRAPH_MAX_CHUNK may find a cut that is "
-                "not.",
+                "without graphs: the library leaves them eager, and tries again now and then.",
                 100.0 * (double)m->eager.list[i].ops / (double)m->ops);
     if (m->builds_put_off)
         say(a,

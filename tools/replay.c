@@ -395,13 +395,13 @@ int replay_dump(const struct dump *d, struct table_output *o)
 enum { KEY_REPEATS = 256, KEY_OPS, KEY_MOST, KEY_CHUNK, KEY_DEFER, KEY_MEMORY, KEY_GATE };
 
 static const struct argp_option options[] = {
-    {"min-repeats", KEY_REPEATS, "N", 0, "as AUTOGRAPH_MIN_REPEATS", 0},
-    {"min-ops", KEY_OPS, "N", 0, "as AUTOGRAPH_MIN_OPS", 0},
-    {"max-chunk", KEY_MOST, "N", 0, "as AUTOGRAPH_MAX_CHUNK", 0},
-    {"chunk", KEY_CHUNK, "N", 0, "as AUTOGRAPH_CHUNK", 0},
+    {"min-repeats", KEY_REPEATS, "N", 0, "as AUTOGRAPH_TEST_MIN_REPEATS", 0},
+    {"min-ops", KEY_OPS, "N", 0, "as AUTOGRAPH_TEST_MIN_OPS", 0},
+    {"max-chunk", KEY_MOST, "N", 0, "as AUTOGRAPH_TEST_MAX_CHUNK", 0},
+    {"chunk", KEY_CHUNK, "N", 0, "as AUTOGRAPH_TEST_CHUNK", 0},
     {"max-defer-us", KEY_DEFER, "N", 0, "as AUTOGRAPH_MAX_DEFER_US", 0},
     {"memory-mb", KEY_MEMORY, "N", 0, "as AUTOGRAPH_MEMORY_MB", 0},
-    {"gate", KEY_GATE, "N", 0, "as AUTOGRAPH_GATE", 0},
+    {"gate", KEY_GATE, "N", 0, "as AUTOGRAPH_TEST_GATE", 0},
     {0}};
 static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 

@@ -44,7 +44,7 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s)
         return true;
     }
     if (!ag_engine_deferred(&s->engine)) { /* it stays open for what is in the ring */
-        ag_policy_may_measure(&s->engine.policy, ag_measured_ops());
+        ag_policy_may_measure(ag_engine_policy(&s->engine), ag_measured_ops());
         ag_engine_sync_point(&s->engine, ag_clock_ns());
     }
     return false;

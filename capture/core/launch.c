@@ -195,6 +195,25 @@ static bool sees_nothing(struct ag_stream *s)
     return ag_engine_is_idle(&s->engine);
 }
 
+/* The op is not recorded: its signature is `bad`, or it has none, and `why` has the reason. */
+static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *in, uint8_t bad,
+                                const char *why)
+{
+    bool collective = !strcmp(why, "collective kernel");
+    if (bad)
+        why = bad & AG_SIGNATURE_FAILED ? "a launch of this signature has failed"
+                                        : "more shared memory than its function attribute allows";
+    ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
+    if (!collective)
+        ag_shortfall_not_recordable(why);
+    ag_debug("flush", "op submitted at once: %s", why);
+    ag_trace_passed(s, in, why);
+    CUresult r = pass_through(s, in);
+    if (collective)
+        ag_wait_launched(s);
+    return r;
+}
+
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
  * lock; this function releases it. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
@@ -220,20 +239,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
     if (!signature || bad) {
         ag_unlock(&s->lock);
-        bool collective = !strcmp(why, "collective kernel");
-        if (signature)
-            why = bad & AG_SIGNATURE_FAILED
-                      ? "a launch of this signature has failed"
-                      : "more shared memory than its function attribute allows";
-        ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
-        if (!collective)
-            ag_shortfall_not_recordable(why);
-        ag_debug("flush", "op submitted at once: %s", why);
-        ag_trace_passed(s, in, why);
-        CUresult r = pass_through(s, in);
-        if (collective)
-            ag_wait_launched(s);
-        return r;
+        return call_unrecorded(s, in, bad, why);
     }
     ag_stream_leaves_dormant(s);
     ag_policy_launch_takes(ag_engine_policy(&s->engine),

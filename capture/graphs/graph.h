@@ -15,8 +15,9 @@ enum {
     AG_MAX_VARIANTS = 16,
     AG_HISTORY = 4,
     AG_DIGESTS = 16,
-    AG_MOST_NODES = 1088, /* more than a chunk has: AUTOGRAPH_MAX_CHUNK ends at 1024, and a crumb of
-                             four at the end of a sequence joins the chunk before it (plan.c) */
+    AG_MOST_NODES =
+        1088, /* more than a chunk has: AUTOGRAPH_TEST_MAX_CHUNK ends at 1024, and a crumb of
+                 four at the end of a sequence joins the chunk before it (plan.c) */
     /* After 64 fruitless misses, search for other graphs in only 24 of every 128. 24 in a row is
      * more than there are digests, so argument sets that take turns are met again. */
     AG_PATIENCE = 64,

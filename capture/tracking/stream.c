@@ -154,6 +154,35 @@ void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engin
     stream_made = made;
 }
 
+static int open_engine(struct ag_engine *engine)
+{
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.min_repeats = ag_options.min_repeats;
+    config.min_ops = ag_options.min_ops;
+    config.max_chunk = ag_options.max_chunk;
+    config.fixed_chunk = ag_options.chunk;
+    config.profit = ag_options.gate;
+    config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
+    return ag_engine_open(engine, &config, policy_hooks, engine_world);
+}
+
+/* Others find it from now on. The caller holds the table's lock. */
+static void enter(struct ag_stream *s)
+{
+    s->next = streams;
+    if (streams)
+        streams->prev = s;
+    streams = s;
+    s->chained = *bucket(s->key);
+    *bucket(s->key) = s;
+    num_streams++;
+    if (s->legacy) {
+        s->context->legacy = s;
+        atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
+    }
+}
+
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
@@ -167,16 +196,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     }
     if (!ctx)
         return NULL;
-    struct ag_policy_config config;
     struct ag_engine engine;
-    ag_policy_defaults(&config);
-    config.min_repeats = ag_options.min_repeats;
-    config.min_ops = ag_options.min_ops;
-    config.max_chunk = ag_options.max_chunk;
-    config.fixed_chunk = ag_options.chunk;
-    config.profit = ag_options.gate;
-    config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
-    if (ag_engine_open(&engine, &config, policy_hooks, engine_world))
+    if (open_engine(&engine))
         return NULL;
 
     uintptr_t key = key_of(handle, legacy ? ctx : NULL);
@@ -196,17 +217,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         s->serial = ++last_serial;
         ag_unlock(&s->lock);
         atomic_store(&s->references, 1);
-        s->next = streams;
-        if (streams)
-            streams->prev = s;
-        streams = s;
-        s->chained = *bucket(s->key);
-        *bucket(s->key) = s;
-        num_streams++;
-        if (legacy) {
-            context->legacy = s;
-            atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
-        }
+        enter(s);
     }
     ag_unlock(&lock);
     if (!s) {

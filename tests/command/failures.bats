@@ -30,7 +30,7 @@ setup() { common_setup; }
 }
 
 @test "an export table that nobody knows: replaying stops, and one line says why" {
-    export SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_LOG=warn AUTOGRAPH_BUILD=inline
+    export SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_LOG=warn AUTOGRAPH_TEST_BUILD=inline
     same "$cases" table 50
     cat summary
     grep -q 'table: 0, there' with.out
@@ -41,7 +41,7 @@ setup() { common_setup; }
 }
 
 @test "an export table that the driver does not have changes nothing" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     same "$cases" table 50
     grep -q 'not there' with.out
     at_least "replayed per cent" "$(replayed_share)" 90
@@ -49,7 +49,7 @@ setup() { common_setup; }
 
 # fails CALL: every call of it, that only the library makes, fails.
 fails() {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_FAIL="$1:3=$2" same "$cases" repeat 50
     SIMCUDA_FAIL="$1:*=$2" same "$cases" repeat 50
     cat summary
@@ -61,7 +61,7 @@ fails() {
 }
 
 @test "uploading a graph before it is changed fails: it is launched all the same, and that is counted" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_FAIL="cuGraphUpload:1=2" same "$loop" --changing --steps=100 --reps=1
     [ "$(figure 'graph uploads failed')" -eq 1 ]
     SIMCUDA_FAIL="cuGraphUpload:*=2" same "$loop" --changing --steps=100 --reps=1
@@ -71,7 +71,7 @@ fails() {
 }
 
 @test "a wait of which it cannot be told when it ends: nothing is built any more, and that is counted" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_FAIL="cuEventCreate:1=2" same "$cases" word 60
     cat summary
     [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
@@ -90,12 +90,12 @@ short() {
 given_back='times that all graphs were given back, the program being short of device memory'
 
 @test "an allocation without memory for it: graphs go, and it is made once more; then graphs come again" {
-    for AUTOGRAPH_BUILD in inline thread; do
-        export AUTOGRAPH_BUILD
+    for AUTOGRAPH_TEST_BUILD in inline thread; do
+        export AUTOGRAPH_TEST_BUILD
         short last-mib 200
         [ "$(grep -c '^way .: 0, and more: 2, 1$' with.out)" -eq 5 ]
         # The steps may be over before the builder's thread has had a processor: then there was nothing to give.
-        if [ $AUTOGRAPH_BUILD = thread ]; then continue; fi
+        if [ $AUTOGRAPH_TEST_BUILD = thread ]; then continue; fi
         [ "$(figure "$given_back")" -eq 5 ]
         at_least "replayed per cent" "$(replayed_share)" 50
         grep -q ' of 8$' summary # five times halved
@@ -106,29 +106,29 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "a program that takes all memory has as much of it as without the library" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     short all-memory 200
     at_least "given back" "$(figure "$given_back")" 1
     at_least "replayed per cent" "$(replayed_share)" 50
 }
 
 @test "threads that launch and run out of memory, each for itself" {
-    for AUTOGRAPH_BUILD in inline thread; do
-        export AUTOGRAPH_BUILD
+    for AUTOGRAPH_TEST_BUILD in inline thread; do
+        export AUTOGRAPH_TEST_BUILD
         same "$cases" too-much 400
         cat with.out summary
-        [ $AUTOGRAPH_BUILD = thread ] || at_least "given back" "$(figure "$given_back")" 10
+        [ $AUTOGRAPH_TEST_BUILD = thread ] || at_least "given back" "$(figure "$given_back")" 10
     done
 }
 
 @test "a program that takes 98 per cent of the free memory" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     short most-memory 50
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
 @test "an allocation without memory for it while a host function waits: graphs stay, and that is counted" {
-    export SIMCUDA_MEMORY_MB=8 SIMCUDA_NODE_BYTES=2800 AUTOGRAPH_BUILD=inline SIMCUDA_WAITS=1
+    export SIMCUDA_MEMORY_MB=8 SIMCUDA_NODE_BYTES=2800 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_WAITS=1
     AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$cases" last-mib-and-wait 20 >with.out
     cat with.out summary
     grep -q '^waiting: 2$' with.out
@@ -138,7 +138,7 @@ given_back='times that all graphs were given back, the program being short of de
 
 @test "code, streams, graphs and launches without memory for them are asked for once more" {
     "${eager[@]}" "$cases" refused-once 100 | grep '^module 2, function 2, kernel 2, stream 2, graph 2, launch 2$'
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$cases" refused-once 100 >with.out
     cat with.out summary
     grep -q '^module 0, function 0, kernel 0, stream 0, graph 0, launch 0$' with.out
@@ -151,7 +151,7 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "updating a node fails: eager launches, counted" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_FAIL="cuGraphExecKernelNodeSetParams_v2:*=1" same "$loop" --changing --steps=50 --reps=1
     cat summary
     at_least "failed updates" "$(figure 'node updates failed')" 1
@@ -164,7 +164,7 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "a launch that the driver refuses in the middle of a known step: the same error at the same call" {
-    AUTOGRAPH_BUILD=inline same "$faults" bad-launch
+    AUTOGRAPH_TEST_BUILD=inline same "$faults" bad-launch
     [ "$(figure 'launches that the driver refused')" -eq 2 ]
     at_least "replayed per cent" "$(replayed_share)" 80
     same "$cases" refused 50
@@ -172,26 +172,26 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "a kernel that traps" {
-    AUTOGRAPH_BUILD=inline same "$faults" trap
+    AUTOGRAPH_TEST_BUILD=inline same "$faults" trap
     grep -q 'sync answers 719' with.out
     at_least "replayed per cent" "$(replayed_share)" 50
 }
 
 @test "a program that looks at mapped memory after a launch, without any call" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     sees_its_flag_within 20000 # far more than by default, for a machine that is busy with other things
     cat summary
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
 }
 
 @test "fork after CUDA has started" {
-    AUTOGRAPH_BUILD=inline same "$faults" fork
+    AUTOGRAPH_TEST_BUILD=inline same "$faults" fork
     grep -q 'child ended with 0' with.out
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
 @test "the end of the process without a sync" {
-    AUTOGRAPH_BUILD=inline same "$faults" exit
+    AUTOGRAPH_TEST_BUILD=inline same "$faults" exit
     at_least "replayed per cent" "$(replayed_share)" 50
     same "$faults" exit-at-once
 }
@@ -200,7 +200,7 @@ given_back='times that all graphs were given back, the program being short of de
     # The simulated driver's log tells what ran; it waits for nobody at exit, so only what was submitted counts.
     for run in "env LD_PRELOAD=$AG_RUNTIME" "env LD_PRELOAD=$preload"; do
         rm -f log
-        AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=1000000 SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
+        AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=1000000 SIMCUDA_MODE=inline SIMCUDA_LOG=$PWD/log $run "$faults" exit || [ $? -eq 3 ]
         grep -c ' exec .* kernel ' log >>counts
     done
     cat counts

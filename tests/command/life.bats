@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
 ended() {
@@ -50,7 +50,7 @@ ended() {
 @test "a stream of a context that ends is launched to for the first time" {
     export AUTOGRAPH_MAX_DEFER_US=1000000
     for build in inline thread; do
-        AUTOGRAPH_BUILD=$build same "$life" new-in-ending 50
+        AUTOGRAPH_TEST_BUILD=$build same "$life" new-in-ending 50
         cat summary
         [ "$(ended)" -eq 50 ]
         at_least "replayed per cent" "$(replayed_share)" 25 # of the context that stays nearly all

@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
+    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
 }
 
 # runs CASE STEPS: with the same result, without misuse.
@@ -95,7 +95,7 @@ nodes() {
 }
 
 @test "all of it by the builder's thread" {
-    export AUTOGRAPH_BUILD=thread
+    export AUTOGRAPH_TEST_BUILD=thread
     for case in plain pool pool-each-step mapped remapped refusals neighbours other-device large-plain alignments; do
         runs "$case" 60
     done

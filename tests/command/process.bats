@@ -67,7 +67,7 @@ setup() { common_setup; }
 @test "a pre-fork server: its workers and theirs replay, each with a log, a dump and a summary of its own" {
     # ThreadSanitizer knows no threads in such a child; AddressSanitizer's heap stays locked in it if another thread held it.
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime does not bear a fork beside threads"
-    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
+    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
     same "$cases" prefork 200
     cat with.out summary
     [ "$(replayed_share | wc -l)" -eq 5 ]
@@ -83,7 +83,7 @@ setup() { common_setup; }
 
 @test "the library is found in a program that is started by another" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into bash"
-    AUTOGRAPH_BUILD=inline AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
     grep -q 'replayed [1-9]' err
 }
 
@@ -91,6 +91,6 @@ setup() { common_setup; }
     [ -z "$AG_RUNTIME" ] || skip "the plain build alone is installed"
     cmake --install "$AG_BUILD" --prefix "$PWD/root" >/dev/null
     [ -f root/lib/libautograph.so ]
-    AUTOGRAPH_BUILD=inline preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
+    AUTOGRAPH_TEST_BUILD=inline preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
     at_least "replayed per cent" "$(replayed_share)" 80
 }

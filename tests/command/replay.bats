@@ -5,7 +5,7 @@ load common.bash
 setup() {
     common_setup
     # Whether graphs pay is measured, and a CPU in place of a GPU says nothing about it.
-    export AUTOGRAPH_GATE=0
+    export AUTOGRAPH_TEST_GATE=0
 }
 
 # replays PER-CENT COMMAND...
@@ -17,7 +17,7 @@ replays() {
 
 # Graphs are built in the launch that needs them, so that the share does not hang on when a thread gets its turn.
 inline_replays() {
-    AUTOGRAPH_BUILD=inline replays "$@"
+    AUTOGRAPH_TEST_BUILD=inline replays "$@"
 }
 
 @test "a sync after every step" { inline_replays 95 "$loop" --steps=100 --reps=2; }
@@ -41,7 +41,7 @@ inline_replays() {
 
 @test "graphs are in use by the fourth repetition" {
     # In one graph: at a slow pace the first ops would go ahead eagerly.
-    export AUTOGRAPH_BUILD=inline AUTOGRAPH_CHUNK=1024
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=1024
     same "$cases" repeat 3
     before=$(figure replayed)
     same "$cases" repeat 4
@@ -51,7 +51,7 @@ inline_replays() {
 
 # Looking for a graph with other arguments rests where it was of no use for long: not for good.
 @test "arguments in turns, after long without: in the end none is set" {
-    AUTOGRAPH_BUILD=inline same "$cases" turns 1000
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" turns 1000
     cat summary
     updates=$(sed -n 's/.* \([0-9]*\) node updates$/\1/p' summary)
     at_least "updates of ever-new arguments" "$updates" 19000
@@ -84,7 +84,7 @@ compared() {
 }
 
 @test "every other span eager" {
-    export AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_TEST_BUILD=inline
     compared --steps "$loop" --reps=1 250
     compared --steps "$loop" --sync=none --reps=1 2500 # its steps are short
     compared --steps "$loop" --changing --reps=1 250
@@ -92,7 +92,7 @@ compared() {
 }
 
 @test "every other span eager: ops so far apart that a span holds few of them" {
-    AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 \
+    AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 \
         compared --steps "$loop" --sync=kernel --gpu-us=40 --reps=3 60
     at_least "share replayed" "$(replayed_share)" 25
 }
@@ -136,18 +136,18 @@ compared() {
 @test "a program that is told of failed calls is told of its own" {
     inline_replays 70 "$cases" error-log 200
     [ "$(grep -c '^heard' with.out)" -eq 1 ]
-    AUTOGRAPH_BUILD=thread same "$cases" error-log 200
+    AUTOGRAPH_TEST_BUILD=thread same "$cases" error-log 200
 }
 
 @test "a copy from host memory by cuMemcpyAsync is a sync point and no op" {
-    AUTOGRAPH_BUILD=inline same "$cases" error-log 200
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" error-log 200
     cat summary
     [ "$(figure 'ops that cannot be recorded (parameters, attributes, kind of memory), submitted at once')" -eq 0 ]
     grep -Eq 'sync point cuMemcpyAsync +200$' summary
 }
 
 @test "collective kernels are launched at once, what is between them by graphs" {
-    AUTOGRAPH_BUILD=inline same "$cases" collective 50
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" collective 50
     cat summary
     [ "$(figure 'collective kernels, submitted at once')" -eq 50 ]
     at_least "replayed per cent" "$(replayed_share)" 85
@@ -155,7 +155,7 @@ compared() {
 
 # By how it was found, 0 to 3, by the other way to launch, and in a stream that nobody ever looks at.
 @test "a collective kernel in a stream that sleeps: no graph is made while it waits" {
-    export AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
     for how in 0 1 2 3 10 20; do
         same "$cases" collective-asleep $how
         cat with.out summary
@@ -167,7 +167,7 @@ compared() {
 }
 
 @test "nothing is built while a stream waits for a word of the program's" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     for case in word-in-graph word-in-capture word; do
         same "$cases" $case 60
         cat summary
@@ -188,27 +188,27 @@ compared() {
 
 @test "a driver that waits in what it loads and builds hangs no program whose streams wait for it" {
     export SIMCUDA_WAITS=1 SIMCUDA_FATBINS=1
-    for AUTOGRAPH_BUILD in inline thread; do
-        export AUTOGRAPH_BUILD
+    for AUTOGRAPH_TEST_BUILD in inline thread; do
+        export AUTOGRAPH_TEST_BUILD
         for case in word-first word word-in-capture word-in-graph host-function function-in-graph; do
             same "$cases" $case 80
-            echo "$case $AUTOGRAPH_BUILD"; cat summary
+            echo "$case $AUTOGRAPH_TEST_BUILD"; cat summary
             # the thread may find no moment without a wait in a program this short
-            [ $AUTOGRAPH_BUILD = thread ] || at_least "replayed per cent" "$(replayed_share)" 80
+            [ $AUTOGRAPH_TEST_BUILD = thread ] || at_least "replayed per cent" "$(replayed_share)" 80
         done
     done
     needs_own_kernels
     # the fill kernel could not be loaded at the first launch, and was later
-    SIMCUDA_LOG=$PWD/log AUTOGRAPH_BUILD=inline under "$cases" word-first 80
+    SIMCUDA_LOG=$PWD/log AUTOGRAPH_TEST_BUILD=inline under "$cases" word-first 80
     [ "$(grep -c ' call .* cuModuleLoadData ' log)" -eq 2 ]
     none grep cuGraphAddMemsetNode log
 }
 
 # Chunks of four, from the 50th step on in turns with chunks of 16; but where the gate is in doubt, and that is the CPU's affair.
 @test "two cuts of a step that take turns" {
-    export AUTOGRAPH_GATE=1 AUTOGRAPH_LOG=debug
-    for AUTOGRAPH_BUILD in inline thread; do
-        export AUTOGRAPH_BUILD
+    export AUTOGRAPH_TEST_GATE=1 AUTOGRAPH_LOG=debug
+    for AUTOGRAPH_TEST_BUILD in inline thread; do
+        export AUTOGRAPH_TEST_BUILD
         same "$cases" slow-host 300
         for _ in 1 2 3 4; do
             ! grep -q "graph of 16 ops built" summary || break
@@ -221,7 +221,7 @@ compared() {
 
 # What the library asks the driver for behind the wait takes 200 ms, meanwhile a graph is asked for, and none afterwards.
 @test "a build that is kept back by a wait is made when that is over" {
-    export AUTOGRAPH_BUILD=thread AUTOGRAPH_CHUNK=1024 SIMCUDA_SLOW_US=100000
+    export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_CHUNK=1024 SIMCUDA_SLOW_US=100000
     for _ in 1 2 3 4 5; do # when the threads get their turns is the machine's affair
         same "$cases" word-beside 3
         cat summary
@@ -232,13 +232,13 @@ compared() {
 
 # 8 us for whoever launches it, where the thread sleeps.
 @test "host functions wake no thread that has nothing to do" {
-    AUTOGRAPH_BUILD=thread under "$cases" wakes 500 >out
+    AUTOGRAPH_TEST_BUILD=thread under "$cases" wakes 500 >out
     sleeps=$(sed -n "s/^builder's sleeps [1-9][0-9]* and \([0-9]*\) more$/\1/p" out)
     at_least "sleeps left of 100" $((100 - sleeps)) 0
 }
 
 @test "a host function that an error keeps from running is not waited for for ever" {
-    AUTOGRAPH_BUILD=inline same "$cases" function-lost 50
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" function-lost 50
     cat summary
     at_least "graphs built" "$(figure 'graphs built')" 1
     at_least "replayed per cent" "$(replayed_share)" 80
@@ -246,7 +246,7 @@ compared() {
 
 # Destroying a graph takes the driver's locks, and whether it waits for the GPU nobody says.
 @test "while a stream waits for a word no graph is destroyed with another stream, and none built after a release" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     same "$cases" word-and-other 40
     cat summary
     SIMCUDA_LOG=$PWD/log under "$cases" word-and-other 40
@@ -259,7 +259,7 @@ compared() {
 }
 
 @test "streams and their context go while the builder asks whether they wait" {
-    export AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 SIMCUDA_SLOW_US=700
+    export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 SIMCUDA_SLOW_US=700
     same "$cases" word-and-destroy 60
     cat summary with.err
     none grep -q misuse with.err
@@ -273,7 +273,7 @@ compared() {
 }
 
 @test "copies of managed memory stay eager, the kernels between them do not" {
-    AUTOGRAPH_BUILD=inline same "$cases" memory 50
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" memory 50
     cat summary
     grep -q 'ops that cannot be recorded .*: 100' summary
     at_least "replayed per cent" "$(replayed_share)" 70
@@ -282,7 +282,7 @@ compared() {
 @test "two streams tied by events" { same "$order" events; }
 @test "the legacy stream between blocking streams" { same "$order" legacy; }
 @test "the legacy stream breaks off known steps, and blocking streams those of the legacy stream" {
-    AUTOGRAPH_BUILD=inline same "$cases" legacy 50
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" legacy 50
     cat summary
     at_least "flushes for this order" "$(figure 'flushes for the order of the legacy default stream')" 20
 }
@@ -298,7 +298,7 @@ compared() {
 
 @test "a loop that is cut in equal pieces needs one graph of each kind" {
     # A sanitizer makes 20 launches take longer than the watchdog waits.
-    export AUTOGRAPH_BUILD=inline AUTOGRAPH_CHUNK=20 AUTOGRAPH_GATE=0 AUTOGRAPH_MAX_DEFER_US=1000000
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_MAX_DEFER_US=1000000
     same "$loop" --sync=none --steps=40 --reps=12 # 800 launches between two waits, 20 kinds
     cat summary
     at_least "replayed per cent" "$(replayed_share)" 90
@@ -321,7 +321,7 @@ compared() {
 }
 
 @test "a graph whose arguments differ at its first launch is uploaded before they are changed" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_LOG=$PWD/log AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$loop" --changing --steps=100 --reps=2
     cat summary
     grep -oE ' call .* cuGraph(Upload|ExecKernelNodeSetParams_v2|Launch) ' log | awk '{ print $NF }' | uniq -c >calls

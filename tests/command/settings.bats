@@ -67,7 +67,7 @@ choices() {
 }
 
 @test "a bad value means the default" {
-    AUTOGRAPH_BUILD=here AUTOGRAPH_STATS=2 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 3000 2>err
+    AUTOGRAPH_TEST_BUILD=here AUTOGRAPH_STATS=2 AUTOGRAPH_MEMORY_MB=0 under "$cases" repeat 3000 2>err
     grep -q 'replayed [1-9]' err
     grep -q 'MiB of 256' err
 }
@@ -86,7 +86,7 @@ choices() {
 }
 
 @test "a very long value is cut in the message" {
-    AUTOGRAPH_CHUNK=$(printf '9%.0s' {1..5000}) says 1 "$cases" repeat 2
+    AUTOGRAPH_TEST_CHUNK=$(printf '9%.0s' {1..5000}) says 1 "$cases" repeat 2
     [ "$(wc -c <err)" -lt 200 ]
 }
 
@@ -111,13 +111,13 @@ choices() {
     AUTOGRAPH_STATS=1 says 4 "$cases" repeat 60
     grep -q 'why not more: mostly because the driver is older' err
     unset SIMCUDA_VERSION
-    AUTOGRAPH_BUILD=inline says 0 "$cases" repeat 60 # a builder's thread may get no processor in time
+    AUTOGRAPH_TEST_BUILD=inline says 0 "$cases" repeat 60 # a builder's thread may get no processor in time
 }
 
 @test "the reason that is told is the largest: a tool, a table, the per-thread stream, a kind of op, no repetition" {
     CUDA_INJECTION64_PATH=/nowhere says 1 "$cases" repeat 60
     grep -q 'a tool watches the driver. What to do: run it without the tool' err
-    SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_BUILD=inline says 1 "$cases" table 100
+    SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_TEST_BUILD=inline says 1 "$cases" table 100
     grep -q 'an export table that nobody knows .*0102.*AUTOGRAPH_FORCE=1' err
     says 1 "$cases" per-thread 1000
     grep -q 'launches to the per-thread default stream. What to do: launch to streams that the program creates' err
@@ -127,12 +127,12 @@ choices() {
 
 @test "AUTOGRAPH_LOG: off and warn say nothing where all is well, info the start, debug the graphs" {
     AUTOGRAPH_LOG=off says 0 "$cases" repeat 50
-    AUTOGRAPH_LOG=warn AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 says 0 "$cases" repeat 50
+    AUTOGRAPH_LOG=warn AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 says 0 "$cases" repeat 50
     AUTOGRAPH_LOG=info under "$cases" repeat 50 2>err
     cat err
     grep -qx 'autograph: start: replaying' err
     none grep -q 'build:' err
-    AUTOGRAPH_BUILD=inline AUTOGRAPH_LOG=debug under "$cases" repeat 50 2>err
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_LOG=debug under "$cases" repeat 50 2>err
     grep -q '^autograph: build: graph of [0-9]* ops built' err
     [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
 }
@@ -169,7 +169,7 @@ choices() {
 }
 
 @test "AUTOGRAPH_STATS=1: four lines, each with program and pid: replayed, saved, cost, why not more" {
-    AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline under "$cases" repeat 50 >out 2>err
+    AUTOGRAPH_STATS=1 AUTOGRAPH_TEST_BUILD=inline under "$cases" repeat 50 >out 2>err
     cat err
     "$cases" repeat 50 | cmp out
     [ "$(lines_of err)" -eq 4 ]
@@ -187,7 +187,7 @@ choices() {
 }
 
 @test "AUTOGRAPH_STATS=2 prints the figures, on stderr alone" {
-    AUTOGRAPH_STATS=2 AUTOGRAPH_BUILD=inline under "$cases" repeat 50 >out 2>err
+    AUTOGRAPH_STATS=2 AUTOGRAPH_TEST_BUILD=inline under "$cases" repeat 50 >out 2>err
     cat err
     "$cases" repeat 50 | cmp out
     [ "$(grep -vc '^autograph: ' err)" -eq 0 ]
@@ -205,14 +205,14 @@ choices() {
 
 @test "AUTOGRAPH_MEMORY_MB bounds the graphs" {
     for build in thread inline; do
-        AUTOGRAPH_BUILD=$build AUTOGRAPH_MEMORY_MB=1 same "$cases" phases 120
+        AUTOGRAPH_TEST_BUILD=$build AUTOGRAPH_MEMORY_MB=1 same "$cases" phases 120
         cat summary
         used=$(sed -n 's/.*memory \([0-9]*\)\.[0-9]* MiB of 1$/\1/p' summary)
         [ "$used" -le 1 ]
     done
     # by a thread, whose turns are the machine's affair: of more and more phases until there are enough
     for phases in 120 360 1080; do
-        AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 AUTOGRAPH_MEMORY_MB=1 same "$cases" phases $phases
+        AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_MEMORY_MB=1 same "$cases" phases $phases
         cat summary
         [ "$(replayed_share)" -lt 10 ] || break
     done
@@ -222,30 +222,30 @@ choices() {
     at_least "MiB without the bound" "$used" 2
 }
 
-@test "AUTOGRAPH_CHUNK and AUTOGRAPH_MAX_CHUNK cut the graphs" {
-    export AUTOGRAPH_BUILD=inline AUTOGRAPH_LOG=debug
-    AUTOGRAPH_CHUNK=5 under "$cases" repeat 30 2>err
+@test "AUTOGRAPH_TEST_CHUNK and AUTOGRAPH_TEST_MAX_CHUNK cut the graphs" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_LOG=debug
+    AUTOGRAPH_TEST_CHUNK=5 under "$cases" repeat 30 2>err
     grep 'graph of' err
     [ "$(grep -o 'graph of [0-9]* ops built' err | sort -u | wc -l)" -eq 1 ]
-    AUTOGRAPH_MAX_CHUNK=8 under "$cases" repeat 30 2>err
+    AUTOGRAPH_TEST_MAX_CHUNK=8 under "$cases" repeat 30 2>err
     grep 'graph of' err
     # how long they are hangs on the pace of the host; a rest of up to 3 ops may join the last
     none grep -Eq 'graph of (1[2-9]|[2-9][0-9]+) ops built' err
 }
 
-@test "AUTOGRAPH_MIN_REPEATS and AUTOGRAPH_MIN_OPS put off and rule out" {
-    export AUTOGRAPH_BUILD=inline
-    AUTOGRAPH_MIN_REPEATS=40 same "$cases" repeat 39
+@test "AUTOGRAPH_TEST_MIN_REPEATS and AUTOGRAPH_TEST_MIN_OPS put off and rule out" {
+    export AUTOGRAPH_TEST_BUILD=inline
+    AUTOGRAPH_TEST_MIN_REPEATS=40 same "$cases" repeat 39
     [ "$(figure 'graphs built')" -eq 0 ]
-    AUTOGRAPH_MIN_REPEATS=40 same "$cases" repeat 60
+    AUTOGRAPH_TEST_MIN_REPEATS=40 same "$cases" repeat 60
     at_least "graphs built" "$(figure 'graphs built')" 1
-    AUTOGRAPH_MIN_OPS=21 same "$cases" repeat 50
+    AUTOGRAPH_TEST_MIN_OPS=21 same "$cases" repeat 50
     cat summary
     [ "$(figure 'graphs built')" -eq 0 ]
 }
 
 @test "AUTOGRAPH_MAX_DEFER_US is when the watchdog flushes" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     AUTOGRAPH_MAX_DEFER_US=50000 same "$faults" spin
     late=$(sed -n 's/^MEASURED .*worst \([0-9]*\)\..*/\1/p' with.out)
     at_least "worst us with 50 ms" "$late" 25000
@@ -255,7 +255,7 @@ choices() {
 }
 
 @test "AUTOGRAPH_FORCE=1 replays where a profiler is attached" {
-    export CUDA_INJECTION64_PATH=/nowhere AUTOGRAPH_BUILD=inline
+    export CUDA_INJECTION64_PATH=/nowhere AUTOGRAPH_TEST_BUILD=inline
     same "$cases" repeat 50
     [ "$(figure replayed)" -eq 0 ]
     AUTOGRAPH_FORCE=1 same "$cases" repeat 50

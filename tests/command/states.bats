@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
 # ---- errors
@@ -128,7 +128,7 @@ full() {
 @test "no thread can be started that bounds deferral: nothing is deferred" {
     for has in 0 1; do
         for build in inline thread; do
-            AUTOGRAPH_BUILD=$build AUTOGRAPH_STATS=2 under "$states" no-threads "$has" >with.out 2>summary
+            AUTOGRAPH_TEST_BUILD=$build AUTOGRAPH_STATS=2 under "$states" no-threads "$has" >with.out 2>summary
             cat with.out summary
             grep -qx seen with.out
             grep -qx 'value right' with.out
@@ -138,7 +138,7 @@ full() {
 }
 
 @test "the library's threads are ordinary ones, on the processors of the process" {
-    AUTOGRAPH_BUILD=thread under "$states" own-threads 2000 >with.out
+    AUTOGRAPH_TEST_BUILD=thread under "$states" own-threads 2000 >with.out
     cat with.out
     processors=$(sed -n 's/^processors: //p' with.out)
     at_least "threads" "$(grep -c '^a thread: ' with.out)" 2

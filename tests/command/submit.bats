@@ -6,7 +6,7 @@ load common.bash
 setup() {
     common_setup
     # the watchdog is not to break chunks on a busy machine
-    export AUTOGRAPH_SUBMIT=thread AUTOGRAPH_GATE=0 AUTOGRAPH_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
+    export AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
 }
 
 handed() {
@@ -27,7 +27,7 @@ hands() {
 @test "steps with a sync each, and with a sync now and then" {
     hands 50 "$cases" repeat 100
     hands 20 "$submit" ahead 300
-    AUTOGRAPH_BUILD=thread hands 1 "$submit" ahead 2000
+    AUTOGRAPH_TEST_BUILD=thread hands 1 "$submit" ahead 2000
     hands 50 "$heat"
 }
 
@@ -95,16 +95,16 @@ hands() {
     [ -n "${AG_RUNTIME-}" ] || calls+=(5) # the program ends with a thread in a call, which ThreadSanitizer calls a leak
     for call in "${calls[@]}"; do
         # one chunk a step: the program's thread goes on, and the other one waits
-        AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck $call
+        AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck $call
         hands 10 "$submit" stuck $call
     done
     for run in {1..5}; do # on a busy machine the program's thread may be the one that waits
-        AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 1
+        AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 1
     done
 }
 
 @test "graphs are built and dropped beside a submitter that waits for room in a queue" {
-    SIMCUDA_QUEUE=64 AUTOGRAPH_BUILD=thread AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 6
+    SIMCUDA_QUEUE=64 AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 6
     at_least "graphs dropped" "$(figure 'graphs dropped')" 20
 }
 
@@ -116,7 +116,7 @@ hands() {
 }
 
 @test "all signatures are forgotten later if that would wait for the submitter" {
-    SIMCUDA_QUEUE=64 AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_CHUNK=20 hands 10 "$submit" stuck 7
+    SIMCUDA_QUEUE=64 AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 7
     at_least "times" "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" 1
 }
 
@@ -154,8 +154,8 @@ hands() {
 
 @test "streams and contexts end beside threads that launch" {
     hands 10 "$submit" destroys 50
-    AUTOGRAPH_BUILD=thread hands 1 "$submit" destroys 50
-    AUTOGRAPH_BUILD=thread AUTOGRAPH_MEMORY_MB=1 hands 1 "$submit" destroys 50
+    AUTOGRAPH_TEST_BUILD=thread hands 1 "$submit" destroys 50
+    AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_MEMORY_MB=1 hands 1 "$submit" destroys 50
     hands 10 "$life" contexts 100
     hands 10 "$life" resets 100
     hands 10 "$life" green-contexts 100
@@ -171,7 +171,7 @@ hands() {
 }
 
 @test "the thread has a name" {
-    AUTOGRAPH_BUILD=thread AUTOGRAPH_GATE=0 under "$cases" threads 3000 >with.out
+    AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 under "$cases" threads 3000 >with.out
     cat with.out
     grep -q '^autograph-send' with.out
 }

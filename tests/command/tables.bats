@@ -10,7 +10,7 @@ setup() {
 
 @test "a function that each step calls does not keep the step from replaying" {
     for build in inline thread; do
-        export AUTOGRAPH_BUILD=$build
+        export AUTOGRAPH_TEST_BUILD=$build
         same "$tables" quiet 400
         cat summary
         # A thread builds when it gets a processor, which may be after the program's end.
@@ -22,7 +22,7 @@ setup() {
 }
 
 @test "what a function launches, and what it sees, comes behind what was launched before" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     same "$tables" order 400
     cat summary
     at_least "replayed per cent" "$(replayed_share)" 90
@@ -30,7 +30,7 @@ setup() {
 }
 
 @test "a function may take memory away: what was known of it is forgotten" {
-    export AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
     same "$tables" freed 50
     cat summary
     grep -q 'fill of freed memory: [1-9]' with.out
@@ -68,17 +68,17 @@ ends_replay() {
 }
 
 @test "a table with an entry that is not the driver's ends replay" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     ends_replay 'an export table that nobody knows has a layout that is not understood' outside
 }
 
 @test "a table that a profiler asks for ends replay" {
-    export AUTOGRAPH_BUILD=inline SIMCUDA_TABLES=2c8e0ad8-0710-ab4e-90dd-54719fe5f74b
+    export AUTOGRAPH_TEST_BUILD=inline SIMCUDA_TABLES=2c8e0ad8-0710-ab4e-90dd-54719fe5f74b
     ends_replay 'a profiler or checker has asked for an export table' tool
 }
 
 @test "a table that is known changes nothing" {
-    export AUTOGRAPH_BUILD=inline
+    export AUTOGRAPH_TEST_BUILD=inline
     same "$tables" known 50
     grep -q 'table: there' with.out
     at_least "replayed per cent" "$(replayed_share)" 90

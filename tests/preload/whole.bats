@@ -10,7 +10,7 @@ setup() {
 
 # With graphs built where they are needed, so that a program can count on them.
 under() {
-  AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_STATS=2 LD_PRELOAD="$library" "$@"
+  AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_STATS=2 LD_PRELOAD="$library" "$@"
 }
 
 @test "a stream with attributes of its own is eager, the other is replayed" {
@@ -37,7 +37,7 @@ under() {
 
 @test "a module is unloaded: graphs of others stay" {
   for handles in fresh reuse; do
-    SIMCUDA_HANDLES=$handles AUTOGRAPH_CHUNK=4 run under "$bin/preload_modules" # a change of pace recuts nothing
+    SIMCUDA_HANDLES=$handles AUTOGRAPH_TEST_CHUNK=4 run under "$bin/preload_modules" # a change of pace recuts nothing
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"times that the graphs of a module were dropped (module unload): 3"* ]]
@@ -67,7 +67,7 @@ under() {
 @test "nothing of the process is writable and executable" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime is not ours"
   # a program in the middle of its graphs
-  LD_PRELOAD="$library" AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_LOG=debug AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" \
+  LD_PRELOAD="$library" AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_LOG=debug AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" \
     "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
   program=$!
   for _ in $(seq 600); do

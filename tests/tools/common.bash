@@ -24,7 +24,7 @@ example() { # NAME ARGS...
 traced() { # DUMP NAME ARGS...: an example with a dump
     local dump=$1 name=$2
     shift 2
-    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$dump" AUTOGRAPH_BUILD="${AUTOGRAPH_BUILD:-inline}" \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$dump" AUTOGRAPH_TEST_BUILD="${AUTOGRAPH_TEST_BUILD:-inline}" \
         "$AG_BUILD/examples/$name" "$@"
 }
 

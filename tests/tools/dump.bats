@@ -13,7 +13,7 @@ teardown() { # a test that failed half way leaves nothing mounted
 }
 
 @test "a dump holds every launch that the library counted" {
-    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 AUTOGRAPH_TEST_BUILD=inline \
         run "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
     [ "$status" -eq 0 ]
     counted=$(echo "$output" | sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p')

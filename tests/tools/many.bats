@@ -7,7 +7,7 @@ load common.bash
 ranked() { # NAME RANK PROGRAM ARGS...: a rank's dump, NAME.rankRANK. In whole graphs: how they are cut hangs on the host's pace.
     local name=$1 rank=$2
     shift 2
-    AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 RANK=$rank traced "$PWD/$name.rank%r" "$@"
+    AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 RANK=$rank traced "$PWD/$name.rank%r" "$@"
 }
 
 setup_file() {
@@ -18,7 +18,7 @@ setup_file() {
     done
     ranked never 0 loop_driver --never-repeat --steps=50 --reps=1
     ranked loop 1 loop_driver --steps=100 --reps=1
-    AUTOGRAPH_BUILD=inline traced "$PWD/alone" loop_driver --steps=100 --reps=1
+    AUTOGRAPH_TEST_BUILD=inline traced "$PWD/alone" loop_driver --steps=100 --reps=1
 }
 
 setup() {

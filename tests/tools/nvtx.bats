@@ -16,7 +16,7 @@ heard() { # FIELD
 }
 
 loop() {
-    LD_PRELOAD="$PRELOAD" AUTOGRAPH_STATS=1 AUTOGRAPH_BUILD=inline "$AG_BUILD/examples/loop_driver" \
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_STATS=1 AUTOGRAPH_TEST_BUILD=inline "$AG_BUILD/examples/loop_driver" \
         --steps=100 --reps=2 "$@"
 }
 

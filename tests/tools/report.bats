@@ -13,9 +13,9 @@ setup_file() {
     traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
     traced "$PWD/heat" heat_driver
     # Sequences in whole graphs: where the policy cuts them, and what it then shares, hangs on the pace of the host.
-    AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
+    AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
     AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
-    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_TEST_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
 }
 
 setup() {
@@ -34,7 +34,7 @@ setup() {
 @test "a loop of one kernel is cut where its arguments come again" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer makes the host so slow that no graph holds six launches"
     # in whole graphs: cut by the pace of the host it may share graphs of another length, which then count for that
-    AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 \
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 \
         traced "$PWD/six" loop_driver --sync=none --kernels=6 --steps=4000 --reps=1
     autograph report six -f json | holds "max(d['sequences'], key=lambda r: r['launches_carried'])['length'] == 60"
 }
@@ -65,7 +65,7 @@ setup() {
     done
     autograph report never -f json | holds "d['eager'][0]['reason'].startswith('not known') and d['eager'][0]['share_percent'] > 10"
     # a step without a loop in it, which would be known at once
-    AUTOGRAPH_MIN_REPEATS=1500 traced "$PWD/seldom" cg_driver --reps=1
+    AUTOGRAPH_TEST_MIN_REPEATS=1500 traced "$PWD/seldom" cg_driver --reps=1
     autograph report seldom -f json | holds "d['eager'][0]['reason'].endswith('too seldom for a graph') and d['eager'][0]['share_percent'] > 50"
     SIMCUDA_FAIL="cuGraphInstantiateWithFlags:*=2" traced "$PWD/failed" loop_driver --steps=90 --reps=1
     autograph report failed -f json | holds "any(r['reason'] == 'its graph could not be built' for r in d['eager'])"
@@ -435,7 +435,7 @@ foretold() {
     esac
     AUTOGRAPH=observe traced "$PWD/foretold.$name" "${args[@]}" || return 1
     autograph replay "foretold.$name" "$@" -f json > foretold.json || return 1
-    AUTOGRAPH_BUILD=inline traced "$PWD/real.$name" "${args[@]}" || return 1
+    AUTOGRAPH_TEST_BUILD=inline traced "$PWD/real.$name" "${args[@]}" || return 1
     autograph report "real.$name" -f json > real.json || return 1
     python3 - "$name" <<'PY'
 import json, sys
@@ -457,7 +457,7 @@ PY
 
 @test "replay: foretells what a run that replays does" {
     # In whole graphs, which are always worth it, and with nobody who is in a hurry: nothing hangs on the clock.
-    export AUTOGRAPH_GATE=0 AUTOGRAPH_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=1000000
+    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=1000000
     for name in loop heat none; do
         foretold $name --gate=0 --chunk=1024 --max-defer-us=1000000
     done
@@ -467,7 +467,7 @@ PY
 # in both runs where the machine is left alone meanwhile: one try of ten.
 @test "replay: foretells what a run that replays does at its own pace" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer makes the host slow: whether graphs are of use then is chance"
-    export AUTOGRAPH_GATE=1
+    export AUTOGRAPH_TEST_GATE=1
     for name in loop heat none; do
         for try in 1 2 3 4 5 6 7 8 9 10; do
             if foretold $name --gate=1 && holds "[r['value'] for r in d['cost'] if r['unit'] == 'ns'][0] < 2000" < foretold.json; then

@@ -34,10 +34,10 @@ load common.bash
 }
 
 @test "options set variables" {
-    run autograph -t 'x.%p' -e MAX_DEFER_US=50 -e AUTOGRAPH_CHUNK=4 env
+    run autograph -t 'x.%p' -e MAX_DEFER_US=50 -e AUTOGRAPH_TEST_CHUNK=4 env
     [[ "$output" == *"AUTOGRAPH_TRACE=x.%p"* ]]
     [[ "$output" == *"AUTOGRAPH_MAX_DEFER_US=50"* ]]
-    [[ "$output" == *"AUTOGRAPH_CHUNK=4"* ]]
+    [[ "$output" == *"AUTOGRAPH_TEST_CHUNK=4"* ]]
     [[ "$output" == *"AUTOGRAPH_STATS=1"* ]]
     run autograph -e nonsense env
     [ "$status" -eq 2 ]
@@ -127,7 +127,7 @@ c.rank2.agdump" ]
 }
 
 @test "--compare: the summary says what replay gains" {
-    run autograph --compare=5 -e GATE=0 "$AG_BUILD/examples/loop_driver" --steps=4000 --reps=3
+    run autograph --compare=5 -e TEST_GATE=0 "$AG_BUILD/examples/loop_driver" --steps=4000 --reps=3
     [ "$status" -eq 0 ]
     [[ "$output" =~ "compared with eager: "[0-9.]+" times as fast" ]]
     run autograph -c env
@@ -203,15 +203,15 @@ PY
     grep -o '"AUTOGRAPH[A-Z_]*"' "$AG_SOURCE/capture/settings/options.def" | tr -d '"' | sort > "$BATS_TEST_TMPDIR/table"
     python3 -c 'import json,sys; [print(r["variable"]) for r in json.load(sys.stdin)["variables"]]' \
         < "$BATS_TEST_TMPDIR/env.json" | sort | diff - "$BATS_TEST_TMPDIR/table"
-    AUTOGRAPH_CHUNK=8 autograph env -f json |
-        holds "[r for r in d['variables'] if r['variable'] == 'AUTOGRAPH_CHUNK'][0]['value'] == '8'"
+    AUTOGRAPH_TEST_CHUNK=8 autograph env -f json |
+        holds "[r for r in d['variables'] if r['variable'] == 'AUTOGRAPH_TEST_CHUNK'][0]['value'] == '8'"
 }
 
 @test "env: says what is wrong with the environment" {
-    AUTOGRAPH_CHUNK=many run autograph env
-    [[ "$output" == *"AUTOGRAPH_CHUNK=many is not one of 0..1024"* ]]
-    AUTOGRAPH_CHUNKS=8 run autograph env
-    [[ "$output" == *"did you mean AUTOGRAPH_CHUNK?"* ]]
+    AUTOGRAPH_TEST_CHUNK=many run autograph env
+    [[ "$output" == *"AUTOGRAPH_TEST_CHUNK=many is not one of 0..1024"* ]]
+    AUTOGRAPH_TEST_CHUNKS=8 run autograph env
+    [[ "$output" == *"did you mean AUTOGRAPH_TEST_CHUNK?"* ]]
 }
 
 finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
@@ -329,10 +329,10 @@ C
 
 @test "doctor: settings as env sees them; nothing said of what is not the program's" {
     finding settings ok
-    AUTOGRAPH_CHUNK=many finding setting BAD
-    grep -q 'AUTOGRAPH_CHUNK=many is not one of 0..1024' "$BATS_TEST_TMPDIR/doctor.json"
-    AUTOGRAPH_CHUNKS=1 finding setting BAD
-    grep -q 'did you mean AUTOGRAPH_CHUNK?' "$BATS_TEST_TMPDIR/doctor.json"
+    AUTOGRAPH_TEST_CHUNK=many finding setting BAD
+    grep -q 'AUTOGRAPH_TEST_CHUNK=many is not one of 0..1024' "$BATS_TEST_TMPDIR/doctor.json"
+    AUTOGRAPH_TEST_CHUNKS=1 finding setting BAD
+    grep -q 'did you mean AUTOGRAPH_TEST_CHUNK?' "$BATS_TEST_TMPDIR/doctor.json"
     AUTOGRAPH=off finding AUTOGRAPH BAD
     AUTOGRAPH=observe finding AUTOGRAPH note
     run autograph doctor
@@ -346,9 +346,9 @@ C
 @test "a settings file: for the program that it names, behind the environment; env says where values come from" {
     cd "$BATS_TEST_TMPDIR"
     mkdir config
-    printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
+    printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'test_chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
     export XDG_CONFIG_HOME=$PWD/config
-    AUTOGRAPH_BUILD=inline AUTOGRAPH_GATE=0 LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     grep -q ': replayed [1-9]' told
     grep -q 'sync point' told # all counters, as 2 says
     rm told
@@ -362,10 +362,10 @@ C
     where() { # VARIABLE VALUE ORIGIN [PROGRAM]
         autograph env -f json "${@:4}" | holds "[(r['value'], r['from']) for r in d['variables'] if r['variable'] == '$1'] == [('$2', '$3')]"
     }
-    where AUTOGRAPH_CHUNK 0 default
+    where AUTOGRAPH_TEST_CHUNK 0 default
     where AUTOGRAPH_STATS 2 "$PWD/config/autograph.conf:1"
-    where AUTOGRAPH_CHUNK 4 "$PWD/config/autograph.conf:4" /some/where/loop_driver
-    AUTOGRAPH_CHUNK=8 where AUTOGRAPH_CHUNK 8 environment loop_driver
+    where AUTOGRAPH_TEST_CHUNK 4 "$PWD/config/autograph.conf:4" /some/where/loop_driver
+    AUTOGRAPH_TEST_CHUNK=8 where AUTOGRAPH_TEST_CHUNK 8 environment loop_driver
     where AUTOGRAPH 0 "$PWD/config/autograph.conf:6" other
     autograph doctor ./other -f json | holds "any(r['what'] == 'AUTOGRAPH' and r['state'] == 'BAD' for r in d['findings'])"
     # a program without CUDA does not read it, one with CUDA says what is wrong
@@ -375,9 +375,9 @@ C
     LD_PRELOAD=$PRELOAD run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     [ "$(grep -c "^autograph: $PWD/config/autograph.conf:1: nonsense is no setting: NAME = VALUE$" <<<"$output")" -eq 1 ]
     # what a dump tells of the settings
-    printf '[loop_driver]\ntrace = dump\nchunk = 4\n' > config/autograph.conf
+    printf '[loop_driver]\ntrace = dump\ntest_chunk = 4\n' > config/autograph.conf
     LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
-    grep -aq 'AUTOGRAPH_CHUNK=4' dump
+    grep -aq 'AUTOGRAPH_TEST_CHUNK=4' dump
 }
 
 @test "options that contradict each other or mean nothing are refused" {
@@ -426,10 +426,10 @@ C
     no grep -q nosuid <(findmnt -no OPTIONS -T "$folder") || { rm -r "$folder"; skip "setuid has no effect here"; }
     chmod 755 "$folder"
     cp "$AG_COMMAND" "$folder/autograph" # it reads them as the library does
-    echo 'chunk = 4' > "$folder/conf"
+    echo 'test_chunk = 4' > "$folder/conf"
     origin() {
         setpriv --reuid=65534 --clear-groups env AUTOGRAPH_CONFIG="$folder/conf" "$folder/autograph" env -f json |
-            python3 -c 'import json, sys; print([r["from"] for r in json.load(sys.stdin)["variables"] if r["variable"] == "AUTOGRAPH_CHUNK"][0])'
+            python3 -c 'import json, sys; print([r["from"] for r in json.load(sys.stdin)["variables"] if r["variable"] == "AUTOGRAPH_TEST_CHUNK"][0])'
     }
     before=$(origin)
     chmod u+s "$folder/autograph"
@@ -446,7 +446,7 @@ C
     chmod 755 "$folder"
     cp "$AG_COMMAND" "$folder/autograph"
     mkdir "$folder/config"
-    echo 'chunk = 4' > "$folder/config/autograph.conf"
+    echo 'test_chunk = 4' > "$folder/config/autograph.conf"
     chmod 600 "$folder/config/autograph.conf"
     as_nobody() {
         setpriv --reuid=65534 --clear-groups env XDG_CONFIG_HOME="$folder/config" "$folder/autograph" env 2>&1 >/dev/null

@@ -65,7 +65,7 @@ static void test_presets(void **state)
 static void test_empty_is_unset(void **state)
 {
     const char *const empty[] = {
-        "AUTOGRAPH=", "AUTOGRAPH_LOG=", "AUTOGRAPH_LOG_FILE=", "AUTOGRAPH_CHUNK=", NULL};
+        "AUTOGRAPH=", "AUTOGRAPH_LOG=", "AUTOGRAPH_LOG_FILE=", "AUTOGRAPH_TEST_CHUNK=", NULL};
     char said[4096];
     (void)state;
     read_in_child(empty, all_presets, said, sizeof said);
@@ -85,8 +85,8 @@ static void test_good_values(void **state)
     const char *const good[] = {"AUTOGRAPH=observe",
                                 "AUTOGRAPH_LOG=info",
                                 "AUTOGRAPH_MAX_DEFER_US=1000000",
-                                "AUTOGRAPH_MIN_REPEATS=007",
-                                "AUTOGRAPH_BUILD=inline",
+                                "AUTOGRAPH_TEST_MIN_REPEATS=007",
+                                "AUTOGRAPH_TEST_BUILD=inline",
                                 "AUTOGRAPH_MEMORY_MB=1",
                                 "AUTOGRAPH_LOG_FILE=/some/where",
                                 NULL};
@@ -106,9 +106,9 @@ static int presets_but_off(void)
 
 static void test_bad_values(void **state)
 {
-    const char *const bad[] = {"AUTOGRAPH=2",           "AUTOGRAPH_LOG=Info",
-                               "AUTOGRAPH_CHUNK=1025",  "AUTOGRAPH_STATS=yes",
-                               "AUTOGRAPH_MEMORY_MB=0", NULL};
+    const char *const bad[] = {
+        "AUTOGRAPH=2",         "AUTOGRAPH_LOG=Info",    "AUTOGRAPH_TEST_CHUNK=1025",
+        "AUTOGRAPH_STATS=yes", "AUTOGRAPH_MEMORY_MB=0", NULL};
     char said[4096];
     (void)state;
     read_in_child(bad, presets_but_off, said, sizeof said);
@@ -116,7 +116,7 @@ static void test_bad_values(void **state)
         said, "autograph: AUTOGRAPH=2 is not one of 0|observe|1; using 0\n"
               "autograph: AUTOGRAPH_LOG=Info is not one of off|warn|info|debug; using warn\n"
               "autograph: AUTOGRAPH_STATS=yes is not one of 0..2; using 0\n"
-              "autograph: AUTOGRAPH_CHUNK=1025 is not one of 0..1024; using 0\n"
+              "autograph: AUTOGRAPH_TEST_CHUNK=1025 is not one of 0..1024; using 0\n"
               "autograph: AUTOGRAPH_MEMORY_MB=0 is not one of 1..65536; using 256\n");
 }
 
@@ -214,14 +214,14 @@ static int file_values(void)
 static void test_file(void **state)
 {
     char named[80], said[4096];
-    const char *const environment[] = {named, "AUTOGRAPH=1", "AUTOGRAPH_CHUNK=8",
+    const char *const environment[] = {named, "AUTOGRAPH=1", "AUTOGRAPH_TEST_CHUNK=8",
                                        "AUTOGRAPH_STATS=", NULL};
     (void)state;
     snprintf(named, sizeof named, "AUTOGRAPH_CONFIG=%s", settings);
     write_settings("# of all programs\n"
                    "autograph = observe\r\n"
                    "AUTOGRAPH_LOG=info\n"
-                   "  chunk = 16  \n"
+                   "  test_chunk = 16  \n"
                    "stats = 1\n"
                    "log_file = /a path/with = in it\n"
                    "trace =\n"
@@ -233,10 +233,10 @@ static void test_file(void **state)
                    "memory_mb = 16\n"
                    "memory_mb = 32\n"
                    "[another]\n"
-                   "max_chunk = 1\n"
+                   "test_max_chunk = 1\n"
                    "[unit_options]\n"
                    "stats = 2\n"
-                   "min_ops = 3");
+                   "test_min_ops = 3");
     read_in_child(environment, file_values, said, sizeof said);
     assert_string_equal(said, "");
 }
@@ -253,11 +253,11 @@ static void test_bad_lines(void **state)
     (void)state;
     snprintf(named, sizeof named, "AUTOGRAPH_CONFIG=%s", settings);
     write_settings("memory = 1\n\nnonsense\n[unfinished\nstats = 1\n[unit_options]\n"
-                   "config = /etc/passwd\nchunk = many\nautograph = maybe\n");
+                   "config = /etc/passwd\ntest_chunk = many\nautograph = maybe\n");
     read_in_child(environment, nothing_of_it, said, sizeof said);
     snprintf(expected, sizeof expected,
              "autograph: %1$s:9: AUTOGRAPH=maybe is not one of 0|observe|1; using 0\n"
-             "autograph: %1$s:8: AUTOGRAPH_CHUNK=many is not one of 0..1024; using 0\n"
+             "autograph: %1$s:8: AUTOGRAPH_TEST_CHUNK=many is not one of 0..1024; using 0\n"
              "autograph: %1$s:1: memory is not a variable of this library; `autograph env` lists "
              "them\n"
              "autograph: %1$s:3: nonsense is no setting: NAME = VALUE\n"

@@ -338,7 +338,7 @@ static void a_query_ends_the_segment(void **state)
 {
     (void)state;
     struct handing *h = make_handing();
-    const uint64_t *sync_points = &h->s->engine.policy.counts.sync_points;
+    const uint64_t *sync_points = &ag_policy_counts(ag_engine_policy(&h->s->engine))->sync_points;
     h->s->handle = (CUstream)(void *)h;
     atomic_store(&waits_for_room, false);
     atomic_store(&full_stream, h->s->handle);

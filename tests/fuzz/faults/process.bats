@@ -6,13 +6,13 @@ setup() {
     library=${AG_RUNTIME:+$AG_RUNTIME:}$FUZZ_BUILD/preload/libautograph.so # a sanitizer's runtime wants to be first
     log=$BATS_TEST_TMPDIR/log
     # Deferral as long as possible: nobody but the end itself submits the work.
-    export AUTOGRAPH_MAX_DEFER_US=1000000 AUTOGRAPH_GATE=0
+    export AUTOGRAPH_MAX_DEFER_US=1000000 AUTOGRAPH_TEST_GATE=0
 }
 
 # Runs a mode under the library with both places of building.
 under_library() {
     for build in inline thread; do
-        run env AUTOGRAPH_BUILD=$build LD_PRELOAD="$library" timeout 60 "$@"
+        run env AUTOGRAPH_TEST_BUILD=$build LD_PRELOAD="$library" timeout 60 "$@"
         echo "$build: status $status: $output"
         [ "$status" -eq "${expect:-0}" ]
     done
@@ -24,7 +24,7 @@ same_kernels() {
     eager=$output
     [[ $eager == kernels* ]]
     for build in inline thread; do
-        run env AUTOGRAPH_BUILD=$build LD_PRELOAD="$library" timeout 60 "$program" "$1"
+        run env AUTOGRAPH_TEST_BUILD=$build LD_PRELOAD="$library" timeout 60 "$program" "$1"
         echo "$build: status $status: $output, eagerly $eager"
         [ "$status" -eq 0 ]
         [ "$output" = "$eager" ]
@@ -33,14 +33,14 @@ same_kernels() {
 
 # The kernels that were executed by the end of the process: 30 steps of 7 launches, and 3.
 kernels_at_the_end() {
-    SIMCUDA_MODE=inline SIMCUDA_LOG=$log AUTOGRAPH_BUILD=inline LD_PRELOAD="$library" timeout 60 "$program" "$1"
+    SIMCUDA_MODE=inline SIMCUDA_LOG=$log AUTOGRAPH_TEST_BUILD=inline LD_PRELOAD="$library" timeout 60 "$program" "$1"
     [ "$(grep -c ' kernel hash ' "$log")" -eq 213 ]
 }
 
 @test "work is deferred at the end of these programs" {
     AUTOGRAPH_STATS=1 under_library "$program" handed
     [[ $output == *"replayed"* ]]
-    AUTOGRAPH_STATS=2 AUTOGRAPH_BUILD=inline LD_PRELOAD="$library" run "$program" exit
+    AUTOGRAPH_STATS=2 AUTOGRAPH_TEST_BUILD=inline LD_PRELOAD="$library" run "$program" exit
     [[ $output =~ flushed\ [1-9] || $output =~ shorter\ graphs\ [1-9] ]]
 }
 

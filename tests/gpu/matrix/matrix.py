@@ -115,7 +115,7 @@ class Matrix:
         for number in range(rounds):
             order = (0, *CHUNKS)
             for chunk in order if number % 2 == 0 else order[::-1]:
-                env = {**self.preload, "AUTOGRAPH_CHUNK": str(chunk)}
+                env = {**self.preload, "AUTOGRAPH_TEST_CHUNK": str(chunk)}
                 for cell, us in self.measure(cells, env, warm_ms=CUT_WARM_MS if chunk else OWN_WARM_MS).items():
                     times[cell][chunk].extend(us)
         return {cell: {chunk: statistics.median(us) for chunk, us in by_chunk.items()}
