@@ -51,7 +51,7 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
     if (limit < 4)
         limit = 4;
     if (up < -1)
-        limit >>= -up - 1;
+        limit >>= 2 * (-up - 1);
     if (up > 0)
         limit <<= 2 * up;
     if (!limit)

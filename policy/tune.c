@@ -17,7 +17,7 @@
  *
  * If longer chunks do not help, and the host is no faster than the GPU, the policy tries in the
  * same way chunks that get shorter towards the end of the sequence, because only the last one keeps
- * the program waiting; then chunks of half the length, for which the GPU waits less. (Five kernels
+ * the program waiting; then chunks of a quarter, for which the GPU waits less. (Five kernels
  * of 5 us, issued every 3 us, between two syncs: 7.2 us a kernel in chunks of one, 8.1 us in one
  * and four.)
  *
