@@ -6,6 +6,7 @@
 #include "capture/core/deferral.h"
 #include "capture/settings/log.h"
 #include "capture/core/measure.h"
+#include "capture/report/compare.h"
 #include "capture/core/op.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/replay.h"
@@ -295,7 +296,8 @@ static bool wants(struct ag_stream *s)
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
     uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
-    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns(), ag_policy_counts(p)->ops);
+    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns() - atomic_load(&ag_compare_rested_ns),
+                                 ag_policy_counts(p)->ops);
     ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
     ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
     if (s->pairs.trials != trials)

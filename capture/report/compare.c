@@ -19,6 +19,7 @@ enum {
 };
 
 _Atomic uint32_t ag_compare_span;
+_Atomic uint64_t ag_compare_rested_ns;
 static _Atomic uint32_t rest_ops = LEAST_REST;
 static _Atomic uint64_t told; /* ops of all streams, except those a dormant stream is passing */
 
@@ -93,7 +94,10 @@ static void *compare(void *unused)
     (void)unused;
     ag_mutex_lock(&mutex, AG_RANK_COMPARE);
     while (!stopping && num_ratios < MOST_PAIRS) {
-        double replayed = span(false), eager = replayed < 0.0 ? -1.0 : span(true);
+        double replayed = span(false);
+        uint64_t began = ag_clock_monotonic_ns();
+        double eager = replayed < 0.0 ? -1.0 : span(true);
+        atomic_fetch_add(&ag_compare_rested_ns, ag_clock_monotonic_ns() - began);
         if (replayed > 0.0 && eager > 0.0)
             ratios[num_ratios++] = replayed / eager;
     }

@@ -28,6 +28,9 @@ void ag_compare_print(const char *process);
 enum ag_compare { AG_COMPARE_OFF, AG_COMPARE_REPLAYS, AG_COMPARE_RESTS };
 extern _Atomic uint32_t ag_compare_span; /* the present span */
 
+/* ns of all eager spans that have ended. What compares two ways of replaying leaves them out. */
+extern _Atomic uint64_t ag_compare_rested_ns;
+
 /* Counts what the stream has done, and makes it dormant in an eager span. The caller holds the
  * stream's lock, and nothing is deferred. */
 void ag_compare_meet(struct ag_stream *stream);
