@@ -163,6 +163,16 @@ hands() {
 
 # ---- who launches
 
+@test "who launches changes at any chunk" {
+    export AUTOGRAPH_SUBMIT=auto AUTOGRAPH_TEST_SWITCH=1
+    hands 10 "$cases" repeat 100
+    [ "$(handed)" -lt "$(grep -o 'in [0-9]* graph launches' summary | grep -o '[0-9]*')" ]
+    hands 1 "$submit" ahead 300
+    for case in events query copies threads legacy; do
+        hands 1 "$order" $case
+    done
+}
+
 @test "AUTOGRAPH_SUBMIT=inline hands nothing over, and starts no thread" {
     AUTOGRAPH_SUBMIT=inline same "$cases" slow-host 10
     cat summary
