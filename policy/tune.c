@@ -42,6 +42,7 @@ enum {
     SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
     EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
     FASTER = 985,        /* at most this much, to win */
+    FAR_FASTER = 930,    /* the same for far shorter chunks, which need many more launches */
     FIRST_REST = 2048,   /* visits */
     LONGEST_REST = 65536,
     GROWTH = 4,
@@ -67,8 +68,9 @@ static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
         return 0;
     if (t->up >= 0 && t->up < MOST_UP && !t->shorter && saves_launches(s, b))
         return 1;
-    return !b->periodic && t->up <= 0 && t->up > -MOST_DOWN && b->longest > 1 &&
-                   b->longest * END_SHARE >= b->len && s->gap >= SLOW_HOST_NS
+    /* not before profit.c has made up its mind for the first time */
+    return !b->periodic && b->profit.interval && t->up <= 0 && t->up > -MOST_DOWN &&
+                   b->longest > 1 && b->longest * END_SHARE >= b->len && s->gap >= SLOW_HOST_NS
                ? -1
                : 0;
 }
@@ -118,7 +120,7 @@ static void settle(const struct ag_policy_state *s, struct ag_sequence *b, bool 
         t->up = (int8_t)(t->up - step);
         t->shorter = true; /* longer chunks have had their trial */
     }
-    if (won ? t->up && due(s, b) == step : step > 0 && due(s, b) < 0)
+    if (won ? t->up && due(s, b) == step : step > 0)
         enter(t, AG_TUNE_WAITS);
     else
         rest(t);
@@ -173,7 +175,7 @@ static int doubt(uint32_t kept)
 static bool is_faster(const struct ag_tune *t)
 {
     uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
-    return ag_samples_middle(t->ratios, kept, doubt(kept)) < FASTER;
+    return ag_samples_middle(t->ratios, kept, doubt(kept)) < (t->up < -1 ? FAR_FASTER : FASTER);
 }
 
 static bool is_slower(const struct ag_tune *t)
@@ -244,7 +246,7 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *b, uint6
             int step = due(s, b);
             if (step)
                 try(t, step);
-            else
+            else if (b->profit.interval)
                 rest(t);
         }
         break;
