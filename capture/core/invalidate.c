@@ -302,7 +302,7 @@ static void context_may_end(struct ag_context *context)
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
-    ag_own_kernels_invalidate(context->handle, true);
+    ag_own_kernels_unload(context);
 }
 
 static void context_goes_on(struct ag_context *context)
