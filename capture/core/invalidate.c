@@ -302,7 +302,7 @@ static void context_may_end(struct ag_context *context)
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_die(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
-    ag_own_kernels_invalidate(context->handle, true);
+    ag_own_kernels_unload(context);
 }
 
 static void context_goes_on(struct ag_context *context)
@@ -344,9 +344,13 @@ static void context_has_ended(struct ag_context *context)
 
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
-    struct ag_context *context = ctx && ag_state_tracks() ? ag_context_find(ctx) : NULL;
-    if (!context)
+    if (!ctx || !ag_state_tracks())
         return NULL;
+    struct ag_context *context = ag_context_find(ctx);
+    if (!context) { /* no stream of it is known, but memory of it that names no context may be */
+        ag_core_invalidate_memory();
+        return NULL;
+    }
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     context_may_end(context);

@@ -464,8 +464,7 @@ CUresult ag_core_memset(const struct ag_memset *f)
         memory = ag_memory_at(s, f->dst, extent);
     if (memory == AG_MEMORY_HOST) /* mapped into the device's address space */
         memory = AG_MEMORY_UNKNOWN;
-    in.movable =
-        memory == AG_MEMORY_MOVABLE && ag_own_kernel(s->context->handle, AG_OWN_FILL) != NULL;
+    in.movable = memory == AG_MEMORY_MOVABLE && ag_own_kernels_are_loaded(s->context);
     return on_addresses(s, &in, memory, f->stream, f->ptsz, f->sym);
 }
 
@@ -485,6 +484,6 @@ CUresult ag_core_copy(const struct ag_copy *c)
         return copy_of_host(&in);
     enum ag_memory both = to > from ? to : from; /* the one that permits less */
     in.movable = both == AG_MEMORY_MOVABLE && c->bytes <= AG_MOST_COPIED &&
-                 ag_own_kernel(s->context->handle, AG_OWN_COPY) != NULL;
+                 ag_own_kernels_are_loaded(s->context);
     return on_addresses(s, &in, both, c->stream, c->ptsz, c->sym);
 }

@@ -77,29 +77,29 @@ static void load(struct loaded *l)
     }
 }
 
-void ag_own_kernels_load(CUcontext ctx)
+void ag_own_kernels_load(struct ag_context *context)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    struct loaded *l = find(ctx) ? NULL : calloc(1, sizeof(*l));
+    struct loaded *l = find(context->handle) ? NULL : calloc(1, sizeof(*l));
     if (l) {
-        l->ctx = ctx;
+        l->ctx = context->handle;
         load(l);
         l->next = all;
         all = l;
+        atomic_store(&context->own_kernels, l->functions[0] != NULL);
     }
     ag_unlock(&lock);
 }
 
-void ag_own_kernels_invalidate(CUcontext ctx, bool unload)
+void ag_own_kernels_unload(struct ag_context *context)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    for (struct loaded **link = &all; *link;) {
-        struct loaded *l = *link;
-        if (ctx && l->ctx != ctx) {
-            link = &l->next;
-            continue;
-        }
-        if (unload && l->module)
+    struct loaded **link = &all, *l;
+    while ((l = *link) && l->ctx != context->handle)
+        link = &l->next;
+    if (l) {
+        atomic_store(&context->own_kernels, false);
+        if (l->module)
             AG_REAL(cuModuleUnload)(l->module);
         *link = l->next;
         free(l);

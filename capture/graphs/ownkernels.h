@@ -2,6 +2,7 @@
 #ifndef AG_OWNKERNELS_H
 #define AG_OWNKERNELS_H
 
+#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <stdbool.h>
 
@@ -9,10 +10,16 @@
 enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
 
 /* One of the library's own kernels in a context. NULL if they were not loaded or cannot be: there
- * are all of them or none. `_load` loads them into `ctx`, which must be current. */
+ * are all of them or none. It waits while another thread loads them, so launches ask
+ * ag_own_kernels_are_loaded() instead. `_load` loads them into the context, which must be current.
+ */
 CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which);
 bool ag_own_kernels_tried(CUcontext ctx);
-void ag_own_kernels_load(CUcontext ctx);
-void ag_own_kernels_invalidate(CUcontext ctx, bool unload);
+void ag_own_kernels_load(struct ag_context *context);
+void ag_own_kernels_unload(struct ag_context *context);
+static inline bool ag_own_kernels_are_loaded(const struct ag_context *context)
+{
+    return atomic_load_explicit(&context->own_kernels, memory_order_relaxed);
+}
 
 #endif

@@ -32,7 +32,7 @@ void ag_request_prepare(const struct ag_stream *s)
         bool entered = ag_context_enter(ctx);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-        ag_own_kernels_load(ctx);
+        ag_own_kernels_load(s->context);
         ag_core_mode(mode);
         ag_context_leave(entered);
     }

@@ -31,6 +31,7 @@
 struct ag_context {
     CUcontext handle;
     _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
+    _Atomic bool own_kernels;     /* the library's are loaded there (ownkernels.h) */
     _Atomic uint64_t host_calls;  /* see hostfunction.c */
     struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
     _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */

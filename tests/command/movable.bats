@@ -66,6 +66,7 @@ nodes() {
 
 @test "what the driver refuses eagerly it refuses" {
     runs refusals 1
+    runs ended 1
     runs neighbours 3
     needs_own_kernels
     at_least "replayed per cent" "$(replayed_share)" 70
@@ -96,7 +97,7 @@ nodes() {
 
 @test "all of it by the builder's thread" {
     export AUTOGRAPH_TEST_BUILD=thread
-    for case in plain pool pool-each-step mapped remapped refusals neighbours other-device large-plain alignments; do
+    for case in plain pool pool-each-step mapped remapped refusals ended neighbours other-device large-plain alignments; do
         runs "$case" 60
     done
 }

@@ -214,6 +214,26 @@ static int refusals(int n)
     return result(own);
 }
 
+/* Memory of a pool names no context, and yet ends with the one in which it was allocated, to which
+ * nothing was ever launched. */
+static int ended(int n)
+{
+    (void)n;
+    CUcontext other;
+    CUdeviceptr x;
+    start();
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    CHECK(cuMemAllocAsync(&x, 4096, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    known_steps(x);
+    refused("before", x, 32);
+    known_steps(x);
+    CHECK(cuCtxDestroy_v2(other));
+    refused("ended", x, 32);
+    return result(own);
+}
+
 /* Two reservations that happen to lie side by side are two to the driver, as eager calls show. */
 static int neighbours(int n)
 {
@@ -300,6 +320,7 @@ int main(int argc, char **argv)
                  {"mapped", mapped},
                  {"remapped", remapped},
                  {"refusals", refusals},
+                 {"ended", ended},
                  {"neighbours", neighbours},
                  {"other-device", other_device},
                  {"large-mapped", large_mapped},
