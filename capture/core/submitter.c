@@ -26,7 +26,7 @@ enum {
     RINGS = 64,
     LOOKS = 32,               /* looks between two readings of the clock */
     SPIN_NS = 50000,          /* the longest time for which the thread looks for work */
-    BRIEF_NS = 3000,          /* the same if work comes seldom */
+    BRIEF_NS = 15000,         /* the same if work comes seldom: it comes in bursts even so */
     LONGEST_NS = 4 * SPIN_NS, /* pauses count as that much, and are soon forgotten */
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
@@ -323,7 +323,7 @@ static bool is_long_at_another(const struct ag_ring *ring)
            ag_clock_ns() > atomic_load_explicit(&at.since_ns, memory_order_relaxed) + LONG_NS;
 }
 
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins)
 {
     if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
@@ -336,6 +336,13 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     if (is_long_at_another(ring))
         return false;
+    /* The GPU has nothing to do yet, and the thread would take longer to wake up than this takes.
+     */
+    if (begins && ag_options.submit == AG_SUBMIT_AUTO &&
+        atomic_load_explicit(&state, memory_order_relaxed) == ASLEEP) {
+        wake();
+        return false;
+    }
     if (atomic_load_explicit(&state, memory_order_relaxed) == ABSENT && !start())
         return false;
     if (ag_trace_on())

@@ -21,9 +21,10 @@
 #include "capture/graphs/graph.h"
 #include "capture/tracking/stream.h"
 
-/* Gives the chunk's graphs to the submitter, with a copy of the arguments. False: the caller
- * settles and launches the chunk itself. The caller holds the stream's lock. */
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
+/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `begins`: nothing of the
+ * stream's was submitted since its last sync point. False: the caller settles and launches the
+ * chunk itself. The caller holds the stream's lock. */
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins);
 
 void ag_submitter_settle_ring(struct ag_stream *s);
 /* When it returns, everything in the ring has been submitted, and s->pending holds what the driver
