@@ -298,10 +298,11 @@ static bool wants(struct ag_stream *s)
     uint32_t trials = s->pairs.trials, wins = s->pairs.wins;
     bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns() - atomic_load(&ag_compare_rested_ns),
                                  ag_policy_counts(p)->ops);
-    ag_count_by(AG_COUNT_SUBMIT_TRIALS, s->pairs.trials - trials);
-    ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
-    if (s->pairs.trials != trials)
+    if (__builtin_expect(s->pairs.trials != trials, 0)) {
+        ag_count(AG_COUNT_SUBMIT_TRIALS);
+        ag_count_by(AG_COUNT_SUBMIT_WINS, s->pairs.wins - wins);
         atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
+    }
     return hands && is_ordinary();
 }
 
