@@ -143,6 +143,9 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 /* Call it before memory that ops may name is freed or changes its kind (cuMemFree, cuMemUnmap,
  * cuMemPoolTrimTo and the like), whether or not any stream is open. */
 void ag_core_invalidate_memory(void);
+/* Call it before the program makes a multicast object, or binds one: what it maps from now on may
+ * be such an object. */
+void ag_core_maps_multicast(void);
 
 /* Call it before the program calls an unknown function of an export table. `first`: the program has
  * never called this function before. */

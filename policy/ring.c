@@ -28,7 +28,7 @@ bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *b
     uint32_t aligned = (n + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     if (n > AG_RING_BYTES || put - taken == AG_RING_SLOTS ||
         (put != taken && held + ops > AG_RING_CREDIT) ||
-        (!r->bytes && !(r->bytes = malloc(AG_RING_BYTES))))
+        (!r->bytes && !(r->bytes = aligned_alloc(ALIGNMENT, AG_RING_BYTES))))
         return false;
     uint32_t at = place_for(r, taken, put, aligned);
     if (at == AG_RING_BYTES && n)

@@ -39,6 +39,7 @@ struct ag_ring {
     /* when chunks were put in. Twice as many as there are slots: the next chunk's is no one's that
      * is still in a full ring */
     uint64_t put_ns[2 * AG_RING_SLOTS];
+    _Atomic uint64_t numbers[2 * AG_RING_SLOTS]; /* the owner's, of chunks; anybody may read them */
     char apart[64]; /* each of the others has a cache line of its own */
     _Atomic uint32_t put;
     char apart2[64];
@@ -58,6 +59,13 @@ static inline void ag_ring_note_time(struct ag_ring *r, uint64_t now)
     r->put_ns[atomic_load_explicit(&r->put, memory_order_relaxed) % (2 * AG_RING_SLOTS)] = now;
 }
 
+/* The owner, before it puts a chunk in: a number by which others know it again. */
+static inline void ag_ring_note_number(struct ag_ring *r, uint64_t number)
+{
+    uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
+    atomic_store_explicit(&r->numbers[put % (2 * AG_RING_SLOTS)], number, memory_order_relaxed);
+}
+
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
     return atomic_load_explicit(&r->taken, memory_order_acquire) ==
@@ -66,6 +74,15 @@ static inline bool ag_ring_is_empty(struct ag_ring *r)
 static inline bool ag_ring_is_busy(struct ag_ring *r)
 {
     return atomic_load_explicit(&r->role, memory_order_acquire);
+}
+/* The number of the first chunk in the ring; 0: it is empty. Without the role, that chunk may be
+ * gone by now. */
+static inline uint64_t ag_ring_first_number(struct ag_ring *r)
+{
+    uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
+    if (taken == atomic_load_explicit(&r->put, memory_order_acquire))
+        return 0;
+    return atomic_load_explicit(&r->numbers[taken % (2 * AG_RING_SLOTS)], memory_order_relaxed);
 }
 /* Empty, and nobody has the role any more: the owner may do what whoever has the role may do. */
 static inline bool ag_ring_is_at_rest(struct ag_ring *r)

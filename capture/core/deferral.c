@@ -27,15 +27,11 @@ static void begins(struct ag_stream *s, enum ag_deferring how)
         ag_engine_broken(&s->engine, "ops are deferred only while hooks see every call");
         return;
     }
+    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
     if (atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS_HANDED) {
-        /* what is still in the ring has been held back for longer, and the watchdog counts from
-         * there */
-        if (ag_stream_ring_is_at_rest(s))
-            atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
         atomic_store_explicit(&s->deferring, how, memory_order_relaxed);
         return;
     }
-    atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
     if (s->blocking)
         atomic_fetch_add(&s->context->blocking_deferring, 1);
     atomic_store(&s->deferring,
@@ -69,12 +65,25 @@ void ag_deferring_ends(struct ag_stream *s)
         ends(s);
 }
 
+/* The chunk's ops were held back already, or its only op comes now. */
+void ag_deferring_hands(struct ag_stream *s)
+{
+    bool held = atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS;
+    uint64_t deferrals = atomic_load_explicit(&s->deferrals, memory_order_relaxed);
+    ag_ring_note_number(s->ring, held ? deferrals : deferrals + 1);
+}
+
 void ag_deferring_handed(struct ag_stream *s)
 {
-    if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
+    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) != AG_DEFERS)
         begins(s, AG_DEFERS_HANDED);
-    else
-        atomic_fetch_add_explicit(&s->deferrals, 1, memory_order_relaxed);
+}
+
+uint64_t ag_deferring_since(const struct ag_stream *s)
+{
+    struct ag_ring *ring = atomic_load(&s->ring);
+    uint64_t first = ring ? ag_ring_first_number(ring) : 0;
+    return first ? first : atomic_load(&s->deferrals);
 }
 
 void ag_deferring_settled(struct ag_stream *s)

@@ -11,9 +11,14 @@
 /* The engine holds ops back; it does no more. */
 void ag_deferring_begins(struct ag_stream *s);
 void ag_deferring_ends(struct ag_stream *s);
-/* A chunk went into the stream's ring; the ring is at rest again. */
+/* A chunk is about to go into the stream's ring; it went there; the ring is at rest again. */
+void ag_deferring_hands(struct ag_stream *s);
 void ag_deferring_handed(struct ag_stream *s);
 void ag_deferring_settled(struct ag_stream *s);
+
+/* Which deferral (ag_stream.deferrals) the oldest op belongs to that the stream holds back. Needs
+ * no lock. */
+uint64_t ag_deferring_since(const struct ag_stream *s);
 
 /* Returns the stream's unreported error, once, for a sync point or a launch to pass on. */
 CUresult ag_stream_tell(struct ag_stream *s);

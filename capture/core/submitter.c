@@ -347,6 +347,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     if (ag_trace_on())
         ag_ring_note_time(ring, ag_clock_ns());
+    ag_deferring_hands(s);
     atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
     if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);

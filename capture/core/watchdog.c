@@ -1,5 +1,6 @@
 /* watchdog.c - no op is held back for too long. */
 #include "capture/core/watchdog.h"
+#include "capture/core/deferral.h"
 #include "capture/tracking/count.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
@@ -47,7 +48,7 @@ static void sleep_until_woken(void)
                 0);
 }
 
-/* State of one stream at a look. */
+/* State of one stream at a look. What it holds back then has no later number. */
 struct look {
     struct ag_stream *stream;
     uint64_t serial, deferrals;
@@ -60,12 +61,13 @@ static struct looks {
 } looks[2];
 static unsigned int turn;
 
+/* 0: it held nothing back. */
 static uint64_t deferrals_before(const struct looks *old, const struct ag_stream *s)
 {
     for (size_t i = 0; i < old->count; i++)
         if (old->list[i].stream == s && old->list[i].serial == s->serial)
             return old->list[i].deferrals;
-    return UINT64_MAX;
+    return 0;
 }
 
 /* Puts a thread on watch: one that rests, or a new one. The caller holds the mutex. */
@@ -148,8 +150,8 @@ static enum sight look(uint32_t mine)
         if (!atomic_load(&s->deferring))
             continue;
         sight = DEFERRED;
-        uint64_t deferrals = atomic_load(&s->deferrals);
-        if (deferrals_before(old, s) != deferrals && now->count < now->capacity)
+        uint64_t deferrals = atomic_load(&s->deferrals), since = ag_deferring_since(s);
+        if (deferrals_before(old, s) < since && now->count < now->capacity)
             now->list[now->count++] = (struct look){s, s->serial, deferrals};
         else if (!submit(s, streams, n, mine))
             sight = RELIEVED;

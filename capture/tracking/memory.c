@@ -48,6 +48,14 @@ void ag_core_invalidate_memory(void)
     ag_mutex_unlock(&mutex);
 }
 
+static _Atomic bool multicast; /* the program may have mapped a multicast object */
+
+void ag_core_maps_multicast(void)
+{
+    atomic_store(&multicast, true);
+    ag_core_invalidate_memory();
+}
+
 /* What was found at one address. `whole`: where the allocation begins, or the range of addresses
  * that the program has reserved; mapped memory may lie there in pieces, of which `range` is one. */
 struct finding {
@@ -86,6 +94,17 @@ static bool mapped_part(struct finding *f, CUdeviceptr address)
     return true;
 }
 
+/* What is written to a multicast object goes to all of its devices. The driver's copies may write
+ * there (NCCL's do), ordinary instructions of a kernel must not (PTX ISA, "Multimem addresses").
+ * Nothing tells it from memory that the program maps, but memory of a pool is none. */
+static bool may_be_multicast(CUdeviceptr address)
+{
+    CUmemoryPool pool = NULL;
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
+    return atomic_load_explicit(&multicast, memory_order_relaxed) &&
+           (ask(1, &wanted, (void *[]){&pool}, address) != CUDA_SUCCESS || !pool);
+}
+
 /* Memory that names no context. The driver says what the device of the current context may do with
  * it, so that must be the stream's. */
 static bool is_movable(const struct ag_stream *s, CUdeviceptr address, struct finding *f)
@@ -98,7 +117,8 @@ static bool is_movable(const struct ag_stream *s, CUdeviceptr address, struct fi
     return ag_context_current() == s->context->handle &&
            AG_REAL(cuCtxGetDevice)(&device) == CUDA_SUCCESS &&
            ask(2, wanted, values, address) == CUDA_SUCCESS && owner == device &&
-           access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE && mapped_part(f, address);
+           access == CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE && !may_be_multicast(address) &&
+           mapped_part(f, address);
 }
 
 static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, struct finding *f)

@@ -13,7 +13,8 @@ enum ag_memory {
                           stream's device has all of it, and may read and write it */
     AG_MEMORY_UNKNOWN, /* not one allocation, or its extent makes no sense */
     AG_MEMORY_MANAGED,
-    AG_MEMORY_NO_CONTEXT, /* as AG_MEMORY_MOVABLE, but of another device or not to be written */
+    AG_MEMORY_NO_CONTEXT, /* as AG_MEMORY_MOVABLE, but of another device, not to be written, or
+                             perhaps a multicast object */
     AG_MEMORY_OTHER_CONTEXT,
     AG_MEMORY_HOST,
 };

@@ -254,6 +254,10 @@ void ag_core_invalidate_memory(void)
 {
 }
 
+void ag_core_maps_multicast(void)
+{
+}
+
 void ag_core_table_call(bool first)
 {
     (void)first;

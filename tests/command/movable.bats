@@ -47,6 +47,13 @@ nodes() {
     [ "$(nodes mapped 100 Memcpy)" -eq 0 ]
 }
 
+@test "what is mapped is left to the driver once it may be a multicast object, and pools are not" {
+    needs_own_kernels
+    runs multicast 100
+    [ "$(figure 'ops that cannot be recorded .*submitted at once')" -eq 150 ]
+    replays pool 100
+}
+
 @test "copies of plain memory are copy nodes" {
     replays plain 100
     at_least "copy nodes" "$(nodes plain 100 Memcpy)" 1
@@ -97,7 +104,7 @@ nodes() {
 
 @test "all of it by the builder's thread" {
     export AUTOGRAPH_TEST_BUILD=thread
-    for case in plain pool pool-each-step mapped remapped refusals ended neighbours other-device large-plain alignments; do
+    for case in plain pool pool-each-step mapped multicast remapped refusals ended neighbours other-device large-plain alignments; do
         runs "$case" 60
     done
 }

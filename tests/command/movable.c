@@ -130,6 +130,24 @@ static int pool_each_step(int n)
     return result(own);
 }
 
+/* A multicast object looks like mapped memory, and a kernel must not write to it. The call itself
+ * may fail here; another thread of the program may know more. */
+static int multicast(int n)
+{
+    CUdeviceptr x;
+    start_mapped();
+    CHECK(cuMemAllocAsync(&x, 4096, stream));
+    CHECK(cuMemsetD8Async(x, 0, 4096, stream));
+    for (int i = 0; i < n; i++) {
+        if (i == n / 2)
+            cuMulticastAddDevice(0, 0);
+        one_step(base, base + 1024, i);
+        one_step(x, x + 1024, i);
+        look(base, i);
+    }
+    return result(base);
+}
+
 /* The fill lies across the border of two pieces. */
 static int mapped(int n)
 {
@@ -318,6 +336,7 @@ int main(int argc, char **argv)
                  {"pool", pool},
                  {"pool-each-step", pool_each_step},
                  {"mapped", mapped},
+                 {"multicast", multicast},
                  {"remapped", remapped},
                  {"refusals", refusals},
                  {"ended", ended},

@@ -25,6 +25,7 @@ static void take(struct ag_ring *r, uint32_t number, uint32_t ops, uint32_t byte
     assert_non_null(slot);
     assert_ptr_equal(slot->graphs, &graphs[number % 8]);
     assert_int_equal(slot->ops, ops);
+    assert_int_equal((uintptr_t)slot->bytes % 64, 0); /* no cache line is of two chunks */
     for (uint32_t i = 0; i < bytes; i++)
         assert_int_equal(slot->bytes[i], (uint8_t)number);
     ag_ring_took(r, slot);

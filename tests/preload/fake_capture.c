@@ -321,6 +321,11 @@ void ag_core_invalidate_memory(void)
     say("memory\n");
 }
 
+void ag_core_maps_multicast(void)
+{
+    say("multicast\n");
+}
+
 void ag_core_table_call(bool first)
 {
     say("table call first=%d\n", first);

@@ -88,7 +88,9 @@ static void stubs_pass_arguments(void **state)
         void *handed_out = dlsym(libcuda, entry->name);
         bool track = entry->cls == AG_CLASS_TRACK;
         /* told of whether or not anything is open, and behind the barrier */
-        const char *memory = entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n" : "";
+        const char *memory = entry->flags & AG_ENTRY_KILLS_MEMORY   ? "memory\n"
+                             : entry->flags & AG_ENTRY_KILLS_MAPPED ? "multicast\n"
+                                                                    : "";
         if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
             strcmp(entry->name, "cuTexRefSetMipmapLevelBias") == 0) /* has a test of its own */
             continue;

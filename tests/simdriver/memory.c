@@ -191,6 +191,9 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *(unsigned int *)data = a->access;
         return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: /* any, but that of a pool */
+        *(uintptr_t *)data = a->no_context && !a->reserved ? a->base : 0;
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
         *(unsigned int *)data = 1;
         return CUDA_SUCCESS;
@@ -230,6 +233,7 @@ SIM_API(cuPointerGetAttributes,
                     attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER ||
                     attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER ||
                     attributes[i] == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
+                    attributes[i] == CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE ||
                     attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ||
                     attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
         bool flag = attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED ||

@@ -5,6 +5,7 @@
 #include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
+#include "capture/core/deferral.h"
 #include "capture/core/flush.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
@@ -390,10 +391,38 @@ static void what_the_submitter_launches_is_counted(void **state)
     drop_handing(b);
 }
 
+/* What is held back may stay so for AUTOGRAPH_MAX_DEFER_US in all. In the ring it is no younger
+ * than it was before. */
+static void what_is_handed_over_gets_no_younger(void **state)
+{
+    (void)state;
+    struct handing *h = make_handing();
+    struct ag_engine *e = &h->s->engine;
+    assert_true(launch_chunk(h)); /* there is a ring */
+    assert_true(ag_ring_take_role(h->s->ring));
+    ag_driver_world.deferring(e, true);
+    uint64_t first = h->s->deferrals;
+    assert_int_equal(ag_deferring_since(h->s), first);
+    assert_true(begin_chunk(h));
+    ag_driver_world.deferring(e, false);
+    assert_int_equal(ag_deferring_since(h->s), first);
+    ag_driver_world.deferring(e, true);
+    assert_int_equal(h->s->deferrals, first + 1);
+    assert_int_equal(ag_deferring_since(h->s), first);
+    ag_ring_give_role(h->s->ring);
+    wait_for_submitter(h->s);
+    assert_int_equal(ag_deferring_since(h->s), first + 1);
+    ag_driver_world.deferring(e, false);
+    assert_true(launch_chunk(h)); /* its only op comes with it */
+    assert_int_equal(h->s->deferrals, first + 2);
+    drop_handing(h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_holds_changes_nothing),
+        cmocka_unit_test(what_is_handed_over_gets_no_younger),
         cmocka_unit_test(a_sync_point_that_knows_of_none),
         cmocka_unit_test(a_watchdog_that_knows_of_none),
         cmocka_unit_test(deferral_while_hooks_see_nothing),

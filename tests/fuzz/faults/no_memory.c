@@ -17,6 +17,7 @@
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
 
 static _Atomic uintptr_t begin, end; /* the library's text */
 static _Atomic unsigned long asked;
@@ -82,4 +83,9 @@ __attribute__((visibility("default"))) void *calloc(size_t n, size_t size)
 __attribute__((visibility("default"))) void *realloc(void *p, size_t size)
 {
     return refused(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
+}
+
+__attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, size_t size)
+{
+    return refused(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
