@@ -3,7 +3,7 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-struct ag_chunk *made_chunk(void *user)
+struct ag_chunk *made_chunk(void *user, uint32_t first)
 {
     struct made {
         struct ag_chunk chunk; /* first: whoever frees it frees both */
@@ -11,7 +11,8 @@ struct ag_chunk *made_chunk(void *user)
     } *made = calloc(1, sizeof(*made));
     if (!made)
         abort();
-    made->chunk = (struct ag_chunk){.sequence = &made->sequence, .count = 1, .user = user};
+    made->chunk =
+        (struct ag_chunk){.sequence = &made->sequence, .first = first, .count = 1, .user = user};
     return &made->chunk;
 }
 

@@ -4,8 +4,8 @@
 
 #include "policy/policy.h"
 
-/* The only chunk of a sequence: one op. free() it. */
-struct ag_chunk *made_chunk(void *user);
+/* A chunk of one op, at the place `first` of a sequence. free() it. */
+struct ag_chunk *made_chunk(void *user, uint32_t first);
 /* What the policy takes for the host's time between two ops, ns. */
 void made_gap(struct ag_policy *p, uint32_t ns);
 

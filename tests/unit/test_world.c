@@ -19,6 +19,7 @@
 #include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 static CUdeviceptr copied[8];
 static unsigned int copies;
@@ -204,7 +205,7 @@ static struct handing *make_handing(void)
     h->graphs.num_bytes = sizeof(h->bytes);
     h->graphs.variants[0] = &h->variant;
     h->graphs.look_at = UINT64_MAX;
-    h->chunk = made_chunk(&h->graphs);
+    h->chunk = made_chunk(&h->graphs, 1);
     return h;
 }
 
@@ -286,6 +287,33 @@ static void a_real_time_thread_launches_itself(void **state)
     assert_int_equal(handed_by(SCHED_RR), 0);
     assert_int_equal(handed_by(SCHED_RR | SCHED_RESET_ON_FORK), 0);
     assert_int_equal(handed_by(SCHED_DEADLINE), 0);
+}
+
+/* Behind a sync point the GPU has nothing to do: the first chunk does not wait until the submitter
+ * has woken up. Others do. */
+static void a_first_chunk_wakes_and_does_not_wait(void **state)
+{
+    enum { TRIES = 2000 }; /* until the submitter was asleep */
+    (void)state;
+    struct handing *h = make_handing();
+    struct ag_chunk *later = h->chunk, *first = made_chunk(&h->graphs, 0);
+    const struct timespec nap = {.tv_nsec = 1000000};
+    bool waits = true;
+    ag_options.submit = AG_SUBMIT_AUTO;
+    made_gap(ag_engine_policy(&h->s->engine), 100000);
+    h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
+    for (int i = 0; waits && i < TRIES; i++) {
+        nanosleep(&nap, NULL);
+        h->chunk = later;
+        assert_true(launch_chunk(h));
+        nanosleep(&nap, NULL);
+        h->chunk = first;
+        waits = launch_chunk(h);
+    }
+    assert_false(waits);
+    free(first);
+    h->chunk = later;
+    drop_handing(h);
 }
 
 /* The arguments of graphs are looked at now and then, whoever launches them. */
@@ -429,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_counter_below_nothing),
         cmocka_unit_test(a_look_at_what_is_handed_over),
         cmocka_unit_test(a_real_time_thread_launches_itself),
+        cmocka_unit_test(a_first_chunk_wakes_and_does_not_wait),
         cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
         cmocka_unit_test(a_query_ends_the_segment),
         cmocka_unit_test(what_the_submitter_launches_is_counted),
