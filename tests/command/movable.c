@@ -153,7 +153,7 @@ static int mapped(int n)
 {
     start_mapped();
     for (int i = 0; i < n; i++) {
-        one_step(base, base + 3 * PIECE - 100, i);
+        one_step(base, base + 3 * PIECE - 104, i);
         look(base, i);
     }
     return result(base);

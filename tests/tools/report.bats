@@ -416,7 +416,8 @@ HTML
 
 @test "replay: what an observed run would have gained" {
     autograph report observed -f json | holds "d['launches'][1]['count'] == 0"
-    autograph replay observed -f json | holds "d['replay'][1]['share_percent'] > 80"
+    # whether graphs are of use depends on the machine's pace, which a sanitizer slows down
+    autograph replay observed --gate=0 -f json | holds "d['replay'][1]['share_percent'] > 80"
     autograph replay never -f json | holds "d['replay'][1]['share_percent'] < 20"
     all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["count"])')
     autograph replay observed -f json | holds "d['replay'][0]['count'] == $all"
