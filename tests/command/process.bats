@@ -5,7 +5,8 @@ load common.bash
 setup() { common_setup; }
 
 @test "by default nothing is said" {
-    under "$loop" --steps=50 --reps=1 >out 2>err
+    # a builder's thread that gets no processor would be a reason to say something
+    AUTOGRAPH_TEST_BUILD=inline under "$loop" --steps=50 --reps=1 >out 2>err
     [ "$(lines_of out)" -eq 1 ]
     [ "$(lines_of err)" -eq 0 ]
 }
@@ -78,7 +79,7 @@ setup() { common_setup; }
     done
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=info AUTOGRAPH_LOG_FILE=$PWD/log.%p under "$cases" prefork 50
     [ "$(ls log.* | wc -l)" -eq 5 ]
-    [ "$(grep -c 'replayed .* of' log.* | grep -c ':1$')" -eq 5 ]
+    [ "$(grep -c 'replayed [0-9]* of' log.* | grep -c ':1$')" -eq 5 ]
 }
 
 @test "the library is found in a program that is started by another" {
