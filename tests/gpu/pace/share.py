@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "profile")]
 import rows as table_rows  # noqa: E402
 from loaded import free_library  # noqa: E402
-from processors import Processors, lent, pin_to_one_node  # noqa: E402
+from processors import Processors, pin_to_one_node  # noqa: E402
 from rounds import Failure  # noqa: E402
 from steps import Measured, Switch, TimedProcess, gpu_of  # noqa: E402
 from suite import Suite, replayed  # noqa: E402
@@ -85,13 +85,7 @@ class Share:
         failure = None
         try:
             process.open_gate()
-            for _ in range(self.args.reps):
-                process.await_ready()
-                if switch:
-                    switch.warmed_up()
-                with lent(self.processors, process.process.pid):
-                    process.repeat()
-            process.finish()
+            process.work(self.args.reps, switch, self.processors)
         except (Failure, OSError, ValueError) as error:
             failure = str(error)
         process.kill()

@@ -76,6 +76,16 @@ class TimedProcess(Process):
         super().repeat()
         self.windows.append((begun, time.time_ns()))
 
+    def work(self, repetitions, switch, processors):
+        """All of it, behind the gate. `switch`: of free launches, or None."""
+        for _ in range(repetitions):
+            self.await_ready()
+            if switch:
+                switch.warmed_up()
+            with lent(processors, self.process.pid):
+                self.repeat()
+        self.finish()
+
 
 @dataclass
 class Measured:
@@ -178,13 +188,7 @@ class Profile:
                 process.open_gate()
             else:
                 process = TimedProcess(name, command, env, timeout_of(row, name))
-            for _ in range(self.args.reps or row.repetitions):
-                process.await_ready()
-                if switch:
-                    switch.warmed_up()
-                with lent(self.processors, process.process.pid):
-                    process.repeat()
-            process.finish()
+            process.work(self.args.reps or row.repetitions, switch, self.processors)
         except (Failure, OSError, ValueError) as error:
             failure = str(error)
         finally:
