@@ -336,8 +336,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     if (is_long_at_another(ring))
         return false;
-    /* The GPU has nothing to do yet, and the thread would take longer to wake up than this takes.
-     */
+    /* The GPU may have nothing to do yet, and would wait until the thread has woken up. */
     if (begins && ag_options.submit == AG_SUBMIT_AUTO &&
         atomic_load_explicit(&state, memory_order_relaxed) == ASLEEP) {
         wake();

@@ -12,8 +12,9 @@
  * ring.
  *
  * The submitter looks for work for some microseconds after it had some, and then sleeps. The next
- * chunk wakes it. If a chunk waits in the ring and nobody is at it, the program's thread launches
- * that chunk and the next one itself.
+ * chunk wakes it; with AUTOGRAPH_SUBMIT=auto the first chunk of a sequence wakes it and does not
+ * wait for it. If a chunk waits in the ring and nobody is at it, the program's thread launches that
+ * chunk and the next one itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H
@@ -21,9 +22,9 @@
 #include "capture/graphs/graph.h"
 #include "capture/tracking/stream.h"
 
-/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `begins`: nothing of the
- * stream's was submitted since its last sync point. False: the caller settles and launches the
- * chunk itself. The caller holds the stream's lock. */
+/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `begins`: it is the
+ * first chunk of a sequence that is no loop, so the GPU may have nothing to do. False: the caller
+ * settles and launches the chunk itself. The caller holds the stream's lock. */
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins);
 
 void ag_submitter_settle_ring(struct ag_stream *s);

@@ -95,8 +95,9 @@ static bool mapped_part(struct finding *f, CUdeviceptr address)
 }
 
 /* What is written to a multicast object goes to all of its devices. The driver's copies may write
- * there (NCCL's do), ordinary instructions of a kernel must not (PTX ISA, "Multimem addresses").
- * Nothing tells it from memory that the program maps, but memory of a pool is none. */
+ * there (NCCL's do). Kernels have instructions of their own for that (multimem.st), and nothing
+ * that we know of permits ordinary ones, so the copy kernel stays away. Nothing tells such an
+ * object from memory that the program maps, but memory of a pool is none. */
 static bool may_be_multicast(CUdeviceptr address)
 {
     CUmemoryPool pool = NULL;
