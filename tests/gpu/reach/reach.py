@@ -49,10 +49,23 @@ class Run:
     said: str = ""      # by the library
 
 
-def cpu_sets(cpus, jobs):
-    """`jobs` sets, the rest spread over them."""
+@dataclass
+class Place:
+    """Where the processes of a row run."""
+    cpus: set
+    gpus: list
+
+
+def places(cpus, gpus, jobs):
+    """`jobs` of them: processors and GPUs are spread over them."""
     cpus = sorted(cpus)
-    return [set(cpus[number::jobs]) or set(cpus) for number in range(jobs)]
+    return [Place(set(cpus[number::jobs]) or set(cpus), [gpus[number % len(gpus)]]) for number in range(jobs)]
+
+
+def visible_gpus(count):
+    """Their names, as CUDA_VISIBLE_DEVICES has them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",")[:count] if named else [str(number) for number in range(count)]
 
 
 def libraries():
@@ -71,7 +84,7 @@ def repetitions_of(eager, seconds):
 
 class Survey:
     def __init__(self, args, gpus):
-        self.args, self.gpus = args, gpus
+        self.args, self.gpus = args, visible_gpus(gpus)
         plain, preload = environments(args)
         common = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
                   "HF_HUB_OFFLINE": "1"}
@@ -84,10 +97,10 @@ class Survey:
         self.lock = threading.Lock()
         jobs = 1 if args.alone else args.jobs or max(1, (os.cpu_count() or 1) // CPUS_A_ROW)
         self.jobs = jobs
-        self.cpus = queue.SimpleQueue()
-        self.all_cpus = os.sched_getaffinity(0)
-        for one in cpu_sets(self.all_cpus, jobs):
-            self.cpus.put(one)
+        self.everything = Place(os.sched_getaffinity(0), self.gpus)
+        self.places = queue.SimpleQueue()
+        for place in places(self.everything.cpus, self.gpus, jobs):
+            self.places.put(place)
 
     def __enter__(self):
         return self
@@ -95,26 +108,26 @@ class Survey:
     def __exit__(self, *_):
         self.folder.cleanup()
 
-    def words(self, row, place):
-        places = {"{reach}": str(HERE), "{programs}": str(HERE.parent / "programs"), "{python}": sys.executable,
+    def words(self, row, folder):
+        values = {"{reach}": str(HERE), "{programs}": str(HERE.parent / "programs"), "{python}": sys.executable,
                   "{bin}": str(self.args.build / "examples"), "{gpu}": str(self.args.build / "gpu"),
-                  "{folder}": place}
+                  "{folder}": folder}
 
         def filled(word):
-            for key, value in places.items():
+            for key, value in values.items():
                 word = word.replace(key, value)
             return word
         return [filled(word) for word in row.command], {name: filled(value) for name, value in row.env.items()}
 
-    def start(self, row, kind, place, repetitions=reach_rows.REPETITIONS):
+    def start(self, row, kind, folder, gpus, repetitions=reach_rows.REPETITIONS):
         """kind: eager, steady, or paired. Python programs wait at their gate."""
-        command, more = self.words(row, place)
+        command, more = self.words(row, folder)
         command += [row.steps, f"--reps={repetitions}"]
         if kind == "steady":
             command.append("--paced")
         if row.python:
             command.append("--gated")
-        env = {**(self.plain if kind == "eager" else self.preload), **more}
+        env = {**(self.plain if kind == "eager" else self.preload), **more, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
         if not row.python:
             env["LD_LIBRARY_PATH"] = ":".join(filter(None, [env.get("LD_LIBRARY_PATH"), *libraries()]))
         if kind != "eager":
@@ -169,34 +182,40 @@ class Survey:
     def why_skipped(self, row):
         if time.monotonic() > self.stop_at:
             return "out of time"
-        if row.gpus > self.gpus:
+        if row.gpus > len(self.gpus):
             return f"needs {row.gpus} GPUs"
         program = Path(self.words(row, "")[0][0])
         return None if program.exists() else f"not here: {program.name} was not built"
 
-    def measure(self, row):
-        """The entry of a row. Runs in a thread whose processors the processes inherit."""
+    def measure_beside_others(self, row):
+        """Runs in a thread."""
+        place = self.places.get()
+        try:
+            return self.measure(row, place)
+        finally:
+            self.places.put(place)
+
+    def measure(self, row, place):
+        """The entry of a row. Its processes inherit the processors of this thread."""
         entry = {"row": row.name, "verdict": "skipped", "identical": None, "replayed": None}
-        cpus = self.cpus.get()
         waiting = []
         try:
-            os.sched_setaffinity(0, cpus)
-            with tempfile.TemporaryDirectory() as place:
-                return {**entry, **self.compare(row, place, waiting)}
+            os.sched_setaffinity(0, place.cpus)
+            with tempfile.TemporaryDirectory() as folder:
+                return {**entry, **self.compare(row, folder, place.gpus, waiting)}
         except Exception as error:  # of the survey itself; the other rows must go on
             return {**entry, "verdict": "FAIL", "why": f"the survey failed: {error!r}"}
         finally:
             for process in waiting:
                 if not process.errors.closed:   # nobody has followed it
                     process.kill()
-            self.cpus.put(cpus)
 
-    def compare(self, row, place, waiting):
+    def compare(self, row, folder, gpus, waiting):
         reason = self.why_skipped(row)
         if reason:
             return {"why": reason}
         def start(kind, *more):
-            waiting.append(self.start(row, kind, place, *more))
+            waiting.append(self.start(row, kind, folder, gpus, *more))
             return waiting[-1]
         first = start("eager")
         beside = {kind: start(kind) for kind in ("steady", "paired") if row.python and not row.caches}
@@ -228,21 +247,24 @@ class Survey:
             entry["identical"] = True
         return entry
 
+    def start_alone(self, row, *more):
+        return self.start(row, "paired", self.folder.name, self.gpus[:row.gpus], *more)
+
     def alone(self, rows, eager):
         """Rows once more, one at a time, while the next ones load their modules; `eager` has the results of their
         eager processes. Yields name, ratio and failure."""
-        os.sched_setaffinity(0, self.all_cpus)
+        os.sched_setaffinity(0, self.everything.cpus)
         left, loading = deque(rows), deque()
         try:
             while left or loading:
                 while left and len(loading) < AHEAD:
                     row = left.popleft()
-                    loading.append((row, self.start(row, "paired", self.folder.name) if row.python else None))
+                    loading.append((row, self.start_alone(row) if row.python else None))
                 if time.monotonic() + ALONE_COST > self.stop_at + self.args.more:
                     return
                 row, process = loading.popleft()
                 wanted = repetitions_of(eager[row.name], ALONE_SECONDS)
-                run = self.follow(row, process or self.start(row, "paired", self.folder.name, wanted), wanted)
+                run = self.follow(row, process or self.start_alone(row, wanted), wanted)
                 yield row.name, pairs_of(run.said).get("paired"), run.failure
         finally:
             for _, process in loading:
@@ -306,14 +328,19 @@ class Report:
 
 
 def survey(args, rows, report, gpus):
-    """All rows side by side, then those that came out slow, alone."""
+    """Rows of one GPU side by side, then those of several GPUs; last those that came out slow, alone."""
     found = {}
     with Survey(args, gpus) as surveyed, ThreadPoolExecutor(surveyed.jobs) as pool:
-        waiting = [pool.submit(surveyed.measure, row) for row in sorted(rows, key=lambda row: -row.cost)]
-        for done in as_completed(waiting):
-            entry = done.result()
+        def take(entry):
             found[entry["row"]] = entry
             report.take(entry, surveyed.logs)
+
+        beside = sorted((row for row in rows if row.gpus == 1), key=lambda row: -row.cost)
+        for done in as_completed([pool.submit(surveyed.measure_beside_others, row) for row in beside]):
+            take(done.result())
+        for row in rows:
+            if row.gpus > 1:
+                take(surveyed.measure(row, surveyed.everything))
         slow = [row for row in rows if reach_table.flag(found[row.name]) == "slow" and not args.alone]
         eager = {row.name: found[row.name]["eager"] for row in slow}
         for name, pair, failure in surveyed.alone(slow, eager):

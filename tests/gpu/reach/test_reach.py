@@ -60,7 +60,8 @@ def repetition(iterations):
 
 class Digest:
     def hexdigest(self):
-        return checksum + (str(under) if wrong == "differs" else str(os.getpid()) if wrong == "random" else "")
+        more = {{"differs": str(under), "random": str(os.getpid()), "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", "")}}
+        return checksum + more.get(wrong, "")
 
 if wrong == "skip":
     print("SKIP: not here: No module named 'x'")
@@ -108,12 +109,13 @@ class Surveys(unittest.TestCase):
             one.command = [word.replace("{folder_of_test}", self.folder.name) for word in one.command]
         args = argparse.Namespace(build=Path("none"), library=Path("none"), env=[], simulated=False, alone=False,
                                   jobs=2, seconds=seconds, more=30.0, timeout=timeout, out=None, markdown=None)
+        gpus = more.pop("with_gpus", 1)
         vars(args).update(more)
         report = reach.Report(args, [], {"commit": "c", "origin": "o"})
         said = io.StringIO()
         affinity = os.sched_getaffinity(0)
         with contextlib.redirect_stdout(said):
-            reach.survey(args, list(rows), report, gpus=1)
+            reach.survey(args, list(rows), report, gpus=gpus)
         os.sched_setaffinity(0, affinity)
         return {entry["row"]: entry for entry in report.found}
 
@@ -164,6 +166,13 @@ class Surveys(unittest.TestCase):
         self.assertIn("SIGABRT", found["crash"]["why"])
         self.assertEqual(found["missing"]["why"], "not here: No module named 'x'")
         self.assertIn("it fails anyway", found["fails"]["why"])
+
+    def test_rows_are_spread_over_the_gpus(self):
+        found = self.run_rows(row("a", wrong="gpus"), row("b", wrong="gpus"), row("both", wrong="gpus", gpus=2),
+                              with_gpus=2)
+        self.assertEqual({entry["verdict"] for entry in found.values()}, {"ok"})
+        self.assertEqual({found[name]["eager"]["checksum"] for name in "ab"}, {"a0", "a1"})
+        self.assertEqual(found["both"]["eager"]["checksum"], "a0,1")
 
     def test_hang(self):
         entry = self.run_rows(row("x", wrong="hang"), timeout=10.0)["x"]
