@@ -113,7 +113,7 @@ class Share:
         return rounds
 
     def measure(self, row, folder, rounds):
-        times, said, checksums, busy = {}, {}, set(), 0.0
+        times, hosts, said, checksums, busy = {}, {}, {}, set(), 0.0
         for number, processes in enumerate(rounds):
             for way, switch, process in processes if number % 2 == 0 else processes[::-1]:
                 found = self.run(row, way, process, switch)
@@ -122,10 +122,12 @@ class Share:
                 elif found:
                     per_step = int((process.result or {}).get("per_step", 1))
                     times.setdefault(way, []).append(statistics.median(found) * per_step)
+                    if process.host_times:
+                        hosts.setdefault(way, []).append(statistics.median(process.host_times) * per_step)
                     said[way] = process.error_text
                     if way != "free":
                         checksums.add((process.result or {}).get("checksum"))
-        return {"row": row.name, "times": times, "busy": busy, "identical": len(checksums) == 1,
+        return {"row": row.name, "times": times, "hosts": hosts, "busy": busy, "identical": len(checksums) == 1,
                 "replayed": {way: replayed(text) for way, text in said.items() if way in self.args.ways},
                 "said": said}
 
