@@ -102,13 +102,14 @@ static void submit_for_order(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
-static void flush_blocking_streams(struct ag_context *context)
+/* All but `s`; of every context if `context` is NULL. */
+static void flush_blocking_streams(const struct ag_context *context, const struct ag_stream *s)
 {
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        if (streams[i]->context == context && streams[i]->blocking &&
-            atomic_load(&streams[i]->deferring))
+        if ((!context || streams[i]->context == context) && streams[i]->blocking &&
+            streams[i] != s && atomic_load(&streams[i]->deferring))
             submit_for_order(streams[i]);
     ag_streams_release(streams, n);
 }
@@ -119,15 +120,20 @@ void ag_flush_for_order(const struct ag_stream *s)
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
+        if (ag_streams_are_in_order())
+            flush_blocking_streams(NULL, NULL);
         return;
     }
     struct ag_context *context = s->context;
     if (s->legacy) {
         if (atomic_load(&context->blocking_deferring))
-            flush_blocking_streams(context);
+            flush_blocking_streams(context, NULL);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
+        uint32_t own = atomic_load(&s->deferring) != AG_DEFERS_NOTHING;
+        if (s->in_order && atomic_load(&context->blocking_deferring) > own)
+            flush_blocking_streams(context, s);
     }
 }

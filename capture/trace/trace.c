@@ -43,7 +43,7 @@ static const char *cause_text(uint32_t cause)
     case AG_CAUSE_WATCHDOG:
         return "watchdog";
     case AG_CAUSE_ORDER:
-        return "order of the legacy default stream";
+        return "order of streams";
     case AG_CAUSE_NOT_RECORDABLE:
         return "op that cannot be recorded";
     case AG_CAUSE_GRAPH_FAILED:

@@ -183,6 +183,17 @@ static void enter(struct ag_stream *s)
     }
 }
 
+bool ag_streams_are_in_order(void)
+{
+    enum { NOT_ASKED, NO, YES };
+    static _Atomic int answer;
+    if (atomic_load_explicit(&answer, memory_order_relaxed) == NOT_ASKED) {
+        const char *value = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+        atomic_store(&answer, value && atoi(value) == 1 ? YES : NO);
+    }
+    return atomic_load_explicit(&answer, memory_order_relaxed) == YES;
+}
+
 static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
@@ -210,7 +221,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         s->handle = handle;
         s->key = key;
         s->legacy = legacy;
-        s->blocking = !legacy && !(flags & CU_STREAM_NON_BLOCKING);
+        s->in_order = ag_streams_are_in_order();
+        s->blocking = !legacy && (s->in_order || !(flags & CU_STREAM_NON_BLOCKING));
         s->priority = priority;
         s->engine = engine;
         s->context = context;
@@ -378,6 +390,8 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
 static const _Atomic uint32_t *held_before(struct ag_stream *s)
 {
     static const _Atomic uint32_t nothing;
+    if (s->in_order)
+        return NULL;
     if (s->legacy) /* if only one context is known, no other current context holds anything back */
         return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;
     struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;

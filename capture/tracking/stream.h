@@ -77,6 +77,7 @@ struct ag_stream {
     int priority;
     bool legacy;
     bool blocking; /* implicitly ordered with the legacy stream */
+    bool in_order; /* with every stream of its context, see ag_streams_are_in_order() */
 
     _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
                                     ops are eager */
@@ -153,6 +154,11 @@ void ag_stream_goes_dormant(struct ag_stream *stream);
 void ag_stream_leaves_dormant(struct ag_stream *stream);
 /* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
 void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
+
+/* With CUDA_DEVICE_MAX_CONNECTIONS=1 the device has one queue of work, and starts it in the order
+ * of the launches over all streams (CUDA C++ Programming Guide, environment variables). Programs
+ * rely on that. */
+bool ag_streams_are_in_order(void);
 
 /* All streams, each with a reference, in a list that ag_streams_release() frees. */
 struct ag_stream **ag_streams_snapshot(size_t *n);

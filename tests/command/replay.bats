@@ -284,7 +284,7 @@ compared() {
 @test "the legacy stream breaks off known steps, and blocking streams those of the legacy stream" {
     AUTOGRAPH_TEST_BUILD=inline same "$cases" legacy 50
     cat summary
-    at_least "flushes for this order" "$(figure 'flushes for the order of the legacy default stream')" 20
+    at_least "flushes for this order" "$(figure 'flushes for the order of streams')" 20
 }
 @test "host functions see what came before them" { same "$order" callback; }
 @test "what is said to be done is done" { same "$order" query; }

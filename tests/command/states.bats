@@ -109,6 +109,16 @@ full() {
     at_least "replayed ops" "$(figure replayed)" 1500
 }
 
+@test "CUDA_DEVICE_MAX_CONNECTIONS=1: the device gets work in the order of the launches, over all streams" {
+    export CUDA_DEVICE_MAX_CONNECTIONS=1
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    SIMCUDA_MODE=inline same "$states" one-connection 300 # work runs as it comes to the driver
+    cat with.out summary
+    grep -q '^value right$' with.out
+    at_least "replayed ops" "$(figure replayed)" 2000
+    at_least "flushes for the order" "$(grep -c 'flushes for the order' summary)" 1
+}
+
 @test "an unknown export table during a capture: nothing is replayed behind it" {
     export SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10
     same "$states" table-in-capture 100

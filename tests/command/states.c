@@ -517,6 +517,27 @@ static int blocking(int n)
     return 0;
 }
 
+/* ---- CUDA_DEVICE_MAX_CONNECTIONS=1 -------------------------------------------------------------
+ */
+
+/* Streams that nothing orders but the launches, to the device as the program makes them. */
+static int one_connection(int n)
+{
+    CUstream other;
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    const CUstream streams[] = {stream,           other, stream,
+                                CU_STREAM_LEGACY, other, CU_STREAM_PER_THREAD};
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < 6 * 6; k++) {
+            CHECK(launch(streams[k / 6], data, k));
+            want = want * 31 + k;
+        }
+        CHECK(cuCtxSynchronize());
+    }
+    return print_value();
+}
+
 /* ---- ends ---------------------------------------------------------------------------------------
  */
 
@@ -948,6 +969,7 @@ int main(int argc, char **argv)
         {"full-of-rest", full_of_rest},
         {"query-of-other", query_of_other},
         {"blocking", blocking},
+        {"one-connection", one_connection},
         {"exit", exit_beside_worker},
         {"dead", dead_beside_worker},
         {"exit-in-handler", exit_in_handler},

@@ -46,7 +46,7 @@ hands() {
 @test "the legacy stream between blocking streams" {
     hands 10 "$order" legacy
     # a stream that has only handed chunks over meets no sync point there, as it would not without the submitter
-    [ "$(figure 'flushes for the order of the legacy default stream')" -lt 100 ]
+    [ "$(figure 'flushes for the order of streams')" -lt 100 ]
     hands 10 "$cases" legacy 30
 }
 
