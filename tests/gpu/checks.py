@@ -11,6 +11,9 @@ FAULTS = {"trap": 5, "bad-launch": 0, "spin": 0, "fork": 0, "exit": 3, "exit-at-
           "free": 0, "destroy-stream": 0, "destroy-context": 0}
 ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thread-streams",
           "limits", "ipc")
+# Of order/device.cu, with the exit status of each. "connection" is about CUDA_DEVICE_MAX_CONNECTIONS=1.
+DEVICE_ORDERS = {"programmatic": 0, "cooperative": 0, "connection": 0, "printing": 0, "forks": 0,
+                 "end-by-return": 3, "end-in-thread": 3, "end-behind-reset": 3}
 CUDART_FAULTS = {"trap": 5, "bad-launch": 0}
 
 # Longest mean wait from a launch to its effect, in a program that makes no call after it.
@@ -100,6 +103,10 @@ def all_checks(folder, simulated):
         yield Check(f"order: {case}", [f"{folder}/order", case])
     if simulated:
         return
+    for case, status in DEVICE_ORDERS.items():
+        yield Check(f"order on cudart: {case}", ["env", "CUDA_DEVICE_MAX_CONNECTIONS=1"] * (case == "connection")
+                    + [f"{folder}/device", case], status=status)
+    yield Check("order on cudart: children", [f"{folder}/children"])
     yield Check("order: a query beside a full queue", [f"{folder}/full"], measures=True, times=2.0)
     for case, status in CUDART_FAULTS.items():
         yield Check(f"fault on cudart: {case}", [f"{folder}/faults_cudart", case], status=status)
