@@ -206,6 +206,12 @@ beside() {
 
 # ---- attributes
 
+@test "cooperative launches" {
+    same "$states" cooperative 1000
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 97
+}
+
 @test "launch attributes with the stack's content in the bytes that mean nothing" {
     same "$states" attributes 3000
     cat summary

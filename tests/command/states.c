@@ -952,6 +952,27 @@ static int attributes(int n)
     return print_value();
 }
 
+/* Cooperative launches alone, by the call of their own; now and then one that the driver refuses.
+ */
+static int cooperative(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++) {
+            CHECK(cuLaunchCooperativeKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                            (void *[]){&data, &k}));
+            want = want * 31 + k;
+        }
+        uint64_t k = STEP;
+        if (i % 50 == 49)
+            EXPECT(cuLaunchCooperativeKernel(hash, 1u << 20, 1, 1, 1, 1, 1, 0, stream,
+                                             (void *[]){&data, &k}),
+                   CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -983,6 +1004,7 @@ int main(int argc, char **argv)
         {"table-in-capture", table_in_capture},
         {"held-at-capture", held_at_capture},
         {"attributes", attributes},
+        {"cooperative", cooperative},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))
