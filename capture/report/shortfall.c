@@ -147,6 +147,10 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "it waits on the GPU for something whose end cannot be told, and nothing is "
                   "built behind that";
             advice = "see cuStreamWaitValue and host functions in docs/limits.md";
+        } else if (i == AG_WHY_BUILDING && count(AG_COUNT_BUILD_HELD_UP) > count(AG_COUNT_BUILT)) {
+            why = "something on the GPU waited for the host or for peers nearly all the time, and "
+                  "nothing is built meanwhile";
+            advice = "see host functions and cuStreamWaitValue in docs/limits.md";
         } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_OVER_BUDGET)) {
             why = "the memory budget for graphs is used up";
             advice = "raise AUTOGRAPH_MEMORY_MB";

@@ -952,6 +952,29 @@ static int attributes(int n)
     return print_value();
 }
 
+/* ---- a host function that has not returned, at any time ----------------------------------------
+ */
+
+static _Atomic uint64_t launched_steps;
+
+static void CUDA_CB await_next_step(void *step)
+{
+    while (atomic_load(&launched_steps) <= (uint64_t)(uintptr_t)step)
+        sched_yield();
+}
+
+static int always_a_host_function(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        launches(0, STEP);
+        CHECK(cuLaunchHostFunc(stream, await_next_step, (void *)(uintptr_t)i));
+        atomic_store(&launched_steps, (uint64_t)i);
+    }
+    atomic_store(&launched_steps, (uint64_t)n);
+    return print_value();
+}
+
 /* Cooperative launches alone, by the call of their own; now and then one that the driver refuses.
  */
 static int cooperative(int n)
@@ -1005,6 +1028,7 @@ int main(int argc, char **argv)
         {"held-at-capture", held_at_capture},
         {"attributes", attributes},
         {"cooperative", cooperative},
+        {"host-functions", always_a_host_function},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))
