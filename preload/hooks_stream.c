@@ -92,9 +92,10 @@ static bool is_capturing(CUstream stream)
             return AG_CALL(name, hStream);                                                         \
         CUresult pending = ag_core_invalidate_stream(hStream, AG_SYM_##name);                      \
         bool capturing = is_capturing(hStream);                                                    \
+        CUcontext of = capturing ? ag_core_context_of(hStream, false) : NULL;                      \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (capturing && result == CUDA_SUCCESS)                                                   \
-            ag_core_capture_ended();                                                               \
+            ag_core_capture_ended(of);                                                             \
         return ag_first_error(result, pending);                                                    \
     }
 

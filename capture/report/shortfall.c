@@ -4,6 +4,7 @@
 #include "capture/trace/live.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
+#include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/stream.h"
 #include "policy/policy.h"
@@ -188,7 +189,9 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
 void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
 {
     bool own = atomic_load(&observing);
-    *f = (struct ag_shortfall){.launched = t->ops + unseen(), .replayed = t->replayed + t->covered};
+    uint64_t captured = ag_state_captures() ? count(AG_COUNT_IN_CAPTURE) : 0;
+    *f = (struct ag_shortfall){.launched = t->ops + unseen() + captured,
+                               .replayed = t->replayed + t->covered};
     if (f->replayed * 100 >= f->launched * ENOUGH || ag_options.mode == AG_MODE_OBSERVE)
         return;
     if (own)
@@ -197,6 +200,9 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     else
         consider(f, t->dormant, "nothing in its launches repeated for long",
                  "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
+    consider(f, captured,
+             "it has begun a stream capture that has not ended, and nothing is replayed meanwhile",
+             "end stream captures that fail, too");
     consider(f, count(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
              "launch to streams that the program creates, or build without --default-stream "
              "per-thread");

@@ -289,14 +289,23 @@ void ag_core_capture_begins(enum ag_sym sym)
     say("capture_begins %s\n", ag_sym_name(sym));
 }
 
-void ag_core_capture_began(bool succeeded)
+void ag_core_capture_began(CUcontext of, bool succeeded)
 {
+    (void)of;
     say("capture_began %d\n", succeeded);
 }
 
-void ag_core_capture_ended(void)
+void ag_core_capture_ended(CUcontext of)
 {
+    (void)of;
     say("capture_ended\n");
+}
+
+CUcontext ag_core_context_of(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+    return NULL;
 }
 
 uint32_t ag_core_streams_capturing(void)
