@@ -167,6 +167,8 @@ bool ag_core_gives_memory(void);
  * the library defers nothing any more, so that every later call answers as it would have without
  * the library. Any value may be passed. */
 void ag_core_driver_error(CUresult error);
+/* The same, from a call on a stream, whose context need not be the current one. */
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error);
 
 /* ---- the program's own captures (class CAPTURE) ----------------------------------------- */
 

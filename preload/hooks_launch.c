@@ -145,7 +145,7 @@ AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
                                : AG_CALL(name, hStream, what, userData AG_UNWRAP rest);            \
         if (call)                                                                                  \
             ag_core_host_ends(result == CUDA_SUCCESS ? NULL : call);                               \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 #define AG_FUNCTION_HOOK(name, is_ptsz)                                                            \
     AG_HOST_HOOK(name, name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what,     \

@@ -70,7 +70,7 @@ AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
             return pending;                                                                        \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 
 AG_QUERY_HOOK(cuStreamQuery, false)

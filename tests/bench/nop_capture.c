@@ -285,6 +285,13 @@ bool ag_core_gives_memory(void)
     return false;
 }
 
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+{
+    (void)stream;
+    (void)ptsz;
+    ag_core_driver_error(error);
+}
+
 void ag_core_driver_error(CUresult error)
 {
     (void)error;

@@ -173,6 +173,12 @@ full() {
     false
 }
 
+@test "an error that is met while another context is current ends with its own context" {
+    same "$states" sticky-elsewhere 5
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 95
+}
+
 # ---- ends
 
 # beside CASE: many streams hold something back, so that a thread which passes by them while they are submitted

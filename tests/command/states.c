@@ -239,6 +239,29 @@ static int sticky(int n)
     return print_value();
 }
 
+/* An error that ends a context is met while another one is current. */
+static int sticky_elsewhere(int n)
+{
+    CUcontext broken;
+    CUstream there;
+    start();
+    steps(20);
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxCreate_v2(&broken, 0, 1));
+        int error = CUDA_ERROR_ILLEGAL_ADDRESS;
+        CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+        CUfunction trap = ag_prog_function(ag_prog_module(), "trap");
+        CHECK(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING));
+        CHECK(ag_prog_hash(f, there, ag_prog_alloc(8), 1));
+        CHECK(ag_prog_launch(trap, there, (void *[]){&error}));
+        CHECK(cuCtxPopCurrent_v2(NULL));
+        EXPECT(cuStreamSynchronize(there), error);
+        CHECK(cuCtxDestroy_v2(broken));
+        steps(100);
+    }
+    return print_value();
+}
+
 /* ---- full queues (SIMCUDA_QUEUE) --------------------------------------------------------------
  */
 
@@ -1009,6 +1032,7 @@ int main(int argc, char **argv)
         {"untold-watchdog", untold_watchdog},
         {"transient", transient},
         {"sticky", sticky},
+        {"sticky-elsewhere", sticky_elsewhere},
         {"full", full},
         {"full-of-rest", full_of_rest},
         {"query-of-other", query_of_other},
