@@ -167,17 +167,21 @@ bool ag_core_gives_memory(void);
  * the library defers nothing any more, so that every later call answers as it would have without
  * the library. Any value may be passed. */
 void ag_core_driver_error(CUresult error);
+/* The same, from a call on a stream, whose context need not be the current one. */
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error);
 
 /* ---- the program's own captures (class CAPTURE) ----------------------------------------- */
 
 /* Call the first before cuStreamBeginCapture*. It flushes everything. While any capture is active
  * the library defers and builds nothing. Call `began` after the real call, and say whether it
- * succeeded. */
+ * succeeded. `of`: the context of the stream; its end ends the capture. NULL: not known. */
 void ag_core_capture_begins(enum ag_sym sym);
-void ag_core_capture_began(bool succeeded);
+void ag_core_capture_began(CUcontext of, bool succeeded);
 /* Call it after a cuStreamEndCapture that ended a capture (whether it returned a graph or an
  * error). */
-void ag_core_capture_ended(void);
+void ag_core_capture_ended(CUcontext of);
+/* Asks the driver. */
+CUcontext ag_core_context_of(CUstream stream, bool ptsz);
 /* Asks the driver how many of the known streams are capturing. */
 uint32_t ag_core_streams_capturing(void);
 

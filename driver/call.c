@@ -17,6 +17,12 @@ CUresult ag_call_launch(const struct ag_launch *l)
         return real(l->func, d[0], d[1], d[2], d[3], d[4], d[5], d[AG_DIM_SHARED], l->stream,
                     l->params, l->extra);
     }
+    if (l->sym == AG_SYM_cuLaunchCooperativeKernel ||
+        l->sym == AG_SYM_cuLaunchCooperativeKernel_ptsz) {
+        AG_PFN_cuLaunchCooperativeKernel real = (AG_PFN_cuLaunchCooperativeKernel)ag_real[l->sym];
+        return real(l->func, d[0], d[1], d[2], d[3], d[4], d[5], d[AG_DIM_SHARED], l->stream,
+                    l->params);
+    }
     CUlaunchConfig config = {.gridDimX = d[0],
                              .gridDimY = d[1],
                              .gridDimZ = d[2],

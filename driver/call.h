@@ -16,7 +16,8 @@ enum { AG_DIM_SHARED = 6, AG_DIMS = 7 };
  * the program called: if the launch is not deferred, the library calls that same entry point with
  * the same arguments. */
 struct ag_launch {
-    enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, or their _ptsz variants */
+    enum ag_sym sym; /* cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel, or a _ptsz
+                        variant */
     bool ptsz;
     CUfunction func; /* a CUfunction, or a CUkernel cast to one (cudart 13 does that) */
     unsigned int dims[AG_DIMS];

@@ -43,6 +43,16 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
     return result;
 }
 
+/* The same for a call on a stream. */
+static inline CUresult ag_first_error_of(CUstream stream, bool ptsz, CUresult result,
+                                         CUresult pending)
+{
+    if (AG_LIKELY(result == CUDA_SUCCESS))
+        return pending;
+    ag_core_stream_error(stream, ptsz, result);
+    return result;
+}
+
 #define AG_UNWRAP(...) __VA_ARGS__
 
 /* A call on one stream that is not an op. Put `params` and `args` in parentheses. */
@@ -52,7 +62,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked())                                                                           \
             pending = ag_core_stream_sync_point(stream, ptsz, AG_SYM_##name, blocks);              \
-        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
+        return ag_first_error_of(stream, ptsz, AG_CALL(name, AG_UNWRAP args), pending);            \
     }
 
 /* A call on the stream `stream` after which the stream may wait for something that the program
@@ -68,7 +78,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (held)                                                                                  \
             ag_core_wait_ends(stream, is_ptsz, result == CUDA_SUCCESS);                            \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(stream, is_ptsz, result, pending);                                \
     }
 
 /* A call before which every stream must be drained, and which may return an error of earlier work.

@@ -1,7 +1,7 @@
 /* hooks_capture.c - the program's stream captures, and nodes of its graphs that wait. */
 #include "preload/hook.h"
 
-#define AG_BEGIN_HOOK_AS(function, name, params, args)                                             \
+#define AG_BEGIN_HOOK_AS(function, name, is_ptsz, params, args)                                    \
     AG_HOOK function params                                                                        \
     {                                                                                              \
         bool hooked = ag_hooked();                                                                 \
@@ -9,37 +9,41 @@
             ag_core_capture_begins(AG_SYM_##name);                                                 \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked)                                                                                \
-            ag_core_capture_began(result == CUDA_SUCCESS);                                         \
+            ag_core_capture_began(result == CUDA_SUCCESS ? ag_core_context_of(hStream, is_ptsz)    \
+                                                         : NULL,                                   \
+                                  result == CUDA_SUCCESS);                                         \
         return result;                                                                             \
     }
-#define AG_BEGIN_HOOK(name, params, args) AG_BEGIN_HOOK_AS(name, name, params, args)
-#define AG_BEGIN_NEWER_HOOK(name, params, args)                                                    \
+#define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
+    AG_BEGIN_HOOK_AS(name, name, is_ptsz, params, args)
+#define AG_BEGIN_NEWER_HOOK(name, is_ptsz, params, args)                                           \
     AG_NEWER(name, params);                                                                        \
-    AG_BEGIN_HOOK_AS(ag_newer_##name, name, params, args)
+    AG_BEGIN_HOOK_AS(ag_newer_##name, name, is_ptsz, params, args)
 
-AG_BEGIN_HOOK(cuStreamBeginCapture, (CUstream hStream), (hStream))
-AG_BEGIN_HOOK(cuStreamBeginCapture_ptsz, (CUstream hStream), (hStream))
-AG_BEGIN_HOOK(cuStreamBeginCapture_v2, (CUstream hStream, CUstreamCaptureMode mode),
+AG_BEGIN_HOOK(cuStreamBeginCapture, false, (CUstream hStream), (hStream))
+AG_BEGIN_HOOK(cuStreamBeginCapture_ptsz, true, (CUstream hStream), (hStream))
+AG_BEGIN_HOOK(cuStreamBeginCapture_v2, false, (CUstream hStream, CUstreamCaptureMode mode),
               (hStream, mode))
-AG_BEGIN_HOOK(cuStreamBeginCapture_v2_ptsz, (CUstream hStream, CUstreamCaptureMode mode),
+AG_BEGIN_HOOK(cuStreamBeginCapture_v2_ptsz, true, (CUstream hStream, CUstreamCaptureMode mode),
               (hStream, mode))
 
 #define AG_TO_GRAPH                                                                                \
     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies,                            \
      const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode)
 #define AG_TO_GRAPH_ARGS (hStream, hGraph, dependencies, dependencyData, numDependencies, mode)
-AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
-AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
+AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph, false, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
+AG_BEGIN_HOOK(cuStreamBeginCaptureToGraph_ptsz, true, AG_TO_GRAPH, AG_TO_GRAPH_ARGS)
 
 #define AG_RECAPTURE                                                                               \
     (CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, void *callbackFunc, void *userData)
 #define AG_RECAPTURE_ARGS (hStream, mode, hGraph, callbackFunc, userData)
-AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph, AG_RECAPTURE, AG_RECAPTURE_ARGS)
-AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph_ptsz, AG_RECAPTURE, AG_RECAPTURE_ARGS)
+AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph, false, AG_RECAPTURE, AG_RECAPTURE_ARGS)
+AG_BEGIN_NEWER_HOOK(cuStreamBeginRecaptureToGraph_ptsz, true, AG_RECAPTURE, AG_RECAPTURE_ARGS)
 
 #define AG_TO_CIG (CUstream hStream, void *streamCigCaptureParams)
-AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig, AG_TO_CIG, (hStream, streamCigCaptureParams))
-AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, AG_TO_CIG, (hStream, streamCigCaptureParams))
+AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig, false, AG_TO_CIG, (hStream, streamCigCaptureParams))
+AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
+                    (hStream, streamCigCaptureParams))
 
 /*
  * Some errors from ending a stream capture leave the capture active (another thread's, a stream
@@ -61,7 +65,7 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, AG_TO_CIG, (hStream, streamC
         if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
             (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \
              after == CU_STREAM_CAPTURE_STATUS_NONE))                                              \
-            ag_core_capture_ended();                                                               \
+            ag_core_capture_ended(ag_core_context_of(hStream, is_ptsz));                           \
         return result;                                                                             \
     }
 

@@ -108,6 +108,26 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
 AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
 
+/* To the library, a cooperative launch is any launch with that attribute. */
+#define AG_COOPERATIVE_HOOK(name, is_ptsz)                                                         \
+    AG_HOOK name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,                       \
+                 unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,            \
+                 unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,            \
+                 void **kernelParams)                                                              \
+    {                                                                                              \
+        if (!ag_hooked() || ((hStream || !is_ptsz) && ag_dormant_passes(hStream)))                 \
+            return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
+                           sharedMemBytes, hStream, kernelParams);                                 \
+        CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,                    \
+                                         .value.cooperative = 1};                                  \
+        CUlaunchConfig config = {gridDimX,  gridDimY,       gridDimZ, blockDimX,    blockDimY,     \
+                                 blockDimZ, sharedMemBytes, hStream,  &cooperative, 1};            \
+        return launch_config(AG_SYM_##name, is_ptsz, &config, f, kernelParams, NULL);              \
+    }
+
+AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel, false)
+AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
+
 /* Host functions run in stream order on a driver thread, and may wait for the program. A NULL
  * function is left for the driver to refuse. `runs` is the function that is launched instead of
  * `what`; `rest` are the arguments after userData. */
@@ -125,7 +145,7 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
                                : AG_CALL(name, hStream, what, userData AG_UNWRAP rest);            \
         if (call)                                                                                  \
             ag_core_host_ends(result == CUDA_SUCCESS ? NULL : call);                               \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 #define AG_FUNCTION_HOOK(name, is_ptsz)                                                            \
     AG_HOST_HOOK(name, name, is_ptsz, (CUstream hStream, CUhostFn what, void *userData), what,     \

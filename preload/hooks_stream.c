@@ -70,7 +70,7 @@ AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
             return pending;                                                                        \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 
 AG_QUERY_HOOK(cuStreamQuery, false)
@@ -92,9 +92,10 @@ static bool is_capturing(CUstream stream)
             return AG_CALL(name, hStream);                                                         \
         CUresult pending = ag_core_invalidate_stream(hStream, AG_SYM_##name);                      \
         bool capturing = is_capturing(hStream);                                                    \
+        CUcontext of = capturing ? ag_core_context_of(hStream, false) : NULL;                      \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (capturing && result == CUDA_SUCCESS)                                                   \
-            ag_core_capture_ended();                                                               \
+            ag_core_capture_ended(of);                                                             \
         return ag_first_error(result, pending);                                                    \
     }
 

@@ -11,17 +11,30 @@
 #include "driver/entries.h"
 #include "driver/own.h"
 
-void ag_core_driver_error(CUresult error)
+static void error_in(struct ag_context *context, CUresult error)
 {
-    if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
-        return;
-    CUcontext ctx = ag_context_current();
-    struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
     if (!context || atomic_exchange(&context->broken, true))
         return; /* an unknown context defers nothing, and we would not hear of its end */
     ag_count(AG_COUNT_DEAD_CONTEXT);
     ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
     ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);
+}
+
+void ag_core_driver_error(CUresult error)
+{
+    if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
+        return;
+    CUcontext ctx = ag_context_current();
+    error_in(ctx ? ag_context_get(ctx) : NULL, error);
+}
+
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+{
+    struct ag_stream *s = ag_error_ends_context(error) ? ag_stream_find(stream, ptsz) : NULL;
+    if (!s)
+        ag_core_driver_error(error);
+    else if (ag_state_tracks())
+        error_in(s->context, error);
 }
 
 static void is_broken(struct ag_context *context, void *any)

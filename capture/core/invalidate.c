@@ -328,6 +328,8 @@ static void context_has_ended(struct ag_context *context)
     ag_count(AG_COUNT_CONTEXT_ENDED);
     ag_waits_context_goes(context->handle);
     ag_host_functions_invalidate(context);
+    for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
+        ag_core_capture_ended(NULL);
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         if (streams[i]->context != context)

@@ -97,7 +97,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     }
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    ag_core_driver_error(r);
+    ag_core_stream_error(ag_incoming_stream(in), false, r);
     return r;
 }
 

@@ -123,15 +123,30 @@ static void capture_over(void)
         ag_pause_wake();
 }
 
-void ag_core_capture_began(bool succeeded)
+void ag_core_capture_began(CUcontext of, bool succeeded)
 {
+    struct ag_context *context = succeeded && of && ag_state_tracks() ? ag_context_get(of) : NULL;
+    if (context)
+        atomic_fetch_add(&context->captures, 1);
     if (!succeeded)
         capture_over();
 }
 
-void ag_core_capture_ended(void)
+void ag_core_capture_ended(CUcontext of)
 {
+    struct ag_context *context = of ? ag_context_find(of) : NULL;
+    uint32_t n = context ? atomic_load(&context->captures) : 0;
+    while (n && !atomic_compare_exchange_weak(&context->captures, &n, n - 1))
+        ;
     capture_over();
+}
+
+CUcontext ag_core_context_of(CUstream stream, bool ptsz)
+{
+    CUcontext ctx = NULL;
+    CUresult r =
+        ptsz ? AG_REAL(cuStreamGetCtx_ptsz)(stream, &ctx) : AG_REAL(cuStreamGetCtx)(stream, &ctx);
+    return r == CUDA_SUCCESS ? ctx : NULL;
 }
 
 uint32_t ag_core_streams_capturing(void)

@@ -11,6 +11,7 @@
 #include "capture/graphs/graph.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/node.h"
+#include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <stdlib.h>
@@ -32,6 +33,27 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
     return true;
 }
 
+/* Whether a launch has asked for a priority of its own. */
+static bool names_priority(const struct ag_graphs *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        for (uint32_t k = 0; k < signature->num_attrs; k++)
+            if (signature->attrs[k].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+                return true;
+    }
+    return false;
+}
+
+/* By default a graph has the priority of the stream that it is launched into, whatever its nodes
+ * say (CUDA Driver API, CUgraphInstantiate_flags). */
+static CUresult instantiate(const struct ag_graphs *g, struct ag_variant *v)
+{
+    unsigned long long flags =
+        names_priority(g) ? CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY : 0;
+    return AG_REAL(cuGraphInstantiateWithFlags)(&v->exec, v->graph, flags);
+}
+
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
 {
     struct ag_variant *v = calloc(1, sizeof(*v));
@@ -44,7 +66,7 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
     memcpy(v->bytes, bytes, g->num_bytes);
     if (!add_nodes(g, bytes, v))
         goto fail;
-    CUresult r = AG_REAL(cuGraphInstantiateWithFlags)(&v->exec, v->graph, 0);
+    CUresult r = instantiate(g, v);
     if (r != CUDA_SUCCESS) {
         v->exec = NULL;
         ag_info("build", "cuGraphInstantiate failed with error %d", (int)r);

@@ -186,8 +186,10 @@ static void *builder(void *unused)
             bool rest = ag_waits_at_rest();
             ag_pause_lock();
             ag_pause_rests();
-            if (!rest)
+            if (!rest) {
+                ag_count(AG_COUNT_BUILD_HELD_UP);
                 wait_ns(REST_NS);
+            }
             continue;
         }
         struct ag_request *r = ag_pause_permits() && ag_graphs_dropped() < CROWD ? first : NULL;

@@ -55,6 +55,17 @@ static void copy_params(const struct ag_signature *signature, const uint8_t *rec
     p->Depth = 1;
 }
 
+/* Gives the node the priority that its launch would have had from the stream. */
+static CUresult set_priority(CUgraphNode node, const struct ag_graphs *g)
+{
+    CUlaunchAttributeValue value;
+    if (!g->priority)
+        return CUDA_SUCCESS;
+    memset(&value, 0, sizeof(value));
+    value.priority = g->priority;
+    return AG_REAL(cuGraphKernelNodeSetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+}
+
 /* Sets launch attributes as node attributes. Programmatic serialization becomes an edge,
  * see below. */
 static CUresult set_attributes(CUgraphNode node, const struct ag_graphs *g,
@@ -71,12 +82,7 @@ static CUresult set_attributes(CUgraphNode node, const struct ag_graphs *g,
         if (r != CUDA_SUCCESS)
             return r;
     }
-    if (has_priority || !g->priority)
-        return CUDA_SUCCESS;
-    CUlaunchAttributeValue value;
-    memset(&value, 0, sizeof(value));
-    value.priority = g->priority; /* the launch would have had it from its stream */
-    return AG_REAL(cuGraphKernelNodeSetAttribute)(node, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value);
+    return has_priority ? CUDA_SUCCESS : set_priority(node, g);
 }
 
 static bool overlaps_predecessor(const struct ag_signature *signature)
@@ -132,6 +138,8 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
         ag_lower(signature, recorded, node->own, &lowered);
         r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &lowered.launch);
         node->is_kernel = true;
+        if (r == CUDA_SUCCESS)
+            r = set_priority(node->node, g);
     } else if (signature->movable) {
         r = CUDA_ERROR_NOT_FOUND; /* the context has lost the library's kernels since */
     } else if (signature->kind == AG_OP_MEMSET) {

@@ -4,6 +4,7 @@
 #include "capture/trace/live.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
+#include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/stream.h"
 #include "policy/policy.h"
@@ -147,6 +148,10 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "it waits on the GPU for something whose end cannot be told, and nothing is "
                   "built behind that";
             advice = "see cuStreamWaitValue and host functions in docs/limits.md";
+        } else if (i == AG_WHY_BUILDING && count(AG_COUNT_BUILD_HELD_UP) > count(AG_COUNT_BUILT)) {
+            why = "something on the GPU waited for the host or for peers nearly all the time, and "
+                  "nothing is built meanwhile";
+            advice = "see host functions and cuStreamWaitValue in docs/limits.md";
         } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_OVER_BUDGET)) {
             why = "the memory budget for graphs is used up";
             advice = "raise AUTOGRAPH_MEMORY_MB";
@@ -184,7 +189,9 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
 void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
 {
     bool own = atomic_load(&observing);
-    *f = (struct ag_shortfall){.launched = t->ops + unseen(), .replayed = t->replayed + t->covered};
+    uint64_t captured = ag_state_captures() ? count(AG_COUNT_IN_CAPTURE) : 0;
+    *f = (struct ag_shortfall){.launched = t->ops + unseen() + captured,
+                               .replayed = t->replayed + t->covered};
     if (f->replayed * 100 >= f->launched * ENOUGH || ag_options.mode == AG_MODE_OBSERVE)
         return;
     if (own)
@@ -193,6 +200,9 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     else
         consider(f, t->dormant, "nothing in its launches repeated for long",
                  "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
+    consider(f, captured,
+             "it has begun a stream capture that has not ended, and nothing is replayed meanwhile",
+             "end stream captures that fail, too");
     consider(f, count(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
              "launch to streams that the program creates, or build without --default-stream "
              "per-thread");

@@ -39,8 +39,9 @@ struct ag_function {
     struct ag_setting *limits;       /* see setting.c */
 };
 
-/* The last value that was set for an attribute. */
+/* The last value that was set for an attribute through one handle. */
 struct ag_setting {
+    CUfunction func;
     int attribute, device, value;
     struct ag_setting *next;
 };

@@ -20,21 +20,22 @@ static bool sets_limit(int attribute)
     return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
 }
 
-static struct ag_setting *find(struct ag_setting *list, int attribute, int device)
+static struct ag_setting *find(struct ag_setting *list, CUfunction func, int attribute, int device)
 {
-    while (list && (list->attribute != attribute || list->device != device))
+    while (list && (list->func != func || list->attribute != attribute || list->device != device))
         list = list->next;
     return list;
 }
 
 /* Returns false without memory. */
-static bool put(struct ag_setting **list, int attribute, int device, int value)
+static bool put(struct ag_setting **list, CUfunction func, int attribute, int device, int value)
 {
-    struct ag_setting *s = find(*list, attribute, device);
+    struct ag_setting *s = find(*list, func, attribute, device);
     if (!s) {
         s = calloc(1, sizeof(*s));
         if (!s)
             return false;
+        s->func = func;
         s->attribute = attribute;
         s->device = device;
         s->next = *list;
@@ -44,13 +45,16 @@ static bool put(struct ag_setting **list, int attribute, int device, int value)
     return true;
 }
 
-/* Discards values that may overlap the new one. A function belongs to a context, and the library
- * does not ask which device that context is on. */
-static void invalidate_overlapping(struct ag_kernel *k, int attribute, int device)
+/* Discards values that the new one may have replaced. Another handle may mean the same kernel, or
+ * another kernel of that name; the library does not ask. A function belongs to a context, and the
+ * library does not ask which device that context is on. */
+static void invalidate_overlapping(struct ag_kernel *k, CUfunction func, int attribute, int value,
+                                   int device)
 {
     for (struct ag_setting **at = &k->settings, *s; (s = *at);)
-        if (s->attribute == attribute && s->device != device &&
-            (s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
+        if (s->attribute == attribute &&
+            (s->device != device || (s->func != func && s->value != value)) &&
+            (s->device == device || s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
             *at = s->next;
             free(s);
         } else {
@@ -110,11 +114,11 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     struct ag_function *f = ag_function_get(t, func, NULL, false);
     if (sets_limit(attribute) && stands_alone(k, f, device))
         return f ? limit_begins(f, value) : AG_CHANGES_NOTHING;
-    struct ag_setting *s = find(k->settings, attribute, device);
+    struct ag_setting *s = find(k->settings, func, attribute, device);
     if (s && s->value == value)
         return AG_CHANGES_NOTHING;
-    invalidate_overlapping(k, attribute, device);
-    put(&k->settings, attribute, device, value);
+    invalidate_overlapping(k, func, attribute, value, device);
+    put(&k->settings, func, attribute, device, value);
     *kernel = k;
     return AG_CHANGES_GRAPHS;
 }
@@ -125,6 +129,6 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))
         return;
-    if (!done || put(&f->limits, attribute, device, value))
+    if (!done || put(&f->limits, func, attribute, device, value))
         mark_signatures(f);
 }

@@ -285,6 +285,13 @@ bool ag_core_gives_memory(void)
     return false;
 }
 
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+{
+    (void)stream;
+    (void)ptsz;
+    ag_core_driver_error(error);
+}
+
 void ag_core_driver_error(CUresult error)
 {
     (void)error;
@@ -295,13 +302,22 @@ void ag_core_capture_begins(enum ag_sym sym)
     (void)sym;
 }
 
-void ag_core_capture_began(bool succeeded)
+void ag_core_capture_began(CUcontext of, bool succeeded)
 {
+    (void)of;
     (void)succeeded;
 }
 
-void ag_core_capture_ended(void)
+void ag_core_capture_ended(CUcontext of)
 {
+    (void)of;
+}
+
+CUcontext ag_core_context_of(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+    return NULL;
 }
 
 uint32_t ag_core_streams_capturing(void)

@@ -91,3 +91,19 @@ waits() {
 @test "a host function that waits outlives another context" { waits host-function-waits; }
 @test "a stream that waits for a word outlives another context" { waits stream-waits; }
 @test "a wait in a stream of which nothing is kept outlives another context" { waits loose-waits; }
+
+@test "a capture ends with its context, and what comes then is replayed" {
+    same "$life" lost-captures 200
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 95
+    [ "$(figure "ops during the program's own captures")" -eq 0 ]
+}
+
+@test "a program that never ends a capture is told so" {
+    same "$life" forgotten-capture 100
+    cat summary
+    grep -q 'replayed 0 of 2000 ops' summary
+    grep -q 'why not more: mostly because it has begun a stream capture that has not ended' summary
+    under "$life" forgotten-capture 100 2>err
+    grep -q 'replayed 0 of 2000 launches: it has begun a stream capture that has not ended' err
+}

@@ -458,6 +458,43 @@ static int loose_waits(int n)
     return word_waits(n, CU_STREAM_PER_THREAD);
 }
 
+static void begin_capture(void)
+{
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+}
+
+/* Captures that end with their contexts, in streams that nothing was launched to. */
+static int lost_captures(int n)
+{
+    CUcontext ctx, home = ag_prog_start();
+    struct work w = make_work(NULL);
+    CHECK(cuCtxCreate_v2(&ctx, 0, 1));
+    begin_capture();
+    begin_capture();
+    CHECK(cuCtxDestroy_v2(ctx));
+    CHECK(cuCtxSetCurrent(home));
+    steps(&w, n);
+    int bad = print("behind a context", is_right(&w));
+    begin_capture();
+    CHECK(cuDevicePrimaryCtxReset_v2(0));
+    CHECK(cuCtxSetCurrent(ag_prog_start()));
+    w = make_work(NULL);
+    steps(&w, n);
+    return bad | print("behind a reset", is_right(&w));
+}
+
+/* A capture that the program forgets. */
+static int forgotten_capture(int n)
+{
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    begin_capture();
+    steps(&w, n);
+    return print("beside a capture", is_right(&w));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -476,6 +513,8 @@ int main(int argc, char **argv)
         {"host-function-waits", host_function_waits},
         {"stream-waits", stream_waits},
         {"loose-waits", loose_waits},
+        {"lost-captures", lost_captures},
+        {"forgotten-capture", forgotten_capture},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

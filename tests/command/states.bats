@@ -163,6 +163,22 @@ full() {
     at_least "builds put off" "$(figure 'graph builds put off, nobody could submit what is held back (no thread can be started, or a real-time thread on one processor)')" 1
 }
 
+@test "a program in which some host function always waits is told so" {
+    export AUTOGRAPH_TEST_BUILD=thread
+    for run in {1..10}; do # the builder may look too late, and build when the last one has returned
+        same "$states" host-functions 3000
+        cat summary
+        ! grep -q 'why not more: mostly because something on the GPU waited for the host' summary || return 0
+    done
+    false
+}
+
+@test "an error that is met while another context is current ends with its own context" {
+    same "$states" sticky-elsewhere 5
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 95
+}
+
 # ---- ends
 
 # beside CASE: many streams hold something back, so that a thread which passes by them while they are submitted
@@ -205,6 +221,12 @@ beside() {
 }
 
 # ---- attributes
+
+@test "cooperative launches" {
+    same "$states" cooperative 1000
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 97
+}
 
 @test "launch attributes with the stack's content in the bytes that mean nothing" {
     same "$states" attributes 3000

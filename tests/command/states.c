@@ -239,6 +239,29 @@ static int sticky(int n)
     return print_value();
 }
 
+/* An error that ends a context is met while another one is current. */
+static int sticky_elsewhere(int n)
+{
+    CUcontext broken;
+    CUstream there;
+    start();
+    steps(20);
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxCreate_v2(&broken, 0, 1));
+        int error = CUDA_ERROR_ILLEGAL_ADDRESS;
+        CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+        CUfunction trap = ag_prog_function(ag_prog_module(), "trap");
+        CHECK(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING));
+        CHECK(ag_prog_hash(f, there, ag_prog_alloc(8), 1));
+        CHECK(ag_prog_launch(trap, there, (void *[]){&error}));
+        CHECK(cuCtxPopCurrent_v2(NULL));
+        EXPECT(cuStreamSynchronize(there), error);
+        CHECK(cuCtxDestroy_v2(broken));
+        steps(100);
+    }
+    return print_value();
+}
+
 /* ---- full queues (SIMCUDA_QUEUE) --------------------------------------------------------------
  */
 
@@ -952,6 +975,50 @@ static int attributes(int n)
     return print_value();
 }
 
+/* ---- a host function that has not returned, at any time ----------------------------------------
+ */
+
+static _Atomic uint64_t launched_steps;
+
+static void CUDA_CB await_next_step(void *step)
+{
+    while (atomic_load(&launched_steps) <= (uint64_t)(uintptr_t)step)
+        sched_yield();
+}
+
+static int always_a_host_function(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        launches(0, STEP);
+        CHECK(cuLaunchHostFunc(stream, await_next_step, (void *)(uintptr_t)i));
+        atomic_store(&launched_steps, (uint64_t)i);
+    }
+    atomic_store(&launched_steps, (uint64_t)n);
+    return print_value();
+}
+
+/* Cooperative launches alone, by the call of their own; now and then one that the driver refuses.
+ */
+static int cooperative(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++) {
+            CHECK(cuLaunchCooperativeKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                            (void *[]){&data, &k}));
+            want = want * 31 + k;
+        }
+        uint64_t k = STEP;
+        if (i % 50 == 49)
+            EXPECT(cuLaunchCooperativeKernel(hash, 1u << 20, 1, 1, 1, 1, 1, 0, stream,
+                                             (void *[]){&data, &k}),
+                   CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -965,6 +1032,7 @@ int main(int argc, char **argv)
         {"untold-watchdog", untold_watchdog},
         {"transient", transient},
         {"sticky", sticky},
+        {"sticky-elsewhere", sticky_elsewhere},
         {"full", full},
         {"full-of-rest", full_of_rest},
         {"query-of-other", query_of_other},
@@ -983,6 +1051,8 @@ int main(int argc, char **argv)
         {"table-in-capture", table_in_capture},
         {"held-at-capture", held_at_capture},
         {"attributes", attributes},
+        {"cooperative", cooperative},
+        {"host-functions", always_a_host_function},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

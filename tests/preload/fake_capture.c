@@ -289,14 +289,23 @@ void ag_core_capture_begins(enum ag_sym sym)
     say("capture_begins %s\n", ag_sym_name(sym));
 }
 
-void ag_core_capture_began(bool succeeded)
+void ag_core_capture_began(CUcontext of, bool succeeded)
 {
+    (void)of;
     say("capture_began %d\n", succeeded);
 }
 
-void ag_core_capture_ended(void)
+void ag_core_capture_ended(CUcontext of)
 {
+    (void)of;
     say("capture_ended\n");
+}
+
+CUcontext ag_core_context_of(CUstream stream, bool ptsz)
+{
+    (void)stream;
+    (void)ptsz;
+    return NULL;
 }
 
 uint32_t ag_core_streams_capturing(void)
@@ -352,6 +361,13 @@ bool ag_core_gives_memory(void)
 {
     say("short of memory\n");
     return true;
+}
+
+void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+{
+    (void)stream;
+    (void)ptsz;
+    ag_core_driver_error(error);
 }
 
 void ag_core_driver_error(CUresult error)

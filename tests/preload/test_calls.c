@@ -133,7 +133,7 @@ static void streams_are_found(void **state)
         {"cuMemPrefetchAsync_v2", 4, 0},
         {"cuMemcpyPeerAsync", 5, 0},
         {"cuMemcpyBatchAsync_v2_ptsz", 7, 1},
-        {"cuLaunchCooperativeKernel", 8, 0},
+        {"cuLaunchGridAsync", 3, 0},
     };
     if (!open_streams)
         return;
@@ -200,6 +200,12 @@ static void launches_are_decoded(void **state)
     call("cuLaunchKernel_ptsz", 1);
     assert_told(
         "launch cuLaunchKernel_ptsz ptsz=1 grid=2,3,4 block=5,6,7 shared=8 stream=0x9 attrs=0\n");
+    call("cuLaunchCooperativeKernel", 1);
+    assert_told("launch cuLaunchCooperativeKernel ptsz=0 grid=2,3,4 block=5,6,7 shared=8 "
+                "stream=0x9 attrs=1\n");
+    call("cuLaunchCooperativeKernel_ptsz", 1);
+    assert_told("launch cuLaunchCooperativeKernel_ptsz ptsz=1 grid=2,3,4 block=5,6,7 shared=8 "
+                "stream=0x9 attrs=1\n");
     CUlaunchAttribute attribute = {0};
     CUlaunchConfig config = {1, 2, 3, 4, 5, 6, 7, (CUstream)0x88, &attribute, 1};
     int (*launch)(const CUlaunchConfig *, void *, void *, void *);

@@ -82,6 +82,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, s
         r = CUDA_ERROR_OUT_OF_MEMORY;
     } else {
         atomic_init(&e->image->refs, 1);
+        e->image->node_priorities = flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         if (!flatten((struct sim_graph *)graph, e))
             r = CUDA_ERROR_INVALID_VALUE;
         else
@@ -229,6 +230,7 @@ static struct sim_step *writable_step(struct sim_exec *e, struct sim_node *node,
         struct sim_image *copy = malloc(bytes);
         memcpy(copy->steps, e->image->steps, n * sizeof copy->steps[0]);
         copy->count = n;
+        copy->node_priorities = e->image->node_priorities;
         atomic_init(&copy->refs, 1);
         for (unsigned int k = 0; k < n; k++)
             sim_op_hold(&copy->steps[k].op);
@@ -252,6 +254,10 @@ static CUresult replace(CUgraphExec exec, CUgraphNode node, struct sim_op *op)
     pthread_mutex_lock(&sim_lock);
     struct sim_step *step = writable_step((struct sim_exec *)exec, (struct sim_node *)node, true);
     if (step && step->op.kind == op->kind) {
+        if (op->kind == SIM_OP_KERNEL) { /* attributes of the node, no parameters */
+            op->launch.priority = step->op.launch.priority;
+            op->launch.cooperative = step->op.launch.cooperative;
+        }
         sim_op_drop(&step->op);
         step->op = *op;
         r = CUDA_SUCCESS;
@@ -399,7 +405,8 @@ static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *bad,
     CUresult r = check(exec);
     if (r != CUDA_SUCCESS)
         return r;
-    r = instantiate(&fresh, graph, 0, 0); /* it takes the other's place */
+    r = instantiate(&fresh, graph, ((struct sim_exec *)exec)->flags,
+                    0); /* it takes the other's place */
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_exec *e = (struct sim_exec *)exec, *now = (struct sim_exec *)fresh;

@@ -115,6 +115,7 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
         return sim_function_of(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     struct sim_op op = {.kind = SIM_OP_KERNEL};
     r = sim_launch_prepare(&op.launch, f, grid, block, shared_bytes, params, extra);
+    op.launch.priority = s->priority;
     if (r == CUDA_SUCCESS)
         r = apply_attributes(&op.launch, attributes, count);
     if (r != CUDA_SUCCESS) {

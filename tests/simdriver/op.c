@@ -112,21 +112,33 @@ static uint64_t digest(const struct sim_launch *l)
     return h;
 }
 
+/* Says so where a kernel has another priority than its stream. */
+static void log_kernel(struct sim_stream *s, const struct sim_launch *l, enum sim_op_kind as,
+                       const char *what)
+{
+    char text[300], priority[32] = "";
+    if (l && l->priority != s->priority)
+        snprintf(priority, sizeof priority, " priority %d", l->priority);
+    snprintf(text, sizeof text, "%s%s", what, priority);
+    sim_log_exec(s->id, kind_names[as], text);
+}
+
 /* A memset and a launch of the library's fill kernel look alike in the log: four bytes that are
  * repeated, how many bytes of them, how many rows. So do a copy and a launch of its copy kernel. */
-static void log_fill(struct sim_stream *s, uintptr_t dst, uint32_t pattern, size_t width,
-                     size_t rows)
+static void log_fill(struct sim_stream *s, const struct sim_launch *l, uintptr_t dst,
+                     uint32_t pattern, size_t width, size_t rows)
 {
     char text[128];
     snprintf(text, sizeof text, "%#lx %#010x %zux%zu", (unsigned long)dst, pattern, width, rows);
-    sim_log_exec(s->id, kind_names[SIM_OP_MEMSET], text);
+    log_kernel(s, l, SIM_OP_MEMSET, text);
 }
 
-static void log_copy(struct sim_stream *s, size_t width, size_t height, size_t depth)
+static void log_copy(struct sim_stream *s, const struct sim_launch *l, size_t width, size_t height,
+                     size_t depth)
 {
     char text[128];
     snprintf(text, sizeof text, "%zux%zux%zu", width, height, depth);
-    sim_log_exec(s->id, kind_names[SIM_OP_COPY], text);
+    log_kernel(s, l, SIM_OP_COPY, text);
 }
 
 static bool log_as_copy(const struct sim_op *op, struct sim_stream *s)
@@ -134,12 +146,12 @@ static bool log_as_copy(const struct sim_op *op, struct sim_stream *s)
     if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_copy")) {
         uint64_t args[3]; /* ownkernels.cu */
         memcpy(args, op->launch.args->bytes, sizeof args);
-        log_copy(s, args[2], 1, 1);
+        log_copy(s, &op->launch, args[2], 1, 1);
         return true;
     }
     if (op->kind != SIM_OP_COPY)
         return false;
-    log_copy(s, op->copy.width, op->copy.height, op->copy.depth);
+    log_copy(s, NULL, op->copy.width, op->copy.height, op->copy.depth);
     return true;
 }
 
@@ -148,7 +160,7 @@ static bool log_as_fill(const struct sim_op *op, struct sim_stream *s)
     if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_fill")) {
         uint64_t args[5] = {0}; /* ownkernels.cu; the last one is a uint32_t */
         memcpy(args, op->launch.args->bytes, 4 * sizeof *args + sizeof(uint32_t));
-        log_fill(s, args[0], (uint32_t)args[4], args[2], args[3]);
+        log_fill(s, &op->launch, args[0], (uint32_t)args[4], args[2], args[3]);
         return true;
     }
     if (op->kind != SIM_OP_MEMSET)
@@ -157,7 +169,7 @@ static bool log_as_fill(const struct sim_op *op, struct sim_stream *s)
     uint32_t pattern = f->elem_size == 1   ? (f->value & 0xff) * 0x01010101u
                        : f->elem_size == 2 ? (f->value & 0xffff) * 0x00010001u
                                            : f->value;
-    log_fill(s, f->dst, pattern, f->width * f->elem_size, f->height);
+    log_fill(s, NULL, f->dst, pattern, f->width * f->elem_size, f->height);
     return true;
 }
 
@@ -172,7 +184,8 @@ static void log_op(const struct sim_op *op, struct sim_stream *s)
         snprintf(text, sizeof text, "%s %u,%u,%u %u,%u,%u %u %016llx", l->code->name, l->grid[0],
                  l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared_bytes,
                  (unsigned long long)digest(l));
-        break;
+        log_kernel(s, l, op->kind, text);
+        return;
     case SIM_OP_HOST:
         text[0] = '-';
         text[1] = '\0';
@@ -319,11 +332,16 @@ void sim_op_run(const struct sim_op *op, struct sim_stream *s)
         return;
     }
     if (op->kind == SIM_OP_IMAGE) {
-        for (unsigned int i = 0; i < op->image->count; i++)
+        for (unsigned int i = 0; i < op->image->count; i++) {
+            struct sim_op step = op->image->steps[i].op;
             /* Memory that a graph allocates stays with the context: launched again, it is the same.
              */
-            if (op->image->steps[i].enabled && op->image->steps[i].op.kind != SIM_OP_FREE)
-                sim_op_run(&op->image->steps[i].op, s);
+            if (!op->image->steps[i].enabled || step.kind == SIM_OP_FREE)
+                continue;
+            if (step.kind == SIM_OP_KERNEL && !op->image->node_priorities)
+                step.launch.priority = s->priority;
+            sim_op_run(&step, s);
+        }
         return;
     }
     atomic_fetch_add_explicit(&executed[op->kind], 1, memory_order_relaxed);

@@ -518,6 +518,7 @@ struct sim_image { /* what one launch of an executable graph runs; copied when c
                     */
     _Atomic unsigned int refs;
     unsigned int count;
+    bool node_priorities; /* its kernels do not have the priority of the stream */
     struct sim_step steps[];
 };
 struct sim_exec {
