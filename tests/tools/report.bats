@@ -303,6 +303,7 @@ PY
     no grep -q 'updated [0-9]* times' out.txt
     command -v dot >/dev/null || skip "dot is not installed"
     dot -Tsvg g.dot > g.svg
+    no grep -q '<ellipse' g.svg # boxes
     autograph graphs changing -o own.svg
     python3 -c 'import xml.dom.minidom as x; assert "short_kernel" in x.parse("own.svg").toxml()'
     autograph graphs changing -g 1 | grep -c subgraph | grep -qx 1
