@@ -323,8 +323,12 @@ C
     run autograph help reprot
     [ "$status" -eq 2 ]
     [ "$output" = 'autograph: there is no verb reprot; did you mean report?' ]
-    run autograph help
-    [ "$status" -eq 0 ]
+    run -2 autograph report
+    [[ "$output" == *'a dump is missing (autograph --trace=FILE PROGRAM writes one)'* ]]
+    for asked in help "help help" "help -h" -h --help; do
+        run -0 autograph $asked
+        [ "$(wc -L <<<"$output")" -le 80 ]
+    done
 }
 
 @test "doctor: settings as env sees them; nothing said of what is not the program's" {
@@ -391,6 +395,24 @@ C
         echo "$wrong: $status $output"
         [ "$status" -eq 2 ]
         [ "$(ls)" = dump ]
+    done
+}
+
+@test "a dump is never written over by what is made of it, and no page goes to a terminal" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    cp dump before
+    ln -s dump link
+    for verb in report html timeline graphs replay "diff dump"; do
+        for name in dump ./dump link; do
+            run -2 autograph $verb dump -o $name
+            [[ "$output" == *"$name is the dump itself"* ]]
+            cmp dump before
+        done
+    done
+    for verb in html timeline; do
+        run script -qec "'$AG_COMMAND' $verb dump" /dev/null
+        [[ "$output" == *"that is nothing for a terminal: -o FILE"* ]]
     done
 }
 
