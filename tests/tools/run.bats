@@ -236,7 +236,14 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     LD_LIBRARY_PATH='' run autograph doctor
     [ "$status" -eq 1 ]
     [[ "$output" == *"no CUDA driver"* ]]
-    SIMCUDA_DEVICES=0 finding driver BAD
+    SIMCUDA_DEVICES=0 finding driver ok # its version is known without a GPU
+    grep -q 'CUDA 13.0' "$BATS_TEST_TMPDIR/doctor.json"
+    SIMCUDA_DEVICES=0 finding GPU BAD
+    mkdir "$BATS_TEST_TMPDIR/driver" # as NVIDIA's package installs it
+    cp "$AG_BUILD/tests/simdriver/libcuda.so.1" "$BATS_TEST_TMPDIR/driver/libcuda.so.580.82.07"
+    ln -s libcuda.so.580.82.07 "$BATS_TEST_TMPDIR/driver/libcuda.so.1"
+    LD_LIBRARY_PATH="$BATS_TEST_TMPDIR/driver" finding driver ok
+    grep -q 'CUDA 13.0, driver 580.82.07' "$BATS_TEST_TMPDIR/doctor.json"
     SIMCUDA_VERSION=12030 finding driver BAD
     grep -q 'CUDA 12.3: too old' "$BATS_TEST_TMPDIR/doctor.json"
 }
