@@ -152,6 +152,7 @@ PY
     run autograph report loop
     [ "$status" -eq 0 ]
     [[ "$output" == *" ** Sequences, by the host time they saved (sequences):"* ]]
+    [[ "$output" =~ driver\ +"for CUDA 13.0" ]]
     [[ "$output" == *"% of 8000 launches went as graphs"* || "$output" == *"launches went as graphs"* ]]
 }
 

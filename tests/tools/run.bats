@@ -79,6 +79,17 @@ autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)"
     grep -q got "$BATS_TEST_TMPDIR/out"
 }
 
+@test "what to do for more is said once: by rank 0, and not beside a file of messages" {
+    for rank in "" 0 3; do
+        RANK=$rank run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
+        echo "rank '$rank': $output"
+        [ "$(grep -c '^autograph: for more: autograph --trace=FILE' <<<"$output")" -eq $((rank != 3)) ]
+    done
+    AUTOGRAPH_LOG_FILE=$BATS_TEST_TMPDIR/log run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
+    [[ "$output" != *autograph* ]]
+    grep -q 'why not more' "$BATS_TEST_TMPDIR/log"
+}
+
 @test "a process that ends by _exit or a signal: the command says so, with its last figures" {
     run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
     [ "$status" -eq 3 ]
@@ -100,6 +111,10 @@ PY
     cat "$BATS_TEST_TMPDIR/out"
     [ "$status" -eq 137 ]
     grep -Eq "loop_driver\[$program\]: ended by signal 9 \(Killed\), before it could print a summary; .* replayed [1-9][0-9]* of" "$BATS_TEST_TMPDIR/out"
+    SLURM_PROCID=5 run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
+    [[ "$output" =~ "command_cases["[0-9]+"] rank 5: ended by" ]]
+    SLURM_PROCID=5 run autograph true
+    [[ "$output" == "autograph: true rank 5: no CUDA call was seen"* ]]
     run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1 # nothing of the kind of one that ends well
     [[ "$output" != *"before it could"* ]]
 }
