@@ -58,7 +58,7 @@ load common.bash
     run autograph sh -c 'echo out; exit 7'
     [ "$status" -eq 7 ]
     [ "$output" = "out
-autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)" ]
+autograph: sh: no CUDA call was seen from here (\`autograph doctor PROGRAM\` may say why; in a container or on another node put autograph before the program)" ]
     run autograph sh -c 'kill -USR1 $$'
     [ "$status" -eq $((128 + $(kill -l USR1))) ]
     [ "$(echo input | autograph cat 2>/dev/null)" = input ]
