@@ -72,7 +72,7 @@ without_apt() { # COMMAND...
 }
 
 @test "what a library is called is never assumed: the linker gets the file that cmake found" {
-    run grep -rnE 'target_link_libraries\(.*[ )](cmocka|jansson|z)[ )]' "$AG_SOURCE" --include=CMakeLists.txt
+    run grep -rnE '(target_link_libraries\(.*[ )]|-l)(cmocka|jansson|z)([ )]|$)' "$AG_SOURCE" --include=CMakeLists.txt
     echo "$output"
     [ "$status" -eq 1 ]
 }
