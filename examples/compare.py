@@ -33,14 +33,14 @@ SPREAD = 0.02   # ratios nearer to 1 than this are no gain and no loss
 
 
 def lines_of(mode, build):
+    """Each example once: as nvcc links it by default, if it is there."""
     bindings = ["driver"] if mode == "simulated" else ["static", "shared", "driver"]
     for what, program, options, graph in EXAMPLES:
         if mode == "simulated":
             options = [*options, "--reps=1", *(["--steps=200"] if program == "loop" else [])]
-        for binding in bindings:
-            path = build / "examples" / f"{program}_{binding}"
-            if path.exists():
-                yield f"{what} ({binding})", [str(path), *options], graph
+        paths = [build / "examples" / f"{program}_{binding}" for binding in bindings]
+        for path in [path for path in paths if path.exists()][:1]:
+            yield what, [str(path), *options], graph
 
 
 # ---- on a GPU ----
@@ -51,11 +51,11 @@ def ratios(rounds, name):
 
 
 def spread(values):
-    return f"{statistics.median(values):.2f}x ({min(values):.2f}-{max(values):.2f})"
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
 
 
-GPU_LAYOUT = "{:38s} {:>8s} {:>9s}  {:17s} {:17s} {}"
-GPU_HEAD = GPU_LAYOUT.format("us a launch (medians)", "eager", "autograph", "faster by", "by hand", "identical")
+GPU_LAYOUT = "{:28s} {:>5s} {:>5s}  {:16s} {:16s} {}"
+GPU_HEAD = GPU_LAYOUT.format("us a launch (medians)", "eager", "with", "times as fast", "by hand", "same")
 
 
 def gpu_row(what, rounds, same):
@@ -71,16 +71,18 @@ def gained(rows):
     medians = [statistics.median(values) for values in each]
     faster = sum(min(values) > 1 + SPREAD for values in each)
     slower = sum(max(values) < 1 - SPREAD for values in each)
-    return (f"Gained: {faster} of {len(rows)} rows were faster in every round, {slower} slower, the others neither; "
-            f"the middle row went {statistics.median(medians):.2f} times as fast as without the library "
+    return (f"Gained: {faster} of {len(rows)} rows were faster in every round, {slower} slower, the others\n"
+            f"neither; the middle row went {statistics.median(medians):.2f} times as fast as without the library\n"
             f"(from {min(medians):.2f} to {max(medians):.2f}).")
 
 
 def measure(build, library, repetitions, environment):
     failed, rows = False, []
     pace = ["--paced", f"--reps={repetitions}"]
-    print(f"Each figure is the median of {ROUNDS} processes, the range of ratios that of {ROUNDS} rounds in turn.\n"
-          "By hand: the program captures its step in a CUDA Graph itself and launches that.\n\n" + GPU_HEAD)
+    print(f"Without the library (eager) and with it: each figure is the median of {ROUNDS}\n"
+          f"processes. How many times as fast as eager: the median of {ROUNDS} rounds in turn, and\n"
+          "their range. By hand: the program captures its step in a CUDA Graph itself and\n"
+          "launches that. Same: all results are the same, bit for bit.\n\n" + GPU_HEAD, flush=True)
     for what, command, graph in lines_of("gpu", build):
         specs = [("eager", [*command, *pace], environment),
                  ("autograph", [*command, *pace], {**environment, "LD_PRELOAD": library})]
@@ -88,7 +90,7 @@ def measure(build, library, repetitions, environment):
             specs.append(("hand", [*command, *graph, *pace], environment))
         variants, failure = run_in_rounds(specs, ROUNDS, repetitions, TIMEOUT)
         if failure:
-            print(f"{what:38s} FAILED: {failure}")
+            print(f"{what:28s} FAILED: {failure}", flush=True)
             print("".join(variant.log() for variant in variants), file=sys.stderr)
             failed = True
             continue
@@ -105,7 +107,7 @@ def measure(build, library, repetitions, environment):
 def show_report(build, library, environment):
     """What the library says of one example."""
     for what, command, _ in lines_of("gpu", build):
-        if what.startswith("heat"):
+        if what == "heat equation":
             with tempfile.TemporaryDirectory() as folder:
                 dump = os.path.join(folder, "heat.agdump")
                 run(command, {**environment, "LD_PRELOAD": library, "AUTOGRAPH_TRACE": dump})
@@ -127,7 +129,7 @@ def run(command, environment):
 
 # What is counted should not depend on the speed of this machine.
 EXACT = {"AUTOGRAPH_TEST_BUILD": "inline", "AUTOGRAPH_TEST_GATE": "0", "AUTOGRAPH_MAX_DEFER_US": "1000000"}
-SIMULATED_LAYOUT = "{:38s} {:>8s} {:>12s} {:>9s}  {}"
+SIMULATED_LAYOUT = "{:28s} {:>8s} {:>12s} {:>9s}  {}"
 SIMULATED_HEAD = SIMULATED_LAYOUT.format("", "launches", "driver calls", "replayed", "identical")
 
 
@@ -160,11 +162,15 @@ def count(build, library, environment):
             failed |= not same
             print(simulated_row(what, table(dump, "report", "launches"), table(dump, "graphs", "graphs"), same), flush=True)
     print(f"""
-Driver calls are those that submit the launches with the library: a launch of a graph, a change of an argument in one,
-or a launch by itself. Without the library there is one for each launch. The library ran with
-{" ".join(f"{name}={value}" for name, value in EXACT.items())}, so that counts hardly depend on this
-machine's speed: graphs are built at once, and used even where a single launch would be cheaper.
-Next: on a machine with a GPU this command measures times. A program of yours: {os.path.relpath(autograph)} ./app""")
+Driver calls are those that submit the launches with the library: a launch of a
+graph, a change of an argument in one, or a launch by itself. Without the
+library there is one for each launch. So that counts hardly depend on the
+speed of this machine, graphs were built at once, and used even where a single
+launch would be cheaper:
+    {" ".join(f"{name}={value}" for name, value in list(EXACT.items())[:2])}
+    {" ".join(f"{name}={value}" for name, value in list(EXACT.items())[2:])}
+Next: on a machine with a GPU this command measures times.
+A program of yours: {os.path.relpath(autograph)} ./app""")
     return failed
 
 

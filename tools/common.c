@@ -15,6 +15,13 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {0}};
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return a && !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
+           S_ISREG(x.st_mode);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct common *c = state->input;
@@ -47,7 +54,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (c->num_dumps < c->min_dumps)
-            argp_error(state, "a dump is missing (AUTOGRAPH_TRACE=FILE makes one)");
+            argp_error(state, "a dump is missing (autograph --trace=FILE PROGRAM writes one)");
+        for (int i = 0; i < c->num_dumps; i++)
+            if (is_same_file(c->output, c->dumps[i]))
+                argp_error(state, "%s is the dump itself", c->output);
+        if (c->is_page && !c->output && isatty(STDOUT_FILENO))
+            argp_error(state, "that is nothing for a terminal: -o FILE says where it goes");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -6,6 +6,7 @@
 #include "tools/doctor.h"
 #include "tools/tools.h"
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,19 @@ void doctor_say(struct findings *f, enum level level, const char *what, const ch
 
 struct answers {
     int version, init, devices;
-    char names[4][96], why[200];
+    char names[4][96], why[200], release[32]; /* of NVIDIA's driver; "" if its file does not say */
 };
+
+/* libcuda.so.1 is a link to libcuda.so.580.82.07. */
+static void find_release(struct answers *a, void *function)
+{
+    char path[PATH_MAX];
+    Dl_info info;
+    const char *name = dladdr(function, &info) ? realpath(info.dli_fname, path) : NULL;
+    const char *release = name ? strstr(name, "/libcuda.so.") : NULL;
+    if (release && strchr(release + sizeof("/libcuda.so.") - 1, '.'))
+        snprintf(a->release, sizeof(a->release), "%s", release + sizeof("/libcuda.so.") - 1);
+}
 
 /* In a child: a driver that hangs or dies must not take the doctor along. */
 static void ask_driver(struct answers *a)
@@ -58,13 +70,40 @@ static void ask_driver(struct answers *a)
         snprintf(a->why, sizeof(a->why), "libcuda.so.1 has not the functions of a CUDA driver");
         return;
     }
-    version(&a->version);
+    version(&a->version); /* answers before cuInit too */
+    find_release(a, (void *)init);
     a->init = init(0);
     if (a->init)
         return;
     count(&a->devices);
     for (int i = 0; i < a->devices && i < 4; i++)
         name(a->names[i], sizeof(a->names[i]) - 1, i);
+}
+
+static void say_driver(struct findings *f, const struct answers *a)
+{
+    char version[96];
+    snprintf(version, sizeof(version), "CUDA %d.%d%s%s", a->version / 1000, a->version % 1000 / 10,
+             *a->release ? ", driver " : "", a->release);
+    if (a->version < OLDEST_DRIVER)
+        doctor_say(f, BAD, "driver",
+                   "%s: too old, the library would only observe; 12.4 (driver 550) is the oldest "
+                   "that it replays on",
+                   version);
+    else
+        doctor_say(f, GOOD, "driver", "%s", version);
+    if (a->init)
+        doctor_say(f, BAD, "GPU", "cuInit fails with error %d%s", a->init,
+                   a->init == 100
+                       ? ": no GPU is visible (CUDA_VISIBLE_DEVICES, container without --gpus?)"
+                   : a->init == 803
+                       ? ": the kernel module and libcuda differ in version; reboot or reinstall"
+                   : a->init == 999 ? ": see `dmesg` and `nvidia-smi`"
+                                    : "");
+    else if (!a->devices)
+        doctor_say(f, BAD, "GPU", "the driver sees none");
+    for (int i = 0; i < a->devices && i < 4; i++)
+        doctor_say(f, GOOD, "GPU", "%d: %s", i, a->names[i]);
 }
 
 static void check_driver(struct findings *f)
@@ -81,33 +120,14 @@ static void check_driver(struct findings *f)
         ask_driver(a);
         _exit(0);
     }
-    if (child < 0 || waitpid(child, &status, 0) < 0 || status) {
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status)
         doctor_say(f, BAD, "driver", "asking the CUDA driver ended in an accident (status 0x%x)",
                    (unsigned int)status);
-    } else if (*a->why) {
+    else if (*a->why)
         doctor_say(f, BAD, "driver", "no CUDA driver: %s. Install NVIDIA's driver, 550 or newer",
                    a->why);
-    } else if (a->init) {
-        doctor_say(f, BAD, "driver", "cuInit fails with error %d%s", a->init,
-                   a->init == 100
-                       ? ": no GPU is visible (CUDA_VISIBLE_DEVICES, container without --gpus?)"
-                   : a->init == 803
-                       ? ": the kernel module and libcuda differ in version; reboot or reinstall"
-                   : a->init == 999 ? ": see `dmesg` and `nvidia-smi`"
-                                    : "");
-    } else {
-        if (a->version < OLDEST_DRIVER)
-            doctor_say(f, BAD, "driver",
-                       "CUDA %d.%d: too old, the library would only observe; 12.4 (driver 550) "
-                       "is the oldest that it replays on",
-                       a->version / 1000, a->version % 1000 / 10);
-        else
-            doctor_say(f, GOOD, "driver", "CUDA %d.%d", a->version / 1000, a->version % 1000 / 10);
-        if (!a->devices)
-            doctor_say(f, BAD, "GPU", "the driver sees none");
-        for (int i = 0; i < a->devices && i < 4; i++)
-            doctor_say(f, GOOD, "GPU", "%d: %s", i, a->names[i]);
-    }
+    else
+        say_driver(f, a);
     munmap(a, sizeof(*a));
 }
 

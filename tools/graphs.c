@@ -140,7 +140,7 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
 {
     uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
-          "  node [signature=box, style=\"rounded,filled\", "
+          "  node [shape=box, style=\"rounded,filled\", "
           "fontname=\"sans-serif\"];\n",
           out);
     for (uint32_t i = 0; i < n; i++)
@@ -245,8 +245,10 @@ static bool write_drawing(const struct model *m, const struct settings *s)
     waitpid(pid, &status, 0);
     good = good && status == 0;
     if (!good &&
-        !(WIFEXITED(status) && WEXITSTATUS(status) == 127)) /* `dot` was there, and began */
+        !(WIFEXITED(status) && WEXITSTATUS(status) == 127)) { /* `dot` was there, and began */
+        fprintf(stderr, "autograph: `dot` could not draw %s\n", s->common.output);
         common_discard(&s->common);
+    }
     return good;
 }
 

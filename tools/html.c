@@ -411,7 +411,7 @@ static const struct argp argp = {
 
 int verb_html(int argc, char **argv)
 {
-    static struct common c = {.min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES};
+    static struct common c = {.is_page = true, .min_dumps = 1, .max_dumps = DUMP_MOST_PROCESSES};
     argp_parse(&argp, argc, argv, 0, NULL, &c);
     struct ranks *r = ranks_load(c.dumps, c.num_dumps);
     FILE *out = r ? common_open(&c) : NULL;

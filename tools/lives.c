@@ -1,5 +1,6 @@
 /* lives.c - see lives.h. */
 #include "tools/lives.h"
+#include "capture/settings/log.h"
 #include "capture/trace/trace_format.h"
 #include <errno.h>
 #include <signal.h>
@@ -70,16 +71,20 @@ static void tell_one(struct ag_live_page *p, pid_t child, int status)
     for (char *at = p->program; *at; at++)
         if (*at < ' ' || *at > '~')
             *at = '?';
+    p->rank[sizeof(p->rank) - 1] = 0;
     describe_end(how, sizeof(how), (pid_t)p->pid == child, status);
     unsigned long long carried = p->replayed + p->covered, ops = p->ops;
-    fprintf(stderr,
-            "autograph: %s[%u]: %s, before it could print a summary; when it was last looked at it "
-            "had replayed %llu of %llu ops (%.1f%%)\n",
-            p->program, p->pid, how, carried, ops, ops ? 100.0 * (double)carried / (double)ops : 0);
+    fprintf(
+        stderr,
+        "autograph: %s[%u]%s%s: %s, before it could print a summary; when it was last looked at "
+        "it had replayed %llu of %llu ops (%.1f%%)\n",
+        p->program, p->pid, *p->rank ? " rank " : "", p->rank, how, carried, ops,
+        ops ? 100.0 * (double)carried / (double)ops : 0);
 }
 
-void lives_tell(const char *program, pid_t child, int status)
+void lives_tell(const char *program, pid_t child, int status, bool advise)
 {
+    const char *rank = ag_rank();
     uint32_t n = taken(), launched = 0, dumps = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct ag_live_page *p = page(i);
@@ -92,9 +97,11 @@ void lives_tell(const char *program, pid_t child, int status)
     }
     if (!launched)
         fprintf(stderr,
-                "autograph: %s: no CUDA %s was seen (`autograph doctor PROGRAM` may say why)\n",
-                program, n ? "launch" : "call");
-    else if (!dumps)
+                "autograph: %s%s%s: no CUDA %s was seen from here (`autograph doctor PROGRAM` may "
+                "say why%s)\n",
+                program, rank ? " rank " : "", rank ? rank : "", n ? "launch" : "call",
+                n ? "" : "; in a container or on another node put autograph before the program");
+    else if (!dumps && advise)
         fputs("autograph: for more: autograph --trace=FILE PROGRAM writes a dump, autograph report "
               "FILE explains it\n",
               stderr);

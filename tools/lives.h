@@ -14,7 +14,7 @@ bool lives_make(void);
 /* Asks every process for new figures. */
 void lives_ask(void);
 /* Prints what the processes could not print themselves. `child` is the process that was started,
- * under the name `program`; `status` says how it ended. */
-void lives_tell(const char *program, pid_t child, int status);
+ * under the name `program`; `status` says how it ended. `advise`: also how to learn more. */
+void lives_tell(const char *program, pid_t child, int status, bool advise);
 
 #endif

@@ -61,9 +61,14 @@ static void help(FILE *out)
           out);
     for (int i = 0; i < NUM_VERBS; i++)
         fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    fputs("\n`autograph help VERB` says more about each. A program whose name is that of a verb is "
-          "run by\n`autograph run NAME`.\n",
+    fputs("\n`autograph help VERB` says more about each. A program whose name is that of a\n"
+          "verb is run by `autograph run NAME`.\n",
           out);
+}
+
+static bool asks_for_help(const char *word)
+{
+    return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help");
 }
 
 int main(int argc, char **argv)
@@ -73,7 +78,7 @@ int main(int argc, char **argv)
         help(stderr);
         return 2;
     }
-    if (!strcmp(argv[1], "help") && argc > 2) {
+    if (!strcmp(argv[1], "help") && argc > 2 && !asks_for_help(argv[2])) {
         const struct verb *verb = find_verb(argv[2]);
         char *of_verb[] = {argv[2], (char[]){"--help"}, NULL};
         if (verb)
@@ -83,7 +88,7 @@ int main(int argc, char **argv)
                 meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
         return 2;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    if (asks_for_help(argv[1])) {
         help(stdout);
         return 0;
     }

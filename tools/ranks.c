@@ -39,6 +39,7 @@ static int by_rank(const void *a, const void *b)
 
 struct same {
     struct model_sequence *first;
+    uint64_t most; /* launches in the process whose graphs are shown */
     bool seen[DUMP_MOST_PROCESSES];
     UT_hash_handle hh;
     char names[];
@@ -70,10 +71,17 @@ static void fold_sequences(struct model *m)
         HASH_FIND(hh, all, names, size, e);
         if (e) {
             add_sequence(e->first, &s);
+            if (s.launches > e->most) {
+                e->most = s.launches;
+                e->first->graphs = s.graphs;
+                e->first->num_graphs = s.num_graphs;
+                e->first->stream = s.stream;
+            }
         } else {
             e = need(calloc(1, sizeof(*e) + size + 1));
             memcpy(e->names, names, size + 1);
             e->first = &m->sequences[kept];
+            e->most = s.launches;
             m->sequences[kept++] = s;
             e->first->processes = 0;
             HASH_ADD_KEYPTR(hh, all, e->names, size, e);

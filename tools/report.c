@@ -380,6 +380,15 @@ static void advise(const struct model *m, struct table_output *o)
         free(list[i]);
 }
 
+/* 13000: for CUDA 13.0; what several processes say is left as it is where they differ. */
+static void about_driver(struct table_output *o, const char *value)
+{
+    char text[64];
+    int version = strspn(value, "0123456789") == strlen(value) ? atoi(value) : 0;
+    snprintf(text, sizeof(text), "for CUDA %d.%d", version / 1000, version % 1000 / 10);
+    table_text(o, version ? text : value);
+}
+
 static void about(const struct model *m, struct table_output *o)
 {
     static const char *const names[] = {"program", "command", "rank",   "pid",
@@ -390,7 +399,10 @@ static void about(const struct model *m, struct table_output *o)
         if (!*value && !strcmp(names[i], "rank"))
             continue;
         table_text(o, names[i]);
-        table_text(o, value);
+        if (!strcmp(names[i], "driver"))
+            about_driver(o, value);
+        else
+            table_text(o, value);
     }
     if (model_falls_short(m)) {
         table_text(o, "why not more");

@@ -1,4 +1,5 @@
 /* run.c - `autograph [run]`: the program, under the library. */
+#include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include "tools/lives.h"
 #include "tools/tools.h"
@@ -267,17 +268,6 @@ static int observe(const struct settings *s)
     return end_like(status);
 }
 
-/* The library prints the summary; what it does not come to say is said here. */
-static int replay_and_tell(char **program)
-{
-    if (ag_options_mode() == AG_MODE_OFF || !lives_make())
-        return start(program);
-    int status = run_and_wait(program, lives_ask);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) < 126) /* it was there, and could be run */
-        lives_tell(program[0], (pid_t)child, status);
-    return end_like(status);
-}
-
 /* By the environment, or by the settings file for what is run. */
 static bool is_given(const char *variable)
 {
@@ -286,6 +276,20 @@ static bool is_given(const char *variable)
         if (!strcmp(row.variable, variable))
             return strcmp(row.origin, "default") != 0;
     return false;
+}
+
+/* The library prints the summary; what it does not come to say is said here. Of many ranks one is
+ * enough to say what all would, and none says it here if the summary goes to a file. */
+static int replay_and_tell(char **program)
+{
+    const char *rank = ag_rank();
+    bool advise = (!rank || !strcmp(rank, "0")) && !is_given("AUTOGRAPH_LOG_FILE");
+    if (ag_options_mode() == AG_MODE_OFF || !lives_make())
+        return start(program);
+    int status = run_and_wait(program, lives_ask);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) < 126) /* it was there, and could be run */
+        lives_tell(program[0], (pid_t)child, status, advise);
+    return end_like(status);
 }
 
 int verb_run(int argc, char **argv)

@@ -473,7 +473,8 @@ static const struct argp argp = {
 
 int verb_timeline(int argc, char **argv)
 {
-    struct settings s = {.common = {.min_dumps = 1, .max_dumps = 1}, .to = LONGEST};
+    struct settings s = {.common = {.is_page = true, .min_dumps = 1, .max_dumps = 1},
+                         .to = LONGEST};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     struct dump *d = dump_load(s.common.dumps[0]);
     if (!d)

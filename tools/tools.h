@@ -32,6 +32,7 @@ struct common {
     int min_dumps, max_dumps;
     const char *dumps[DUMP_MOST_PROCESSES];
     int num_dumps;
+    bool is_page;       /* what is written is not for the eye */
     bool takes_program; /* instead of dumps */
     const char *program;
 };

@@ -157,6 +157,8 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
         uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
         mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
         atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
+        uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
+        atomic_store_explicit(&s->usual_ns, ag_usual_ns(usual, (uint32_t)ns), memory_order_relaxed);
     }
     return r;
 }

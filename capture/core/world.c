@@ -100,7 +100,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
 /* Time that an eager call takes: an estimate until there is a measured figure. */
 static uint32_t usual_call_ns(const struct ag_stream *s)
 {
-    uint32_t ns = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    uint32_t ns = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
     return ns ? ns : 2500;
 }
 

@@ -170,12 +170,12 @@ unsigned int ag_options_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* The known name that the user probably meant; NULL if none is close: more than half of it would
- * have to change. */
+/* The known name that the user probably meant; NULL if none is close: more than half of what is
+ * behind a prefix that names share would have to change. */
 static const char *meant(const char *name)
 {
-    const char *nearest = NULL;
-    unsigned int least = (unsigned int)strlen(name + LEN_PREFIX) / 2 + 1;
+    const char *nearest = NULL, *own = name + LEN_PREFIX;
+    unsigned int least = (unsigned int)strlen(own + (strncmp(own, "TEST_", 5) ? 0 : 5)) / 2 + 1;
     for (size_t i = 1; i < NUM_ROWS; i++) {
         unsigned int d = ag_options_distance(name, rows[i].variable);
         if (d < least) {

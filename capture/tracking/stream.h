@@ -88,6 +88,7 @@ struct ag_stream {
     _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
+    _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
     _Atomic uintptr_t owner;    /* the thread that launched last */
 
     struct ag_lock lock;
@@ -126,6 +127,18 @@ struct ag_stream {
     struct ag_stream *next, *prev;
     struct ag_stream *chained; /* next in the same bucket */
 };
+
+/* The next mean of host times. The first call of a kernel takes many times as long as the others,
+ * and few calls are timed before its sequence goes as graphs: such a call counts no more than
+ * twice. */
+static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
+{
+    if (!mean)
+        return ns;
+    if (mean > 2 * ns)
+        mean = 2 * ns;
+    return (mean * 7 + (ns < 2 * mean ? ns : 2 * mean)) / 8;
+}
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
  * counts the streams that the thread became the owner of, including those that other threads have

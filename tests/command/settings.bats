@@ -97,6 +97,8 @@ choices() {
     grep -q 'mean AUTOGRAPH_MAX_DEFER_US?' err
     AUTOGRAPH_XYZ=1 says 1 "$cases" repeat 2
     [ "$(cat err)" = 'autograph: AUTOGRAPH_XYZ is not a variable of this library; `autograph env` lists them' ]
+    AUTOGRAPH_TEST_FOO=1 says 1 "$cases" repeat 2
+    [ "$(cat err)" = 'autograph: AUTOGRAPH_TEST_FOO is not a variable of this library; `autograph env` lists them' ]
     AUTOGRAPHICS=1 says 0 "$cases" repeat 2
 }
 

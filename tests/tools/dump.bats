@@ -353,7 +353,7 @@ PY
         run autograph ${out% *} "$dump" -o "$dump.disk/${out#* }"
         left=$(ls "$dump.disk")
         echo "$out: $status, left $left, $output"
-        [ "$status" -eq 1 ] && [ "$left" = other ] || { umount "$dump.disk"; false; }
+        [ "$status" -eq 1 ] && [ "$left" = other ] && [[ "$output" == *"autograph: "* ]] || { umount "$dump.disk"; false; }
     done
     umount "$dump.disk"
     # what is no file of ours is not taken away

@@ -70,3 +70,9 @@ without_apt() { # COMMAND...
         no grep -n 'cmake .*-G\|^[^#]*ninja -[jC]' "$script"
     done
 }
+
+@test "what a library is called is never assumed: the linker gets the file that cmake found" {
+    run grep -rnE '(target_link_libraries\(.*[ )]|-l)(cmocka|jansson|z)([ )]|$)' "$AG_SOURCE" --include=CMakeLists.txt
+    echo "$output"
+    [ "$status" -eq 1 ]
+}

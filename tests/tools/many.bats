@@ -119,6 +119,19 @@ PY
     autograph html heat.rank0 | no grep -q 'id="processes"'
 }
 
+@test "html of several dumps: the graphs of the process that launched them most" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/short" loop_driver --sync=step --kernels=24 --steps=1 --reps=2
+    traced "$PWD/long" loop_driver --sync=step --kernels=24 --steps=40 --reps=2
+    autograph report short -f json | holds "any(s['length'] == 24 and s['graphs'] and not s['graph_launches'] for s in d['sequences'])"
+    autograph html short long -o page.html
+    python3 - <<'PY'
+import re
+figures = re.findall("<figure>.*?</figure>", open("page.html").read(), re.S)
+assert figures and all("<rect" in figure for figure in figures), figures
+PY
+}
+
 @test "diff of two sets: ranks with ranks" {
     autograph diff never.rank0 heat.rank1 --after loop.rank1 heat.rank0 -f json > diff.json
     python3 - <<'PY'

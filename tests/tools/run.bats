@@ -58,7 +58,7 @@ load common.bash
     run autograph sh -c 'echo out; exit 7'
     [ "$status" -eq 7 ]
     [ "$output" = "out
-autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)" ]
+autograph: sh: no CUDA call was seen from here (\`autograph doctor PROGRAM\` may say why; in a container or on another node put autograph before the program)" ]
     run autograph sh -c 'kill -USR1 $$'
     [ "$status" -eq $((128 + $(kill -l USR1))) ]
     [ "$(echo input | autograph cat 2>/dev/null)" = input ]
@@ -77,6 +77,17 @@ autograph: sh: no CUDA call was seen (\`autograph doctor PROGRAM\` may say why)"
     wait $! || status=$?
     [ "$status" -eq 9 ]
     grep -q got "$BATS_TEST_TMPDIR/out"
+}
+
+@test "what to do for more is said once: by rank 0, and not beside a file of messages" {
+    for rank in "" 0 3; do
+        RANK=$rank run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
+        echo "rank '$rank': $output"
+        [ "$(grep -c '^autograph: for more: autograph --trace=FILE' <<<"$output")" -eq $((rank != 3)) ]
+    done
+    AUTOGRAPH_LOG_FILE=$BATS_TEST_TMPDIR/log run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
+    [[ "$output" != *autograph* ]]
+    grep -q 'why not more' "$BATS_TEST_TMPDIR/log"
 }
 
 @test "a process that ends by _exit or a signal: the command says so, with its last figures" {
@@ -100,6 +111,10 @@ PY
     cat "$BATS_TEST_TMPDIR/out"
     [ "$status" -eq 137 ]
     grep -Eq "loop_driver\[$program\]: ended by signal 9 \(Killed\), before it could print a summary; .* replayed [1-9][0-9]* of" "$BATS_TEST_TMPDIR/out"
+    SLURM_PROCID=5 run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
+    [[ "$output" =~ "command_cases["[0-9]+"] rank 5: ended by" ]]
+    SLURM_PROCID=5 run autograph true
+    [[ "$output" == "autograph: true rank 5: no CUDA call was seen"* ]]
     run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1 # nothing of the kind of one that ends well
     [[ "$output" != *"before it could"* ]]
 }
@@ -236,7 +251,14 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     LD_LIBRARY_PATH='' run autograph doctor
     [ "$status" -eq 1 ]
     [[ "$output" == *"no CUDA driver"* ]]
-    SIMCUDA_DEVICES=0 finding driver BAD
+    SIMCUDA_DEVICES=0 finding driver ok # its version is known without a GPU
+    grep -q 'CUDA 13.0' "$BATS_TEST_TMPDIR/doctor.json"
+    SIMCUDA_DEVICES=0 finding GPU BAD
+    mkdir "$BATS_TEST_TMPDIR/driver" # as NVIDIA's package installs it
+    cp "$AG_BUILD/tests/simdriver/libcuda.so.1" "$BATS_TEST_TMPDIR/driver/libcuda.so.580.82.07"
+    ln -s libcuda.so.580.82.07 "$BATS_TEST_TMPDIR/driver/libcuda.so.1"
+    LD_LIBRARY_PATH="$BATS_TEST_TMPDIR/driver" finding driver ok
+    grep -q 'CUDA 13.0, driver 580.82.07' "$BATS_TEST_TMPDIR/doctor.json"
     SIMCUDA_VERSION=12030 finding driver BAD
     grep -q 'CUDA 12.3: too old' "$BATS_TEST_TMPDIR/doctor.json"
 }
@@ -323,8 +345,12 @@ C
     run autograph help reprot
     [ "$status" -eq 2 ]
     [ "$output" = 'autograph: there is no verb reprot; did you mean report?' ]
-    run autograph help
-    [ "$status" -eq 0 ]
+    run -2 autograph report
+    [[ "$output" == *'a dump is missing (autograph --trace=FILE PROGRAM writes one)'* ]]
+    for asked in help "help help" "help -h" -h --help; do
+        run -0 autograph $asked
+        [ "$(wc -L <<<"$output")" -le 80 ]
+    done
 }
 
 @test "doctor: settings as env sees them; nothing said of what is not the program's" {
@@ -391,6 +417,24 @@ C
         echo "$wrong: $status $output"
         [ "$status" -eq 2 ]
         [ "$(ls)" = dump ]
+    done
+}
+
+@test "a dump is never written over by what is made of it, and no page goes to a terminal" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    cp dump before
+    ln -s dump link
+    for verb in report html timeline graphs replay "diff dump"; do
+        for name in dump ./dump link; do
+            run -2 autograph $verb dump -o $name
+            [[ "$output" == *"$name is the dump itself"* ]]
+            cmp dump before
+        done
+    done
+    for verb in html timeline; do
+        run script -qec "'$AG_COMMAND' $verb dump" /dev/null
+        [[ "$output" == *"that is nothing for a terminal: -o FILE"* ]]
     done
 }
 

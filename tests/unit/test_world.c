@@ -448,6 +448,22 @@ static void what_is_handed_over_gets_no_younger(void **state)
     drop_handing(h);
 }
 
+/* What is saved is told by this: a slow first call must not count a hundred times. */
+static void what_a_call_usually_takes(void **state)
+{
+    (void)state;
+    uint32_t ns = ag_usual_ns(0, 40000);
+    assert_int_equal(ns, 40000);
+    ns = ag_usual_ns(ns, 200);
+    assert_in_range(ns, 200, 400);
+    for (int i = 0; i < 20; i++)
+        ns = ag_usual_ns(ns, i % 10 == 5 ? 30000 : 200);
+    assert_in_range(ns, 200, 300);
+    for (int i = 0; i < 40; i++)
+        ns = ag_usual_ns(ns, 3000); /* what has really become slower is believed */
+    assert_in_range(ns, 2900, 3000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
         cmocka_unit_test(a_query_ends_the_segment),
         cmocka_unit_test(what_the_submitter_launches_is_counted),
+        cmocka_unit_test(what_a_call_usually_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
