@@ -147,9 +147,11 @@ static bool works(struct ag_ring *ring, uint32_t *launched)
 {
     if (!ag_ring_take_role(ring))
         return false;
+    ag_rank_take(ring, AG_RANK_ROLE);
     ag_locks_held++;
     *launched = work(ring);
     ag_locks_held--;
+    ag_rank_give(ring);
     ag_ring_give_role(ring);
     return true;
 }

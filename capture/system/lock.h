@@ -22,7 +22,8 @@ struct ag_lock {
  * Every lock of the library, in the order in which a thread may take them. A thread that holds a
  * lock may only take locks with a higher number, and never a second one with the same number.
  * Builds without NDEBUG assert this (a Debug build, as the tests under AddressSanitizer are); in
- * other builds the numbers cost nothing.
+ * other builds the numbers cost nothing. The loader's lock is outside this order: under it link.c
+ * takes AG_RANK_POOL alone.
  */
 enum ag_rank {
     /* Of preload/. Their holders call capture/. */
@@ -40,6 +41,10 @@ enum ag_rank {
     AG_RANK_STREAM,
     AG_RANK_STREAMS,     /* stream.c: the table. Its holder may allocate, and calls nothing else */
     AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
+    /* No lock, but a word: only its holder takes chunks out of a stream's ring (policy/ring.h).
+     * Held across driver calls that submit those chunks, with the stream's lock or, by the
+     * submitter, without it. Whoever waits for it holds that lock. */
+    AG_RANK_ROLE,
     /* Taken under a stream's lock. Only the first three are held across driver calls; those calls
      * query and load, and submit nothing. */
     AG_RANK_SIGNATURES,  /* signature.c: signatures, functions, their settings */
