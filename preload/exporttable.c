@@ -20,8 +20,8 @@
 #include "capture/capture.h"
 #include "capture/settings/log.h"
 #include "capture/system/lock.h"
-#include "preload/hook.h"
 #include "preload/object.h"
+#include "preload/resolve.h"
 #include "preload/substitute.h"
 
 enum {

@@ -21,14 +21,6 @@
 
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* Whether the hook has work to do. The first such call starts the library. */
-static inline bool ag_hooked(void)
-{
-    if (AG_LIKELY(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON))
-        return true;
-    return ag_resolve_start();
-}
-
 /* The real call, as the value of an expression. If the driver lacks the function, the result is
  * the getter's error. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)

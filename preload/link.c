@@ -38,8 +38,6 @@ enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, WORD = R_X8
 enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, WORD = R_AARCH64_ABS64 };
 #endif
 
-void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
-
 /* For the process, under the loader's lock. */
 static _Atomic unsigned long long seen; /* objects ever loaded, at the last look */
 static _Atomic bool settled; /* a driver was found, so there is nothing left to look for */
@@ -66,19 +64,15 @@ static const char *driver_function(const struct ag_elf *elf, size_t i)
     return is_function ? name : NULL;
 }
 
-/* Fills ag_real[] and ag_target[]. If the driver lacks a function, its entries stay empty: that
- * stub is never handed out. */
-static bool fill_tables(const struct dl_phdr_info *info, const struct ag_elf *elf)
+/* Fills ag_real[]. If the driver lacks a function, its entry stays empty. */
+static bool fill_real(const struct dl_phdr_info *info, const struct ag_elf *elf)
 {
     for (size_t i = 1; i < elf->num_symbols; i++) {
         const char *name = driver_function(elf, i);
         const struct ag_entry *entry =
             name ? bsearch(name, ag_entries, AG_SYM_COUNT, sizeof(*ag_entries), by_name) : NULL;
-        if (!entry)
-            continue;
-        size_t sym = (size_t)(entry - ag_entries);
-        ag_real[sym] = (void *)(info->dlpi_addr + elf->symbols[i].st_value);
-        ag_target[sym] = ag_real[sym];
+        if (entry)
+            ag_real[entry - ag_entries] = (void *)(info->dlpi_addr + elf->symbols[i].st_value);
     }
     return AG_HAVE(cuDriverGetVersion);
 }
@@ -165,8 +159,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     if (look->address &&
         ((uintptr_t)look->address < object.start || (uintptr_t)look->address >= object.end))
         return 0;
-    if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf) ||
-        !fill_tables(info, &elf))
+    if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf) || !fill_real(info, &elf))
         return 0;
     settled = true;
     if (ag_is_off()) {
@@ -193,11 +186,6 @@ void ag_link_look_at(const void *address)
         ag_resolve_found(look.path, !look.incomplete);
 }
 
-void ag_link_look(void)
-{
-    ag_link_look_at(NULL);
-}
-
 /* A sanitizer's run time starts in constructors, and so later. Before that, instrumented code and
  * the sanitizer's versions of C library functions crash. */
 extern void __asan_init(void) __attribute__((weak));
@@ -212,5 +200,5 @@ __gmon_start__(void)
         __asan_init();
     if (__tsan_init)
         __tsan_init();
-    ag_link_look();
+    ag_link_look_at(NULL);
 }

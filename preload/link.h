@@ -3,16 +3,14 @@
 #ifndef AG_LINK_H
 #define AG_LINK_H
 
-/* Checks whether a driver has been loaded since the last call. The library takes the first driver
- * that it finds, once per process. Under AUTOGRAPH=0 it leaves the driver alone. A call costs one
- * dl_iterate_phdr() and looks only at new objects. */
-void ag_link_look(void);
-
-/* The same, if no driver was found before, for the driver that has just returned this address from
- * a look-up. The loader may be in the middle of loading other objects. */
+/* If no driver was found before: a look-up has just returned `address`, which lies in the driver.
+ * The loader may be in the middle of loading other objects. The library takes the first driver that
+ * it finds, once per process. Under AUTOGRAPH=0 it leaves the driver alone. */
 void ag_link_look_at(const void *address);
 
-/* A hook into the loader: every object's initialisation calls it at its start. */
+/* A hook into the loader: every object's initialisation calls it at its start. Checks whether a
+ * driver has been loaded since the last call. Until one is found, a call costs one
+ * dl_iterate_phdr() and looks only at new objects. */
 void __gmon_start__(void);
 
 #endif

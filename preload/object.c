@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "preload/dlsym.h"
+#include "preload/real_dlsym.h"
 
 struct search {
     uintptr_t address;

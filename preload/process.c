@@ -14,45 +14,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capture/capture.h"
-#include "preload/exporttable.h"
-#include "preload/resolve.h"
-#include "preload/substitute.h"
-
 static atomic_flag finished = ATOMIC_FLAG_INIT;
 static pid_t watched;
+static void (*end)(void);
 
 _Atomic bool ag_process_has_ops;
-
-static void finish(void)
-{
-    ag_core_finish();
-    ag_export_tables_report();
-}
 
 /* The exit of a forked child is not the exit of this process. */
 static void at_exit(void)
 {
-    if (getpid() != watched || atomic_flag_test_and_set(&finished))
-        return;
-    ag_resolve_finish();
-    finish();
+    if (getpid() == watched && !atomic_flag_test_and_set(&finished))
+        end();
 }
 
-static void in_child(void)
-{
-    ag_substitute_after_fork();
-    if (ag_resolve_after_fork())
-        ag_core_after_fork_in_child();
-}
-
-void ag_process_watch(void)
+void ag_process_watch(void (*at_end)(void), void (*in_child)(void))
 {
     static bool registered; /* under the lock of resolve.c; a child inherits the handlers */
     watched = getpid();
     if (registered)
         return;
     registered = true;
+    end = at_end;
     pthread_atfork(NULL, NULL, in_child);
     atexit(at_exit);
 }

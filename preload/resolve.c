@@ -15,10 +15,10 @@
 #include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/bypass.h"
-#include "preload/dlsym.h"
 #include "preload/exporttable.h"
 #include "preload/object.h"
 #include "preload/process.h"
+#include "preload/real_dlsym.h"
 #include "preload/substitute.h"
 
 _Atomic uint32_t ag_hooks;
@@ -78,6 +78,31 @@ static const char *reason_to_observe(void)
     return ag_options.force ? NULL : ag_attached_tool();
 }
 
+static void start(void);
+
+/* At the end of the process: also makes the summary or dump that the user asked for if the library
+ * never started. */
+static void finish(void)
+{
+    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
+        (ag_options.stats || ag_options.trace))
+        start();
+    ag_core_finish();
+    ag_export_tables_report();
+}
+
+/* Frees locks whose holders may be gone, and gives up what the parent has started. */
+static void in_child(void)
+{
+    ag_substitute_after_fork();
+    pthread_mutex_init(&start_lock, NULL);
+    ag_export_tables_after_fork();
+    if (!atomic_load(&begun))
+        return;
+    atomic_store(&ag_hooks, AG_HOOKS_OFF);
+    ag_core_after_fork_in_child();
+}
+
 void ag_resolve_found(const char *path, bool complete)
 {
     /* keeps the driver loaded, whoever closes it, and however often */
@@ -86,7 +111,7 @@ void ag_resolve_found(const char *path, bool complete)
     if (!driver || (AG_HAVE(cuLaunchKernel) && ag_find_real_dlsym()(driver, "cuLaunchKernel") !=
                                                    ag_hook_address[AG_SYM_cuLaunchKernel]))
         complete = false;
-    ag_process_watch();
+    ag_process_watch(finish, in_child);
     if (!complete) {
         ag_warn("start", "the driver's names could not be replaced everywhere: kernels may be "
                          "launched unseen, and nothing is replayed");
@@ -112,7 +137,7 @@ static void start(void)
     if (atomic_load_explicit(&ag_hooks, memory_order_relaxed) == AG_HOOKS_FOUND) {
         first = true;
         atomic_store(&begun, true);
-        ag_process_watch();
+        ag_process_watch(finish, in_child);
         ag_core_start(why != NULL, why);
         atomic_store_explicit(&ag_hooks, AG_HOOKS_ON, memory_order_release);
     }
@@ -144,21 +169,4 @@ bool ag_resolve_start(void)
         driver_is_initialised())
         start();
     return atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON;
-}
-
-void ag_resolve_finish(void)
-{
-    if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
-        (ag_options.stats || ag_options.trace))
-        start();
-}
-
-bool ag_resolve_after_fork(void)
-{
-    pthread_mutex_init(&start_lock, NULL);
-    ag_export_tables_after_fork();
-    if (!atomic_load(&begun))
-        return false;
-    atomic_store(&ag_hooks, AG_HOOKS_OFF);
-    return true;
 }

@@ -41,12 +41,12 @@ static inline bool ag_hands_out(void)
  */
 bool ag_resolve_start(void);
 
-/* At the end of the process: makes the summary or dump that the user asked for, even if the
- * library never started. */
-void ag_resolve_finish(void);
-
-/* In the child of a fork: frees locks whose holders may be gone. Returns true if the child must
- * give up what the parent has started. */
-bool ag_resolve_after_fork(void);
+/* Whether a hook has work to do. The first such call starts the library. */
+static inline bool ag_hooked(void)
+{
+    return __builtin_expect(atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_ON,
+                            1) ||
+           ag_resolve_start();
+}
 
 #endif

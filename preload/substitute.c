@@ -25,6 +25,8 @@ static struct {
     int sym;
 } buckets[BUCKETS];
 
+void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
+
 static struct ag_object driver;
 
 /* The linker's names for the ends of this library. */
@@ -47,6 +49,7 @@ void ag_substitute_learn(const struct ag_object *object)
             at = (at + 1) % BUCKETS;
         buckets[at].address = ag_real[sym];
         buckets[at].sym = sym;
+        ag_target[sym] = ag_real[sym];
     }
 }
 

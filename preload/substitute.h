@@ -4,9 +4,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "driver/entries.h"
 
-/* Builds the address table from ag_real[], for a driver that is loaded there. Called once, under
- * the loader's lock. */
+/* Where a stub's fast path jumps to. The entries from AG_SYM_COUNT on belong to the pool. A stub
+ * is handed out only if the driver has the function. */
+extern void *ag_target[AG_SYM_COUNT + AG_POOL_SIZE];
+
+/* Fills ag_target[] and the address table from ag_real[], for a driver that is loaded there. Called
+ * once, under the loader's lock. */
 struct ag_object;
 void ag_substitute_learn(const struct ag_object *driver);
 

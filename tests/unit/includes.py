@@ -30,8 +30,8 @@ ROOMS = {
 }
 # The door between preload/ and capture/: whoever makes something that it shows includes it, and it belongs to nobody.
 DOOR = "capture/capture.h"
-# Rooms whose files share one inner header, or start each other: of these only the arrows to others are looked at.
-ONE_PIECE = ("policy", "preload")
+# A room whose files share one inner header, the state of one machine: only its arrows to others are looked at.
+ONE_PIECE = "policy"
 
 # The types of policy/ whose members the compiler must see, and the header that nobody else includes.
 PRIVATE = "ag_chunk|ag_policy|ag_engine"

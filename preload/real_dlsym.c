@@ -1,0 +1,29 @@
+/* real_dlsym.c - finds what this library's own dlsym stands in front of. */
+#define _GNU_SOURCE
+#include "preload/real_dlsym.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void *(*ag_real_dlsym)(void *handle, const char *name);
+int (*ag_real_find_object)(void *address, struct dl_find_object *found);
+
+void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
+    if (ag_real_dlsym)
+        return ag_real_dlsym;
+    void *found = NULL;
+    for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
+        found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    if (!found) {
+        fprintf(stderr, "autograph: the C library has no dlsym that can be found\n");
+        abort();
+    }
+    *(void **)&ag_real_find_object = dlvsym(RTLD_NEXT, "_dl_find_object", "GLIBC_2.35");
+    dlerror();
+    *(void **)&ag_real_dlsym = found;
+    return ag_real_dlsym;
+}
