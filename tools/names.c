@@ -174,13 +174,15 @@ static const struct known *look_up(const char *name)
     return k;
 }
 
-const char *names_demangle(const char *name)
+/* A mangled C++ name as it was written; other names unchanged. */
+static const char *demangle(const char *name)
 {
     const struct known *k = look_up(name);
     return k && k->text ? k->text : name;
 }
 
-const char *names_short(const char *name)
+/* The same without the argument list, and without template arguments if they are long. */
+static const char *brief(const char *name)
 {
     const struct known *k = look_up(name);
     return k && k->brief && *k->brief ? k->brief : name;
@@ -316,7 +318,7 @@ const char *names_function(const char *path, uint64_t offset)
     }
     for (size_t i = low; i-- && low - i <= 8;)
         if (offset < o->functions[i].end)
-            return names_demangle(o->functions[i].name);
+            return demangle(o->functions[i].name);
     return NULL;
 }
 
@@ -360,8 +362,8 @@ void names_of_site(const struct dump *d, uint32_t id, char *text, size_t size)
     const char *file = file_of(dump_string(d, frame->object));
     char place[32];
     snprintf(place, sizeof(place), "+0x%llx", (unsigned long long)frame->offset);
-    snprintf(text, size, "%s%s%s in %s", through ? names_short(through) : "",
-             through ? " from " : "", last ? names_short(last) : place, file);
+    snprintf(text, size, "%s%s%s in %s", through ? brief(through) : "", through ? " from " : "",
+             last ? brief(last) : place, file);
 }
 
 uint32_t names_place(const struct dump *d, uint32_t name)

@@ -4,10 +4,6 @@
 
 #include "tools/dump.h"
 
-/* A mangled C++ name as it was written; other names unchanged. Lives until the process ends. */
-const char *names_demangle(const char *name);
-/* The same without the argument list, and without template arguments if they are long. */
-const char *names_short(const char *name);
 /* A short kernel name that is enough to distinguish kernels:
  * "vectorized_elementwise_kernel<FillFunctor>". */
 const char *names_kernel(const char *name);

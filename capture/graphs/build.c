@@ -54,6 +54,19 @@ static CUresult instantiate(const struct ag_graphs *g, struct ag_variant *v)
     return AG_REAL(cuGraphInstantiateWithFlags)(&v->exec, v->graph, flags);
 }
 
+static void variant_destroy(struct ag_variant *v)
+{
+    if (!v)
+        return;
+    if (v->exec)
+        AG_REAL(cuGraphExecDestroy)(v->exec);
+    if (v->graph)
+        AG_REAL(cuGraphDestroy)(v->graph);
+    free(v->nodes);
+    free(v->bytes);
+    free(v);
+}
+
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
 {
     struct ag_variant *v = calloc(1, sizeof(*v));
@@ -74,29 +87,16 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
     }
     return v;
 fail:
-    ag_variant_destroy(v);
+    variant_destroy(v);
     ag_count(AG_COUNT_BUILD_FAILED);
     return NULL;
-}
-
-void ag_variant_destroy(struct ag_variant *v)
-{
-    if (!v)
-        return;
-    if (v->exec)
-        AG_REAL(cuGraphExecDestroy)(v->exec);
-    if (v->graph)
-        AG_REAL(cuGraphDestroy)(v->graph);
-    free(v->nodes);
-    free(v->bytes);
-    free(v);
 }
 
 void ag_graphs_destroy(struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->num_variants; i++)
-        ag_variant_destroy(g->variants[i]);
-    ag_variant_destroy(atomic_load(&g->incoming));
+        variant_destroy(g->variants[i]);
+    variant_destroy(atomic_load(&g->incoming));
     free(g->history);
     free(g->ops);
     free(g);

@@ -11,7 +11,6 @@
  * launched, and those slow all others down (docs/performance.md). */
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
 
-void ag_variant_destroy(struct ag_variant *v);
 void ag_graphs_destroy(struct ag_graphs *g); /* and their variants */
 
 #endif

@@ -9,7 +9,7 @@
 static struct ag_lock lock;
 static struct ag_totals retired;
 
-void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
+static void add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     const struct ag_engine_counts *e = ag_engine_counts(&s->engine);
@@ -37,7 +37,7 @@ void ag_stats_add_stream(struct ag_totals *t, const struct ag_stream *s)
 void ag_stats_retire_stream(const struct ag_stream *s)
 {
     ag_lock(&lock, AG_RANK_STATS);
-    ag_stats_add_stream(&retired, s);
+    add_stream(&retired, s);
     ag_unlock(&lock);
 }
 
@@ -54,7 +54,7 @@ static void add_figures(struct ag_totals *t, struct ag_stream *s)
         locked = ag_stream_lock_if_prompt(s);
     }
     if (locked) {
-        ag_stats_add_stream(&now, s);
+        add_stream(&now, s);
         ag_unlock(&s->lock);
     }
     ag_lock(&lock, AG_RANK_STATS);

@@ -4,8 +4,6 @@
 
 #include "capture/tracking/stream.h"
 
-/* Adds a stream's figures to the totals: for the report, and before the stream is freed. */
-void ag_stats_add_stream(struct ag_totals *totals, const struct ag_stream *s);
 /* The totals of all streams, including those that are gone. */
 void ag_stats_collect(struct ag_totals *totals);
 /* Keeps the figures of a stream that is about to be freed in the totals. */

@@ -64,9 +64,6 @@ int loop_ops(const struct loop_options *options);
 /* The memory before the first launch. The caller frees it. */
 uint32_t *loop_initial(const struct loop_options *options);
 
-/* Whether `data` is what `steps` steps make of the initial memory, bit for bit. */
-bool loop_correct(const struct loop_options *options, uint32_t steps, const uint32_t *data);
-
 /* Prints the result line and returns the exit status. */
 int loop_result(const struct loop_options *options, const char *binding, double us_per_launch,
                 uint32_t steps, const uint32_t *data);

@@ -125,7 +125,8 @@ uint32_t *loop_initial(const struct loop_options *options)
     return data;
 }
 
-bool loop_correct(const struct loop_options *options, uint32_t steps, const uint32_t *data)
+/* Whether `data` is what `steps` steps make of the initial memory, bit for bit. */
+static bool loop_correct(const struct loop_options *options, uint32_t steps, const uint32_t *data)
 {
     uint32_t mul = 1, add = 0;
     for (uint32_t step = 0; step < steps; step++) {

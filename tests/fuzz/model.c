@@ -14,7 +14,8 @@ void fz_model_start(struct fz_model *m)
         m->stream[i].live = true;
 }
 
-unsigned int fz_model_clock(const struct fz_model *m, unsigned int thread, int slot)
+/* The clock of a stream slot as a thread sees it. */
+static unsigned int clock_of(const struct fz_model *m, unsigned int thread, int slot)
 {
     return slot < 2 ? 0 : slot < FZ_FIRST_STREAM ? 1 + thread : m->stream[slot].clock;
 }
@@ -49,7 +50,7 @@ static bool stream_usable(const struct step *s, int slot)
 {
     const struct fz_model *m = s->m;
     return in_range(slot, FZ_STREAMS) && m->stream[slot].live &&
-           may_touch(s, m->toucher[fz_model_clock(m, s->thread, slot)]);
+           may_touch(s, m->toucher[clock_of(m, s->thread, slot)]);
 }
 
 static bool buf_usable(const struct step *s, int buf, int off, int words)
@@ -163,7 +164,7 @@ static enum fz_legal work(const struct step *s, int slot, const struct fz_access
     if (m->stream[slot].capturing)
         return work_in_capture(s, list, n, module);
     /* beside a capture: streams that have nothing to do with the legacy one */
-    unsigned int c = fz_model_clock(m, s->thread, slot);
+    unsigned int c = clock_of(m, s->thread, slot);
     if (m->capturing[s->thread] && (c == 0 || m->blocking[c]))
         return FZ_ILLEGAL;
     const uint32_t *clock = now(s, c);
@@ -261,7 +262,7 @@ static enum fz_legal do_free(const struct step *s)
         enum fz_legal r = work(s, stream, &(struct fz_access){(uint8_t)buf, true}, 1, -1);
         if (r != FZ_OK)
             return r;
-        host_knows(s, fz_model_clock(m, s->thread, stream));
+        host_knows(s, clock_of(m, s->thread, stream));
     } else if (!fz_limits.real) {
         host_knows_all(s);
     }
@@ -321,7 +322,7 @@ static enum fz_legal do_bad(const struct step *s)
     if (s->m->capturing[s->thread] || !stream_usable(s, a[0]) || !in_range(a[1], FZ_BADS) ||
         !module_usable(s, a[2]))
         return FZ_ILLEGAL;
-    s->m->toucher[fz_model_clock(s->m, s->thread, a[0])] = (uint8_t)(s->thread + 1);
+    s->m->toucher[clock_of(s->m, s->thread, a[0])] = (uint8_t)(s->thread + 1);
     return FZ_OK;
 }
 
@@ -368,7 +369,7 @@ static bool overtakes(const struct step *s)
     const int32_t *a = s->op->a; /* stream dst doff src soff words how */
     if (!fz_limits.real || s->m->buf[a[3]].kind == FZ_DEVICE || !stream_usable(s, a[0]))
         return false;
-    unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    unsigned int c = clock_of(s->m, s->thread, a[0]);
     if (a[0] >= FZ_FIRST_STREAM && !s->m->blocking[c])
         return false;
     return !surely_ordered(s, c, a[3], false) || !surely_ordered(s, c, a[1], true);
@@ -410,7 +411,7 @@ static enum fz_legal do_upload(const struct step *s)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
     if (r == FZ_OK && a[5] == 1 && !fz_limits.real) /* a real one may return before the end */
-        host_knows(s, fz_model_clock(s->m, s->thread, a[0]));
+        host_knows(s, clock_of(s->m, s->thread, a[0]));
     return r;
 }
 
@@ -422,7 +423,7 @@ static enum fz_legal do_read(const struct step *s)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[1], false}, 1, -1);
     if (r == FZ_OK)
-        host_knows(s, fz_model_clock(s->m, s->thread, a[0]));
+        host_knows(s, clock_of(s->m, s->thread, a[0]));
     return r;
 }
 
@@ -455,7 +456,7 @@ static enum fz_legal do_sync(const struct step *s, bool query)
     if (what == FZ_SYNC_STREAM || (what == FZ_POLL_STREAM && !query)) {
         if (!stream_usable(s, slot))
             return FZ_ILLEGAL;
-        unsigned int c = fz_model_clock(m, s->thread, slot);
+        unsigned int c = clock_of(m, s->thread, slot);
         /* any other stream is waited for only as far as its own work goes; who asks waits for none
          */
         if (c == 0 && !query && !fz_limits.real)
@@ -487,7 +488,7 @@ static enum fz_legal do_record_or_wait(const struct step *s, bool record)
     if (m->capturing[s->thread] || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
         !may_touch(s, m->event[event].toucher) || !stream_usable(s, slot))
         return FZ_ILLEGAL;
-    unsigned int c = fz_model_clock(m, s->thread, slot);
+    unsigned int c = clock_of(m, s->thread, slot);
     fz_clock before;
     memcpy(before, m->clock[c], sizeof before);
     enum fz_legal r = work(s, slot, NULL, 0, -1);
@@ -534,7 +535,7 @@ static enum fz_legal do_flag(const struct step *s)
         return FZ_ILLEGAL;
     enum fz_legal r = work(s, s->op->a[0], NULL, 0, -1);
     if (r == FZ_OK && !fz_limits.real)
-        host_knows(s, fz_model_clock(s->m, s->thread, s->op->a[0]));
+        host_knows(s, clock_of(s->m, s->thread, s->op->a[0]));
     return r;
 }
 
@@ -549,7 +550,7 @@ static enum fz_legal do_gate(const struct step *s)
     /* Another thread could sit in a call that waits with a lock of the driver held. Or its queue is
      * full of work behind this gate, and what it holds back goes before the launches here, which
      * then wait for room: eagerly, only that thread would (docs/limits.md). */
-    unsigned int c = fz_model_clock(s->m, s->thread, a[0]);
+    unsigned int c = clock_of(s->m, s->thread, a[0]);
     if ((fz_limits.real || (fz_limits.queues && (c == 0 || s->m->blocking[c]))) && !take_phase(s))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
@@ -688,7 +689,7 @@ static enum fz_legal do_glaunch(const struct step *s)
     for (unsigned int i = 0; i < m->graph[graph].count; i++)
         if (!may_touch(s, m->buf[m->graph[graph].access[i].buf].toucher))
             return FZ_ILLEGAL;
-    unsigned int c = fz_model_clock(m, s->thread, slot);
+    unsigned int c = clock_of(m, s->thread, slot);
     /* An executable graph's launches are ordered among themselves, but on a GPU not where there is
      * nothing in it: then the second stream does not wait (docs/proof.md). */
     if (!fz_limits.real || m->graph[graph].count)

@@ -95,7 +95,5 @@ void fz_model_start(struct fz_model *m);
 /* Judges the op and, if it is FZ_OK, does it. With FZ_RACE *clock is a stream whose work the op's
  * stream (or the host) would have to wait for first. */
 enum fz_legal fz_model_step(struct fz_model *m, const struct fz_op *op, unsigned int *clock);
-/* The clock of a stream slot as a thread sees it. */
-unsigned int fz_model_clock(const struct fz_model *m, unsigned int thread, int slot);
 
 #endif

@@ -34,7 +34,7 @@ CUresult sim_context_new(int device, unsigned int flags, bool is_primary, struct
     return CUDA_SUCCESS;
 }
 
-void sim_context_destroy(struct sim_context *ctx)
+static void context_destroy(struct sim_context *ctx)
 {
     sim_context_wait(ctx);
     sim_green_end_all(ctx);
@@ -117,7 +117,7 @@ CUresult sim_context_wait(struct sim_context *ctx)
     return (CUresult)atomic_load(&ctx->error);
 }
 
-bool sim_context_push(struct sim_context *ctx)
+static bool context_push(struct sim_context *ctx)
 {
     if (depth == STACK_DEPTH)
         return false;
@@ -158,7 +158,7 @@ SIM_API(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, devi
 static void drop_primary(CUdevice device)
 {
     if (primary[device].ctx)
-        sim_context_destroy(primary[device].ctx);
+        context_destroy(primary[device].ctx);
     primary[device].ctx = NULL;
 }
 
@@ -229,7 +229,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device)
     CUresult r = sim_context_new(device, flags, false, &ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!sim_context_push(ctx))
+    if (!context_push(ctx))
         return CUDA_ERROR_OUT_OF_MEMORY;
     *out = (CUcontext)ctx;
     return CUDA_SUCCESS;
@@ -264,7 +264,7 @@ static CUresult destroy(CUcontext handle)
     struct sim_context *ctx = (struct sim_context *)handle;
     if (!sim_object_is(ctx, SIM_CONTEXT) || ctx->primary || ctx->green)
         return CUDA_ERROR_INVALID_CONTEXT;
-    sim_context_destroy(ctx);
+    context_destroy(ctx);
     if (depth && stack[depth - 1] == ctx)
         depth--;
     return CUDA_SUCCESS;
@@ -287,7 +287,7 @@ SIM_API(cuCtxPushCurrent_v2, (CUcontext handle), (handle))
 {
     if (!sim_object_is(handle, SIM_CONTEXT))
         return CUDA_ERROR_INVALID_CONTEXT;
-    return sim_context_push((struct sim_context *)handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return context_push((struct sim_context *)handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIM_API(cuCtxPopCurrent_v2, (CUcontext * out), (out))

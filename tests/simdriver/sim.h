@@ -426,8 +426,6 @@ struct sim_context *sim_current_quiet(void);
 CUresult sim_primary_retain(CUdevice device, struct sim_context **out);
 CUresult sim_primary_release(CUdevice device);
 CUresult sim_context_new(int device, unsigned int flags, bool primary, struct sim_context **out);
-void sim_context_destroy(struct sim_context *ctx);
-bool sim_context_push(struct sim_context *ctx);
 CUresult sim_context_wait(struct sim_context *ctx);
 void sim_green_end_all(struct sim_context *primary);
 void sim_context_raise(struct sim_context *ctx, CUresult error);
@@ -461,7 +459,6 @@ struct sim_function { /* a CUfunction, or a CUkernel: the object's kind tells */
     struct sim_module *module;
     struct sim_function *next;
     struct sim_function *twin; /* the CUfunction of a CUkernel */
-    int max_dynamic_shared;
     _Atomic int attributes[CU_FUNC_ATTRIBUTE_MAX];
 };
 /* Modules that are still loaded go with their context. */

@@ -6,7 +6,8 @@
 A .c file and its header are one file. An arrow runs from a file to each whose header it includes and to each that
 defines a function or variable which it names, so that a declaration of one's own hides nothing. Fails on an arrow to
 a room that is not listed, on more than two files in a circle, on what a file defines for others but does not show in
-its own header, and on a member of policy's types that is named outside policy/ and its tests.
+its own header, on what it shows there and nobody else names, and on a member of policy's types that is named outside
+policy/ and its tests.
 """
 
 import collections
@@ -89,6 +90,23 @@ def not_shown(files, makers, door):
             yield "%s.c: %s is not in its header" % (path, name)
 
 
+def shown_to_nobody(top, files, makers):
+    """What a header shows of its file and no other file names, those of the tests and assembly included."""
+    named = {path: set(re.findall(r"\bag_\w+", " ".join(texts.values()))) for path, texts in files.items()}
+    for room in tuple(ROOMS) + ("tests", "tools", "driver/generated"):
+        for folder, _, names in os.walk(os.path.join(top, room)):
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), top)
+                if name.endswith((".c", ".h", ".S", ".inc", ".cpp", ".cu")) and os.path.splitext(path)[0] not in files:
+                    named[path] = set(re.findall(r"\bag_\w+", without_comments(os.path.join(top, path))))
+    for name, path in sorted(makers.items()):
+        header = files[path].get(".h", "")
+        inline = "".join(re.findall(r"static inline.*?^}|^#define.*?[^\\\\]$", header, flags=re.S | re.M))
+        if (re.search(r"\b%s\b" % name, header) and not re.search(r"\b%s\b" % name, inline)
+                and not any(name in names for other, names in named.items() if other != path)):
+            yield "%s.h: nobody else names %s" % (path, name)
+
+
 def private_members(top):
     """What others use of policy's types without a getter. Names are looked up as far as a function reaches, members
     everywhere."""
@@ -146,7 +164,7 @@ def main():
     with open(os.path.join(top, DOOR)) as file:
         door = file.read()
     found, makers = arrows(files)
-    errors = list(not_shown(files, makers, door))
+    errors = list(not_shown(files, makers, door)) + list(shown_to_nobody(top, files, makers))
     room = os.path.dirname
     for (source, target), why in sorted(found.items()):
         # What preload/ calls through the door is the door's.
