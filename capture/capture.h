@@ -82,7 +82,7 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym);
 void ag_core_invalidate_functions(enum ag_sym sym);
 /* The same at a launch, because there are too many signatures. A launch never waits for another
  * thread: while one is in the driver with a stream's lock, this function only asks again later. */
-void ag_core_forget_signatures(void);
+void ag_core_invalidate_signatures(void);
 /* Call these around cuCtxDestroy and cuCtxDetach. The first returns NULL if the library does not
  * know the context. Always call the second afterwards, with what the first returned. `ended`: the
  * real call succeeded. */
@@ -188,7 +188,7 @@ uint32_t ag_core_streams_capturing(void);
 /* ---- process ---------------------------------------------------------------------------- */
 
 /* Call it in the child of a fork if the parent had started. The child passes everything through
- * from now on, takes no lock and forgets all state. */
+ * from now on, takes no lock and keeps no state. */
 void ag_core_after_fork_in_child(void);
 /* Whether hooks do anything at all. False in the child of a fork and with AUTOGRAPH=0. */
 bool ag_core_active(void);

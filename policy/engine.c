@@ -42,7 +42,7 @@ bool ag_engine_enter(struct ag_engine *e, enum ag_engine_state to)
     return true;
 }
 
-/* Forgets the recorded ops, which have been submitted. */
+/* Discards the recorded ops, which have been submitted. */
 void ag_engine_drop(struct ag_engine *e)
 {
     if (e->state == AG_ENGINE_DEFERRING) {

@@ -95,11 +95,11 @@ int ag_engine_open(struct ag_engine *e, const struct ag_policy_config *config,
 /* Frees what the engine holds. Nothing is deferred. */
 void ag_engine_free(struct ag_engine *e);
 
-/* No op comes until the engine is open again, and all that the policy knows is forgotten; the rule
+/* No op comes until the engine is open again, and all that the policy knows is invalid; the rule
  * of ag_policy_invalidate() for the builder holds. */
 void ag_engine_close(struct ag_engine *e);
 void ag_engine_reopen(struct ag_engine *e);
-/* Forgets all that the policy knows, by the same rule. */
+/* Invalidates all that the policy knows, by the same rule. */
 void ag_engine_invalidate(struct ag_engine *e);
 
 /* A sync point, from which the policy learns; or a break, from which it does not learn: the

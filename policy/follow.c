@@ -385,7 +385,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         v->what = AG_DO_EAGER;
         return;
     }
-    if (s->slept)
+    if (s->was_dormant)
         ag_wake(p);
     if (p->next != p->stop && *p->next == key) {
         s->idle = false;

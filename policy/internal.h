@@ -291,8 +291,8 @@ struct ag_policy_state {
     uint64_t unproductive; /* ops since anything repeated */
     uint32_t fresh;        /* the last p->fresh that was looked at */
     uint32_t barren;       /* sequences made since any came again */
-    uint32_t sleep;        /* length of the last dormant time, in ops */
-    bool slept;
+    uint32_t rest;         /* length of the last dormant time, in ops */
+    bool was_dormant;
 };
 
 /* sequence.c */

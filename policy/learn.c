@@ -41,7 +41,7 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
         ag_finder_anchor(&s->finder, sequence);
     if (sequence->visits > 1) {
         ag_something_repeats(s);
-        s->sleep = 0;
+        s->rest = 0;
     }
 }
 
@@ -154,7 +154,7 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
     s->last_op = 0; /* the program may wait here */
     if (p->dormant)
         return 0;
-    if (s->slept)
+    if (s->was_dormant)
         ag_wake(p);
     if (s->idle && !(s->sequence && ag_position(p)))
         return 0;

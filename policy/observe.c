@@ -34,17 +34,17 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops)
         ag_follow_nothing(p);
     p->dormant = ops;
     p->counts.dormant += ops;
-    s->slept = true;
+    s->was_dormant = true;
 }
 
 static void dormant(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    s->sleep = s->sleep ? s->sleep * 2 : FIRST_DORMANT;
-    if (s->sleep > LONGEST_DORMANT)
-        s->sleep = LONGEST_DORMANT;
-    ag_policy_rest(p, s->sleep);
-    uint32_t awake = s->sleep / AWAKE_SHARE;
+    s->rest = s->rest ? s->rest * 2 : FIRST_DORMANT;
+    if (s->rest > LONGEST_DORMANT)
+        s->rest = LONGEST_DORMANT;
+    ag_policy_rest(p, s->rest);
+    uint32_t awake = s->rest / AWAKE_SHARE;
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
@@ -66,7 +66,7 @@ void ag_something_repeats(struct ag_policy_state *s)
 void ag_wake(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    s->slept = false;
+    s->was_dormant = false;
     p->dormant = 0;
     ag_finder_sync_point(&s->finder);
     ag_keys_clear(&s->subsegment);

@@ -53,7 +53,7 @@ _Static_assert(offsetof(struct ag_dormant_slot, dormant) == AG_LAUNCH_DORMANT, "
 _Static_assert(offsetof(struct ag_dormant_slot, held) == AG_LAUNCH_HELD, "the same");
 _Static_assert(offsetof(struct ag_dormant, active) == AG_LAUNCH_ACTIVE, "the same");
 _Static_assert(offsetof(struct ag_dormant, left) == AG_LAUNCH_LEFT, "the same");
-_Static_assert(AG_NAP_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
+_Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
 #else
 #define AG_LAUNCH_PARAMETERS                                                                       \
     CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,             \

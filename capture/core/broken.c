@@ -15,9 +15,9 @@ static void error_in(struct ag_context *context, CUresult error)
 {
     if (!context || atomic_exchange(&context->broken, true))
         return; /* an unknown context defers nothing, and we would not hear of its end */
-    ag_count(AG_COUNT_DEAD_CONTEXT);
+    ag_count(AG_COUNT_BROKEN_CONTEXT);
     ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
-    ag_state_enter(AG_EAGER_DEAD, AG_SYM_COUNT);
+    ag_state_enter(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
 void ag_core_driver_error(CUresult error)
@@ -49,5 +49,5 @@ void ag_broken_context_ended(struct ag_context *context)
         return;
     ag_contexts_each(is_broken, &any);
     if (!any)
-        ag_state_leave(AG_EAGER_DEAD);
+        ag_state_leave(AG_EAGER_BROKEN);
 }

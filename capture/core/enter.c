@@ -13,10 +13,10 @@
  * submitter gets up to a second. Nothing waits for a thread that waits in the driver. */
 static void submit_at_end(struct ag_stream *s, bool own, uint64_t until)
 {
-    const struct timespec nap = {.tv_nsec = 50000};
+    const struct timespec rest = {.tv_nsec = 50000};
     while (!ag_stream_submit_if_prompt(s, own) && !ag_stream_ring_is_at_rest(s) &&
            ag_clock_ns() < until)
-        nanosleep(&nap, NULL);
+        nanosleep(&rest, NULL);
 }
 
 static void submit_everything(void)
@@ -44,6 +44,7 @@ void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
         ag_trace_sync_point(NULL, sym);
     }
     submit_everything();
-    if (reason != AG_EAGER_OBSERVE) /* observing, hooks still look at calls; launches sleep */
+    if (reason !=
+        AG_EAGER_OBSERVE) /* observing, hooks still look at calls; only launches pass unseen */
         ag_state_pass_by(reason);
 }

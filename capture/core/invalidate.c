@@ -3,7 +3,7 @@
  * change.
  *
  * These calls are rare, so the code is simple: it pauses the builder, every stream submits what it
- * has deferred and forgets what it must, and then the tables are freed.
+ * has deferred and invalidates what it must, and then the tables are freed.
  */
 #include "capture/core/broken.h"
 #include "capture/graphs/budget.h"
@@ -28,7 +28,7 @@
 #include "driver/entries.h"
 #include "policy/policy.h"
 
-/* Ends the stream's segment and forgets all of its sequences. The caller holds no lock and has
+/* Ends the stream's segment and invalidates all of its sequences. The caller holds no lock and has
  * paused the builder. */
 static void invalidate_sequences(struct ag_stream *s)
 {
@@ -62,7 +62,7 @@ void ag_core_invalidate_functions(enum ag_sym sym)
         return;
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
-    ag_count(AG_COUNT_FUNCTIONS_DIED);
+    ag_count(AG_COUNT_ALL_INVALIDATED);
     ag_debug("capture", "%s: all sequences are invalidated", ag_sym_name(sym));
     invalidate_everything();
 }
@@ -85,7 +85,7 @@ static bool any_is_in_driver(void)
     return any;
 }
 
-void ag_core_forget_signatures(void)
+void ag_core_invalidate_signatures(void)
 {
     if (any_is_in_driver())
         atomic_store(&ag_signatures_full, true); /* a later launch does it */
@@ -97,13 +97,13 @@ void ag_core_forget_signatures(void)
 
 struct dropping {
     struct ag_policy *policy;
-    const struct ag_kernel *kernel; /* NULL: graphs with dead functions */
+    const struct ag_kernel *kernel; /* NULL: graphs with invalid functions */
 };
 
 static bool concerns(const struct ag_signature *signature, const struct ag_kernel *kernel)
 {
     return kernel ? signature->function && signature->function->kernel == kernel
-                  : ag_signature_bad(signature) & AG_SIGNATURE_DEAD;
+                  : ag_signature_bad(signature) & AG_SIGNATURE_INVALID;
 }
 
 static void drop_if_concerned(void *context, struct ag_sequence *sequence)
@@ -146,10 +146,10 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_builder_pause();
-    bool any =
-        ag_signatures_die(sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
+    bool any = ag_signatures_invalidate(
+        sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
     if (any)
-        ag_count(AG_COUNT_MODULE_DIED);
+        ag_count(AG_COUNT_MODULE_INVALIDATED);
     submit_all(any, NULL);
     ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
@@ -188,7 +188,7 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 
 /* Submits what the stream has deferred and drops its graphs. From now on every launching thread
  * submits at once; `gone`: for good. The builder is paused. */
-static CUresult stream_goes(struct ag_stream *s, bool gone)
+static CUresult close_stream(struct ag_stream *s, bool gone)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
     ag_submitter_settle(s);
@@ -207,7 +207,7 @@ static CUresult stream_goes(struct ag_stream *s, bool gone)
     return r;
 }
 
-static void stream_gone(struct ag_stream *s)
+static void remove_stream(struct ag_stream *s)
 {
     ag_stats_retire_stream(s);
     ag_stream_invalidate(s);
@@ -224,11 +224,11 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
-    CUresult r = stream_goes(s, true);
+    CUresult r = close_stream(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
-    ag_waits_stream_goes(s);
+    ag_waits_stream_ends(s);
     ag_unlock(&s->lock);
-    stream_gone(s);
+    remove_stream(s);
     if (!ag_waits_pending()) /* else the builder collects them once nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
@@ -274,8 +274,8 @@ void ag_core_green_context_ended(CUgreenCtx green)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
         if (streams[i]->green == green) {
-            stream_goes(streams[i], true);
-            stream_gone(streams[i]);
+            close_stream(streams[i], true);
+            remove_stream(streams[i]);
         }
     ag_streams_release(streams, n);
     ag_pause_resume();
@@ -287,7 +287,7 @@ void ag_core_green_context_ended(CUgreenCtx green)
  * Between these two functions the context may end at any moment. So beforehand its streams submit
  * what they have deferred, drop their graphs and defer nothing: other threads that launch into them
  * call the driver themselves, and no thread enters the context on their behalf. Afterwards the
- * library forgets the streams if the context has ended, and otherwise uses them as before.
+ * library removes the streams if the context has ended, and otherwise uses them as before.
  */
 static void context_may_end(struct ag_context *context)
 {
@@ -297,15 +297,15 @@ static void context_may_end(struct ag_context *context)
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
         if (streams[i]->context == context)
-            stream_goes(streams[i], false);
+            close_stream(streams[i], false);
     ag_streams_release(streams, n);
     /* before they end: another thread that unloads a module asks the driver about all functions */
-    ag_signatures_die(AG_OF_CONTEXT, context->handle);
+    ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);
     ag_own_kernels_unload(context);
 }
 
-static void context_goes_on(struct ag_context *context)
+static void context_stays(struct ag_context *context)
 {
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
@@ -326,7 +326,7 @@ static void context_has_ended(struct ag_context *context)
 {
     size_t n;
     ag_count(AG_COUNT_CONTEXT_ENDED);
-    ag_waits_context_goes(context->handle);
+    ag_waits_context_ends(context->handle);
     ag_host_functions_invalidate(context);
     for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
         ag_core_capture_ended(NULL);
@@ -334,12 +334,12 @@ static void context_has_ended(struct ag_context *context)
     for (size_t i = 0; i < n; i++) {
         if (streams[i]->context != context)
             continue;
-        stream_goes(streams[i], true);
+        close_stream(streams[i], true);
         streams[i]->behind_wait = NULL; /* ended with the context */
-        stream_gone(streams[i]);
+        remove_stream(streams[i]);
     }
     ag_streams_release(streams, n);
-    ag_signatures_die(AG_OF_CONTEXT, context->handle);
+    ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
     ag_broken_context_ended(context);
     ag_core_invalidate_memory();
 }
@@ -366,7 +366,7 @@ void ag_core_context_ended(struct ag_context *context, bool ended)
     if (ended)
         context_has_ended(context);
     else
-        context_goes_on(context);
+        context_stays(context);
     ag_pause_resume();
     ag_pause_release();
 }

@@ -90,7 +90,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
             s->pending = pending;
             ag_stream_open(s);
         }
-        /* looked up again: all signatures may have been forgotten during the call */
+        /* looked up again: all signatures may have been invalidated during the call */
         struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
         if (signature)
             ag_signature_refused(signature, r);
@@ -268,7 +268,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return refused(s, in, r, pending);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
-        ag_core_forget_signatures();
+        ag_core_invalidate_signatures();
     return pending;
 }
 

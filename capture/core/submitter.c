@@ -27,9 +27,9 @@ enum {
     LOOKS = 32,               /* looks between two readings of the clock */
     SPIN_NS = 50000,          /* the longest time for which the thread looks for work */
     BRIEF_NS = 15000,         /* the same if work comes seldom: it comes in bursts even so */
-    LONGEST_NS = 4 * SPIN_NS, /* pauses count as that much, and are soon forgotten */
+    LONGEST_NS = 4 * SPIN_NS, /* longer pauses count as that much */
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
-    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it naps in between */
+    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
 
 /* A host that takes less between two ops launches graphs faster than it hands them over. */
@@ -67,9 +67,9 @@ static inline void pause_briefly(void)
  * has, looking alone would take a processor for long. */
 static void wait_briefly(unsigned int looks)
 {
-    const struct timespec nap = {.tv_nsec = 50000};
+    const struct timespec rest = {.tv_nsec = 50000};
     if (looks > PATIENCE)
-        nanosleep(&nap, NULL);
+        nanosleep(&rest, NULL);
     else if (looks % 1024)
         pause_briefly();
     else

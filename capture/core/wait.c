@@ -31,7 +31,7 @@ static bool is_capturing(CUstream stream, bool ptsz)
 
 bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
-    if (!ag_state_tracks() || ag_state_is(AG_EAGER_DEAD) || ag_state_builds_nothing())
+    if (!ag_state_tracks() || ag_state_is(AG_EAGER_BROKEN) || ag_state_builds_nothing())
         return false;
     /* Ask the stream itself. The count of captures may miss one that an unknown call began. A host
      * function of a graph runs any number of times, and its wrapper must not. */

@@ -16,8 +16,8 @@
  *  - Nothing that the legacy default stream orders before the launch is held back at that moment:
  *    each launch reads the counter that shows it.
  */
-#ifndef AG_NAP_H
-#define AG_NAP_H
+#ifndef AG_DORMANT_H
+#define AG_DORMANT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,14 +31,14 @@ struct ag_dormant {
 
 /* This thread's dormant streams, by the program's handles: NULL is the legacy default stream. All
  * slots are void once ag_stream_generation has changed. */
-enum { AG_NAP_SLOTS = 4 };
+enum { AG_DORMANT_SLOTS = 4 };
 struct ag_dormant_streams {
     uint64_t generation;
     struct ag_dormant_slot {
         const void *stream;
         struct ag_dormant *dormant;
         const _Atomic uint32_t *held; /* not 0: another stream holds back ops that go first */
-    } slots[AG_NAP_SLOTS];
+    } slots[AG_DORMANT_SLOTS];
 };
 extern __thread struct ag_dormant_streams ag_dormant_streams
     __attribute__((tls_model("initial-exec")));
@@ -46,10 +46,10 @@ extern __thread struct ag_dormant_streams ag_dormant_streams
 /* Changes when a stream is removed, and when one is added that others are ordered with. */
 extern _Atomic uint64_t ag_stream_generation;
 
-#define AG_NAP_MULTIPLIER 0x9E3779B97F4A7C15ull
+#define AG_DORMANT_MULTIPLIER 0x9E3779B97F4A7C15ull
 static inline uint32_t ag_dormant_slot_of(const void *stream)
 {
-    return (uint32_t)((uint64_t)(uintptr_t)stream * AG_NAP_MULTIPLIER >> 62);
+    return (uint32_t)((uint64_t)(uintptr_t)stream * AG_DORMANT_MULTIPLIER >> 62);
 }
 
 /* Counts one op down; false if none is left. */

@@ -11,7 +11,7 @@
 
 struct ag_function_entry {
     struct ag_function function;
-    struct ag_function_entry *next_dead;
+    struct ag_function_entry *next_invalid;
     UT_hash_handle handle;
 };
 
@@ -177,7 +177,7 @@ static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of
     return r != CUDA_SUCCESS || owner == of;
 }
 
-bool ag_functions_die(struct ag_function_table *t, enum ag_owner kind, void *owner)
+bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, void *owner)
 {
     bool any = false;
     for (struct ag_function_entry *entry = t->functions, *following; entry; entry = following) {
@@ -186,14 +186,14 @@ bool ag_functions_die(struct ag_function_table *t, enum ag_owner kind, void *own
         if (!belongs_to(f, kind, owner))
             continue;
         any = true;
-        f->dead = true;
+        f->invalid = true;
         /* a kernel of this name may be loaded again; it then has the default settings */
         settings_free(f->kernel->settings);
         f->kernel->settings = NULL;
         /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         HASH_DELETE(handle, t->functions, entry);
-        entry->next_dead = t->dead;
-        t->dead = entry;
+        entry->next_invalid = t->invalid;
+        t->invalid = entry;
     }
     return any;
 }
@@ -214,9 +214,9 @@ void ag_functions_destroy(struct ag_function_table *t)
         HASH_DELETE(handle, t->functions, entry);
         entry_free(entry);
     }
-    for (struct ag_function_entry *next; t->dead; t->dead = next) {
-        next = t->dead->next_dead;
-        entry_free(t->dead);
+    for (struct ag_function_entry *next; t->invalid; t->invalid = next) {
+        next = t->invalid->next_invalid;
+        entry_free(t->invalid);
     }
     struct ag_kernel *kernel, *other;
     HASH_ITER(handle, t->kernels, kernel, other)

@@ -30,7 +30,7 @@ struct ag_function {
     bool all_words; /* every parameter has eight bytes: recorded without checking sizes */
     bool usable;    /* its layout is known */
     bool immediate; /* waits for peers (NCCL, NVSHMEM): never deferred */
-    bool dead;      /* its module is gone; kept because other structures point to it */
+    bool invalid;   /* its module has ended; kept because other structures point to it */
     uint32_t num_params;
     uint32_t recorded_bytes; /* multiple of 8 */
     struct ag_param *params;
@@ -65,7 +65,7 @@ bool ag_name_is_of_peers(const char *name);
 /* Empty if all members are NULL. */
 struct ag_function_table {
     struct ag_function_entry *functions;
-    struct ag_function_entry *dead;
+    struct ag_function_entry *invalid;
     struct ag_kernel *kernels; /* those that were launched */
 };
 
@@ -81,7 +81,7 @@ struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction fun
  * meaning. If the driver does not say who owns a function, it counts as one of them. Returns false
  * if there was none. */
 enum ag_owner { AG_OF_MODULE, AG_OF_LIBRARY, AG_OF_CONTEXT };
-bool ag_functions_die(struct ag_function_table *table, enum ag_owner kind, void *owner);
+bool ag_functions_invalidate(struct ag_function_table *table, enum ag_owner kind, void *owner);
 
 /* Frees what the table holds, not the table itself. */
 void ag_functions_destroy(struct ag_function_table *table);

@@ -16,7 +16,7 @@
 struct ag_signature_tables {
     struct ag_function_table functions;
     struct ag_signature **buckets;
-    struct ag_signature *dead; /* linked by `next` */
+    struct ag_signature *invalid; /* linked by `next` */
     uint32_t num_buckets,
         num_signatures; /* num_buckets is a power of two, and at least num_signatures */
 };
@@ -349,23 +349,23 @@ bool ag_function_waits(CUfunction func, CUstream stream)
     return waits;
 }
 
-bool ag_signatures_die(enum ag_owner kind, void *owner)
+bool ag_signatures_invalidate(enum ag_owner kind, void *owner)
 {
     bool any = false;
     ag_lock(&lock, AG_RANK_SIGNATURES);
     struct ag_signature_tables *t = tables;
-    if (t && ag_functions_die(&t->functions, kind, owner)) {
+    if (t && ag_functions_invalidate(&t->functions, kind, owner)) {
         any = true;
         for (uint32_t i = 0; i < t->num_buckets; i++)
             for (struct ag_signature **at = &t->buckets[i], *s; (s = *at);) {
-                if (!s->function || !s->function->dead) {
+                if (!s->function || !s->function->invalid) {
                     at = &s->next;
                     continue;
                 }
-                atomic_fetch_or(&s->bad, AG_SIGNATURE_DEAD);
+                atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
                 *at = s->next;
-                s->next = t->dead;
-                t->dead = s;
+                s->next = t->invalid;
+                t->invalid = s;
             }
     }
     ag_unlock(&lock);
@@ -405,7 +405,7 @@ void ag_signatures_destroy(struct ag_signature_tables *old)
         return;
     for (uint32_t i = 0; i < old->num_buckets; i++)
         free_list(old->buckets[i]);
-    free_list(old->dead);
+    free_list(old->invalid);
     ag_functions_destroy(&old->functions);
     free(old->buckets);
     free(old);

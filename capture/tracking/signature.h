@@ -36,8 +36,8 @@ struct ag_signature {
 enum {
     AG_SIGNATURE_FAILED = 1, /* a launch of this signature has failed */
     AG_SIGNATURE_OVER_LIMIT =
-        2,                 /* needs more dynamic shared memory than the function is allowed now */
-    AG_SIGNATURE_DEAD = 4, /* its function's module is gone */
+        2, /* needs more dynamic shared memory than the function is allowed now */
+    AG_SIGNATURE_INVALID = 4, /* its function's module has ended */
 };
 
 static inline uint8_t ag_signature_bad(const struct ag_signature *signature)
@@ -136,13 +136,13 @@ void ag_function_setting_ends(CUfunction func, int attribute, int value, int dev
 
 /* Signatures have used up their share of the memory budget. This happens in programs in which no
  * two launches are alike. It is then time to discard everything and learn anew
- * (ag_core_forget_signatures()). */
+ * (ag_core_invalidate_signatures()). */
 extern _Atomic bool ag_signatures_full;
 
 /* Removes the functions of a module, library or context together with their signatures. The
  * signatures are marked and no longer found. Streams must then empty their caches. Returns false
  * if none of the functions was ever launched. */
-bool ag_signatures_die(enum ag_owner kind, void *owner);
+bool ag_signatures_invalidate(enum ag_owner kind, void *owner);
 
 /* The driver has refused a launch of this signature and will refuse the next one too. As none is
  * deferred any more, the program gets that error from the launch itself. Two kinds of error say

@@ -27,7 +27,7 @@ enum ag_reason {
     AG_EAGER_FORKED = 2,  /* in the child of a fork; for good */
     AG_EAGER_END = 4,     /* the process ends; for good */
     AG_EAGER_CAPTURE = 8, /* the program has an active stream capture */
-    AG_EAGER_DEAD = 16,   /* an error has ended a context that still exists */
+    AG_EAGER_BROKEN = 16, /* an error has ended a context that still exists */
     AG_EAGER_OBSERVE =
         32, /* the library has decided to replay nothing: every stream is dormant; for good */
 };
@@ -75,7 +75,7 @@ static inline bool ag_state_bypasses(void)
 static inline bool ag_state_bypasses_for_now(void)
 {
     return atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
-           (uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_DEAD);
+           (uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_BROKEN);
 }
 
 /* Whether the library's decision to replay nothing is the only reason. */
@@ -96,12 +96,12 @@ static inline bool ag_state_captures(void)
     return atomic_load(&ag_state.captures) != 0;
 }
 
-/* Whether the library keeps track of anything. Stream captures and dead contexts end again; every
+/* Whether the library keeps track of anything. Stream captures and broken contexts end again; every
  * other reason lasts as long as the process. */
 static inline bool ag_state_tracks(void)
 {
     return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
-             ~(uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_DEAD));
+             ~(uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_BROKEN));
 }
 
 #endif

@@ -300,7 +300,7 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
     return get(handle, ptsz, false);
 }
 
-/* Drops a reference. When a dead stream loses its last one, frees what it holds. */
+/* Drops a reference. When a stream that has ended loses its last one, frees what it holds. */
 static void release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)

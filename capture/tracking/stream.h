@@ -190,7 +190,7 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 }
 void ag_streams_release(struct ag_stream **streams, size_t n);
 
-/* Removes a dead stream from the table. */
+/* Removes a stream that has ended from the table. */
 void ag_stream_invalidate(struct ag_stream *stream);
 
 /* Call it under the stream's lock. */

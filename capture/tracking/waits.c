@@ -145,7 +145,7 @@ bool ag_waits_at_rest(void)
     return rest;
 }
 
-void ag_waits_stream_goes(struct ag_stream *s)
+void ag_waits_stream_ends(struct ag_stream *s)
 {
     CUevent event = s->behind_wait;
     s->behind_wait = NULL;
@@ -167,7 +167,7 @@ void ag_waits_stream_goes(struct ag_stream *s)
         atomic_store(&any, true);
 }
 
-void ag_waits_context_goes(CUcontext ctx)
+void ag_waits_context_ends(CUcontext ctx)
 {
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE; i++)

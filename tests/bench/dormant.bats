@@ -7,17 +7,17 @@ setup() {
     export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
-# sleeps_in_order HOW LEAST-REPLAYED-PER-CENT
-sleeps_in_order() {
+# dormant_in_order HOW LEAST-REPLAYED-PER-CENT
+dormant_in_order() {
     same "$AG_BUILD/tests/bench/bench_dormant_order" "$1"
     cat summary
     at_least "launches not looked at" "$(figure 'not looked at')" 100
     at_least "replayed per cent" "$(replayed_share)" "$2"
 }
 
-@test "a blocking stream sleeps, the legacy stream defers" { sleeps_in_order legacy 20; }
-@test "the legacy stream sleeps, a blocking stream defers" { sleeps_in_order blocking 20; }
-@test "two threads use a stream while it sleeps and after" { sleeps_in_order threads 20; }
+@test "a blocking stream is dormant, the legacy stream defers" { dormant_in_order legacy 20; }
+@test "the legacy stream is dormant, a blocking stream defers" { dormant_in_order blocking 20; }
+@test "two threads use a stream while it is dormant and after" { dormant_in_order threads 20; }
 
 # No two launches of its first part are alike, and the budget is for some 900 signatures.
 @test "what a program never repeats does not fill the memory" {

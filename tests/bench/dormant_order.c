@@ -18,10 +18,10 @@
 #include "tests/simdriver/simprog.h"
 
 enum {
-    SLEEP = 41400, /* launches after which the stream sleeps, for 8192 more */
-    STEP = 10,     /* launches of the sequence */
+    DORMANT = 41400, /* launches after which the stream is dormant, for 8192 more */
+    STEP = 10,       /* launches of the sequence */
     STEPS = 3000,
-    EVERY = 10 /* steps from one launch on the sleeping stream to the next */
+    EVERY = 10 /* steps from one launch on the dormant stream to the next */
 };
 
 static CUcontext context;
@@ -47,21 +47,21 @@ static void launch(CUstream stream, unsigned int shared_bytes)
 
 static void make_dormant(CUstream stream)
 {
-    for (int i = 0; i < SLEEP; i++)
+    for (int i = 0; i < DORMANT; i++)
         launch(stream, next_random(4096));
 }
 
-/* A sequence on `awake`, now and then torn at a random place by a launch on `asleep`. */
-static void tear(CUstream awake, CUstream asleep)
+/* A sequence on `busy`, now and then torn at a random place by a launch on `dormant`. */
+static void tear(CUstream busy, CUstream dormant)
 {
     for (int i = 0; i < STEPS; i++) {
         unsigned int at = i % EVERY == 0 ? next_random(STEP) : STEP;
         for (unsigned int k = 0; k < STEP; k++) {
             if (k == at)
-                launch(asleep, next_random(4096));
-            launch(awake, k);
+                launch(dormant, next_random(4096));
+            launch(busy, k);
         }
-        CHECK(cuStreamSynchronize(awake));
+        CHECK(cuStreamSynchronize(busy));
     }
 }
 

@@ -194,7 +194,7 @@ static CUfunction find_peers(int how)
 /* A kernel waits for its peer in a stream that nobody looks at, while another stream repeats. N:
  * how it was found; 10 more: by the other way to launch; 20 more: in the per-thread default stream.
  */
-static int collective_asleep(int n)
+static int collective_dormant(int n)
 {
     uint64_t one = 1;
     CUstream first;
@@ -1010,7 +1010,7 @@ static const struct {
              {"newer-capture", newer_capture},
              {"error-log", error_log},
              {"collective", collective},
-             {"collective-asleep", collective_asleep},
+             {"collective-dormant", collective_dormant},
              {"refused", refused},
              {"last-mib", last_mib},
              {"last-mib-and-wait", last_mib_and_wait},

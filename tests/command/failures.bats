@@ -25,7 +25,7 @@ setup() { common_setup; }
     [ "$(grep -c 'older than CUDA 12.4' summary)" -eq 1 ]
     [ "$(figure 'graphs built')" -eq 0 ]
     [ "$(figure 'replayed')" -eq 0 ]
-    [ "$(figure 'eager')" -eq 0 ] # it sleeps: nothing is looked at
+    [ "$(figure 'eager')" -eq 0 ] # it is dormant: nothing is looked at
     [ "$(figure 'not looked at')" -eq 1000 ]
 }
 

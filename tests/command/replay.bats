@@ -154,10 +154,10 @@ compared() {
 }
 
 # By how it was found, 0 to 3, by the other way to launch, and in a stream that nobody ever looks at.
-@test "a collective kernel in a stream that sleeps: no graph is made while it waits" {
+@test "a collective kernel in a dormant stream: no graph is made while it waits" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
     for how in 0 1 2 3 10 20; do
-        same "$cases" collective-asleep $how
+        same "$cases" collective-dormant $how
         cat with.out summary
         grep -q '^graphs made while it waited: 0$' with.out
         at_least "launches not looked at" "$(figure 'not looked at')" 1000

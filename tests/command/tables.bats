@@ -29,7 +29,7 @@ setup() {
     [ "$(figure 'calls through export tables that nobody knows')" -eq 800 ]
 }
 
-@test "a function may take memory away: what was known of it is forgotten" {
+@test "a function may take memory away: what was known of it is discarded" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
     same "$tables" freed 50
     cat summary

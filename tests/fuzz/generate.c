@@ -512,7 +512,7 @@ static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
         simple(g, FZ_sync, FZ_POLL_STREAM, stream, 0);
         break;
     default:
-        break; /* a loop without any boundary */
+        break; /* a loop without any sync point */
     }
 }
 

@@ -47,7 +47,7 @@ static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, 
         }
     }
     double ns = (seconds() - start) * 1e9 / (n - warm);
-    printf("%-28s %6.2f ns/op   replayed %5.1f %%   asleep %5.1f %%   %zu KB\n", name, ns,
+    printf("%-28s %6.2f ns/op   replayed %5.1f %%   dormant %5.1f %%   %zu KB\n", name, ns,
            100.0 * (double)p.counts.replayed / n, 100.0 * (double)p.counts.dormant / n,
            ag_policy_memory(&p) / 1024);
     ag_policy_close(&p);
@@ -57,7 +57,7 @@ static void bench(const char *name, uint32_t period, bool steps, uint32_t warm, 
 int main(void)
 {
     bench("random, observing", 0, false, 0, 40000);
-    bench("random, with naps", 0, false, 2000000, 8000000);
+    bench("random, with dormant times", 0, false, 2000000, 8000000);
     bench("steps of 20, following", 20, true, 1000, 2000000);
     bench("steps of 1000, following", 1000, true, 10000, 2000000);
     bench("period 109, following", 109, false, 10000, 2000000);

@@ -64,7 +64,7 @@ static void check_segment(const struct rig *r)
 {
     const struct ag_policy *p = &r->engine.policy;
     const struct ag_policy_state *s = p->state;
-    if (!r->segment_known || p->dormant || s->slept || s->subsegment.overflow ||
+    if (!r->segment_known || p->dormant || s->was_dormant || s->subsegment.overflow ||
         s->segment_len > UINT32_MAX / 2)
         return;
     uint64_t hash = s->segment_hash, len = s->segment_len;
@@ -331,7 +331,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     struct ag_engine *e = &r->engine;
     struct ag_verdict v = {0};
     uint64_t submitted = r->submitted, launches = r->launches, op = r->ops, now = r->now += r->gap;
-    r->asleep += e->policy.dormant > 0;
+    r->dormant += e->policy.dormant > 0;
     r->segment_hash = ag_hash_add(r->segment_hash, key);
     r->segment_len++;
     arrive(r, key, &v);
@@ -385,7 +385,7 @@ void rig_rest(struct rig *r, uint32_t ops)
     check(r);
 }
 
-void rig_forget(struct rig *r)
+void rig_invalidate(struct rig *r)
 {
     rig_sync(r);
     rig_drain(r);

@@ -56,7 +56,7 @@ struct rig {
     uint64_t covered, flushed; /* deferred ops, by shorter graphs and one by one */
     uint64_t replayed;         /* ops that their own chunk submitted */
     uint64_t graphs_built, graphs_shared, graphs_live, graphs_peak, launches;
-    uint64_t asleep;       /* ops that the policy did not look at */
+    uint64_t dormant;      /* ops that the policy did not look at */
     uint64_t first_replay; /* op number, 0: none yet */
 
     /* the true content since the last sync point */
@@ -75,7 +75,7 @@ struct rig_given rig_op(struct rig *r, ag_key key);
 struct rig_given rig_sync(struct rig *r);
 void rig_break(struct rig *r);
 void rig_rest(struct rig *r, uint32_t ops); /* with nothing deferred */
-void rig_forget(struct rig *r);
+void rig_invalidate(struct rig *r);
 void rig_drain(struct rig *r); /* answers every build */
 void rig_run(struct rig *r, const ag_key *keys, uint32_t n);
 

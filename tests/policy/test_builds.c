@@ -136,7 +136,7 @@ static void test_rests(void **state)
             if (sync)
                 rig_sync(r);
         }
-        rig_at_least((double)r->asleep, 600);
+        rig_at_least((double)r->dormant, 600);
         rig_at_least(rig_replayed(r), 90);
         rig_at_most(rig_flushed(r), 1);
         rig_close(r);
@@ -178,7 +178,7 @@ static void test_forget(void **state)
         rig_mark(r);
         loop(r, 50, 12);
         rig_at_least(rig_replayed(r), 95);
-        rig_forget(r);
+        rig_invalidate(r);
         uint64_t replayed = r->replayed;
         for (int k = 0; k < 12; k++)
             rig_op(r, rig_key(12, k));

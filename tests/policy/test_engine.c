@@ -331,7 +331,7 @@ static void disturb(struct rig *r, uint64_t dice)
         rig_break(r);
         break;
     case 2:
-        rig_forget(r);
+        rig_invalidate(r);
         break;
     case 3:
         if (ag_engine_is_idle(e))

@@ -16,7 +16,7 @@ static void test_no_repetition(void **state)
         }
         assert_int_equal(r->graphs_built, 0);
         assert_int_equal(r->flushed, 0);
-        rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 75);
+        rig_at_least(100.0 * (double)r->dormant / (double)r->ops, 75);
         rig_close(r);
     }
 }
@@ -32,7 +32,7 @@ static void test_ever_fresh(void **state)
         r->engine.policy.fresh++;
         rig_op(r, rig_random(&seed) | 1);
     }
-    rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 85);
+    rig_at_least(100.0 * (double)r->dormant / (double)r->ops, 85);
     for (uint32_t i = 0; i < 500000; i++) /* and yet it wakes */
         rig_op(r, rig_key(1, i % 20));
     rig_mark(r);
@@ -57,9 +57,9 @@ static void test_ever_new_sequences(void **state)
             rig_sync(r);
         }
         if (again)
-            assert_int_equal(r->asleep, 0);
+            assert_int_equal(r->dormant, 0);
         else
-            rig_at_least(100.0 * (double)r->asleep / (double)r->ops, 50);
+            rig_at_least(100.0 * (double)r->dormant / (double)r->ops, 50);
         rig_close(r);
     }
 }
@@ -135,7 +135,7 @@ static void test_too_many(void **state)
             rig_op(r, rig_key(step % 2000, i));
         rig_sync(r);
     }
-    rig_at_most((double)r->graphs_built, 1000); /* windows between naps may meet */
+    rig_at_most((double)r->graphs_built, 1000); /* windows between dormant times may meet */
     rig_close(r);
 }
 

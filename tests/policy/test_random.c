@@ -43,7 +43,7 @@ static void trouble(struct program *g)
         break;
     case 4:
         if (below(g, 20) == 0)
-            rig_forget(r);
+            rig_invalidate(r);
         break;
     case 5:
         rig_drain(r);

@@ -268,7 +268,7 @@ static void test_disturbed(void **state)
                 rig_break(r);
                 while_two[3] += two;
             } else if (dice == 104) {
-                rig_forget(r);
+                rig_invalidate(r);
                 while_two[4] += two;
             } else if (dice == 105) {
                 step(r, &m, 3, STEP / 2); /* and then something else */

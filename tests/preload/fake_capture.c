@@ -143,12 +143,12 @@ CUresult ag_core_barrier(enum ag_sym sym)
 
 void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
-    say("module_dies %s module=%p\n", ag_sym_name(sym), module);
+    say("invalidate_module %s module=%p\n", ag_sym_name(sym), module);
 }
 
 void ag_core_invalidate_functions(enum ag_sym sym)
 {
-    say("functions_die %s\n", ag_sym_name(sym));
+    say("invalidate_functions %s\n", ag_sym_name(sym));
 }
 
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
@@ -215,7 +215,7 @@ void ag_core_green_context_ended(CUgreenCtx green)
 
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
 {
-    say("stream_dies %s stream=%p\n", ag_sym_name(sym), (void *)stream);
+    say("stream_ends %s stream=%p\n", ag_sym_name(sym), (void *)stream);
     return pending();
 }
 

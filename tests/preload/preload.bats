@@ -155,7 +155,7 @@ finish" ]
 @test "a program bound with -lcuda: a call that invalidates is the first" {
   run under "$bin/preload_bound" track
   [ "$output" = "cuModuleUnload 1" ]
-  [[ "$(sed -n 2p "$told")" == "module_dies cuModuleUnload module="* ]]
+  [[ "$(sed -n 2p "$told")" == "invalidate_module cuModuleUnload module="* ]]
 }
 
 @test "a program bound with -lcuda: a hook that asks the driver first is the first" {

@@ -100,9 +100,9 @@ static void stubs_pass_arguments(void **state)
         if (!open_streams && !track && !*memory)
             assert_told("%s", "");
         else if (entry->flags & AG_ENTRY_KILLS_FUNCTIONS)
-            assert_told("functions_die %s\n", entry->name);
+            assert_told("invalidate_functions %s\n", entry->name);
         else if (entry->flags & AG_ENTRY_KILLS_MODULE)
-            assert_told("module_dies %s module=0x%x\n", entry->name, 0x1000);
+            assert_told("invalidate_module %s module=0x%x\n", entry->name, 0x1000);
         else if (entry->flags & AG_ENTRY_KILLS_REPLAY)
             assert_told("observe %s\n", entry->name);
         else if (track)
@@ -188,7 +188,7 @@ static void floating_arguments_survive(void **state)
     assert_int_equal(set((void *)7, 2.5F), 0);
     assert_true(last_call()->floating == 2.5); /* exact: a half */
     assert_int_equal(last_call()->args[0], 7);
-    assert_told("functions_die cuTexRefSetMipmapLevelBias\n");
+    assert_told("invalidate_functions cuTexRefSetMipmapLevelBias\n");
 }
 
 static void launches_are_decoded(void **state)
@@ -324,11 +324,11 @@ static void pending_errors_are_returned(void **state)
     told();
 }
 
-static void what_dies_is_told(void **state)
+static void what_ends_is_told(void **state)
 {
     (void)state;
     call("cuStreamDestroy_v2", 0x30);
-    assert_told("stream_dies cuStreamDestroy_v2 stream=0x30\n");
+    assert_told("stream_ends cuStreamDestroy_v2 stream=0x30\n");
     call("cuCtxDestroy_v2", 0x40);
     assert_told("context_may_end cuCtxDestroy_v2 ctx=0x40\ncontext_ended 0x77 ended=1\n");
     next_result(CUDA_ERROR_INVALID_CONTEXT);
@@ -345,7 +345,7 @@ static void what_dies_is_told(void **state)
     call("cuGreenCtxDestroy", 0x50);
     assert_told("barrier cuGreenCtxDestroy\ngreen_context_ended 0x50\n");
     call("cuModuleUnload", 3);
-    assert_told("module_dies cuModuleUnload module=0x3\n");
+    assert_told("invalidate_module cuModuleUnload module=0x3\n");
     call("cuFuncSetAttribute", 5);
     assert_told("function_changes cuFuncSetAttribute func=0x5 attribute=6 value=7 device=-1\n"
                 "function_changed func=0x5 attribute=6 value=7 device=-1 change=1 result=0\n");
@@ -365,7 +365,7 @@ static void what_dies_is_told(void **state)
     limit(3, 300, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* the limit that is set already */
     assert_told("%s", "");
     limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("functions_die cuCtxSetLimit\n");
+    assert_told("invalidate_functions cuCtxSetLimit\n");
 }
 
 #define END "sync point cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"
@@ -399,7 +399,7 @@ static void captures_are_followed(void **state)
     assert_told(END);
     capturing(1, 0);
     call("cuStreamDestroy_v2", 0x50);
-    assert_told("stream_dies cuStreamDestroy_v2 stream=0x50\ncapture_ended\n");
+    assert_told("stream_ends cuStreamDestroy_v2 stream=0x50\ncapture_ended\n");
     capturing(0, 0);
 }
 
@@ -592,7 +592,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stream_hooks_flush_their_stream),
         cmocka_unit_test(barrier_hooks_flush_everything),
         cmocka_unit_test(pending_errors_are_returned),
-        cmocka_unit_test(what_dies_is_told),
+        cmocka_unit_test(what_ends_is_told),
         cmocka_unit_test(captures_are_followed),
         cmocka_unit_test(stream_attributes_end_deferral),
         cmocka_unit_test(waits_for_memory_are_told),
