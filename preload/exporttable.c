@@ -164,8 +164,8 @@ static void say_first(const struct function *f, const void *caller)
 {
     struct ag_object object;
     char text[ID_TEXT];
-    ag_info("capture", "%s calls entry %u of the export table %s", file_at(caller, &object),
-            f->entry, id_text(f->table->id, text));
+    ag_info("start", "%s calls entry %u of the export table %s", file_at(caller, &object), f->entry,
+            id_text(f->table->id, text));
 }
 
 void *ag_export_table_call(uint32_t number, const void *caller)
@@ -187,7 +187,7 @@ void ag_export_tables_report(void)
         const struct function *f = &functions[i];
         uint64_t calls = atomic_load(&f->calls);
         if (calls)
-            ag_info("capture", "entry %u of the export table %s was called %llu times", f->entry,
+            ag_info("start", "entry %u of the export table %s was called %llu times", f->entry,
                     id_text(f->table->id, text), (unsigned long long)calls);
     }
 }

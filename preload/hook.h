@@ -19,6 +19,10 @@
  * with types of their own, so the hook has another name in C. */
 #define AG_NEWER(name, params) AG_HOOK ag_newer_##name params __asm__(#name)
 
+/* For `ptsz` and `blocks` (capture.h). */
+enum { AG_LEGACY = false, AG_PTSZ = true };
+enum { AG_RETURNS = false, AG_BLOCKS = true };
+
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* The real call, as the value of an expression. If the driver lacks the function, the result is

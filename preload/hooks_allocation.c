@@ -66,10 +66,10 @@ AG_ALLOCATION_HOOK(cuMipmappedArrayCreate,
     AG_STREAM_ALLOCATION_HOOK(                                                                     \
         name, is_ptsz, (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream), \
         (dptr, bytesize, pool, hStream))
-AG_ASYNC_HOOKS(cuMemAllocAsync, false)
-AG_ASYNC_HOOKS(cuMemAllocAsync_ptsz, true)
-AG_POOL_HOOKS(cuMemAllocFromPoolAsync, false)
-AG_POOL_HOOKS(cuMemAllocFromPoolAsync_ptsz, true)
+AG_ASYNC_HOOKS(cuMemAllocAsync, AG_LEGACY)
+AG_ASYNC_HOOKS(cuMemAllocAsync_ptsz, AG_PTSZ)
+AG_POOL_HOOKS(cuMemAllocFromPoolAsync, AG_LEGACY)
+AG_POOL_HOOKS(cuMemAllocFromPoolAsync_ptsz, AG_PTSZ)
 
 /* Calls that load code, which may happen only when a function is first asked for. */
 AG_PASSING_HOOK(cuModuleLoad, (CUmodule * module, const char *fname), (module, fname))

@@ -70,15 +70,15 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
     }
 
 #define AG_END (CUstream hStream, CUgraph * phGraph)
-AG_END_HOOK(cuStreamEndCapture, cuStreamEndCapture, false, cuStreamIsCapturing, AG_END,
+AG_END_HOOK(cuStreamEndCapture, cuStreamEndCapture, AG_LEGACY, cuStreamIsCapturing, AG_END,
             (hStream, phGraph))
-AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamEndCapture_ptsz, true, cuStreamIsCapturing_ptsz,
+AG_END_HOOK(cuStreamEndCapture_ptsz, cuStreamEndCapture_ptsz, AG_PTSZ, cuStreamIsCapturing_ptsz,
             AG_END, (hStream, phGraph))
 AG_NEWER(cuStreamEndCaptureToCig, (CUstream hStream));
-AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, false, cuStreamIsCapturing,
-            (CUstream hStream), (hStream))
+AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig, cuStreamEndCaptureToCig, AG_LEGACY,
+            cuStreamIsCapturing, (CUstream hStream), (hStream))
 AG_NEWER(cuStreamEndCaptureToCig_ptsz, (CUstream hStream));
-AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz, true,
+AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz, AG_PTSZ,
             cuStreamIsCapturing_ptsz, (CUstream hStream), (hStream))
 
 /* Adds nodes that wait for a word, or may. Launches of the program's graphs may wait from then on.

@@ -35,8 +35,8 @@
         return ag_core_launch(&launch);                                                            \
     }
 
-AG_CAPTURE_LAUNCH(cuLaunchKernel, false)
-AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, true)
+AG_CAPTURE_LAUNCH(cuLaunchKernel, AG_LEGACY)
+AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, AG_PTSZ)
 
 /*
  * The hook calls ag_dormant_passes(), then jumps to the driver or to the rest with all arguments
@@ -60,18 +60,18 @@ _Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
         unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
         unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra
 
-#define AG_LAUNCH_HOOK(name, null_passes)                                                          \
+#define AG_LAUNCH_HOOK(name, is_ptsz)                                                              \
     AG_HOOK name(AG_LAUNCH_PARAMETERS)                                                             \
     {                                                                                              \
-        if (!((hStream || null_passes) && ag_dormant_passes(hStream)))                             \
+        if (!((hStream || !is_ptsz) && ag_dormant_passes(hStream)))                                \
             return ag_core_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,           \
                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra);        \
         return AG_REAL(name)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
                              sharedMemBytes, hStream, kernelParams, extra);                        \
     }
 
-AG_LAUNCH_HOOK(cuLaunchKernel, true)
-AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, false)
+AG_LAUNCH_HOOK(cuLaunchKernel, AG_LEGACY)
+AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, AG_PTSZ)
 #endif
 
 static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool ptsz,
@@ -105,8 +105,8 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
         return launch_config(AG_SYM_##name, is_ptsz, config, f, kernelParams, extra);              \
     }
 
-AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, false)
-AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, true)
+AG_LAUNCH_EX_HOOK(cuLaunchKernelEx, AG_LEGACY)
+AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, AG_PTSZ)
 
 /* To the library, a cooperative launch is any launch with that attribute. */
 #define AG_COOPERATIVE_HOOK(name, is_ptsz)                                                         \
@@ -160,15 +160,15 @@ AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
                  (CUstream hStream, CUstreamCallback what, void *userData, unsigned int flags),    \
                  NULL, what, ag_core_host_callback, (, flags))
 
-AG_FUNCTION_HOOK(cuLaunchHostFunc, false)
-AG_FUNCTION_HOOK(cuLaunchHostFunc_ptsz, true)
-AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2, false)
-AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2_ptsz, true)
-AG_CALLBACK_HOOK(cuStreamAddCallback, false)
-AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, true)
+AG_FUNCTION_HOOK(cuLaunchHostFunc, AG_LEGACY)
+AG_FUNCTION_HOOK(cuLaunchHostFunc_ptsz, AG_PTSZ)
+AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2, AG_LEGACY)
+AG_FUNCTION_V2_HOOK(cuLaunchHostFunc_v2_ptsz, AG_PTSZ)
+AG_CALLBACK_HOOK(cuStreamAddCallback, AG_LEGACY)
+AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, AG_PTSZ)
 
 /* Launches one of the program's graphs into a stream that may hold deferred work. */
-AG_WAIT_HOOK(cuGraphLaunch, false, ag_core_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch, AG_LEGACY, ag_core_graph_wait_begins,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
-AG_WAIT_HOOK(cuGraphLaunch_ptsz, true, ag_core_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch_ptsz, AG_PTSZ, ag_core_graph_wait_begins,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))

@@ -44,18 +44,18 @@
         return ag_core_memset(&fill);                                                              \
     }
 
-AG_MEMSET_HOOK(cuMemsetD8Async, false, unsigned char, 1)
-AG_MEMSET_HOOK(cuMemsetD8Async_ptsz, true, unsigned char, 1)
-AG_MEMSET_HOOK(cuMemsetD16Async, false, unsigned short, 2)
-AG_MEMSET_HOOK(cuMemsetD16Async_ptsz, true, unsigned short, 2)
-AG_MEMSET_HOOK(cuMemsetD32Async, false, unsigned int, 4)
-AG_MEMSET_HOOK(cuMemsetD32Async_ptsz, true, unsigned int, 4)
-AG_MEMSET_2D_HOOK(cuMemsetD2D8Async, false, unsigned char, 1)
-AG_MEMSET_2D_HOOK(cuMemsetD2D8Async_ptsz, true, unsigned char, 1)
-AG_MEMSET_2D_HOOK(cuMemsetD2D16Async, false, unsigned short, 2)
-AG_MEMSET_2D_HOOK(cuMemsetD2D16Async_ptsz, true, unsigned short, 2)
-AG_MEMSET_2D_HOOK(cuMemsetD2D32Async, false, unsigned int, 4)
-AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, true, unsigned int, 4)
+AG_MEMSET_HOOK(cuMemsetD8Async, AG_LEGACY, unsigned char, 1)
+AG_MEMSET_HOOK(cuMemsetD8Async_ptsz, AG_PTSZ, unsigned char, 1)
+AG_MEMSET_HOOK(cuMemsetD16Async, AG_LEGACY, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD16Async_ptsz, AG_PTSZ, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD32Async, AG_LEGACY, unsigned int, 4)
+AG_MEMSET_HOOK(cuMemsetD32Async_ptsz, AG_PTSZ, unsigned int, 4)
+AG_MEMSET_2D_HOOK(cuMemsetD2D8Async, AG_LEGACY, unsigned char, 1)
+AG_MEMSET_2D_HOOK(cuMemsetD2D8Async_ptsz, AG_PTSZ, unsigned char, 1)
+AG_MEMSET_2D_HOOK(cuMemsetD2D16Async, AG_LEGACY, unsigned short, 2)
+AG_MEMSET_2D_HOOK(cuMemsetD2D16Async_ptsz, AG_PTSZ, unsigned short, 2)
+AG_MEMSET_2D_HOOK(cuMemsetD2D32Async, AG_LEGACY, unsigned int, 4)
+AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, AG_PTSZ, unsigned int, 4)
 
 #define AG_COPY_HOOK(name, is_ptsz)                                                                \
     AG_HOOK name(CUdeviceptr to, CUdeviceptr from, size_t ByteCount, CUstream hStream)             \
@@ -74,23 +74,23 @@ AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, true, unsigned int, 4)
         return ag_core_copy(&copy);                                                                \
     }
 
-AG_COPY_HOOK(cuMemcpyAsync, false)
-AG_COPY_HOOK(cuMemcpyAsync_ptsz, true)
-AG_COPY_HOOK(cuMemcpyDtoDAsync_v2, false)
-AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, true)
+AG_COPY_HOOK(cuMemcpyAsync, AG_LEGACY)
+AG_COPY_HOOK(cuMemcpyAsync_ptsz, AG_PTSZ)
+AG_COPY_HOOK(cuMemcpyDtoDAsync_v2, AG_LEGACY)
+AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
 
 /* Copies from and to the host may be synchronous (pageable memory), so the host may wait in them.
  */
 #define AG_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 #define AG_TO_DEVICE                                                                               \
     (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2, hStream, false, true, AG_FROM_DEVICE,
+AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2, hStream, AG_LEGACY, AG_BLOCKS, AG_FROM_DEVICE,
                (dstHost, srcDevice, ByteCount, hStream))
-AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2_ptsz, hStream, true, true, AG_FROM_DEVICE,
+AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_FROM_DEVICE,
                (dstHost, srcDevice, ByteCount, hStream))
-AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2, hStream, false, true, AG_TO_DEVICE,
+AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2, hStream, AG_LEGACY, AG_BLOCKS, AG_TO_DEVICE,
                (dstDevice, srcHost, ByteCount, hStream))
-AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, true, true, AG_TO_DEVICE,
+AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_TO_DEVICE,
                (dstDevice, srcHost, ByteCount, hStream))
 
 #define AG_SYNC_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)

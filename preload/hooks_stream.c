@@ -1,21 +1,21 @@
 /* hooks_stream.c - streams and events: calls that wait, query, order or end. */
 #include "preload/hook.h"
 
-AG_STREAM_HOOK(cuStreamSynchronize, hStream, false, true, (CUstream hStream), (hStream))
-AG_STREAM_HOOK(cuStreamSynchronize_ptsz, hStream, true, true, (CUstream hStream), (hStream))
+AG_STREAM_HOOK(cuStreamSynchronize, hStream, AG_LEGACY, AG_BLOCKS, (CUstream hStream), (hStream))
+AG_STREAM_HOOK(cuStreamSynchronize_ptsz, hStream, AG_PTSZ, AG_BLOCKS, (CUstream hStream), (hStream))
 
-AG_STREAM_HOOK(cuStreamWaitEvent, hStream, false, false,
+AG_STREAM_HOOK(cuStreamWaitEvent, hStream, AG_LEGACY, AG_RETURNS,
                (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
-AG_STREAM_HOOK(cuStreamWaitEvent_ptsz, hStream, true, false,
+AG_STREAM_HOOK(cuStreamWaitEvent_ptsz, hStream, AG_PTSZ, AG_RETURNS,
                (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
 
-AG_STREAM_HOOK(cuEventRecord, hStream, false, false, (CUevent hEvent, CUstream hStream),
+AG_STREAM_HOOK(cuEventRecord, hStream, AG_LEGACY, AG_RETURNS, (CUevent hEvent, CUstream hStream),
                (hEvent, hStream))
-AG_STREAM_HOOK(cuEventRecord_ptsz, hStream, true, false, (CUevent hEvent, CUstream hStream),
+AG_STREAM_HOOK(cuEventRecord_ptsz, hStream, AG_PTSZ, AG_RETURNS, (CUevent hEvent, CUstream hStream),
                (hEvent, hStream))
-AG_STREAM_HOOK(cuEventRecordWithFlags, hStream, false, false,
+AG_STREAM_HOOK(cuEventRecordWithFlags, hStream, AG_LEGACY, AG_RETURNS,
                (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
-AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, true, false,
+AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, AG_PTSZ, AG_RETURNS,
                (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
 
 AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
@@ -47,18 +47,18 @@ AG_ELAPSED_HOOK(cuEventElapsedTime_v2)
                   unsigned int flags),                                                             \
                  (stream, count, paramArray, flags))
 
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue32, false, cuuint32_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_ptsz, true, cuuint32_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_v2, false, cuuint32_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_v2_ptsz, true, cuuint32_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue64, false, cuuint64_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_ptsz, true, cuuint64_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_v2, false, cuuint64_t)
-AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_v2_ptsz, true, cuuint64_t)
-AG_BATCH_HOOK(cuStreamBatchMemOp, false)
-AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, true)
-AG_BATCH_HOOK(cuStreamBatchMemOp_v2, false)
-AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue32, AG_LEGACY, cuuint32_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_ptsz, AG_PTSZ, cuuint32_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_v2, AG_LEGACY, cuuint32_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue32_v2_ptsz, AG_PTSZ, cuuint32_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue64, AG_LEGACY, cuuint64_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_ptsz, AG_PTSZ, cuuint64_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_v2, AG_LEGACY, cuuint64_t)
+AG_WAIT_VALUE_HOOK(cuStreamWaitValue64_v2_ptsz, AG_PTSZ, cuuint64_t)
+AG_BATCH_HOOK(cuStreamBatchMemOp, AG_LEGACY)
+AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, AG_PTSZ)
+AG_BATCH_HOOK(cuStreamBatchMemOp_v2, AG_LEGACY)
+AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, AG_PTSZ)
 
 /* "Not ready" is a result, not an error, so a pending error is returned instead of it. */
 #define AG_QUERY_HOOK(name, is_ptsz)                                                               \
@@ -73,8 +73,8 @@ AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, true)
         return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 
-AG_QUERY_HOOK(cuStreamQuery, false)
-AG_QUERY_HOOK(cuStreamQuery_ptsz, true)
+AG_QUERY_HOOK(cuStreamQuery, AG_LEGACY)
+AG_QUERY_HOOK(cuStreamQuery_ptsz, AG_PTSZ)
 
 static bool is_capturing(CUstream stream)
 {
@@ -121,8 +121,8 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
         return ag_first_error(result, pending);                                                    \
     }
 
-AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, false)
-AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
+AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, AG_LEGACY)
+AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, AG_PTSZ)
 
 /* The library does not record whether the source ever had an attribute set. */
 #define AG_COPY_ATTRIBUTES_HOOK(name, is_ptsz)                                                     \
@@ -138,8 +138,8 @@ AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, true)
         return ag_first_error(result, pending);                                                    \
     }
 
-AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes, false)
-AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes_ptsz, true)
+AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes, AG_LEGACY)
+AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes_ptsz, AG_PTSZ)
 
 /* This stream's launches run only on the multiprocessors of the green context; a graph's would
  * not. cuCtxFromGreenCtx handles streams made in a context that stands for a green one. */

@@ -5,6 +5,7 @@
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -14,7 +15,6 @@
 #include "capture/system/lock.h"
 #include "driver/own.h"
 #include "preload/attached.h"
-#include "preload/bypass.h"
 #include "preload/exporttable.h"
 #include "preload/object.h"
 #include "preload/process.h"
@@ -120,6 +120,15 @@ void ag_resolve_found(const char *path, bool complete)
     atomic_store_explicit(&ag_hooks, AG_HOOKS_FOUND, memory_order_release);
 }
 
+/* A namespace made with dlmopen has no preloaded library, and a driver of its own. This library can
+ * do nothing about that, and it does not see what is loaded later. */
+static void say_namespaces(void)
+{
+    const struct r_debug *debug = &_r_debug;
+    if (debug->r_version >= 2) /* glibc 2.35: there is another namespace */
+        ag_info("start", "a namespace was opened with dlmopen: CUDA calls in it are not seen");
+}
+
 /* Call it if the mode is FOUND, or was so when the caller looked. Anything that may wait for the
  * loader is done without the lock, because a constructor that is running in another thread may
  * wait for the lock. */
@@ -144,7 +153,7 @@ static void start(void)
     ag_mutex_unlock(&start_lock);
     if (first) {
         ag_core_started();
-        ag_bypass_report();
+        say_namespaces();
     }
     /* The program's dlerror() must not show anything that happened here. */
     dlerror();

@@ -16,7 +16,7 @@ static void error_in(struct ag_context *context, CUresult error)
     if (!context || atomic_exchange(&context->broken, true))
         return; /* an unknown context defers nothing, and we would not hear of its end */
     ag_count(AG_COUNT_BROKEN_CONTEXT);
-    ag_info("capture", "error %d: nothing is deferred until the context is destroyed", (int)error);
+    ag_info("context", "error %d: nothing is deferred until the context is destroyed", (int)error);
     ag_state_enter(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 

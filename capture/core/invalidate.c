@@ -63,7 +63,7 @@ void ag_core_invalidate_functions(enum ag_sym sym)
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_count(AG_COUNT_ALL_INVALIDATED);
-    ag_debug("capture", "%s: all sequences are invalidated", ag_sym_name(sym));
+    ag_debug("invalidate", "%s: all sequences are invalidated", ag_sym_name(sym));
     invalidate_everything();
 }
 
@@ -167,7 +167,7 @@ enum ag_change ag_core_function_changes(CUfunction func, int attribute, int valu
         return change;
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
-    ag_debug("capture", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
+    ag_debug("invalidate", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
              attribute, (void *)func, device, value);
     ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
     if (kernel)
@@ -241,7 +241,7 @@ static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym 
     if (!s || atomic_exchange(&s->not_understood, true))
         return s;
     ag_count_sync_point(sym);
-    ag_info("capture", "%s: stream %p is never deferred again", ag_sym_name(sym),
+    ag_info("invalidate", "%s: stream %p is never deferred again", ag_sym_name(sym),
             (void *)s->handle);
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {

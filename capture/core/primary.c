@@ -79,7 +79,7 @@ void ag_core_primary_released(struct ag_context *context, CUdevice device, bool 
         devices[device].retained--;
     if (success && active) {
         devices[device].unseen = 1;
-        ag_debug("capture", "the context of device %d is retained by calls that are not seen",
+        ag_debug("context", "the context of device %d is retained by calls that are not seen",
                  (int)device);
     }
     ag_unlock(&devices[device].lock);

@@ -11,7 +11,7 @@ enum { AG_LOG_OFF, AG_LOG_WARN, AG_LOG_INFO, AG_LOG_DEBUG };
 void ag_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ag_log_line(const char *domain, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* `domain` is one word: start, build, flush, evict, watchdog, capture. */
+/* `domain` is one word: start, build, flush, context, invalidate. */
 #define ag_warn(domain, ...)  ag_log_at(AG_LOG_WARN, domain, __VA_ARGS__)
 #define ag_info(domain, ...)  ag_log_at(AG_LOG_INFO, domain, __VA_ARGS__)
 #define ag_debug(domain, ...) ag_log_at(AG_LOG_DEBUG, domain, __VA_ARGS__)

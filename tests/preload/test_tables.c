@@ -106,7 +106,7 @@ static void calls_are_told(void **state)
     told();
     table->pair(1, 2);
     const char *text = told();
-    assert_non_null(strstr(text, "log capture the program calls entry 4 of the export table "
+    assert_non_null(strstr(text, "log start the program calls entry 4 of the export table "
                                  "01000000-0000-0000-0000-000000000000\n"));
     assert_non_null(strstr(text, "table call first=1\n"));
     table->pair(1, 2);
