@@ -18,6 +18,15 @@ setup() { : "${AG_SOURCE:=$BATS_TEST_DIRNAME/../..}"; }
     [ -z "$missing" ]
 }
 
+@test "README answers on one screen: 45 lines of 80 columns" {
+    first=$(sed '/^## Read on/,$d' "$AG_SOURCE/README.md" | head -n 45)
+    for heading in "Does it work with what I use?" "Try it in one minute" "What to expect" "When not to use it"; do
+        grep -qxF "## $heading" <<<"$first" || { echo "no $heading"; missing=yes; }
+    done
+    awk 'length > 80 { print "too long: " $0; long = 1 } END { exit long }' <<<"$(head -n 44 <<<"$first")"
+    [ -z "$missing" ]
+}
+
 @test "files that the documentation names exist" {
     cd "$AG_SOURCE"
     for page in README.md docs/*.md; do
