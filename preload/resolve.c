@@ -16,7 +16,6 @@
 #include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/exporttable.h"
-#include "preload/object.h"
 #include "preload/process.h"
 #include "preload/real_dlsym.h"
 #include "preload/substitute.h"

@@ -1,7 +1,6 @@
 /*
  * stub_slow.c - the C side of the assembly stubs.
  */
-#include <stddef.h>
 #include <string.h>
 
 #include "capture/capture.h"

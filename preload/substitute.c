@@ -15,7 +15,6 @@
 #include "capture/settings/log.h"
 #include "capture/system/lock.h"
 #include "preload/object.h"
-#include "driver/table.h"
 #include "preload/stubs.h"
 
 enum { BUCKETS = 2048 }; /* a power of two, three times the number of symbols */

@@ -8,7 +8,6 @@
 #include "capture/tracking/stream.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* world.c - what the engine of a stream does to the world: it calls the driver. */
 #include "capture/core/world.h"
 #include "capture/graphs/budget.h"
-#include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/graphs/cycle.h"

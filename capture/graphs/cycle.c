@@ -8,7 +8,6 @@
  */
 #include "capture/graphs/cycle.h"
 #include "capture/graphs/graph.h"
-#include "capture/tracking/stream.h"
 #include <string.h>
 
 enum { EVIDENCE = 8 }; /* pairs of ops that must be equal */

@@ -13,7 +13,6 @@
 #include "capture/trace/trace_format.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

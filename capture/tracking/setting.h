@@ -7,7 +7,7 @@
 #ifndef AG_SETTING_H
 #define AG_SETTING_H
 
-#include "capture/tracking/signature.h"
+#include "capture/tracking/function.h"
 
 /* Call before the real call. Sets `kernel` if graphs change. */
 enum ag_change ag_setting_begins(struct ag_function_table *table, CUfunction func, int attribute,
