@@ -28,6 +28,21 @@ traced() { # DUMP NAME ARGS...: an example with a dump
         "$AG_BUILD/examples/$name" "$@"
 }
 
+# Dumps of two examples on the simulated driver, in the folder of the suite's file.
+trace_examples() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+    traced "$PWD/loop" loop_driver --steps=200 --reps=2
+    traced "$PWD/kernel" loop_driver --sync=kernel --steps=50 --reps=2
+    traced "$PWD/none" loop_driver --sync=none --steps=200 --reps=2
+    traced "$PWD/never" loop_driver --never-repeat --steps=50 --reps=2
+    traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
+    traced "$PWD/heat" heat_driver
+    # Sequences in whole graphs: where the policy cuts them, and what it then shares, hangs on the pace of the host.
+    AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
+    AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_TEST_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
+}
+
 # Evaluates a Python expression over the JSON document on stdin, d; fails where it is not true.
 holds() {
     python3 -c '
