@@ -25,7 +25,7 @@ extern double fz_patience_s;
 /* For each thread the place in the program of the op that it does; -1: none. */
 extern _Atomic int64_t fz_at[FZ_THREADS];
 
-/* ---- between execute.c and execute_ops.c ------------------------------------------------ */
+/* ---- between execute.c and execute_*.c -------------------------------------------------- */
 
 struct fz_result {
     CUresult error;

@@ -1,0 +1,49 @@
+/* states.h - what states.c and states_ends.c share. */
+#ifndef AG_STATES_H
+#define AG_STATES_H
+
+#include "tests/simdriver/simprog.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { STEP = 20 };
+
+extern CUcontext home;
+extern CUmodule module;
+extern CUfunction hash;
+extern CUstream stream;
+extern atomic_int rounds; /* of another thread */
+extern CUdeviceptr data;
+extern uint64_t want;
+extern unsigned int *flag;
+extern CUfunction poll_word, publish;
+
+void start(void);
+CUresult launch(CUstream s, CUdeviceptr x, uint64_t k);
+/* Launches number `from` to `to` of a step; they look unlike each other. */
+void launches(uint64_t from, uint64_t to);
+void step(void);
+void steps(int n);
+int print_value(void);
+void publish_word(unsigned int value);
+/* Lets the other thread go in the middle of the step. */
+void releasing_step(unsigned int value, uint64_t to);
+
+/* Cases of states_ends.c. */
+int exit_beside_worker(int n);
+int dead_beside_worker(int n);
+int exit_in_handler(int n);
+int exit_in_handler_between(int n);
+int exit_in_handler_locked(int n);
+int cancel(int n);
+int no_threads(int n);
+int own_threads(int n);
+int starving(int n);
+int refused_threads(int n);
+int table_in_capture(int n);
+int held_at_capture(int n);
+int attributes(int n);
+int cooperative(int n);
+int always_a_host_function(int n);
+
+#endif
