@@ -6,23 +6,19 @@
  * `wakes`, which tell what is there.
  */
 #define _GNU_SOURCE
-#include "tests/simdriver/simprog.h"
+#include "tests/command/cases.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { STEP = 20 };
+CUmodule module;
+CUfunction hash;
+CUstream stream;
+CUdeviceptr data;
 
-static CUmodule module;
-static CUfunction hash;
-static CUstream stream;
-static CUdeviceptr data;
-
-static void start(void)
+void start(void)
 {
     ag_prog_start();
     module = ag_prog_module();
@@ -39,13 +35,13 @@ static void launch(unsigned int grid, uint64_t k)
                          (void *[]){&data, &k}, NULL));
 }
 
-static void step(unsigned int grid)
+void step(unsigned int grid)
 {
     for (uint64_t k = 1; k <= STEP; k++)
         launch(grid, k);
 }
 
-static void steps(int n)
+void steps(int n)
 {
     for (int i = 0; i < n; i++) {
         step(0);
@@ -53,7 +49,7 @@ static void steps(int n)
     }
 }
 
-static int print_value(void)
+int print_value(void)
 {
     CHECK(cuStreamSynchronize(stream));
     printf("value %llu\n", (unsigned long long)ag_prog_read64(data));
@@ -126,357 +122,6 @@ static int memory(int n)
     return print_value();
 }
 
-/* Kernels that wait for their peers, by their names. */
-static int collective(int n)
-{
-    start();
-    CUfunction peers = ag_prog_function(module, "ncclDevKernel_SendRecv");
-    CUdeviceptr other = ag_prog_alloc(4096);
-    size_t bytes = 8;
-    CHECK(cuCtxSynchronize());
-    for (int i = 0; i < n; i++) {
-        step(0);
-        CHECK(ag_prog_launch(peers, stream, (void *[]){&other, &data, &bytes}));
-        CHECK(cuStreamSynchronize(stream));
-    }
-    printf("other %llu\n", (unsigned long long)ag_prog_read64(other));
-    return print_value();
-}
-
-static uint32_t peer_came;
-
-static void wait_for_peer(const struct cuSimLaunch *l)
-{
-    (void)l;
-    while (!__atomic_load_n(&peer_came, __ATOMIC_ACQUIRE))
-        usleep(20);
-}
-
-/* Nothing repeats, until nobody looks at the stream. */
-static void bore(CUstream s)
-{
-    uint64_t one = 1;
-    for (unsigned int i = 0, r = 1; i < 60000; i++) {
-        r = r * 1103515245u + 12345u;
-        CHECK(cuLaunchKernel(hash, 1 + (r >> 16) % 1000, 1, 1, 1, 1, 1, 0, s,
-                             (void *[]){&data, &one}, NULL));
-    }
-    CHECK(cuStreamSynchronize(s));
-}
-
-enum { BY_NAME, BY_LIBRARY, BY_LIST, BY_LIBRARY_LIST };
-
-static CUfunction find_peers(int how)
-{
-    enum { ROOM = 100 };
-    static const char name[] = "ncclDevKernel_AllReduce_wait";
-    static CUfunction all[ROOM];
-    CUlibrary library;
-    unsigned int n;
-    if (how == BY_NAME)
-        return ag_prog_function(module, name);
-    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n",
-                            NULL, NULL, 0, NULL, NULL, 0));
-    if (how == BY_LIBRARY)
-        return ag_prog_kernel(library, name);
-    if (how == BY_LIBRARY_LIST) {
-        CHECK(cuLibraryEnumerateKernels((CUkernel *)all, ROOM, library));
-        return all[0];
-    }
-    CUmodule one;
-    CHECK(cuModuleLoadData(&one, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_wait\n"));
-    CHECK(cuModuleGetFunctionCount(&n, one));
-    REQUIRE(n == 1);
-    CHECK(cuModuleEnumerateFunctions(all, ROOM, one));
-    return all[0];
-}
-
-/* A kernel waits for its peer in a stream that nobody looks at, while another stream repeats. N:
- * how it was found; 10 more: by the other way to launch; 20 more: in the per-thread default stream.
- */
-static int collective_dormant(int n)
-{
-    uint64_t one = 1;
-    CUstream first;
-    CUdeviceptr other;
-    CHECK((CUresult)cuSimRegisterKernel("ncclDevKernel_AllReduce_wait", wait_for_peer, 2, NULL,
-                                        (size_t[]){8, 8}, CUSIM_MAY_BLOCK));
-    start();
-    first = stream;
-    other = ag_prog_alloc(64);
-    CHECK(cuCtxSynchronize());
-    bore(first);
-    void *params[] = {&data, &one};
-    CUfunction peers = find_peers(n % 10);
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = 1,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .hStream = first};
-    if (n >= 20)
-        config.hStream = CU_STREAM_PER_THREAD;
-    uint64_t built = cuSimCallCount("cuGraphInstantiateWithFlags");
-    if (n >= 10)
-        CHECK(cuLaunchKernelEx(&config, peers, params, NULL));
-    else
-        CHECK(ag_prog_launch(peers, first, params));
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    data = other;
-    steps(50);
-    printf("graphs made while it waited: %d\n",
-           (int)(cuSimCallCount("cuGraphInstantiateWithFlags") - built));
-    __atomic_store_n(&peer_came, 1, __ATOMIC_RELEASE);
-    CHECK(cuCtxSynchronize());
-    steps(50);
-    return print_value();
-}
-
-/* Mapped memory that holds 0. */
-static uint32_t *new_word(void)
-{
-    uint32_t *word;
-    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
-    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
-    return word;
-}
-
-/* In every other step the stream waits for a word that is written when all has been launched; and
- * another stream may capture just when that is called. */
-static int words(int n, bool captures)
-{
-    CUstream other;
-    CUgraph graph;
-    start();
-    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-    uint32_t *flag = new_word();
-    for (int i = 0; i < n; i++) {
-        if (captures && i % 2)
-            CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_GLOBAL));
-        if (i % 2)
-            CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, (uint32_t)i,
-                                      CU_STREAM_WAIT_VALUE_GEQ));
-        if (captures && i % 2) {
-            CHECK(cuStreamEndCapture(other, &graph));
-            CHECK(cuGraphDestroy(graph));
-        }
-        step(0);
-        __atomic_store_n(flag, (uint32_t)i, __ATOMIC_RELEASE);
-        CHECK(cuStreamSynchronize(stream));
-    }
-    return print_value();
-}
-
-static int word(int n)
-{
-    return words(n, false);
-}
-
-static int word_in_capture(int n)
-{
-    return words(n, true);
-}
-
-/* The stream waits for a word before the program has launched anything. */
-static int word_first(int n)
-{
-    start();
-    uint32_t *flag = new_word();
-    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    step(0);
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    for (int i = 0; i < n; i++) {
-        CHECK(cuMemsetD8Async(data + 8, (unsigned char)i, 64, stream));
-        step(0);
-        CHECK(cuStreamSynchronize(stream));
-    }
-    return print_value();
-}
-
-/* Host functions that wait as long as a word holds 0. */
-static void CUDA_CB wait_in_function(void *flag)
-{
-    while (!__atomic_load_n((uint32_t *)flag, __ATOMIC_ACQUIRE))
-        usleep(20);
-}
-
-static void CUDA_CB wait_in_callback(CUstream s, CUresult status, void *flag)
-{
-    (void)s;
-    (void)status;
-    wait_in_function(flag);
-}
-
-/* In every other step the stream waits so, for the word is written when all has been launched. */
-static int host_function(int n)
-{
-    start();
-    uint32_t *flag = new_word();
-    for (int i = 0; i < n; i++) {
-        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-        if (i % 4 == 1)
-            CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
-        if (i % 4 == 3)
-            CHECK(cuStreamAddCallback(stream, wait_in_callback, flag, 0));
-        if (i % 4 == 0) /* refused: nothing is waited for */
-            printf("no stream: %d\n",
-                   (int)cuLaunchHostFunc((CUstream)data, wait_in_function, flag));
-        step(0);
-        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-        CHECK(cuStreamSynchronize(stream));
-    }
-    return print_value();
-}
-
-/* A host function that an error keeps from running; N steps in the next context. */
-static int function_lost(int n)
-{
-    int error = CUDA_ERROR_LAUNCH_FAILED;
-    start();
-    steps(3);
-    uint32_t *flag = new_word();
-    CHECK(cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    CHECK(ag_prog_launch(ag_prog_function(module, "trap"), stream, (void *[]){&error}));
-    CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    printf("error: %d\n", (int)cuStreamSynchronize(stream));
-    printf("reset: %d\n", (int)cuDevicePrimaryCtxReset_v2(0));
-    start();
-    steps(n);
-    return print_value();
-}
-
-/* Waits, in a stream of its own, for a word that holds 1. */
-static void *wait_for_word(void *flag)
-{
-    CUstream own;
-    ag_prog_start();
-    CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamWaitValue32(own, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    CHECK(cuStreamSynchronize(own));
-    return NULL;
-}
-
-/* N steps while another thread calls for such a wait, and three after that. */
-static int word_beside(int n)
-{
-    pthread_t thread;
-    start();
-    uint32_t *flag = new_word();
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-    pthread_create(&thread, NULL, wait_for_word, flag);
-    usleep(50000);
-    for (int i = 0; i <= n + 2; i++) {
-        if (i == n) {
-            pthread_join(thread, NULL);
-            usleep(500000);
-        }
-        step(0);
-        CHECK(cuStreamSynchronize(stream));
-    }
-    return print_value();
-}
-
-/* Streams that go while they wait. */
-static int word_and_destroy(int n)
-{
-    CUstream main_stream;
-    start();
-    main_stream = stream;
-    uint32_t *flag = new_word();
-    for (uint32_t i = 1; i <= (uint32_t)n; i++) {
-        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        step(0); /* so that the library knows it */
-        CHECK(
-            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, i, CU_STREAM_WAIT_VALUE_GEQ));
-        for (int k = 0; k < 5; k++) /* a loop, for which graphs are wanted */
-            step(0);
-        usleep(1000 + i % 10 * 100);
-        CHECK(cuStreamDestroy_v2(stream));
-        __atomic_store_n(flag, i, __ATOMIC_RELEASE);
-        CHECK(cuCtxSynchronize());
-    }
-    stream = main_stream;
-    return print_value();
-}
-
-/* While a stream waits, another one goes that has graphs, and a reference to the context. */
-static int word_and_other(int n)
-{
-    CUstream waiting;
-    CUcontext ctx;
-    start();
-    waiting = stream;
-    uint32_t *flag = new_word();
-    for (uint32_t i = 1; i <= (uint32_t)n; i++) {
-        CUstream other;
-        CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-        stream = other;
-        steps(4); /* for which there are graphs then */
-        stream = waiting;
-        step(0); /* so that the library knows it */
-        CHECK(cuStreamSynchronize(stream));
-        CHECK(
-            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, i, CU_STREAM_WAIT_VALUE_GEQ));
-        if (i % 2) {
-            CHECK(cuStreamDestroy_v2(other));
-        } else {
-            CHECK(cuDevicePrimaryCtxRetain(&ctx, 0));
-            CHECK(cuDevicePrimaryCtxRelease_v2(0)); /* forgets all sequences, and no wait */
-            for (int k = 0; k < 5; k++)             /* a loop, for which graphs are wanted */
-                step(0);
-        }
-        __atomic_store_n(flag, i, __ATOMIC_RELEASE);
-        CHECK(cuStreamSynchronize(stream));
-        if (i % 2 == 0)
-            CHECK(cuStreamDestroy_v2(other));
-    }
-    return print_value();
-}
-
-/* The wait is a node of a graph of the program's, for a word or in a host function. */
-static int waits_in_graph(int n, bool function)
-{
-    CUgraph graph;
-    CUgraphExec exec;
-    char id[16];
-    start();
-    uint32_t *flag = new_word();
-    CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    if (function)
-        CHECK(cuLaunchHostFunc(stream, wait_in_function, flag));
-    else
-        CHECK(
-            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
-    CHECK(cuStreamEndCapture(stream, &graph));
-    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    for (int i = 0; i < n; i++) {
-        __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-        if (i % 2) {
-            CHECK(cuDeviceGetPCIBusId(id, sizeof id, 0)); /* to be found in the driver's log */
-            CHECK(cuGraphLaunch(exec, stream));
-        }
-        step(0);
-        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-        CHECK(cuStreamSynchronize(stream));
-    }
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
-    return print_value();
-}
-
-static int word_in_graph(int n)
-{
-    return waits_in_graph(n, false);
-}
-
-static int function_in_graph(int n)
-{
-    return waits_in_graph(n, true);
-}
-
-/* Launches to the per-thread default stream. */
 /* Leaves without running what was registered for the end. */
 static int leaves(int n)
 {
@@ -489,6 +134,7 @@ static int leaves(int n)
     _exit(3);
 }
 
+/* Launches to the per-thread default stream. */
 static int per_thread(int n)
 {
     start();
