@@ -128,7 +128,7 @@ def run(command, environment):
 
 
 # What is counted should not depend on the speed of this machine.
-EXACT = {"AUTOGRAPH_TEST_BUILD": "inline", "AUTOGRAPH_TEST_GATE": "0", "AUTOGRAPH_MAX_DEFER_US": "1000000"}
+EXACT = {"AUTOGRAPH_TEST_BUILD": "inline", "AUTOGRAPH_TEST_PROFIT": "0", "AUTOGRAPH_MAX_DEFER_US": "1000000"}
 SIMULATED_LAYOUT = "{:28s} {:>8s} {:>12s} {:>9s}  {}"
 SIMULATED_HEAD = SIMULATED_LAYOUT.format("", "launches", "driver calls", "replayed", "identical")
 

@@ -392,7 +392,7 @@ int replay_dump(const struct dump *d, struct table_output *o)
 
 /* ---- the verb --------------------------------------------------------------------------- */
 
-enum { KEY_REPEATS = 256, KEY_OPS, KEY_MOST, KEY_CHUNK, KEY_DEFER, KEY_MEMORY, KEY_GATE };
+enum { KEY_REPEATS = 256, KEY_OPS, KEY_MOST, KEY_CHUNK, KEY_DEFER, KEY_MEMORY, KEY_PROFIT };
 
 static const struct argp_option options[] = {
     {"min-repeats", KEY_REPEATS, "N", 0, "as AUTOGRAPH_TEST_MIN_REPEATS", 0},
@@ -401,7 +401,7 @@ static const struct argp_option options[] = {
     {"chunk", KEY_CHUNK, "N", 0, "as AUTOGRAPH_TEST_CHUNK", 0},
     {"max-defer-us", KEY_DEFER, "N", 0, "as AUTOGRAPH_MAX_DEFER_US", 0},
     {"memory-mb", KEY_MEMORY, "N", 0, "as AUTOGRAPH_MEMORY_MB", 0},
-    {"gate", KEY_GATE, "N", 0, "as AUTOGRAPH_TEST_GATE", 0},
+    {"profit", KEY_PROFIT, "N", 0, "as AUTOGRAPH_TEST_PROFIT", 0},
     {0}};
 static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
@@ -439,7 +439,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_MEMORY:
         s->memory_mb = number(state, arg, 1, 65536);
         return 0;
-    case KEY_GATE:
+    case KEY_PROFIT:
         s->config.profit = number(state, arg, 0, 1);
         return 0;
     default:

@@ -4,7 +4,7 @@
 load ../command/common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
 # dormant_in_order HOW LEAST-REPLAYED-PER-CENT

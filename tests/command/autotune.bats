@@ -9,7 +9,7 @@ setup() {
 
 # What is built in the launch that wants it is there at once: nothing hangs on the builder's thread.
 @test "no candidate of an autotuner is measured in a graph: XLA, Triton, inductor, cuDNN, cuBLASLt's callers" {
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     for kind in xla triton inductor cudnn cublaslt; do
         same "$autotune" $kind
         cat with.err
@@ -19,7 +19,7 @@ setup() {
 }
 
 @test "a loop that times each of its steps is replayed, once that has gone on for a while" {
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     local steps=4000
     for _ in 1 2 3 4 5; do # until it has gone on for 200 ms
         same "$autotune" steps $steps

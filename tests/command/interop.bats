@@ -6,7 +6,7 @@ load common.bash
 setup() {
     common_setup
     # A launch that is held back too long is not to be saved by the clock.
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
     export SIMCUDA_LOG=$PWD/log.%p
     steps=100
 }

@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
 ended() {

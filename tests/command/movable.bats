@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
 }
 
 # runs CASE STEPS: with the same result, without misuse.

@@ -68,7 +68,7 @@ setup() { common_setup; }
 @test "a pre-fork server: its workers and theirs replay, each with a log, a dump and a summary of its own" {
     # ThreadSanitizer knows no threads in such a child; AddressSanitizer's heap stays locked in it if another thread held it.
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime does not bear a fork beside threads"
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 AUTOGRAPH_TRACE=$PWD/dump.%p
     same "$cases" prefork 200
     cat with.out summary
     [ "$(replayed_share | wc -l)" -eq 5 ]

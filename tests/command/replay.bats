@@ -5,7 +5,7 @@ load common.bash
 setup() {
     common_setup
     # Whether graphs pay is measured, and a CPU in place of a GPU says nothing about it.
-    export AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_PROFIT=0
 }
 
 # replays PER-CENT COMMAND...
@@ -92,7 +92,7 @@ compared() {
 }
 
 @test "every other span eager: ops so far apart that a span holds few of them" {
-    AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 \
+    AUTOGRAPH_COMPARE_MS=5 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 \
         compared --steps "$loop" --sync=kernel --gpu-us=40 --reps=3 60
     at_least "share replayed" "$(replayed_share)" 25
 }
@@ -155,7 +155,7 @@ compared() {
 
 # By how it was found, 0 to 3, by the other way to launch, and in a stream that nobody ever looks at.
 @test "a collective kernel in a dormant stream: no graph is made while it waits" {
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     for how in 0 1 2 3 10 20; do
         same "$cases" collective-dormant $how
         cat with.out summary
@@ -204,9 +204,9 @@ compared() {
     none grep cuGraphAddMemsetNode log
 }
 
-# Chunks of four, from the 50th step on in turns with chunks of 16; but where the gate is in doubt, and that is the CPU's affair.
+# Chunks of four, from the 50th step on in turns with chunks of 16; but where the profitability check is in doubt, and that is the CPU's affair.
 @test "two cuts of a step that take turns" {
-    export AUTOGRAPH_TEST_GATE=1 AUTOGRAPH_LOG=debug
+    export AUTOGRAPH_TEST_PROFIT=1 AUTOGRAPH_LOG=debug
     for AUTOGRAPH_TEST_BUILD in inline thread; do
         export AUTOGRAPH_TEST_BUILD
         same "$cases" slow-host 300
@@ -259,7 +259,7 @@ compared() {
 }
 
 @test "streams and their context go while the builder asks whether they wait" {
-    export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 SIMCUDA_SLOW_US=700
+    export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_PROFIT=0 SIMCUDA_SLOW_US=700
     same "$cases" word-and-destroy 60
     cat summary with.err
     none grep -q misuse with.err
@@ -298,7 +298,7 @@ compared() {
 
 @test "a loop that is cut in equal pieces needs one graph of each kind" {
     # A sanitizer makes 20 launches take longer than the watchdog waits.
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_MAX_DEFER_US=1000000
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=1000000
     same "$loop" --sync=none --steps=40 --reps=12 # 800 launches between two waits, 20 kinds
     cat summary
     at_least "replayed per cent" "$(replayed_share)" 90

@@ -129,7 +129,7 @@ choices() {
 
 @test "AUTOGRAPH_LOG: off and warn say nothing where all is well, info the start, debug the graphs" {
     AUTOGRAPH_LOG=off says 0 "$cases" repeat 50
-    AUTOGRAPH_LOG=warn AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 says 0 "$cases" repeat 50
+    AUTOGRAPH_LOG=warn AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 says 0 "$cases" repeat 50
     AUTOGRAPH_LOG=info under "$cases" repeat 50 2>err
     cat err
     grep -qx 'autograph: start: replaying' err
@@ -214,7 +214,7 @@ choices() {
     done
     # by a thread, whose turns are the machine's affair: of more and more phases until there are enough
     for phases in 120 360 1080; do
-        AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_MEMORY_MB=1 same "$cases" phases $phases
+        AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MEMORY_MB=1 same "$cases" phases $phases
         cat summary
         [ "$(replayed_share)" -lt 10 ] || break
     done

@@ -5,7 +5,7 @@
 load common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline
 }
 
 # ---- errors
@@ -111,7 +111,7 @@ full() {
 
 @test "CUDA_DEVICE_MAX_CONNECTIONS=1: the device gets work in the order of the launches, over all streams" {
     export CUDA_DEVICE_MAX_CONNECTIONS=1
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     SIMCUDA_MODE=inline same "$states" one-connection 300 # work runs as it comes to the driver
     cat with.out summary
     grep -q '^value right$' with.out

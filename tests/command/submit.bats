@@ -6,7 +6,7 @@ load common.bash
 setup() {
     common_setup
     # the watchdog is not to break chunks on a busy machine
-    export AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
+    export AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
 }
 
 handed() {
@@ -181,7 +181,7 @@ hands() {
 }
 
 @test "the thread has a name" {
-    AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_GATE=0 under "$cases" threads 3000 >with.out
+    AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_PROFIT=0 under "$cases" threads 3000 >with.out
     cat with.out
     grep -q '^autograph-send' with.out
 }

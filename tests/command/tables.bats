@@ -30,7 +30,7 @@ setup() {
 }
 
 @test "a function may take memory away: what was known of it is discarded" {
-    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     same "$tables" freed 50
     cat summary
     grep -q 'fill of freed memory: [1-9]' with.out

@@ -1,7 +1,7 @@
 /*
  * eager_stream.c - an attribute is set on one of two streams whose launches are replayed: that
  * stream is submitted eagerly from then on, the other is not. Runs under the whole library on the
- * simulated driver, with AUTOGRAPH_TEST_BUILD=inline and AUTOGRAPH_TEST_GATE=0.
+ * simulated driver, with AUTOGRAPH_TEST_BUILD=inline and AUTOGRAPH_TEST_PROFIT=0.
  */
 #include "tests/simdriver/simprog.h"
 

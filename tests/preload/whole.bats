@@ -10,7 +10,7 @@ setup() {
 
 # With graphs built where they are needed, so that a program can count on them.
 under() {
-  AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_STATS=2 LD_PRELOAD="$library" "$@"
+  AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_STATS=2 LD_PRELOAD="$library" "$@"
 }
 
 @test "a stream with attributes of its own is eager, the other is replayed" {
@@ -67,7 +67,7 @@ under() {
 @test "nothing of the process is writable and executable" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime is not ours"
   # a program in the middle of its graphs
-  LD_PRELOAD="$library" AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_LOG=debug AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" \
+  LD_PRELOAD="$library" AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_LOG=debug AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" \
     "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
   program=$!
   for _ in $(seq 600); do

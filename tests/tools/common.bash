@@ -38,7 +38,7 @@ trace_examples() {
     traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
     traced "$PWD/heat" heat_driver
     # Sequences in whole graphs: where the policy cuts them, and what it then shares, hangs on the pace of the host.
-    AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
+    AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
     AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_TEST_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
 }

@@ -52,7 +52,7 @@ without_apt() { # COMMAND...
         grep -q "^-- .*$line" "$bare/log"
     done
     cmake --build "$bare/build" --parallel 2 >>"$bare/log" 2>&1 || { tail -n 30 "$bare/log"; false; }
-    run env LD_PRELOAD="$bare/build/preload/libautograph.so" AUTOGRAPH_STATS=1 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
+    run env LD_PRELOAD="$bare/build/preload/libautograph.so" AUTOGRAPH_STATS=1 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
     echo "$output"
     [[ "$output" == *": replayed "[1-9]* ]]
 }

@@ -25,7 +25,7 @@ handing() {
     local dump=$1
     shift
     rm -f "$dump.summary" # to which another would be added
-    AUTOGRAPH_SUBMIT=${AUTOGRAPH_SUBMIT:-thread} AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 \
+    AUTOGRAPH_SUBMIT=${AUTOGRAPH_SUBMIT:-thread} AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 \
         AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/$dump.summary AUTOGRAPH_TRACE=$PWD/$dump LD_PRELOAD=$PRELOAD "$@"
 }
 
@@ -137,7 +137,7 @@ said() {
 }
 
 @test "top: who launches at this time, and what processor time that takes" {
-    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TRACE=$PWD/top AUTOGRAPH_TRACE_MB=1 LD_PRELOAD=$PRELOAD \
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TRACE=$PWD/top AUTOGRAPH_TRACE_MB=1 LD_PRELOAD=$PRELOAD \
         "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
     run python3 - "$AG_COMMAND" $! <<'PY'
 import json, subprocess, sys, time

@@ -7,7 +7,7 @@ load common.bash
 ranked() { # NAME RANK PROGRAM ARGS...: a rank's dump, NAME.rankRANK. In whole graphs: how they are cut hangs on the host's pace.
     local name=$1 rank=$2
     shift 2
-    AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 RANK=$rank traced "$PWD/$name.rank%r" "$@"
+    AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 RANK=$rank traced "$PWD/$name.rank%r" "$@"
 }
 
 setup_file() {

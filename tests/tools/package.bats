@@ -18,7 +18,7 @@ works() { # COMMAND LIBRARY
     echo "$output"
     [ "$output" = "$2" ]
     # Built inline: a thread that builds may get no processor before the end.
-    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 run "$1" "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 run "$1" "$AG_BUILD/examples/loop_driver" --steps=100 --reps=2
     echo "$output"
     [ "$status" -eq 0 ]
     [[ "$output" == *"check=ok"* ]]

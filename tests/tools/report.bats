@@ -24,7 +24,7 @@ setup() {
 @test "a loop of one kernel is cut where its arguments come again" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer makes the host so slow that no graph holds six launches"
     # in whole graphs: cut by the pace of the host it may share graphs of another length, which then count for that
-    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 \
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 \
         traced "$PWD/six" loop_driver --sync=none --kernels=6 --steps=4000 --reps=1
     autograph report six -f json | holds "max(d['sequences'], key=lambda r: r['launches_carried'])['length'] == 60"
 }
@@ -219,7 +219,7 @@ PY
 @test "replay: what an observed run would have gained" {
     autograph report observed -f json | holds "d['launches'][1]['count'] == 0"
     # whether graphs are of use depends on the machine's pace, which a sanitizer slows down
-    autograph replay observed --gate=0 -f json | holds "d['replay'][1]['share_percent'] > 80"
+    autograph replay observed --profit=0 -f json | holds "d['replay'][1]['share_percent'] > 80"
     autograph replay never -f json | holds "d['replay'][1]['share_percent'] < 20"
     all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["count"])')
     autograph replay observed -f json | holds "d['replay'][0]['count'] == $all"
@@ -260,9 +260,9 @@ PY
 
 @test "replay: foretells what a run that replays does" {
     # In whole graphs, which are always worth it, and with nobody who is in a hurry: nothing hangs on the clock.
-    export AUTOGRAPH_TEST_GATE=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=1000000
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=1000000
     for name in loop heat none; do
-        foretold $name --gate=0 --chunk=1024 --max-defer-us=1000000
+        foretold $name --profit=0 --chunk=1024 --max-defer-us=1000000
     done
 }
 
@@ -270,10 +270,10 @@ PY
 # in both runs where the machine is left alone meanwhile: one try of ten.
 @test "replay: foretells what a run that replays does at its own pace" {
     [ -z "${AG_RUNTIME:-}" ] || skip "a sanitizer makes the host slow: whether graphs are of use then is chance"
-    export AUTOGRAPH_TEST_GATE=1
+    export AUTOGRAPH_TEST_PROFIT=1
     for name in loop heat none; do
         for try in 1 2 3 4 5 6 7 8 9 10; do
-            if foretold $name --gate=1 && holds "[r['value'] for r in d['cost'] if r['unit'] == 'ns'][0] < 2000" < foretold.json; then
+            if foretold $name --profit=1 && holds "[r['value'] for r in d['cost'] if r['unit'] == 'ns'][0] < 2000" < foretold.json; then
                 continue 2
             fi
         done

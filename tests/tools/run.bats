@@ -142,7 +142,7 @@ c.rank2.agdump" ]
 }
 
 @test "--compare: the summary says what replay gains" {
-    run autograph --compare=5 -e TEST_GATE=0 "$AG_BUILD/examples/loop_driver" --steps=4000 --reps=3
+    run autograph --compare=5 -e TEST_PROFIT=0 "$AG_BUILD/examples/loop_driver" --steps=4000 --reps=3
     [ "$status" -eq 0 ]
     [[ "$output" =~ "compared with eager: "[0-9.]+" times as fast" ]]
     run autograph -c env
@@ -374,7 +374,7 @@ C
     mkdir config
     printf '%s\n' 'stats = 2' '[loop_driver]' 'log_file = told' 'test_chunk = 4' '[other]' 'autograph = 0' > config/autograph.conf
     export XDG_CONFIG_HOME=$PWD/config
-    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_GATE=0 LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=50 --reps=1
     grep -q ': replayed [1-9]' told
     grep -q 'sync point' told # all counters, as 2 says
     rm told

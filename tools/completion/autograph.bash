@@ -35,7 +35,7 @@ _autograph() {
     report) options="--top --format --table --output" ;;
     graphs) options="--graph --top --format --table --output" ;;
     diff) options="--top --after --fail --format --table --output" ;;
-    replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --gate --format --table --output" ;;
+    replay) options="--min-repeats --min-ops --max-chunk --chunk --max-defer-us --memory-mb --profit --format --table --output" ;;
     top) options="--interval --count --format --table" ;;
     doctor) options="--library --format --table --output" ;;
     timeline) options="--from --to --output" ;;
