@@ -8,6 +8,12 @@ FILE = "reach.jsonl"
 GOAL, SLOW = 0.90, 0.98     # of the ops; of eager's speed
 WIDTH = 110
 HEAD = ["what", "same", "replayed", "ratio", "why not"]
+# The page has a table for each, so that one fits a screen. A row goes to the first whose beginning its name has.
+GROUPS = (("NVIDIA's libraries, from Python",
+           ("cuBLAS", "cuDNN", "cuFFT", "cuSOLVER", "cuSPARSE", "NCCL", "normalisation", "attention")),
+          ("Triton, CuPy, JAX, numba and cuda.core", ("Triton", "CuPy", "JAX", "numba", "cuda.core")),
+          ("C++ programs", ("C++",)),
+          ("PyTorch programs", ("",)))
 BEGIN, END = "<!-- ./tests/gpu/run --reach writes from here -->", "<!-- to here -->"
 
 SUMMARY = re.compile(r"autograph: replayed (\d+) of (\d+) ops")
@@ -114,8 +120,18 @@ def counts(entries):
         " (slow: under 0.98 of eager; low: under 90 % replayed; *: measured alone; ~: of the whole run)"
 
 
+def grouped(rows):
+    """Title and rows of each group that has any, in the rows' order."""
+    found = {}
+    for row in rows:
+        title = next(title for title, begins in GROUPS if row[0].startswith(begins))
+        found.setdefault(title, []).append(row)
+    return found.items()
+
+
 def markdown(entries, made_by):
-    return f"{made_by}\n\n{tables.layout(HEAD, list(map(cells, entries)))}\n{counts(entries)}\n"
+    text = "".join(f"### {title}\n{tables.layout(HEAD, rows)}\n" for title, rows in grouped(map(cells, entries)))
+    return f"{made_by}\n\n{text}{counts(entries)}\n"
 
 
 def put_on_page(path, entries, made_by):
