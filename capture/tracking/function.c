@@ -59,6 +59,34 @@ static void read_layout(struct ag_function *f)
         f->all_words = f->all_words && f->params[i].size == 8;
 }
 
+/* Whether kernels of the module can launch kernels: the linker put the device runtime
+ * (libcudadevrt) into it, which defines this word and is left out of modules that do not use it. In
+ * a graph, what follows such a kernel does not see all that its children did (GPU check
+ * "children"). */
+static bool has_device_runtime(const struct ag_function *f)
+{
+    static const char word[] = "__CNPRT_VERSION_NUMBER__";
+    CUdeviceptr address;
+    size_t size;
+    CUlibrary library;
+    CUmodule module;
+    CUresult r;
+    bool asks_module = AG_HAVE(cuFuncGetModule) && AG_HAVE(cuModuleGetGlobal_v2);
+    bool asks_library = AG_HAVE(cuKernelGetLibrary) && AG_HAVE(cuLibraryGetGlobal);
+    if (f->is_kernel ? !asks_library : !asks_module)
+        return false;
+    bool entered = ag_context_enter(f->ctx); /* the kernel is about to be launched there */
+    if (f->is_kernel)
+        r = AG_REAL(cuKernelGetLibrary)(&library, (CUkernel)f->func);
+    else
+        r = AG_REAL(cuFuncGetModule)(&module, f->func);
+    if (r == CUDA_SUCCESS)
+        r = f->is_kernel ? AG_REAL(cuLibraryGetGlobal)(&address, &size, library, word)
+                         : AG_REAL(cuModuleGetGlobal_v2)(&address, &size, module, word);
+    ag_context_leave(entered);
+    return r == CUDA_SUCCESS;
+}
+
 const char *ag_function_name(CUfunction func)
 {
     const char *name = NULL;
@@ -127,6 +155,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     ag_probe_begins();
     entry->function.ctx = context_of(stream);
     read_layout(&entry->function);
+    entry->function.may_launch = has_device_runtime(&entry->function);
     ag_probe_ends();
     entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
     entry->function.kernel = kernel_get(t, func, true);

@@ -25,12 +25,13 @@ struct ag_param {
 
 struct ag_function {
     CUfunction func;
-    CUcontext ctx;  /* of the stream it was first launched in; a CUkernel has none */
-    bool is_kernel; /* the handle is a CUkernel */
-    bool all_words; /* every parameter has eight bytes: recorded without checking sizes */
-    bool usable;    /* its layout is known */
-    bool immediate; /* waits for peers (NCCL, NVSHMEM): never deferred */
-    bool invalid;   /* its module has ended; kept because other structures point to it */
+    CUcontext ctx;   /* of the stream it was first launched in; a CUkernel has none */
+    bool is_kernel;  /* the handle is a CUkernel */
+    bool all_words;  /* every parameter has eight bytes: recorded without checking sizes */
+    bool usable;     /* its layout is known */
+    bool immediate;  /* waits for peers (NCCL, NVSHMEM): never deferred */
+    bool may_launch; /* its module has the device runtime (dynamic parallelism): never deferred */
+    bool invalid;    /* its module has ended; kept because other structures point to it */
     uint32_t num_params;
     uint32_t recorded_bytes; /* multiple of 8 */
     struct ag_param *params;

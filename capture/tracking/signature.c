@@ -127,6 +127,10 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
         *why = "collective kernel";
         return NULL;
     }
+    if (f->may_launch) {
+        *why = "kernel that may launch kernels (dynamic parallelism)";
+        return NULL;
+    }
     if (!ag_launch_has_arguments(l, f)) {
         *why = "launch without arguments";
         return NULL;

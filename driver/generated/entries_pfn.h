@@ -100,6 +100,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx)(const CUlaunchConfig *config,
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernelEx_ptsz)(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLaunchKernel_ptsz)(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryEnumerateKernels)(CUkernel *kernels, unsigned int numKernels, CUlibrary lib);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernelCount)(unsigned int *count, CUlibrary lib);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetModule)(CUmodule *pMod, CUlibrary library);
@@ -148,6 +149,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMipmappedArrayCreate)(CUmipmappedArray *pHand
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleEnumerateFunctions)(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunction)(CUfunction *hfunc, CUmodule hmod, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetFunctionCount)(unsigned int *count, CUmodule mod);
+typedef CUresult(CUDAAPI *AG_PFN_cuModuleGetGlobal_v2)(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoad)(CUmodule *module, const char *fname);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadData)(CUmodule *module, const void *image);
 typedef CUresult(CUDAAPI *AG_PFN_cuModuleLoadDataEx)(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues);

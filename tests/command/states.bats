@@ -109,6 +109,15 @@ full() {
     at_least "replayed ops" "$(figure replayed)" 1500
 }
 
+@test "a kernel that may launch kernels is never recorded, and the summary says why" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
+    same "$states" children 300
+    cat with.out summary
+    grep -q '^value right$' with.out
+    grep -q 'cannot be recorded (kernel that may launch kernels (dynamic parallelism)) (about 300 ops)' summary
+    at_least "replayed ops" "$(figure replayed)" 3000
+}
+
 @test "CUDA_DEVICE_MAX_CONNECTIONS=1: the device gets work in the order of the launches, over all streams" {
     export CUDA_DEVICE_MAX_CONNECTIONS=1
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0

@@ -531,6 +531,30 @@ static int blocking(int n)
     return 0;
 }
 
+/* ---- kernels that may launch kernels
+ * -------------------------------------------------------------
+ */
+
+/* Each step has a kernel of a module that was linked with the device runtime. */
+static int children(int n)
+{
+    CUmodule linked;
+    CUfunction parent;
+    start();
+    CHECK(cuModuleLoadData(&linked,
+                           SIMCUDA_IMAGE_MAGIC "kernel hash\nglobal __CNPRT_VERSION_NUMBER__ 4\n"));
+    CHECK(cuModuleGetFunction(&parent, linked, "hash"));
+    for (int i = 0; i < n; i++) {
+        uint64_t k = (uint64_t)i;
+        launches(0, 6);
+        CHECK(cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&data, &k}, NULL));
+        want = want * 31 + k;
+        launches(6, 12);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* ---- CUDA_DEVICE_MAX_CONNECTIONS=1 -------------------------------------------------------------
  */
 
@@ -570,6 +594,7 @@ int main(int argc, char **argv)
         {"full-of-rest", full_of_rest},
         {"query-of-other", query_of_other},
         {"blocking", blocking},
+        {"children", children},
         {"one-connection", one_connection},
         {"exit", exit_beside_worker},
         {"dead", dead_beside_worker},

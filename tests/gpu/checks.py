@@ -13,7 +13,7 @@ ORDERS = ("events", "legacy", "callback", "query", "copies", "threads", "per-thr
           "limits", "ipc")
 # Of order/device.cu, with the exit status of each. "connection" is about CUDA_DEVICE_MAX_CONNECTIONS=1.
 DEVICE_ORDERS = {"programmatic": 0, "cooperative": 0, "connection": 0, "printing": 0, "forks": 0,
-                 "end-by-return": 3, "end-in-thread": 3, "end-behind-reset": 3}
+                 "end-by-return": 3, "end-behind-reset": 3}
 CUDART_FAULTS = {"trap": 5, "bad-launch": 0}
 
 # Longest mean wait from a launch to its effect, in a program that makes no call after it.

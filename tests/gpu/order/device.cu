@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstring>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace cg = cooperative_groups;
@@ -284,7 +283,7 @@ static int forks()
 // ---- ends: the process ends with work deferred, handed over and being built
 // ------------------------------
 
-static int end(bool in_thread, bool behind_reset)
+static int end(bool behind_reset)
 {
     unsigned int *x = words(1);
     cudaStream_t stream = new_stream();
@@ -298,34 +297,23 @@ static int end(bool in_thread, bool behind_reset)
         if (step < 290) {
             CHECK(cudaStreamSynchronize(stream));
         }
-        if (step == 295 && in_thread) {
-            std::thread([] { exit(3); }).detach();
-        }
         if (step == 295 && behind_reset) {
             CHECK(cudaDeviceReset());
             stream = new_stream();
             x = words(1);
         }
     }
-    if (in_thread) {
-        pause();
-    }
     return 3;
 }
 
 static int end_by_return()
 {
-    return end(false, false);
-}
-
-static int end_in_thread()
-{
-    return end(true, false);
+    return end(false);
 }
 
 static int end_behind_reset()
 {
-    return end(false, true);
+    return end(true);
 }
 
 int main(int argc, char **argv)
@@ -340,7 +328,6 @@ int main(int argc, char **argv)
         {"printing", printing},
         {"forks", forks},
         {"end-by-return", end_by_return},
-        {"end-in-thread", end_in_thread},
         {"end-behind-reset", end_behind_reset},
     };
     for (const auto &one : cases) {
