@@ -159,9 +159,11 @@ static bool works(struct ag_ring *ring, uint32_t *launched)
 /* Since `began` the program's thread has done what was handed over, or waited for it. */
 static void lose_time(struct ag_stream *s, uint64_t began)
 {
+    int64_t lost = (int64_t)(ag_clock_ns() - began);
     int64_t gained = atomic_load_explicit(&s->handed_gained_ns, memory_order_relaxed);
-    atomic_store_explicit(&s->handed_gained_ns, gained - (int64_t)(ag_clock_ns() - began),
-                          memory_order_relaxed);
+    int64_t worth = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->handed_gained_ns, gained - lost, memory_order_relaxed);
+    atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);
 }
 
 void ag_submitter_settle_ring(struct ag_stream *s)

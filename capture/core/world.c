@@ -96,11 +96,21 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     return launched;
 }
 
-/* Time that an eager call takes: an estimate until there is a measured figure. */
-static uint32_t usual_call_ns(const struct ag_stream *s)
+static void add(_Atomic int64_t *sum, int64_t ns)
 {
-    uint32_t ns = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
-    return ns ? ns : 2500;
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + ns,
+                          memory_order_relaxed);
+}
+
+/* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
+ * counts as an estimate until one has been timed. */
+static void count_gain(struct ag_stream *s, int64_t ops, int64_t ns)
+{
+    enum { ESTIMATE_NS = 2500 };
+    uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
+    add(&s->worth_ns, ops * (mean ? mean : ESTIMATE_NS) - ns);
+    add(s->handed ? &s->handed_gained_ns : &s->gained_ns, ops * (usual ? usual : ESTIMATE_NS) - ns);
 }
 
 /* The arguments of a loop may repeat later than its ops do. The best graphs then have as many ops
@@ -118,12 +128,9 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     struct ag_stream *s = stream_of(e);
     struct ag_graphs *g = ag_chunk_user(chunk);
     struct ag_sequence *sequence = ag_chunk_sequence(chunk);
-    uint64_t now = ag_clock_ns(), eagerly = (uint64_t)ag_chunk_count(chunk) * usual_call_ns(s);
+    uint64_t now = ag_clock_ns();
     g->last_used_ns = began;
-    int64_t gained = (int64_t)eagerly - (int64_t)(now - began);
-    _Atomic int64_t *sum = s->handed ? &s->handed_gained_ns : &s->gained_ns;
-    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + gained,
-                          memory_order_relaxed);
+    count_gain(s, ag_chunk_count(chunk), (int64_t)(now - began));
     if (s->handed) { /* what was launched, and when, is the submitter's */
         ag_policy_submitted(ag_engine_policy(e), now);
         return;

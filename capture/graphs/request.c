@@ -79,8 +79,7 @@ static uint32_t sightings_needed(struct ag_stream *s)
     if (!ag_options.profit)
         return 0;
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
-    int64_t gained = atomic_load_explicit(&s->gained_ns, memory_order_relaxed) +
-                     atomic_load_explicit(&s->handed_gained_ns, memory_order_relaxed);
+    int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
     int64_t debt = spent - gained / GAIN_SHARE - ALLOWANCE_NS;
     if (debt <= 0)
         return 0;

@@ -115,6 +115,7 @@ struct ag_stream {
     /* measured gain of replaying over launching: by chunks that were launched here, and by others
      */
     _Atomic int64_t gained_ns, handed_gained_ns;
+    _Atomic int64_t worth_ns;   /* the same by `call_ns`: how much building may cost goes by it */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has been told of */
