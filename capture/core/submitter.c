@@ -106,6 +106,8 @@ static uint32_t work(struct ag_ring *ring)
     if (ag_ring_is_empty(ring))
         return 0;
     bool entered = ag_context_enter(s->context->handle);
+    if (is_submitter && !entered)
+        return 0; /* the driver refused; nothing may be launched without the context */
     while ((slot = ag_ring_next(ring))) {
         struct ag_graphs *g = slot->graphs;
         ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),

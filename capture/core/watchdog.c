@@ -106,7 +106,8 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
-    if (ag_stream_is_live(s) && ag_stream_ring_is_free(s)) {
+    bool entered = ag_stream_is_live(s) && ag_context_enter(s->context->handle);
+    if (entered && ag_stream_ring_is_free(s)) { /* else the next look tries again */
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(streams, n, s)) /* its deferral began before the store */
             relieve();
@@ -116,6 +117,7 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
         if (holds) /* else all was launched, and nobody had asked */
             ag_count(AG_COUNT_WATCHDOG);
     }
+    ag_context_leave(entered);
     ag_unlock(&s->lock);
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
     bool lasts = watches == mine;
