@@ -202,7 +202,7 @@ choices() {
     read -r eager flushed covered < <(sed -n 's/.*eager \([0-9]*\), flushed \([0-9]*\), covered by shorter graphs \([0-9]*\).*/\1 \2 \3/p' err)
     echo "$replayed $ops $eager $flushed $covered"
     [ $((replayed + eager + flushed)) -eq "$ops" ]
-    AUTOGRAPH_STATS=0 says 0 "$cases" repeat 50
+    AUTOGRAPH_STATS=0 AUTOGRAPH_TEST_BUILD=inline says 0 "$cases" repeat 50
 }
 
 @test "AUTOGRAPH_MEMORY_MB bounds the graphs" {
