@@ -100,8 +100,7 @@ static void print_shortfall(const char *process, const struct ag_totals *t)
     else
         ag_say("%s: why not more: %s%s", process,
                ag_options.mode == AG_MODE_OBSERVE ? "AUTOGRAPH=observe replays nothing"
-               : f.launched                       ? "that is as good as all"
-                                                  : "nothing was launched",
+                                                  : "that is as good as all",
                more);
 }
 
@@ -125,24 +124,36 @@ static void print_counters(const char *process, const struct ag_totals *t)
     print_sync_points(process);
 }
 
-void ag_summary_print(void)
+/* The four lines: how much was replayed, what that saved, what it cost, and why not more. */
+static void print_answers(const char *process, const struct ag_totals *t,
+                          const struct ag_shortfall *f)
 {
-    struct ag_totals t;
-    struct ag_shortfall f;
-    char process[128], submitter[320];
-    ag_process_name(process, sizeof(process));
-    ag_stats_collect(&t);
-    ag_shortfall_find(&t, &f);
-    double share = f.launched ? 100.0 * (double)f.replayed / (double)f.launched : 0.0;
+    char submitter[320];
+    double share = 100.0 * (double)f->replayed / (double)f->launched;
     ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
-           process, ull(f.replayed), ull(f.launched), share, ull(t.graph_launches), ull(t.updates));
-    print_time(process, &t);
-    tell_submitter(submitter, sizeof(submitter), &t);
+           process, ull(f->replayed), ull(f->launched), share, ull(t->graph_launches),
+           ull(t->updates));
+    print_time(process, t);
+    tell_submitter(submitter, sizeof(submitter), t);
     ag_say("%s: it cost %.1f ms of processor time to build graphs, and %.1f MiB for them (of "
            "AUTOGRAPH_MEMORY_MB, %u)%s",
            process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
            (double)ag_budget_used() / 1048576.0, ag_options.memory_mb, submitter);
-    print_shortfall(process, &t);
+    print_shortfall(process, t);
+}
+
+void ag_summary_print(void)
+{
+    struct ag_totals t;
+    struct ag_shortfall f;
+    char process[128];
+    ag_process_name(process, sizeof(process));
+    ag_stats_collect(&t);
+    ag_shortfall_find(&t, &f);
+    if (f.launched)
+        print_answers(process, &t, &f);
+    else /* torchrun, for one, looks how many GPUs there are */
+        ag_say("%s: launched nothing", process);
     if (ag_options.stats > 1)
         print_counters(process, &t);
 }

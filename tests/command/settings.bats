@@ -205,6 +205,13 @@ choices() {
     AUTOGRAPH_STATS=0 AUTOGRAPH_TEST_BUILD=inline says 0 "$cases" repeat 50
 }
 
+@test "a process that launched nothing says so in one line" {
+    AUTOGRAPH_STATS=1 under "$cases" repeat 0 >out 2>err
+    cat err
+    [ "$(wc -l <err)" -eq 1 ]
+    grep -q ': launched nothing$' err
+}
+
 @test "AUTOGRAPH_MEMORY_MB bounds the graphs" {
     for build in thread inline; do
         AUTOGRAPH_TEST_BUILD=$build AUTOGRAPH_MEMORY_MB=1 same "$cases" phases 120
