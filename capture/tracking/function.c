@@ -60,9 +60,10 @@ static void read_layout(struct ag_function *f)
 }
 
 /* Whether kernels of the module can launch kernels: the linker put the device runtime
- * (libcudadevrt) into it, which defines this word and is left out of modules that do not use it. In
- * a graph, what follows such a kernel does not see all that its children did (GPU check
- * "children"). */
+ * (libcudadevrt) into it, which defines this word and is left out of modules that do not use it. No
+ * module for sm_90 of cuBLAS, cuDNN's operations, cuFFT, cuSOLVER, cuSPARSE, cuRAND and NCCL of
+ * CUDA 13.0 has it. In a graph, what follows such a kernel does not see all that its children did
+ * (GPU check "children"). */
 static bool has_device_runtime(const struct ag_function *f)
 {
     static const char word[] = "__CNPRT_VERSION_NUMBER__";
