@@ -14,6 +14,12 @@ bool ag_context_enter(CUcontext ctx)
     return ag_context_current() != ctx && AG_REAL(cuCtxPushCurrent_v2)(ctx) == CUDA_SUCCESS;
 }
 
+bool ag_context_try(CUcontext ctx, bool *entered)
+{
+    *entered = ag_context_enter(ctx);
+    return *entered || ag_context_current() == ctx;
+}
+
 void ag_context_leave(bool entered)
 {
     CUcontext ctx;

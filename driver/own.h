@@ -26,6 +26,8 @@ static inline void ag_probe_ends(void)
 CUcontext ag_context_current(void);
 /* Makes a context current if it is not. Undo it with ag_context_leave(entered). */
 bool ag_context_enter(CUcontext ctx);
+/* The same. Returns whether it is current now; the driver may refuse. */
+bool ag_context_try(CUcontext ctx, bool *entered);
 void ag_context_leave(bool entered);
 
 /* Sets the calling thread's stream capture mode and returns the old one. Some calls of the library

@@ -105,9 +105,9 @@ static uint32_t work(struct ag_ring *ring)
     uint32_t launched = 0;
     if (ag_ring_is_empty(ring))
         return 0;
-    bool entered = ag_context_enter(s->context->handle);
-    if (is_submitter && !entered)
-        return 0; /* the driver refused; nothing may be launched without the context */
+    bool entered;
+    if (!ag_context_try(s->context->handle, &entered) && is_submitter)
+        return 0; /* nothing may be launched without the context */
     while ((slot = ag_ring_next(ring))) {
         struct ag_graphs *g = slot->graphs;
         ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),

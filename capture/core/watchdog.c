@@ -106,8 +106,9 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
-    bool entered = ag_stream_is_live(s) && ag_context_enter(s->context->handle);
-    if (entered && ag_stream_ring_is_free(s)) { /* else the next look tries again */
+    bool entered = false; /* if it cannot, the next look tries again */
+    if (ag_stream_is_live(s) && ag_context_try(s->context->handle, &entered) &&
+        ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(streams, n, s)) /* its deferral began before the store */
             relieve();
