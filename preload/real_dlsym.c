@@ -10,7 +10,10 @@
 void *(*ag_real_dlsym)(void *handle, const char *name);
 int (*ag_real_find_object)(void *address, struct dl_find_object *found);
 
-void *(*ag_find_real_dlsym(void))(void *handle, const char *name)
+/* A sanitizer's run time looks up names before instrumented code may run. */
+__attribute__((no_sanitize_address, no_sanitize_thread,
+               no_sanitize_undefined)) void *(*ag_find_real_dlsym(void))(void *handle,
+                                                                         const char *name)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
     if (ag_real_dlsym)
