@@ -70,21 +70,23 @@ static uint64_t submissions(void)
 /* ---- refused launches --------------------------------------------------------------------- */
 
 static int told;
+static CUresult refusal;
 static uint64_t submitted;
 
 static void ask(CUresult r)
 {
-    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+    if (r == refusal && r != CUDA_SUCCESS)
         told++;
     else
         CHECK(r);
 }
 
 /* The next launch is refused, whether it goes by itself or as a graph. */
-static void refuse_next(void)
+static void refuse_next(CUresult error)
 {
-    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
-    cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    refusal = error;
+    cuSimFail("cuLaunchKernel", 1, error);
+    cuSimFail("cuGraphLaunch", 1, error);
 }
 
 /* A launch of a known step is refused, and the next call is one that may submit it, but not tell.
@@ -94,7 +96,7 @@ static int untold(void (*quiet)(void))
     start();
     steps(30);
     submitted = submissions();
-    refuse_next();
+    refuse_next(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES); /* nobody tries that again */
     ask(launch(stream, data, 0));
     quiet();
     ask(cuStreamSynchronize(stream));
@@ -178,7 +180,7 @@ static int transient(int n)
 {
     start();
     for (int i = 0; i < 3; i++) {
-        refuse_next();
+        refuse_next(CUDA_ERROR_OUT_OF_MEMORY);
         ask(launch(stream, data, 0));
         ask(cuStreamSynchronize(stream));
         cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
