@@ -39,12 +39,12 @@ enum ag_rank {
     /* A stream's lock: covers everything below it in struct ag_stream. Held across driver calls
      * that submit the stream's deferred work, and in inline mode across building a graph. */
     AG_RANK_STREAM,
-    AG_RANK_STREAMS,     /* stream.c: the table. Its holder may allocate, and calls nothing else */
-    AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
     /* No lock, but a word: only its holder takes chunks out of a stream's ring (policy/ring.h).
      * Held across driver calls that submit those chunks, with the stream's lock or, by the
      * submitter, without it. Whoever waits for it holds that lock. */
     AG_RANK_ROLE,
+    AG_RANK_STREAMS,     /* stream.c: the table. Its holder may allocate, and calls nothing else */
+    AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
     /* Taken under a stream's lock. Only the first three are held across driver calls; those calls
      * query and load, and submit nothing. */
     AG_RANK_SIGNATURES,  /* signature.c: signatures, functions, their settings */
