@@ -111,13 +111,23 @@ void ag_engine_sync_point(struct ag_engine *e, uint64_t now)
     ag_engine_drop(e);
 }
 
-void ag_engine_break(struct ag_engine *e)
+/* The policy says that `n` deferred ops must go. */
+static void give_up(struct ag_engine *e, uint32_t n)
 {
-    uint32_t n = e->state == AG_ENGINE_CLOSED ? 0 : ag_policy_break(&e->policy);
     bool any = n || ag_engine_deferred(e);
     flush(e, n, AG_ENGINE_ASKED);
     if (any)
         ag_engine_drop(e);
+}
+
+void ag_engine_break(struct ag_engine *e)
+{
+    give_up(e, e->state == AG_ENGINE_CLOSED ? 0 : ag_policy_break(&e->policy));
+}
+
+void ag_engine_pause(struct ag_engine *e, uint64_t now)
+{
+    give_up(e, e->state == AG_ENGINE_CLOSED ? 0 : ag_policy_pause(&e->policy, now));
 }
 
 /* ---- the way of an op -------------------------------------------------------------------- */

@@ -230,7 +230,9 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     uint32_t at = ag_position(p);
     if (s->retired)
         ag_sequence_free_retired(p);
-    s->idle = false;
+    p->idle = false;
+    if (s->paused.serial)
+        ag_after_pause(s, now);
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
         /* its graph failed at its previous launch */
@@ -246,14 +248,16 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             b->tries++;
             chunk->hits++;
             /* the time of a segment's first run includes the wait before it */
-            if (now > s->run_began && (chunk->first || b->periodic))
+            if (now > s->run_began && (chunk->first || (b->periodic && !b->ends_in_pause)))
                 ag_learn_gap(s, (now - s->run_began) / chunk->count);
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }
         ag_something_repeats(s);
     }
-    if (at == b->len && b->periodic)
+    if (at == b->len && b->ends_in_pause)
+        ag_end_in_pause(p, now);
+    else if (at == b->len && b->periodic)
         ag_end_period(p, now);
     else
         begin_run(p, at, now);
@@ -275,7 +279,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     struct ag_sequence *b = s->sequence, *other;
     uint32_t at = b ? ag_position(p) : 0, deferred = ag_policy_deferred(p);
     enum ag_do doing = p->doing;
-    if (b ? !s->pure : !s->idle)
+    if (b ? !s->pure : !p->idle)
         return false;
     if (b && s->splits && at == b->len)
         return false; /* the subsegment has ended */
@@ -388,16 +392,16 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
     if (s->was_dormant)
         ag_wake(p);
     if (p->next != p->stop && *p->next == key) {
-        s->idle = false;
+        p->idle = false;
         advance(p, now, v);
         return;
     }
     if (switch_sequence(p, key, now, v) || next_subsegment(p, key, now, v)) {
-        s->idle = false;
+        p->idle = false;
         advance(p, now, v);
         return;
     }
-    s->idle = false;
+    p->idle = false;
     if (s->sequence) {
         uint32_t deferred = ag_policy_deferred(p), at = ag_position(p);
         if (deferred) {

@@ -12,6 +12,7 @@
  *  follow.c     runs, following a sequence, changing to another: ag_policy_op()
  *  observe.c    while the policy follows nothing: rejoining, recognising, going dormant
  *  period.c     loops without sync points
+ *  pause.c      places at which the program pauses without a call
  *  learn.c      ends of subsegments and segments: ag_policy_sync_point()
  *  life.c       open, close, invalidate; the builder's answers
  *  why.c        why an op was submitted eagerly
@@ -42,6 +43,8 @@ enum {
     AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
     AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
     AG_REALIGN_OPS = 256,   /* ops after which the search ends */
+    AG_PAUSES = 8,          /* places remembered at which the watchdog flushed */
+    AG_MARKED = 16,         /* most sequences that count as ending in a pause */
 };
 
 #define AG_MULTIPLIER 0x9E3779B97F4A7C15ull
@@ -144,6 +147,8 @@ struct ag_sequence {
     uint64_t seen_ns;       /* when it was last seen; 0: never */
     uint64_t first_seen_ns; /* when it was first seen; 0: never */
     bool periodic;          /* ends in an artificial sync point and is expected to repeat */
+    bool ends_in_pause;     /* its end is a sync point; see pause.c */
+    uint8_t missed_pauses;  /* of late */
     bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
     struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
     ag_key *keys;
@@ -166,6 +171,12 @@ struct ag_sequence {
 struct ag_ref {
     uint32_t slot;
     uint32_t serial; /* 0: none */
+};
+
+/* A place at which the watchdog flushed: so many ops into the sequence. */
+struct ag_pause_place {
+    struct ag_ref sequence;
+    uint32_t at, times;
 };
 
 struct ag_head {
@@ -259,7 +270,6 @@ struct ag_policy_state {
     uint32_t pushed;           /* the history holds the sequence's ops before this index */
     bool pure;                 /* this subsegment is exactly sequence->keys[0..position) */
     bool rejoined;             /* this subsegment departed from `sequence` and came back */
-    bool idle;                 /* no op since the last sync point */
     struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
     uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
     uint64_t segment_len;
@@ -269,6 +279,13 @@ struct ag_policy_state {
     /* realignment after a departure */
     struct ag_ref departed;
     uint32_t departed_at, realign, realign_run, realign_left;
+
+    /* pauses */
+    struct ag_pause_place pauses[AG_PAUSES];
+    uint32_t next_pause;
+    struct ag_ref marked[AG_MARKED];
+    uint32_t next_marked;
+    struct ag_ref paused; /* its end has just been taken for a pause */
 
     /* contexts */
     struct ag_chain chain;
@@ -345,10 +362,21 @@ void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
 
 /* period.c */
+struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys, uint32_t len);
 bool ag_adopt_period(struct ag_policy *p, uint64_t now);
 void ag_end_period(struct ag_policy *p, uint64_t now);
 
+/* pause.c */
+/* The stream has followed a sequence that ends in a pause to its end. */
+void ag_end_in_pause(struct ag_policy *p, uint64_t now);
+/* The first run behind such an end is complete. */
+void ag_after_pause(struct ag_policy_state *s, uint64_t now);
+
 /* learn.c */
+/* The segment ends here, with nothing deferred, and the next one begins. Returns the sequence that
+ * was the whole segment; NULL if there is none. `seen`: the segment's last op came at `now`, so its
+ * time may be judged. */
+struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen);
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now);
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence);
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id);

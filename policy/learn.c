@@ -117,7 +117,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *next = ag_chain_predict(s, AG_CHAIN_REAL);
-    s->idle = true;
+    p->idle = true;
     s->pure = true;
     s->rejoined = false;
     s->segment_hash = 0;
@@ -132,7 +132,6 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
         ag_follow(p, next, 0, now);
     else
         ag_follow_nothing(p);
-    ag_replan(p, now);
 }
 
 /* Whether the segment is a long sequence except for its last ops. */
@@ -143,35 +142,22 @@ static bool departed_late(struct ag_policy_state *s)
            s->departed_at + AG_REALIGN_WINDOW >= b->len;
 }
 
-uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
+struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen)
 {
     struct ag_policy_state *s = p->state;
-    uint32_t deferred = ag_policy_deferred(p);
     struct ag_sequence *subsegment = NULL;
-    p->counts.sync_points++;
-    if (s->retired)
-        ag_sequence_free_retired(p);
     s->last_op = 0; /* the program may wait here */
-    if (p->dormant)
-        return 0;
-    if (s->was_dormant)
-        ag_wake(p);
-    if (s->idle && !(s->sequence && ag_position(p)))
-        return 0;
-    if (deferred) {
-        ag_chunk_failed(&s->sequence->chunks[s->chunk]);
-        p->counts.mismatches++;
-    }
     bool followed = s->sequence && s->pure && !s->splits && ag_position(p) == s->sequence->len;
-    uint64_t took = now > s->sequence_began ? now - s->sequence_began : 0;
-    ag_measure(p, followed ? s->sequence : NULL, now);
+    uint64_t took = seen && now > s->sequence_began ? now - s->sequence_began : 0;
+    ag_measure(p, followed && seen ? s->sequence : NULL, now);
     struct ag_ref stayed = ag_sequence_ref(s->sequence);
     if (!s->sequence && !s->splits && departed_late(s)) {
         stayed = s->departed;
         s->rejoined = true;
     }
     if (s->sequence) {
-        if (s->pure && ag_position(p) == s->sequence->len && !s->sequence->periodic)
+        if (s->pure && ag_position(p) == s->sequence->len &&
+            (!s->sequence->periodic || s->sequence->ends_in_pause))
             subsegment = s->sequence;
         if (subsegment && !s->splits)
             ag_follow_nothing(p);
@@ -191,12 +177,34 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
     struct ag_sequence *main = s->rejoined ? ag_sequence_get(s, stayed) : NULL;
     if (main) { /* a variation of it: what follows `main` follows this segment too */
         ag_visited(p, main);
-        segment = main;
         id = main->id;
     }
     if (s->segment_len)
-        ag_chain_learn(s, AG_CHAIN_REAL, segment, id);
+        ag_chain_learn(s, AG_CHAIN_REAL, main ? main : segment, id);
     ag_finder_sync_point(&s->finder);
     begin_segment(p, now);
+    return main ? NULL : segment;
+}
+
+uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    uint32_t deferred = ag_policy_deferred(p);
+    p->counts.sync_points++;
+    if (s->retired)
+        ag_sequence_free_retired(p);
+    s->last_op = 0; /* the program may wait here */
+    if (p->dormant)
+        return 0;
+    if (s->was_dormant)
+        ag_wake(p);
+    if (p->idle && !(s->sequence && ag_position(p)))
+        return 0;
+    if (deferred) {
+        ag_chunk_failed(&s->sequence->chunks[s->chunk]);
+        p->counts.mismatches++;
+    }
+    ag_segment_ends(p, now, true);
+    ag_replan(p, now);
     return deferred;
 }

@@ -35,7 +35,7 @@ int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
         s->config.max_sequences = 16;
     if (hooks)
         s->hooks = *hooks;
-    s->idle = true;
+    p->idle = true;
     s->pure = true;
     p->state = s;
     return 0;
@@ -50,7 +50,7 @@ void ag_policy_invalidate(struct ag_policy *p)
     ag_finder_sync_point(&s->finder);
     s->segment_hash = s->segment_len = s->splits = 0;
     s->departed.serial = 0;
-    s->pure = s->idle = true;
+    s->pure = p->idle = true;
     s->rejoined = false;
 }
 

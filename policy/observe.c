@@ -73,7 +73,7 @@ void ag_wake(struct ag_policy *p)
     s->subsegment.overflow = true; /* nobody knows what this segment held */
     s->segment_len = UINT32_MAX;
     s->pure = false;
-    s->idle = false;
+    p->idle = false;
     s->departed.serial = 0;
     ag_follow_nothing(p);
 }

@@ -10,7 +10,7 @@ enum {
 };
 
 /* The sequence of these ops, marked as one that repeats itself. */
-static struct ag_sequence *periodic_sequence(struct ag_policy *p, const ag_key *keys, uint32_t len)
+struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
     uint64_t made = p->counts.sequences;
@@ -39,7 +39,7 @@ static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t 
         return NULL;
     for (uint32_t i = 0; i < len; i++)
         keys[i] = ag_finder_at(&s->finder, began + i % period);
-    struct ag_sequence *sequence = periodic_sequence(p, keys, len);
+    struct ag_sequence *sequence = ag_sequence_periodic(p, keys, len);
     free(keys);
     if (sequence && times > 1)
         sequence->shortest_period = period;
@@ -138,7 +138,7 @@ void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period
     for (uint32_t i = 0; i < len; i++)
         keys[i] = b->keys[i % unit];
     s->keep = b;
-    struct ag_sequence *aligned = periodic_sequence(p, keys, len);
+    struct ag_sequence *aligned = ag_sequence_periodic(p, keys, len);
     s->keep = NULL;
     if (!aligned)
         return;

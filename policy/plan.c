@@ -27,7 +27,7 @@ enum {
 
 static bool is_loop(const struct ag_sequence *sequence)
 {
-    return sequence->periodic && !sequence->loose;
+    return sequence->periodic && !sequence->loose && !sequence->ends_in_pause;
 }
 
 /* Several short turns merged, and mostly followed to the end. */

@@ -67,6 +67,7 @@ struct ag_verdict {
 struct ag_policy_counts {
     uint64_t ops;
     uint64_t sync_points; /* calls */
+    uint64_t pauses;      /* ends of segments where the program is taken to pause (events) */
     uint64_t replayed;    /* deferred ops submitted by launching their whole chunk */
     uint64_t mismatches;  /* departures from a followed sequence while ops were deferred (events) */
     uint64_t switches;    /* changes to another sequence without departing (events) */
@@ -141,8 +142,9 @@ static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_po
 static inline ag_key ag_policy_expected(const struct ag_policy *p);
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);
-/* Whether the policy follows a sequence, or has just followed one to its end. */
-static inline bool ag_policy_follows(const struct ag_policy *p);
+/* Whether the next op may complete a chunk, or begin a sequence, so that ag_policy_op() needs its
+ * time. For other ops the time may be 0, which is none. */
+static inline bool ag_policy_wants_time(const struct ag_policy *p);
 /* The expected op has come. Sets `*ends` if it was the last of its run. */
 static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends);
 /* Call these before ag_policy_op(). The first gives the host time of an eager submission, or 0 if
@@ -192,10 +194,14 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now);
  * point, with nothing deferred. */
 void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now);
 
-/* The deferred ops must go now although no sync point has come (the watchdog, or another stream
- * needs them). The policy defers nothing more until the end of the chunk. Returns how many ops to
- * submit. */
+/* The deferred ops must go now although no sync point has come, as another stream needs them. The
+ * policy defers nothing more until the end of the chunk. Returns how many ops to submit. */
 uint32_t ag_policy_break(struct ag_policy *p);
+
+/* The same, but because no op has come for a while: the program may be polling memory that one of
+ * the deferred ops writes. If it pauses at this place again and again, the policy launches what
+ * comes before it at once. */
+uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now);
 
 /* The number of ops deferred now. */
 uint32_t ag_policy_deferred(const struct ag_policy *p);

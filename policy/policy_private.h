@@ -56,6 +56,7 @@ struct ag_policy {
     const ag_key *next; /* the expected op; valid while next != stop */
     const ag_key *stop; /* end of the current run */
     enum ag_do doing;   /* what to do with the ops of this run */
+    bool idle;          /* a segment has begun, and none of its ops has come */
     uint32_t dormant;   /* ops to let pass unseen before the policy looks again; 0: it is looking */
     uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
     uint32_t fresh;     /* keys never met before, if the caller counts them */
@@ -68,9 +69,9 @@ static inline ag_key ag_policy_expected(const struct ag_policy *p)
 {
     return p->next == p->stop ? 0 : *p->next;
 }
-static inline bool ag_policy_follows(const struct ag_policy *p)
+static inline bool ag_policy_wants_time(const struct ag_policy *p)
 {
-    return p->next != NULL;
+    return p->next || p->idle;
 }
 static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)
 {

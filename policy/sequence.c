@@ -362,7 +362,7 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
     if (sequence_is_building(sequence))
         return false;
     if (s->sequence == sequence) {
-        if (!s->idle || ag_position(p))
+        if (!p->idle || ag_position(p))
             return false;
         ag_follow_nothing(p); /* it was expected next, but none of its ops has come */
     }

@@ -225,7 +225,7 @@ static void watchdog(struct stream *s, uint64_t now)
 {
     if (ag_engine_deferred(&s->engine) &&
         now - s->deferred_since > (uint64_t)settings.max_defer_us * 1000)
-        ag_engine_break(&s->engine);
+        ag_engine_pause(&s->engine, now);
 }
 
 /* Work on `as` is coming: the legacy default stream and the blocking streams of its context keep

@@ -56,6 +56,12 @@ void ag_stream_break(struct ag_stream *s)
     ag_engine_break(&s->engine);
 }
 
+void ag_stream_pause(struct ag_stream *s)
+{
+    ag_submitter_settle(s);
+    ag_engine_pause(&s->engine, ag_clock_ns());
+}
+
 /* The caller holds the lock. */
 static void submit(struct ag_stream *s, bool sync_point)
 {

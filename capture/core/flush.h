@@ -8,9 +8,11 @@
 #include "capture/core/deferral.h"
 
 /* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
- * policy does not learn: the sequence goes on behind the break. */
+ * policy does not learn: the sequence goes on behind the break; or breaks it because no op has come
+ * for a while, from which the policy learns if that happens again. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
+void ag_stream_pause(struct ag_stream *s);
 /* Ends the segment, unless that would have to wait for the submitter: then it returns false. Where
  * nothing but the ring's chunks is held back, the policy learns of the sync point all the same. */
 bool ag_stream_end_segment_if_prompt(struct ag_stream *s);

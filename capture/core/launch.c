@@ -136,13 +136,12 @@ static inline bool is_sample(struct ag_stream *s)
     return timed;
 }
 
-/* If the policy follows no sequence and an op has come since the last sync point, the policy uses
- * the clock only for the time between two ops. It takes 0 to mean that there is no time. */
+/* Beyond what it asks for, the policy uses the clock only for the time between two ops. It takes 0
+ * to mean that there is no time. */
 static inline bool wants_time(const struct ag_stream *s)
 {
     uint64_t ops = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
-    return ag_policy_follows(ag_engine_policy(&s->engine)) || !s->open || ops % ONE_IN < 2 ||
-           ops < EVERY_OP;
+    return ag_policy_wants_time(ag_engine_policy(&s->engine)) || ops % ONE_IN < 2 || ops < EVERY_OP;
 }
 
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)

@@ -82,7 +82,7 @@ void ag_core_start(bool observe_only, const char *why)
     ag_thread_look();
     ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made,
                      ag_submitter_settle_ring);
-    ag_watchdog_start(ag_stream_break);
+    ag_watchdog_start(ag_stream_pause);
     ag_live_start(fill_page);
     ag_trace_start();
     if (ag_options.mode == AG_MODE_OBSERVE)

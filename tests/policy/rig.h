@@ -24,7 +24,8 @@
 #include "policy/internal.h"
 
 enum { RIG_BUILDS = 4096 };
-enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000 }; /* of the host, beside `gap` */
+/* Of the host, beside `gap`. RIG_WATCHDOG_NS: until the watchdog flushes. */
+enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000, RIG_WATCHDOG_NS = 300000 };
 
 /* What a call submitted. */
 struct rig_given {
@@ -74,6 +75,7 @@ void rig_close(struct rig *r);
 struct rig_given rig_op(struct rig *r, ag_key key);
 struct rig_given rig_sync(struct rig *r);
 void rig_break(struct rig *r);
+void rig_pause(struct rig *r);
 void rig_rest(struct rig *r, uint32_t ops); /* with nothing deferred */
 void rig_invalidate(struct rig *r);
 void rig_drain(struct rig *r); /* answers every build */

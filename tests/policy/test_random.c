@@ -35,8 +35,10 @@ static void trouble(struct program *g)
     switch (below(g, 9)) {
     case 0:
     case 1:
-    case 2:
         rig_break(r);
+        break;
+    case 2:
+        rig_pause(r);
         break;
     case 3:
         rig_sync(r);

@@ -308,9 +308,10 @@ PY
     slow slowly
     # the pace is learned: graphs of one op, and nothing is held back
     autograph replay slowly -f json | holds "d['replay'][3]['share_percent'] == 0 and d['replay'][1]['share_percent'] > 90"
-    one=$(autograph replay slowly --chunk=4 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["count"])')
-    all=$(autograph replay slowly --chunk=4 --max-defer-us=100000 -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["replay"][1]["count"])')
-    [ "$one" -lt "$((all / 2))" ]
+    # graphs of four cannot wait either, unless the watchdog lets them: some are flushed, until the pauses are learned
+    autograph replay slowly --chunk=4 -f json | holds "d['replay'][3]['count'] > 0 and d['replay'][5]['share_percent'] > 90"
+    autograph replay slowly --chunk=4 --max-defer-us=100000 -f json |
+        holds "d['replay'][3]['count'] == 0 and d['replay'][5]['share_percent'] < 30"
 }
 
 @test "wrong calls are told apart from failures" {

@@ -1,0 +1,195 @@
+/* test_pauses.c - programs that pause without a call that the policy could see (pause.c). */
+#include "rig.h"
+
+enum { POLL_NS = 10000 }; /* until a program that polls sees what its kernel wrote */
+
+/* The program polls here: whatever is deferred waits for the watchdog. Returns whether it did. */
+static bool poll(struct rig *r)
+{
+    bool waits = ag_engine_deferred(&r->engine) > 0;
+    if (waits)
+        rig_pause(r);
+    r->now += POLL_NS;
+    return waits;
+}
+
+/* Steps of `ops` ops, each with a poll behind, in a loop without sync points, which begins `before`
+ * ops before a poll. */
+static void test_polled_loops(void **state)
+{
+    (void)state;
+    for (uint32_t ops = 1; ops <= 150; ops += 1 + ops / 8)
+        for (uint32_t before = 0; before < ops; before += 1 + ops / 3)
+            for (uint32_t delay = 0; delay < 2; delay++) {
+                struct rig *r = rig_open(NULL);
+                uint32_t waits = 0;
+                r->build_delay = delay * 200;
+                r->gap = 100;
+                for (uint32_t i = 0; i < before; i++)
+                    rig_op(r, rig_key(1, ops - before + i));
+                for (uint32_t step = 0; step < 2500; step++) {
+                    if (step == 500)
+                        rig_mark(r);
+                    for (uint32_t i = 0; i < ops; i++)
+                        rig_op(r, rig_key(1, i));
+                    waits += poll(r) && step >= 500;
+                }
+                if (waits > 2)
+                    fail_msg("%u ops, %u before: waited %u times", ops, before, waits);
+                rig_at_least(rig_replayed(r), 95);
+                rig_close(r);
+            }
+}
+
+/* The same, but with a poll behind a few turns of the loop only, on fast and slow hosts. */
+static void test_polls_behind_some_turns(void **state)
+{
+    (void)state;
+    for (uint64_t gap = 50; gap <= 3200; gap *= 8)
+        for (uint32_t ops = 1; ops <= 7; ops += 2)
+            for (uint32_t turns = 2; turns <= 9; turns++) {
+                struct rig *r = rig_open(NULL);
+                uint32_t waits = 0;
+                r->gap = gap;
+                for (uint32_t step = 0; step < 1500; step++) {
+                    if (step == 500)
+                        rig_mark(r);
+                    for (uint32_t i = 0; i < turns * ops; i++)
+                        rig_op(r, rig_key(1, i % ops));
+                    waits += poll(r) && step >= 500;
+                }
+                if (waits > 5)
+                    fail_msg("%u turns of %u ops: waited %u times", turns, ops, waits);
+                rig_at_least(rig_replayed(r), 95);
+                rig_close(r);
+            }
+}
+
+/* A step of 40 ops and a sync point, with polls after the 17th and the 30th. */
+static void test_polls_in_a_step(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint32_t waits = 0;
+    for (uint32_t step = 0; step < 2500; step++) {
+        if (step == 500)
+            rig_mark(r);
+        for (uint32_t i = 0; i < 40; i++) {
+            rig_op(r, rig_key(1, i));
+            if (i == 16 || i == 29)
+                waits += poll(r) && step >= 500;
+        }
+        rig_sync(r);
+    }
+    rig_at_most(waits, 2);
+    rig_at_least(rig_replayed(r), 95);
+    rig_close(r);
+}
+
+/* A polled loop is cut as a step with a sync point is, and the wait is not the host's pace. */
+static void test_cut(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    r->gap = 100;
+    for (uint32_t step = 0; step < 500; step++) {
+        for (uint32_t i = 0; i < 7; i++)
+            rig_op(r, rig_key(1, i));
+        poll(r);
+    }
+    const struct ag_sequence *b = r->engine.policy.state->sequence;
+    assert_non_null(b);
+    assert_int_equal(b->len, 7);
+    assert_int_equal(b->chunks[0].count, 4);
+    assert_in_range(ag_policy_gap(&r->engine.policy), 50, 200);
+    rig_close(r);
+}
+
+/* The table of sequences is full of others when a loop turns out to be polled. */
+static void test_full_table(void **state)
+{
+    (void)state;
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.max_sequences = 16;
+    for (uint32_t others = 12; others <= 16; others++) {
+        struct rig *r = rig_open(&config);
+        for (uint32_t step = 0; step < 3 * others; step++) {
+            for (uint32_t i = 0; i < 5; i++)
+                rig_op(r, rig_key(2 + step % others, i));
+            rig_sync(r);
+        }
+        for (uint32_t step = 0; step < 500; step++) {
+            if (step == 250)
+                rig_mark(r);
+            for (uint32_t i = 0; i < 20; i++)
+                rig_op(r, rig_key(1, i));
+            poll(r);
+        }
+        rig_at_least(rig_replayed(r), 95);
+        rig_close(r);
+    }
+}
+
+/* The program polls for a while and then does so no more: its loop is cut as any other is. */
+static void test_polls_no_more(void **state)
+{
+    (void)state;
+    for (uint32_t ops = 1; ops <= 20; ops++) {
+        struct rig *r = rig_open(NULL);
+        r->gap = 50;
+        for (uint32_t step = 0; step < 6000; step++) {
+            if (step == 4000)
+                rig_mark(r);
+            for (uint32_t i = 0; i < ops; i++)
+                rig_op(r, rig_key(1, i));
+            if (step < 200)
+                poll(r);
+        }
+        rig_at_least(rig_replayed(r), 95);
+        rig_at_least(rig_ops_per_launch(r), 30);
+        rig_close(r);
+    }
+}
+
+/* Now and then the program's thread loses its processor, and the watchdog strikes. Some places are
+ * met twice by chance, and the sequence is cut there; in the long run it must not fall to pieces.
+ */
+static void accidents(uint32_t ops, uint32_t one_in, bool sync, double replayed, double per_launch)
+{
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 8;
+    for (uint32_t step = 0; step < 20000; step++) {
+        if (step == 10000)
+            rig_mark(r);
+        for (uint32_t i = 0; i < ops; i++) {
+            rig_op(r, rig_key(1, i));
+            if (rig_random(&seed) % one_in == 0)
+                rig_pause(r);
+        }
+        if (sync)
+            rig_sync(r);
+    }
+    rig_at_least(rig_replayed(r), replayed);
+    rig_at_least(rig_ops_per_launch(r), per_launch);
+    rig_close(r);
+}
+
+static void test_accidents(void **state)
+{
+    (void)state;
+    accidents(60, 80, false, 75, 7);
+    accidents(60, 80, true, 75, 7);
+    accidents(20, 20, true, 60, 2.5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_polled_loops),    cmocka_unit_test(test_polls_behind_some_turns),
+        cmocka_unit_test(test_polls_in_a_step), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_full_table),      cmocka_unit_test(test_polls_no_more),
+        cmocka_unit_test(test_accidents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
