@@ -11,6 +11,9 @@ struct loop {
     cudaEvent_t begun, ended; // with timing
     unsigned int *data;
     unsigned int *filled; // with memsets
+    uint32_t *polled;     // with LOOP_SYNC_POLL; mapped
+    uint32_t *polled_on_device;
+    uint32_t polled_was;
     long long busy_cycles;
     cudaGraphExec_t step_graph;
     uint32_t steps_done;
@@ -64,6 +67,9 @@ static void launch_step(loop *l)
     for (int k = 0; k < l->options.kernels; k++) {
         launch(l, l->stream, l->data, l->options.size, k);
     }
+    if (l->options.sync == LOOP_SYNC_POLL) {
+        launch(l, l->stream, l->polled_on_device, 1, l->options.kernels);
+    }
 }
 
 static void submit_step(loop *l)
@@ -100,6 +106,9 @@ static double repetition(void *arg)
             submit_step(l);
             if (l->options.sync == LOOP_SYNC_STEP) {
                 wait_for(l->stream);
+            } else if (l->options.sync == LOOP_SYNC_POLL) {
+                loop_launch last = loop_launch_at(&l->options, l->steps_done, l->options.kernels);
+                l->polled_was = loop_poll(&last, l->polled, l->polled_was);
             }
         }
         l->steps_done++;
@@ -146,6 +155,11 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&l.filled, LOOP_FILLED * sizeof *l.filled));
     CHECK(cudaMalloc(&l.data, bytes));
     CHECK(cudaMemcpy(l.data, host, bytes, cudaMemcpyHostToDevice));
+    if (l.options.sync == LOOP_SYNC_POLL) {
+        CHECK(cudaHostAlloc(&l.polled, sizeof *l.polled, cudaHostAllocMapped));
+        CHECK(cudaHostGetDevicePointer(&l.polled_on_device, l.polled, 0));
+        *l.polled = 0;
+    }
     if (l.options.graph) {
         capture_step(&l);
     }
@@ -155,6 +169,9 @@ int main(int argc, char **argv)
 
     if (l.step_graph) {
         CHECK(cudaGraphExecDestroy(l.step_graph));
+    }
+    if (l.polled) {
+        CHECK(cudaFreeHost(l.polled));
     }
     CHECK(cudaFree(l.data));
     CHECK(cudaFree(l.filled));

@@ -13,6 +13,8 @@
  *   fork     the first kernel maps everything; then two streams map a half each, tied to it and to
  *            the next step by events;
  *   timing   an event before and one after each step, and the time between them is asked for;
+ *   poll     one more kernel maps a word in mapped memory, and the program reads that word until it
+ *            has changed, without any call;
  *   gpu_us   each kernel keeps the GPU busy for so many microseconds.
  */
 #ifndef LOOP_H
@@ -26,7 +28,7 @@ extern "C" {
 
 #define LOOP_FILLED 64
 
-enum loop_sync { LOOP_SYNC_KERNEL, LOOP_SYNC_STEP, LOOP_SYNC_NONE };
+enum loop_sync { LOOP_SYNC_KERNEL, LOOP_SYNC_STEP, LOOP_SYNC_POLL, LOOP_SYNC_NONE };
 
 struct loop_options {
     struct ex_pace pace;
@@ -57,6 +59,10 @@ struct loop_options loop_parse(int argc, char **argv);
 /* Launch `kernel` of step `step`; steps are counted over all repetitions. */
 struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t step,
                                   uint32_t kernel);
+
+/* With LOOP_SYNC_POLL: reads `word` until it is what `was` becomes by the step's last launch, and
+ * returns that value. */
+uint32_t loop_poll(const struct loop_launch *last, const volatile uint32_t *word, uint32_t was);
 
 /* Operations that a step submits, memsets included. */
 int loop_ops(const struct loop_options *options);

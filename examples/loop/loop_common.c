@@ -10,7 +10,7 @@
 
 static const char usage[] =
     "usage: loop [options]\n"
-    "  --sync=kernel|step|none  when the program waits for the GPU (step)\n"
+    "  --sync=kernel|step|poll|none  when the program waits for the GPU (step)\n"
     "  --graph                  the step captured by hand, one graph launch a step\n"
     "  --changing               other arguments in every step\n"
     "  --never-repeat           other grids and arguments in every step, without any period\n"
@@ -52,10 +52,12 @@ struct loop_options loop_parse(int argc, char **argv)
         o.sync = LOOP_SYNC_KERNEL;
     } else if (!strcmp(sync, "step")) {
         o.sync = LOOP_SYNC_STEP;
+    } else if (!strcmp(sync, "poll")) {
+        o.sync = LOOP_SYNC_POLL;
     } else if (!strcmp(sync, "none")) {
         o.sync = LOOP_SYNC_NONE;
     } else {
-        fail("--sync is kernel, step or none");
+        fail("--sync is kernel, step, poll or none");
     }
     o.legacy_stream = !strcmp(stream, "legacy");
     if (!o.legacy_stream && strcmp(stream, "own")) {
@@ -63,9 +65,13 @@ struct loop_options loop_parse(int argc, char **argv)
     }
     if (o.graph &&
         (o.changing || o.never_repeat || o.legacy_stream || o.sync == LOOP_SYNC_KERNEL)) {
-        fail("--graph goes with --sync=step and --sync=none only, on a stream of its own");
+        fail("--graph goes with --sync=step, poll and none only, on a stream of its own");
     }
-    if (o.fork && (o.legacy_stream || o.memsets || o.sync == LOOP_SYNC_KERNEL)) {
+    if (o.sync == LOOP_SYNC_POLL && (o.memsets || o.changing || o.never_repeat)) {
+        fail("--sync=poll goes with plain kernels only");
+    }
+    if (o.fork &&
+        (o.legacy_stream || o.memsets || (o.sync != LOOP_SYNC_STEP && o.sync != LOOP_SYNC_NONE))) {
         fail("--fork goes with --sync=step and --sync=none only, on streams of its own");
     }
     if (o.fork && o.size % 2) {
@@ -88,6 +94,9 @@ struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t s
                                  .block = BLOCK,
                                  .mul = 1664525u + 8 * kernel,
                                  .add = 1013904223u + 97 * kernel};
+    if (options->sync == LOOP_SYNC_POLL && kernel == (uint32_t)options->kernels) {
+        launch.block = 32; /* it maps a word */
+    }
     if (options->changing) {
         launch.add += 31 * step;
     }
@@ -109,7 +118,20 @@ int loop_ops(const struct loop_options *options)
     if (options->memsets) {
         return 2 * options->kernels;
     }
+    if (options->sync == LOOP_SYNC_POLL) {
+        return options->kernels + 1;
+    }
     return options->fork ? 2 * options->kernels - 1 : options->kernels;
+}
+
+uint32_t loop_poll(const struct loop_launch *last, const volatile uint32_t *word, uint32_t was)
+{
+    uint32_t becomes = last->mul * was + last->add;
+    ex_wait_begin();
+    while (*word != becomes) {
+    }
+    ex_wait_end();
+    return becomes;
 }
 
 uint32_t *loop_initial(const struct loop_options *options)
@@ -149,7 +171,7 @@ static bool loop_correct(const struct loop_options *options, uint32_t steps, con
 int loop_result(const struct loop_options *options, const char *binding, double us_per_launch,
                 uint32_t steps, const uint32_t *data)
 {
-    static const char *const sync_names[] = {"sync-kernel", "sync-step", "no-sync"};
+    static const char *const sync_names[] = {"sync-kernel", "sync-step", "poll", "no-sync"};
     char variant[160];
     snprintf(variant, sizeof variant, "%s%s%s%s%s%s%s%s%s", sync_names[options->sync],
              options->graph ? "-graph" : "", options->changing ? "-changing" : "",

@@ -14,6 +14,9 @@ struct loop {
     CUevent begun, ended; /* with timing */
     CUdeviceptr data;
     CUdeviceptr filled; /* with memsets */
+    uint32_t *polled;   /* with LOOP_SYNC_POLL; mapped */
+    CUdeviceptr polled_on_device;
+    uint32_t polled_was;
     long long busy_cycles;
     CUgraphExec step_graph;
     uint32_t steps_done;
@@ -68,6 +71,9 @@ static void launch_step(struct loop *l)
     for (int k = 0; k < l->options.kernels; k++) {
         launch(l, l->stream, l->data, l->options.size, k);
     }
+    if (l->options.sync == LOOP_SYNC_POLL) {
+        launch(l, l->stream, l->polled_on_device, 1, l->options.kernels);
+    }
 }
 
 static void submit_step(struct loop *l)
@@ -105,6 +111,10 @@ static double repetition(void *arg)
             submit_step(l);
             if (l->options.sync == LOOP_SYNC_STEP) {
                 wait_for(l->stream);
+            } else if (l->options.sync == LOOP_SYNC_POLL) {
+                struct loop_launch last =
+                    loop_launch_at(&l->options, l->steps_done, (uint32_t)l->options.kernels);
+                l->polled_was = loop_poll(&last, l->polled, l->polled_was);
             }
         }
         l->steps_done++;
@@ -152,6 +162,11 @@ int main(int argc, char **argv)
     CHECK(cuMemAlloc(&l.filled, LOOP_FILLED * sizeof(uint32_t)));
     CHECK(cuMemAlloc(&l.data, bytes));
     CHECK(cuMemcpyHtoD(l.data, host, bytes));
+    if (l.options.sync == LOOP_SYNC_POLL) {
+        CHECK(cuMemHostAlloc((void **)&l.polled, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP));
+        CHECK(cuMemHostGetDevicePointer(&l.polled_on_device, l.polled, 0));
+        *l.polled = 0;
+    }
     if (l.options.graph) {
         capture_step(&l);
     }
@@ -161,6 +176,9 @@ int main(int argc, char **argv)
 
     if (l.step_graph) {
         CHECK(cuGraphExecDestroy(l.step_graph));
+    }
+    if (l.polled) {
+        CHECK(cuMemFreeHost(l.polled));
     }
     CHECK(cuMemFree(l.data));
     CHECK(cuMemFree(l.filled));

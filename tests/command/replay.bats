@@ -24,6 +24,10 @@ inline_replays() {
 @test "a sync after every step, on the legacy stream" { inline_replays 95 "$loop" --steps=100 --reps=2 --stream=legacy; }
 @test "a sync after every kernel" { inline_replays 95 "$loop" --sync=kernel --steps=50 --reps=2; }
 @test "no sync" { inline_replays 95 "$loop" --sync=none --steps=500 --reps=2; }
+@test "a word in mapped memory is polled after every step" {
+    inline_replays 75 "$loop" --sync=poll --steps=500 --reps=2
+    inline_replays 75 "$loop" --sync=poll --kernels=4 --steps=500 --reps=2 # far shorter than a chunk
+}
 @test "other arguments in every step" { inline_replays 95 "$loop" --changing --steps=100 --reps=2; }
 @test "no sync, other arguments in every step" { inline_replays 95 "$loop" --changing --sync=none --steps=500 --reps=2; }
 @test "a step of 2 kernels" { inline_replays 95 "$loop" --kernels=2 --steps=500 --reps=2; }
