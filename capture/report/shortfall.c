@@ -197,6 +197,9 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     if (own)
         consider(f, f->launched > before ? f->launched - before : 0, observes,
                  advice_on_observing());
+    else if (ag_options.compare_ms)
+        consider(f, t->dormant, "every other interval is eager, for the comparison",
+                 "a run that compares nothing replays those too");
     else
         consider(f, t->dormant, "nothing in its launches repeated for long",
                  "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
