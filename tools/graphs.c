@@ -17,6 +17,7 @@ struct settings {
 
 static const char *drawing(const struct settings *s);
 static bool is_picture(const char *path);
+static bool is_table(const char *path);
 
 static const struct argp_option options[] = {
     {"graph", 'g', "ID", 0, "only this graph", 0},
@@ -48,6 +49,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                        s->common.output);
         if (is_picture(s->common.output) && !drawing(s))
             argp_error(state, "%s: drawn are .svg, .png and .pdf", s->common.output);
+        if (is_table(s->common.output) && !s->common.format_given)
+            argp_error(state,
+                       "%s: --format=%s writes that; without --format it would be Graphviz's text",
+                       s->common.output, strrchr(s->common.output, '.') + 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -220,16 +225,27 @@ static const char *drawing(const struct settings *s)
     return NULL;
 }
 
-/* Whether a picture is wanted, by the end of the file's name. */
-static bool is_picture(const char *path)
+/* Whether the file's name ends in one of these. */
+static bool ends_in(const char *path, const char *const *ends)
 {
-    static const char *const ends[] = {"svg",  "png",  "pdf", "jpg", "jpeg", "gif", "bmp",
-                                       "webp", "tiff", "tif", "ps",  "eps",  "svgz"};
     const char *dot = path ? strrchr(path, '.') : NULL;
-    for (size_t i = 0; dot && i < sizeof(ends) / sizeof(ends[0]); i++)
+    for (size_t i = 0; dot && ends[i]; i++)
         if (!strcasecmp(dot + 1, ends[i]))
             return true;
     return false;
+}
+
+static bool is_picture(const char *path)
+{
+    static const char *const ends[] = {"svg",  "png",  "pdf", "jpg", "jpeg", "gif",  "bmp",
+                                       "webp", "tiff", "tif", "ps",  "eps",  "svgz", NULL};
+    return ends_in(path, ends);
+}
+
+static bool is_table(const char *path)
+{
+    static const char *const ends[] = {"json", "jsonl", "csv", NULL};
+    return ends_in(path, ends);
 }
 
 static bool write_drawing(const struct model *m, const struct settings *s)

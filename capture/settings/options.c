@@ -148,22 +148,27 @@ static void read_row(const struct row *row, ag_options_say *say)
 
 unsigned int ag_options_distance(const char *a, const char *b)
 {
-    unsigned int row[64];
+    unsigned int lines[3][64], *before = lines[0], *above = lines[1], *row = lines[2];
     size_t n = strlen(b);
     if (n > 63 || strlen(a) > 63)
         return 64;
     for (unsigned int j = 0; j <= n; j++)
         row[j] = j;
     for (unsigned int i = 1; a[i - 1]; i++) {
-        unsigned int diagonal = row[0];
+        unsigned int *next = before;
+        before = above;
+        above = row;
+        row = next;
         row[0] = i;
         for (unsigned int j = 1; j <= n; j++) {
-            unsigned int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
+            unsigned int best = above[j - 1] + (a[i - 1] != b[j - 1]);
+            if (above[j] + 1 < best)
+                best = above[j] + 1;
             if (row[j - 1] + 1 < best)
                 best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
             row[j] = best;
         }
     }

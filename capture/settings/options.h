@@ -34,7 +34,8 @@ void ag_options_check(ag_options_say *say);
 uint32_t ag_options_mode(void);
 bool ag_options_mode_is_understood(void);
 
-/* How many letters to add, remove or change to turn one word into the other; 64 for long words. */
+/* How many letters to add, remove, change or swap with the next to turn one word into the other; 64
+ * for long words. */
 unsigned int ag_options_distance(const char *a, const char *b);
 
 /* One row of the table as text: for reports and tests. Returns 0, or -1 after the last row. */
