@@ -62,7 +62,7 @@ struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t s
 
 /* With LOOP_SYNC_POLL: reads `word` until it is what `was` becomes by the step's last launch, and
  * returns that value. */
-uint32_t loop_poll(const struct loop_launch *last, const volatile uint32_t *word, uint32_t was);
+uint32_t loop_poll(const struct loop_launch *last, const uint32_t *word, uint32_t was);
 
 /* Operations that a step submits, memsets included. */
 int loop_ops(const struct loop_options *options);

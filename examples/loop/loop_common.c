@@ -124,11 +124,11 @@ int loop_ops(const struct loop_options *options)
     return options->fork ? 2 * options->kernels - 1 : options->kernels;
 }
 
-uint32_t loop_poll(const struct loop_launch *last, const volatile uint32_t *word, uint32_t was)
+uint32_t loop_poll(const struct loop_launch *last, const uint32_t *word, uint32_t was)
 {
     uint32_t becomes = last->mul * was + last->add;
     ex_wait_begin();
-    while (*word != becomes) {
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != becomes) {
     }
     ex_wait_end();
     return becomes;

@@ -9,7 +9,8 @@ static void short_kernel(const struct cuSimLaunch *launch)
     uint32_t add = *(const uint32_t *)launch->params[2];
     int size = *(const int *)launch->params[3];
     for (int i = 0; i < size; i++) {
-        data[i] = mul * data[i] + add;
+        /* atomic, as the program may be polling it */
+        __atomic_store_n(&data[i], mul * data[i] + add, __ATOMIC_RELEASE);
     }
 }
 
