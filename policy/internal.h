@@ -176,7 +176,7 @@ struct ag_ref {
 /* A place at which the watchdog flushed: so many ops into the sequence. */
 struct ag_pause_place {
     struct ag_ref sequence;
-    uint32_t at, times;
+    uint32_t at, visits; /* visits: of the sequence, at the last pause */
 };
 
 struct ag_head {

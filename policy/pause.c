@@ -2,10 +2,10 @@
  * pause.c - places at which the program pauses without a call that the library could see. Most
  * often it polls memory that a kernel writes. Deferred ops would then wait for the watchdog.
  *
- * When ops had to be flushed at one place of a sequence twice, the policy takes that place
- * for a sync point: the ops up to it become a sequence of their own. In a loop these are at first
- * the ops of one turn. From then on the end of that sequence is a sync point, so that its last
- * chunk is launched as soon as its last op has come. If the next ops follow too soon for the
+ * When ops had to be flushed at one place of a sequence twice within a few visits, the policy takes
+ * that place for a sync point: the ops up to it become a sequence of their own. In a loop these are
+ * at first the ops of one turn. From then on the end of that sequence is a sync point, so that its
+ * last chunk is launched as soon as its last op has come. If the next ops follow too soon for the
  * program to have seen anything, there was no pause, and the mark goes.
  */
 #include "policy/internal.h"
@@ -15,9 +15,9 @@ enum {
     /* From the end of a launch it takes 3.2 us or more until a program sees what the kernel wrote
      * (H100). A host that just goes on has launched several ops by then, unless it is slow. */
     PAUSE_NS = 500,
-    ENOUGH_PAUSES = 2, /* at one place */
-    MOST_MISSED = 16,  /* pauses that did not come, until the mark goes; ... */
-    AMENDS = 4,        /* ... each one that came makes up for this many */
+    NEAR_VISITS = 8,  /* of a sequence between two pauses that count as the same */
+    MOST_MISSED = 16, /* pauses that did not come, until the mark goes; ... */
+    AMENDS = 4,       /* ... each one that came makes up for this many */
 };
 
 static void unmark(struct ag_sequence *sequence)
@@ -40,19 +40,20 @@ static void mark(struct ag_policy_state *s, struct ag_sequence *sequence)
     sequence->tune.replan |= sequence->periodic; /* it was cut as a loop */
 }
 
-/* Counts a pause at this place, and returns how many there were, of those remembered. */
-static uint32_t pauses_at(struct ag_policy_state *s, struct ag_ref sequence, uint32_t at)
+/* Notes a pause at this place. Whether it paused here not long ago as well. */
+static bool paused_before(struct ag_policy_state *s, const struct ag_sequence *b, uint32_t at)
 {
+    struct ag_ref sequence = ag_sequence_ref(b);
     struct ag_pause_place *place = NULL;
     for (uint32_t i = 0; i < AG_PAUSES && !place; i++)
         if (s->pauses[i].sequence.serial == sequence.serial &&
             s->pauses[i].sequence.slot == sequence.slot && s->pauses[i].at == at)
             place = &s->pauses[i];
-    if (!place) {
+    bool known = place && b->visits <= place->visits + NEAR_VISITS;
+    if (!place)
         place = &s->pauses[s->next_pause++ % AG_PAUSES];
-        *place = (struct ag_pause_place){sequence, at, 0};
-    }
-    return ++place->times;
+    *place = (struct ag_pause_place){sequence, at, b->visits};
+    return known;
 }
 
 /* The turn of the loop `b` that begins at `at`. NULL if there is none, if it is one op, or if it
@@ -80,7 +81,7 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
     uint32_t at = ag_position(p);
     if (b->periodic)
         at %= b->shortest_period ? b->shortest_period : b->len;
-    if (pauses_at(s, ag_sequence_ref(b), at) < ENOUGH_PAUSES)
+    if (!paused_before(s, b, at))
         return ag_policy_break(p);
     p->counts.pauses++;
     struct ag_sequence *next = turn(p, b, at);
