@@ -180,6 +180,7 @@ void ag_depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     s->last_op = 0; /* while ops are followed, nothing notes when they came */
+    s->paused.serial = 0;
     uint32_t at = ag_position(p);
     ag_into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)

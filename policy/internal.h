@@ -285,7 +285,7 @@ struct ag_policy_state {
     uint32_t next_pause;
     struct ag_ref marked[AG_MARKED];
     uint32_t next_marked;
-    struct ag_ref paused; /* its end has just been taken for a pause */
+    struct ag_ref paused; /* what is followed now began behind its end, which counts as a pause */
 
     /* contexts */
     struct ag_chain chain;

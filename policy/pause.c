@@ -106,7 +106,7 @@ void ag_end_in_pause(struct ag_policy *p, uint64_t now)
     p->counts.pauses++;
     ag_segment_ends(p, now, true);
     s->keep = NULL;
-    s->paused = ag_sequence_ref(b);
+    s->paused = ag_sequence_ref(s->sequence ? b : NULL);
 }
 
 void ag_after_pause(struct ag_policy_state *s, uint64_t now)
