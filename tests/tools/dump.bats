@@ -105,6 +105,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     run traced "$dump.disk/dump" loop_driver --steps=2000 --reps=2
     cp "$dump.disk/dump" "$dump"
     umount "$dump.disk"
+    echo "status $status: $output"
     [ "$status" -eq 0 ]
     [ "$(grep -c '^autograph: ' <<<"$output")" -eq 1 ]
     [[ "$output" == *"No space left on device"* ]]
