@@ -103,8 +103,8 @@ void ag_engine_reopen(struct ag_engine *e);
 void ag_engine_invalidate(struct ag_engine *e);
 
 /* A sync point, from which the policy learns; or a break, from which it does not learn: the
- * sequence goes on behind it; or no op has come for a while, from which it learns if that happens
- * again. All submit what is deferred. */
+ * sequence goes on behind it; or a pause, because the deferred ops have waited for too long, from
+ * which it learns if that happens again. All submit what is deferred. */
 void ag_engine_sync_point(struct ag_engine *e, uint64_t now);
 void ag_engine_break(struct ag_engine *e);
 void ag_engine_pause(struct ag_engine *e, uint64_t now);

@@ -221,6 +221,8 @@ void ag_chunk_failed(struct ag_chunk *chunk)
 void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 {
     p->state->run_began = now;
+    if (p->state->paused.serial)
+        p->state->paused_at = now;
     ag_replan(p, now);
 }
 
@@ -233,7 +235,7 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         ag_sequence_free_retired(p);
     p->idle = false;
     if (s->paused.serial)
-        ag_after_pause(s, now);
+        ag_after_pause(s, at - s->from, now);
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
         /* its graph failed at its previous launch */

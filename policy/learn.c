@@ -198,8 +198,11 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
         return 0;
     if (s->was_dormant)
         ag_wake(p);
-    if (p->idle && !(s->sequence && ag_position(p)))
+    if (p->idle && !(s->sequence && ag_position(p))) {
+        if (p->measured) /* what is followed next began before this was known */
+            ag_policy_measured(p, p->measured, now);
         return 0;
+    }
     if (deferred) {
         ag_chunk_failed(&s->sequence->chunks[s->chunk]);
         p->counts.mismatches++;

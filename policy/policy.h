@@ -121,7 +121,7 @@ struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t 
  * of the calls below; 0: never. */
 uint32_t ag_sequence_visits(const struct ag_sequence *sequence);
 uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence);
-/* Whether the policy found it by its period, and expects it to repeat. */
+/* Whether the policy found it by its period, and expects it to repeat at once. */
 bool ag_sequence_is_periodic(const struct ag_sequence *sequence);
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
@@ -198,9 +198,9 @@ void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now);
  * policy defers nothing more until the end of the chunk. Returns how many ops to submit. */
 uint32_t ag_policy_break(struct ag_policy *p);
 
-/* The same, but because no op has come for a while: the program may be polling memory that one of
- * the deferred ops writes. If it pauses at this place again and again, the policy launches what
- * comes before it at once. */
+/* The deferred ops have waited for too long: the program may be polling memory that one of them
+ * writes. At first the same as a break. If this happens at one place several times, the policy
+ * takes the place for a sync point. Returns how many ops to submit. */
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now);
 
 /* The number of ops deferred now. */

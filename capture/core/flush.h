@@ -8,8 +8,8 @@
 #include "capture/core/deferral.h"
 
 /* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
- * policy does not learn: the sequence goes on behind the break; or breaks it because no op has come
- * for a while, from which the policy learns if that happens again. */
+ * policy does not learn: the sequence goes on behind the break; or breaks it because ops have been
+ * held back for too long, from which the policy learns if that happens again. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
 void ag_stream_pause(struct ag_stream *s);
