@@ -194,8 +194,8 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now);
  * point, with nothing deferred. */
 void ag_policy_measured(struct ag_policy *p, uint32_t ops, uint64_t now);
 
-/* The deferred ops must go now although no sync point has come, as another stream needs them. The
- * policy defers nothing more until the end of the chunk. Returns how many ops to submit. */
+/* The deferred ops must go now although no sync point has come, as when another stream needs them.
+ * The policy defers nothing more until the end of the chunk. Returns how many ops to submit. */
 uint32_t ag_policy_break(struct ag_policy *p);
 
 /* The deferred ops have waited for too long: the program may be polling memory that one of them
