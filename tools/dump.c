@@ -365,6 +365,11 @@ void dump_free(struct dump *d)
     free(d);
 }
 
+bool dump_is_whole(const struct dump *d)
+{
+    return d->end && strcmp(d->end, "full") && !d->lost;
+}
+
 void dump_complain(const struct dump *d)
 {
     if (!d->end)

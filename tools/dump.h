@@ -73,6 +73,9 @@ uint32_t *dump_link_threads(const struct dump *d);
 /* "" if it is not there */
 const char *dump_process(const struct dump *d, const char *name);
 uint64_t dump_counter(const struct dump *d, const char *name);
+/* Whether all events are there up to the end of the process. If not, one thread's may end before
+ * another's: then there are launches of graphs without the ops that they carried. */
+bool dump_is_whole(const struct dump *d);
 /* What the library said at the end, "" if it is not there. */
 const char *dump_said(const struct dump *d, const char *name);
 

@@ -26,6 +26,7 @@ enum { LAST_ROOM = 64 << 10 }; /* reserved for the counters and the end */
 
 static int fd = -1;
 static _Atomic uint64_t size; /* the summary reads it while the writer writes */
+static uint64_t marked;       /* see ag_dump_mark() */
 static uint64_t limit;
 static bool full, broken;
 static char path[4096];
@@ -194,6 +195,19 @@ static int open_file(const char **why)
 
 /* ---- writing ---------------------------------------------------------------------------- */
 
+void ag_dump_mark(void)
+{
+    marked = size;
+}
+
+static void cut_back(void)
+{
+    size = marked;
+    if (ftruncate(fd, (off_t)marked)) {
+        /* a reader stops at a torn chunk too */
+    }
+}
+
 static bool put(struct iovec *parts, int count)
 {
     uint64_t wanted = 0, done = 0;
@@ -207,9 +221,7 @@ static bool put(struct iovec *parts, int count)
             int why = n ? errno : ENOSPC;
             broken = true;
             ag_say("AUTOGRAPH_TRACE: cannot write %s: %s; it ends here", path, strerror(why));
-            if (ftruncate(fd, (off_t)size)) {
-                /* does no harm: a reader stops at the torn chunk too */
-            }
+            cut_back();
             return false;
         }
         done += (uint64_t)n;
@@ -239,9 +251,11 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
     if (last ? size + sizeof(chunk) + length + padding > limit
              : size + sizeof(chunk) + length + padding + LAST_ROOM > limit) {
         full = true;
-        if (!last)
+        if (!last) {
             ag_say("AUTOGRAPH_TRACE: %s has reached AUTOGRAPH_TRACE_MB (%llu MiB); it ends here",
                    path, (unsigned long long)(limit >> 20));
+            cut_back();
+        }
         return false;
     }
     uint32_t crc = crc_add(~0u, &chunk.type, 8);
@@ -282,7 +296,9 @@ bool ag_dump_open(const char *pattern, uint64_t most)
     if (!getrlimit(RLIMIT_FSIZE, &size_limit) && size_limit.rlim_cur < limit)
         limit = size_limit.rlim_cur;
     crc_start();
-    return put(&part, 1);
+    bool good = put(&part, 1);
+    ag_dump_mark();
+    return good;
 }
 
 void ag_dump_close(void)

@@ -14,6 +14,8 @@ bool ag_dump_open(const char *path, uint64_t limit);
  * said so). Then nothing more can be written except `last` chunks, for which room is reserved. */
 bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void *body,
                    size_t body_size, bool last);
+/* All that is written between two marks is in the dump, or nothing of it. */
+void ag_dump_mark(void);
 void ag_dump_close(void);
 uint64_t ag_dump_size(void);
 const char *ag_dump_path(void);

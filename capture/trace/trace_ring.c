@@ -93,6 +93,7 @@ static bool look(void)
     }
     ag_trace_sites_define();
     ag_trace_definitions_take(write_definition);
+    ag_dump_mark(); /* no thread's events end long before another's, even on a full disk */
     n = 0;
     for (struct ring *r = list; r && n < MAX_RINGS; r = r->next, n++) {
         any |= until[n] != atomic_load_explicit(&r->tail, memory_order_relaxed);
@@ -102,6 +103,7 @@ static bool look(void)
             atomic_store(&r->thread, 0);
         }
     }
+    ag_dump_mark();
     return any;
 }
 

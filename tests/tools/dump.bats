@@ -325,6 +325,20 @@ PY
     done
     autograph report "$dump.bad" -f json > report.json || true
     holds "all(v <= 100 for t in d.values() for r in t for k, v in r.items() if '(%)' in k)" < report.json
+    # a full disk or a kill: the same without its end, so the ops may be missing that its graphs carried
+    python3 - "$dump.bad" "$dump.cut" <<'PY'
+import sys
+b = open(sys.argv[1], "rb").read()
+open(sys.argv[2], "wb").write(b[:b.rindex(b"AGckEND ")])
+PY
+    for verb in report html graphs "diff $dump"; do
+        run autograph $verb "$dump.cut" -o "$dump.out"
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"did not end orderly"* ]]
+        [[ "$output" != *"contradict"* ]]
+    done
+    autograph report "$dump.cut" -f json > report.json
+    holds "all(v <= 100 for t in d.values() for r in t for k, v in r.items() if '(%)' in k)" < report.json
     # bytes that had to be skipped
     cp "$dump" "$dump.hole"
     printf '\xff\xff' | dd of="$dump.hole" bs=1 seek=$(($(stat -c %s "$dump") / 2)) conv=notrunc status=none
