@@ -1,5 +1,6 @@
 /* execute.c - runs a program's threads, cleans up, prints the transcript. */
 #include "tests/fuzz/execute.h"
+#include "tests/fuzz/execute_op.h"
 #include "tests/fuzz/kernels.h"
 #include "tests/fuzz/model.h"
 #include "tests/simdriver/simcuda.h"
@@ -218,7 +219,7 @@ static void clean_up(struct fz_handles *h)
     }
     cuMemFreeHost(h->flags);
     if (h->away.module) {
-        MUST(cuCtxPushCurrent_v2(h->away.ctx));
+        MUST(push(h->away.ctx));
         cuMemFree_v2(h->away.x);
         cuStreamDestroy_v2(h->away.stream);
         cuModuleUnload(h->away.module);
@@ -263,7 +264,7 @@ bool fz_execute(const struct fz_program *p, const bool *legal, FILE *out)
     end_captures(&h);
     CUresult end = cuCtxSynchronize();
     if (h.away.module) {
-        MUST(cuCtxPushCurrent_v2(h.away.ctx));
+        MUST(push(h.away.ctx));
         cuCtxSynchronize();
         MUST(cuCtxPopCurrent_v2(&h.away.ctx));
     }

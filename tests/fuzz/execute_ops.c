@@ -170,7 +170,7 @@ static void run_misc(const struct fz_run *r)
         check(r, cuProfilerStop());
         break;
     case 9:
-        check(r, cuCtxPushCurrent_v2(r->h->ctx));
+        check(r, push(r->h->ctx));
         check(r, cuCtxPopCurrent_v2(&ctx));
         break;
     case 10:
@@ -190,7 +190,7 @@ static void make_away(const struct fz_run *r)
         return;
     check(r, cuDeviceGet(&device, 1));
     check(r, cuDevicePrimaryCtxRetain(&r->h->away.ctx, device));
-    check(r, cuCtxPushCurrent_v2(r->h->away.ctx));
+    check(r, push(r->h->away.ctx));
     check(r, cuModuleLoadData(&r->h->away.module, fz_image()));
     check(r, cuModuleGetFunction(&r->h->away.mix, r->h->away.module, "fz_mix"));
     check(r, cuStreamCreate(&r->h->away.stream, CU_STREAM_DEFAULT));
@@ -208,7 +208,7 @@ static void run_away(const struct fz_run *r)
     const int32_t *a = r->op->a; /* how n k */
     make_away(r);
     if (a[0] != 2)
-        check(r, cuCtxPushCurrent_v2(r->h->away.ctx));
+        check(r, push(r->h->away.ctx));
     for (int i = 0; i < a[1]; i++) {
         uint64_t x = r->h->away.x, k = (uint64_t)(a[2] + i);
         check(r, cuLaunchKernel(r->h->away.mix, 1, 1, 1, 1, 1, 1, 0,
@@ -221,7 +221,7 @@ static void run_away(const struct fz_run *r)
 static void run_awayread(const struct fz_run *r)
 {
     uint64_t value = 0;
-    check(r, cuCtxPushCurrent_v2(r->h->away.ctx));
+    check(r, push(r->h->away.ctx));
     check(r, cuMemcpyDtoH_v2(&value, r->h->away.x, 8));
     check(r, cuCtxPopCurrent_v2(&r->h->away.ctx));
     observe(r, &value, 8);
@@ -267,7 +267,7 @@ static void begin_context(const struct fz_run *r, int how, CUcontext *ctx, CUgre
     }
     if (how) {
         check(r, cuDevicePrimaryCtxRetain(ctx, 1));
-        check(r, cuCtxPushCurrent_v2(*ctx));
+        check(r, push(*ctx));
     } else {
         check(r, cuCtxCreate_v4(ctx, NULL, 0, 0));
     }

@@ -89,6 +89,9 @@ int cuSimGraphicsRegister(void **out, size_t bytes, cuSimRenderFn render, void *
 /* Fail the n-th call from now (1 is the next; 0 is every call) of an exported symbol. error 0
  * disarms. Returns 0, or -1 where the symbol is not known. */
 int cuSimFail(const char *symbol, uint64_t nth, int error);
+/* From here on, this thread's calls do not fail by SIMCUDA_FAIL or cuSimFail, though they count
+ * (1); they do again (0). So a test can fail the calls of a library under it, and not its own. */
+void cuSimSpare(int on);
 /* Calls of an exported symbol since the start (faults included). */
 uint64_t cuSimCallCount(const char *symbol);
 /* Calls that found a symbol that is not simulated (CUDA_ERROR_NOT_SUPPORTED). */

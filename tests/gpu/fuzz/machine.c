@@ -31,6 +31,13 @@ int cuSimCheck(const void *addr, size_t bytes)
     return check(addr, bytes); /* only the simulated driver's kernels ask */
 }
 
+void cuSimSpare(int on)
+{
+    __typeof__(&cuSimSpare) f = OF_DRIVER(cuSimSpare);
+    if (f)
+        f(on);
+}
+
 void cuSimLogStart(void)
 {
     __typeof__(&cuSimLogStart) f = OF_DRIVER(cuSimLogStart);
