@@ -286,7 +286,8 @@ PY
     autograph replay many --memory-mb=4 -f json > small.json
     holds "[r for r in d['cost'] if r['unit'] == 'KiB'][0]['value'] < 4096 + 2048" < small.json
     autograph replay many -f json | holds "[r for r in d['cost'] if r['unit'] == 'KiB'][0]['value'] > 3 * 4096"
-    # 20 ops of 300 us each in a step: nothing can wait for a whole graph of them
+    # 20 ops of 300 us each in a step: nothing can wait for a whole graph of them. All other events take no time, as
+    # the run that was recorded decided how many there are.
     slow() {
         python3 - loop "$1" <<'PY'
 import struct, sys, zlib
@@ -297,7 +298,7 @@ while at < len(b):
     p = bytearray(b[at + 16:at + 16 + n])
     if typ == b"EVTS":
         for i in range(8, len(p), 32):
-            times += 300000
+            times += 300000 if p[i + 8] == 1 else 0
             p[i:i + 8] = struct.pack("<Q", 10**12 + times)
     out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p
     out += b"\0" * (-len(p) % 8)
@@ -308,8 +309,10 @@ PY
     slow slowly
     # the pace is learned: graphs of one op, and nothing is held back
     autograph replay slowly -f json | holds "d['replay'][3]['share_percent'] == 0 and d['replay'][1]['share_percent'] > 90"
-    # graphs of four cannot wait either, unless the watchdog lets them: some are flushed, until the pauses are learned
-    autograph replay slowly --chunk=4 -f json | holds "d['replay'][3]['count'] > 0 and d['replay'][5]['share_percent'] > 90"
+    # graphs of four cannot wait either, unless the watchdog lets them: some are flushed, until the pauses are learned,
+    # then two ops go at a time
+    autograph replay slowly --chunk=4 -f json |
+        holds "0 < d['replay'][3]['count'] < 100 and 45 < d['replay'][5]['share_percent'] < 55"
     autograph replay slowly --chunk=4 --max-defer-us=100000 -f json |
         holds "d['replay'][3]['count'] == 0 and d['replay'][5]['share_percent'] < 30"
 }
