@@ -13,12 +13,16 @@ handed() {
     figure "graph launches left to the library's own thread"
 }
 
-# hands LEAST COMMAND...: the same output, and at least so many chunks were handed over.
+# hands LEAST COMMAND...: the same output in each try, and in one of five at least so many chunks were handed over:
+# whoever else runs on the machine makes it fewer, never more.
 hands() {
-    local least=$1
+    local least=$1 try
     shift
-    same "$@"
-    cat with.out summary
+    for try in {1..5}; do
+        same "$@"
+        cat with.out summary
+        if [ "$(handed)" -ge "$least" ]; then return 0; fi
+    done
     at_least "launches by the library's thread" "$(handed)" "$least"
 }
 

@@ -52,11 +52,16 @@ static CUresult launch(struct line *l, uint64_t k)
     return r;
 }
 
-/* Launches that look unlike each other. */
+/* Launches that look unlike each other, and unlike those of a step that starts elsewhere. */
+static void step_from(struct line *l, uint64_t first)
+{
+    for (uint64_t k = first; k < first + STEP; k++)
+        CHECK(launch(l, k));
+}
+
 static void step(struct line *l)
 {
-    for (uint64_t k = 0; k < STEP; k++)
-        CHECK(launch(l, k));
+    step_from(l, 0);
 }
 
 static void steps(struct line *l, int n, int between_syncs)
@@ -65,6 +70,22 @@ static void steps(struct line *l, int n, int between_syncs)
         step(l);
         if (i % between_syncs == 0)
             CHECK(cuStreamSynchronize(l->stream));
+    }
+}
+
+/* Steps with a sync each until two in a row go by graphs, which somebody else may have to build
+ * first; a hundred at most. */
+static void steps_until_graphs(struct line *l, uint64_t first)
+{
+    uint64_t before = cuSimCallCount("cuGraphLaunch");
+    for (int i = 0, by_graphs = 0; i < 100 && by_graphs < 2; i++) {
+        step_from(l, first);
+        CHECK(cuStreamSynchronize(l->stream));
+        uint64_t now = cuSimCallCount("cuGraphLaunch");
+        by_graphs = now > before ? by_graphs + 1 : 0;
+        before = now;
+        if (!by_graphs && i >= 4)
+            usleep(100);
     }
 }
 
@@ -197,6 +218,7 @@ static void *fill_queue(void *unused)
     void *none = NULL;
     (void)unused;
     CHECK(cuCtxSetCurrent(home));
+    steps_until_graphs(&full, 0);
     steps(&full, 30, 1);
     atomic_store(&calls_before, submissions());
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
@@ -252,11 +274,7 @@ static void other_stream(void)
 static void crowd(void)
 {
     for (uint64_t phase = 1; phase <= 40; phase++)
-        for (int i = 0; i < 8; i++) {
-            for (uint64_t k = 0; k < STEP; k++)
-                CHECK(launch(&other, phase * STEP + k));
-            CHECK(cuStreamSynchronize(other.stream));
-        }
+        steps_until_graphs(&other, phase * STEP);
     CHECK(cuStreamDestroy_v2(other.stream));
 }
 
