@@ -180,7 +180,6 @@ void ag_depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     s->last_op = 0; /* while ops are followed, nothing notes when they came */
-    s->paused.serial = 0;
     uint32_t at = ag_position(p);
     ag_into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)
@@ -221,8 +220,6 @@ void ag_chunk_failed(struct ag_chunk *chunk)
 void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 {
     p->state->run_began = now;
-    if (p->state->paused.serial)
-        p->state->paused_at = now;
     ag_replan(p, now);
 }
 
@@ -234,8 +231,6 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     if (s->retired)
         ag_sequence_free_retired(p);
     p->idle = false;
-    if (s->paused.serial)
-        ag_after_pause(s, at - s->from, now);
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
         /* its graph failed at its previous launch */

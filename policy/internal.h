@@ -43,8 +43,7 @@ enum {
     AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
     AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
     AG_REALIGN_OPS = 256,   /* ops after which the search ends */
-    AG_PAUSES = 32,         /* places remembered at which the watchdog flushed */
-    AG_MARKED = 32,         /* most sequences that count as ending in a pause */
+    AG_PAUSES = 256,        /* places remembered at which the watchdog flushed */
 };
 
 #define AG_MULTIPLIER 0x9E3779B97F4A7C15ull
@@ -148,7 +147,8 @@ struct ag_sequence {
     uint64_t first_seen_ns; /* when it was first seen; 0: never */
     bool periodic;          /* ends in an artificial sync point and is expected to repeat */
     bool ends_in_pause;     /* its end is a sync point; see pause.c */
-    uint8_t missed_pauses;  /* less those that others made up for */
+    uint8_t marks;          /* times that it was taken for such a sequence */
+    uint32_t mark_left;     /* visits until it counts as one no more */
     bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
     struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
     ag_key *keys;
@@ -177,6 +177,7 @@ struct ag_ref {
 struct ag_pause_place {
     struct ag_ref sequence;
     uint32_t at, visits, times; /* visits: of the sequence, at the last pause */
+    bool in_each;               /* all these times came in successive visits */
 };
 
 struct ag_head {
@@ -281,12 +282,8 @@ struct ag_policy_state {
     uint32_t departed_at, realign, realign_run, realign_left;
 
     /* pauses */
-    struct ag_pause_place pauses[AG_PAUSES];
+    struct ag_pause_place *pauses; /* AG_PAUSES of them; NULL: there was none yet */
     uint32_t next_pause;
-    struct ag_ref marked[AG_MARKED];
-    uint32_t next_marked;
-    struct ag_ref paused; /* what is followed now began behind its end, which counts as a pause */
-    uint64_t paused_at;   /* when that end had been submitted */
 
     /* contexts */
     struct ag_chain chain;
@@ -370,8 +367,6 @@ void ag_end_period(struct ag_policy *p, uint64_t now);
 /* pause.c */
 /* The stream has followed a sequence that ends in a pause to its end. */
 void ag_end_in_pause(struct ag_policy *p, uint64_t now);
-/* The first run behind such an end, of that many ops, is complete. */
-void ag_after_pause(struct ag_policy_state *s, uint32_t ops, uint64_t now);
 
 /* learn.c */
 /* The segment ends here, with nothing deferred, and the next one begins. Returns the sequence that

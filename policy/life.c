@@ -61,6 +61,7 @@ void ag_policy_close(struct ag_policy *p)
     ag_policy_invalidate(p);
     free(p->state->subsegment.data);
     free(p->state->slots);
+    free(p->state->pauses);
     ag_finder_close(&p->state->finder);
     ag_chain_close(&p->state->chain);
     free(p->state);

@@ -466,7 +466,8 @@ void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_
 size_t ag_policy_memory(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
-    size_t bytes = sizeof(*s) + s->subsegment.capacity * sizeof(ag_key) +
+    size_t bytes = sizeof(*s) + (s->pauses ? AG_PAUSES * sizeof(*s->pauses) : 0) +
+                   s->subsegment.capacity * sizeof(ag_key) +
                    s->num_slots * sizeof(struct ag_sequence *) + ag_finder_memory(&s->finder) +
                    ag_chain_memory(&s->chain);
     for (struct ag_entry *e = s->by_id; e; e = e->hh.next)

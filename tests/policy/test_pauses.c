@@ -217,29 +217,117 @@ static void test_full_table(void **state)
     }
 }
 
+static void not_marked(void *unused, struct ag_sequence *b)
+{
+    (void)unused;
+    assert_false(b->ends_in_pause);
+}
+
 /* The program polls for a while and then does so no more: its loop is cut as any other is. */
 static void test_polls_no_more(void **state)
 {
     (void)state;
-    for (uint32_t ops = 1; ops <= 20; ops++) {
+    for (uint64_t gap = 50; gap <= 3200; gap *= 4)
+        for (uint32_t ops = 1; ops <= 20; ops++) {
+            struct rig *r = rig_open(NULL);
+            r->gap = gap;
+            for (uint32_t step = 0; step < 12000; step++) {
+                if (step == 10000)
+                    rig_mark(r);
+                for (uint32_t i = 0; i < ops; i++)
+                    rig_op(r, rig_key(1, i));
+                if (step < 200)
+                    poll(r);
+            }
+            ag_policy_each(&r->engine.policy, not_marked, NULL);
+            rig_at_least(rig_replayed(r), 95);
+            rig_at_least(rig_ops_per_launch(r), gap < 100 ? 30 : 3);
+            rig_close(r);
+        }
+}
+
+/* What the program needs eagerly, in the rig's time. */
+static uint64_t eagerly(const struct rig *r, uint64_t ops)
+{
+    return ops * (r->gap + RIG_LAUNCH_NS) + POLL_NS;
+}
+
+/* The program polls for ever: now and then a mark goes, which costs three waits, ever more rarely.
+ */
+static void test_polls_for_ever(void **state)
+{
+    (void)state;
+    for (uint32_t ops = 1; ops <= 64; ops *= 4) {
         struct rig *r = rig_open(NULL);
-        r->gap = 50;
-        for (uint32_t step = 0; step < 6000; step++) {
-            if (step == 4000)
-                rig_mark(r);
+        uint64_t began = 0, eager = 0;
+        r->gap = 100;
+        for (uint32_t step = 0; step < 60000; step++) {
+            if (step == 1000)
+                began = r->now;
             for (uint32_t i = 0; i < ops; i++)
                 rig_op(r, rig_key(1, i));
-            if (step < 200)
-                poll(r);
+            poll(r);
+            eager += step < 1000 ? 0 : eagerly(r, ops);
         }
-        rig_at_least(rig_replayed(r), 95);
-        rig_at_least(rig_ops_per_launch(r), 30);
+        rig_at_most((double)(r->now - began), 1.01 * (double)eager);
         rig_close(r);
     }
 }
 
+/* Polls behind a number of turns that only the program knows, as of a solver that converges. */
+static void test_polls_behind_any_turns(void **state)
+{
+    (void)state;
+    for (uint64_t gap = 100; gap <= 1600; gap *= 4)
+        for (uint32_t ops = 1; ops <= 20; ops += 1 + ops / 2)
+            for (uint32_t span = 2; span <= 32; span *= 2) {
+                struct rig *r = rig_open(NULL);
+                uint64_t began = 0, eager = 0, seed = 3;
+                r->gap = gap;
+                for (uint32_t step = 0; step < 20000; step++) {
+                    uint32_t turns = 1 + (uint32_t)(rig_random(&seed) % span);
+                    if (step == 10000)
+                        began = r->now;
+                    for (uint32_t i = 0; i < turns * ops; i++)
+                        rig_op(r, rig_key(1, i % ops));
+                    poll(r);
+                    eager += step < 10000 ? 0 : eagerly(r, turns * ops);
+                }
+                if ((double)(r->now - began) > 1.02 * (double)eager)
+                    fail_msg("gap %d, 1 to %u turns of %u ops: %.2f of eager", (int)gap, span, ops,
+                             (double)(r->now - began) / (double)eager);
+                rig_close(r);
+            }
+}
+
+/* Many segments, each with a poll behind, with and without sync points. */
+static void test_many_places(void **state)
+{
+    (void)state;
+    for (uint32_t places = 8; places <= 128; places *= 2)
+        for (int sync = 0; sync < 2; sync++) {
+            struct rig *r = rig_open(NULL);
+            uint32_t waits = 0, steps = 192000 / places;
+            r->gap = 100;
+            for (uint32_t step = 0; step < steps; step++) {
+                if (step == steps / 4 * 3)
+                    rig_mark(r);
+                for (uint32_t j = 0; j < places; j++) {
+                    for (uint32_t i = 0; i < 12; i++)
+                        rig_op(r, rig_key(1 + j, i));
+                    waits += poll(r) && step >= steps / 4 * 3;
+                }
+                if (sync)
+                    rig_sync(r);
+            }
+            rig_at_most(waits, 480); /* one in a hundred */
+            rig_at_least(rig_replayed(r), 90);
+            rig_close(r);
+        }
+}
+
 /* Now and then the program's thread loses its processor, and the watchdog strikes. Some places are
- * met twice by chance, and the sequence is cut there; in the long run it must not fall to pieces.
+ * met three times by chance, and the sequence is cut there for a while; it must not fall to pieces.
  */
 static void accidents(uint32_t ops, uint32_t one_in, bool sync, double replayed, double per_launch)
 {
@@ -289,7 +377,7 @@ static void test_accidents(void **state)
     (void)state;
     accidents(60, 80, false, 75, 7);
     accidents(60, 80, true, 75, 7);
-    accidents(20, 20, true, 60, 2.5);
+    accidents(20, 20, true, 60, 1.2);
 }
 
 int main(void)
@@ -300,7 +388,9 @@ int main(void)
         cmocka_unit_test(test_new_ops),         cmocka_unit_test(test_unforeseen),
         cmocka_unit_test(test_measured),        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_full_table),      cmocka_unit_test(test_polls_no_more),
-        cmocka_unit_test(test_rare_accidents),  cmocka_unit_test(test_accidents),
+        cmocka_unit_test(test_polls_for_ever),  cmocka_unit_test(test_polls_behind_any_turns),
+        cmocka_unit_test(test_many_places),     cmocka_unit_test(test_rare_accidents),
+        cmocka_unit_test(test_accidents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
