@@ -217,13 +217,18 @@ bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, vo
             continue;
         any = true;
         f->invalid = true;
-        /* a kernel of this name may be loaded again; it then has the default settings */
-        settings_free(f->kernel->settings);
-        f->kernel->settings = NULL;
         /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
         HASH_DELETE(handle, t->functions, entry);
         entry->next_invalid = t->invalid;
         t->invalid = entry;
+    }
+    /* Kernels may be loaded again, also under the handles of those that were never launched. They
+     * then have the default settings. */
+    struct ag_kernel *kernel, *other;
+    HASH_ITER(handle, t->kernels, kernel, other)
+    {
+        settings_free(kernel->settings);
+        kernel->settings = NULL;
     }
     return any;
 }

@@ -45,6 +45,18 @@ static bool put(struct ag_setting **list, CUfunction func, int attribute, int de
     return true;
 }
 
+/* A call failed, so nobody knows the value. */
+static void discard(struct ag_setting **list, CUfunction func, int attribute, int device)
+{
+    struct ag_setting *s = find(*list, func, attribute, device);
+    while (s && *list != s)
+        list = &(*list)->next;
+    if (s) {
+        *list = s->next;
+        free(s);
+    }
+}
+
 /* Discards values that the new one may have replaced. Another handle may mean the same kernel, or
  * another kernel of that name; the library does not ask. A function belongs to a context, and the
  * library does not ask which device that context is on. */
@@ -126,6 +138,9 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
 void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute, int value,
                      int device, bool done)
 {
+    struct ag_kernel *k = done ? NULL : ag_kernel_find(t, func);
+    if (k)
+        discard(&k->settings, func, attribute, device);
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))
         return;
