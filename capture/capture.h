@@ -162,13 +162,15 @@ void ag_core_functions_found(const CUfunction *functions, unsigned int n);
  * arguments. */
 bool ag_core_gives_memory(void);
 
-/* A real call has returned this error. Some errors end the context (cuda.h: "the process must be
- * terminated and relaunched", "leaves the process in an inconsistent state"). After such an error
- * the library defers nothing any more, so that every later call answers as it would have without
- * the library. Any value may be passed. */
-void ag_core_driver_error(CUresult error);
-/* The same, from a call on a stream, whose context need not be the current one. */
-void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error);
+/* What a call returns whose real call returned `result`, if a sync point before it returned
+ * `pending`, the error of deferred work: the first one that is an error. If both are, `pending`
+ * stays for a later call. Some errors end the context (cuda.h: "the process must be terminated and
+ * relaunched", "leaves the process in an inconsistent state"). After such an error the library
+ * defers nothing any more, so that every later call answers as it would have without the library.
+ */
+CUresult ag_core_first_error(CUresult result, CUresult pending);
+/* The same for a call on a stream, whose context need not be the current one. */
+CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result, CUresult pending);
 
 /* ---- the program's own captures (class CAPTURE) ----------------------------------------- */
 

@@ -29,24 +29,21 @@ enum { AG_RETURNS = false, AG_BLOCKS = true };
  * the getter's error. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
 
-/* Returns an error of deferred work if the call itself has none. An error of the call itself may
- * mean that its context has ended; after that nothing must be deferred. */
+/* What a call returns: its own error, else that of deferred work. */
 static inline CUresult ag_first_error(CUresult result, CUresult pending)
 {
-    if (AG_LIKELY(result == CUDA_SUCCESS))
-        return pending;
-    ag_core_driver_error(result);
-    return result;
+    if (AG_LIKELY(result == CUDA_SUCCESS && pending == CUDA_SUCCESS))
+        return CUDA_SUCCESS;
+    return ag_core_first_error(result, pending);
 }
 
 /* The same for a call on a stream. */
 static inline CUresult ag_first_error_of(CUstream stream, bool ptsz, CUresult result,
                                          CUresult pending)
 {
-    if (AG_LIKELY(result == CUDA_SUCCESS))
-        return pending;
-    ag_core_stream_error(stream, ptsz, result);
-    return result;
+    if (AG_LIKELY(result == CUDA_SUCCESS && pending == CUDA_SUCCESS))
+        return CUDA_SUCCESS;
+    return ag_core_stream_first_error(stream, ptsz, result, pending);
 }
 
 #define AG_UNWRAP(...) __VA_ARGS__

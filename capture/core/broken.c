@@ -1,8 +1,9 @@
-/* broken.c - errors that end a context: the library defers nothing until the context is
- * destroyed. */
+/* broken.c - errors that a call returns. Some end a context: the library defers nothing until that
+ * context is destroyed. */
 #include "capture/core/broken.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
+#include "capture/core/deferral.h"
 #include "capture/core/enter.h"
 #include "driver/error.h"
 #include "capture/settings/log.h"
@@ -20,7 +21,7 @@ static void error_in(struct ag_context *context, CUresult error)
     ag_state_enter(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
-void ag_core_driver_error(CUresult error)
+static void in_current_context(CUresult error)
 {
     if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
         return;
@@ -28,13 +29,54 @@ void ag_core_driver_error(CUresult error)
     error_in(ctx ? ag_context_get(ctx) : NULL, error);
 }
 
-void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+static void keep(struct ag_stream *s, CUresult pending)
 {
-    struct ag_stream *s = ag_error_ends_context(error) ? ag_stream_find(stream, ptsz) : NULL;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && s->pending == CUDA_SUCCESS) {
+        s->pending = pending;
+        ag_stream_open(s);
+    }
+    ag_unlock(&s->lock);
+}
+
+/* For a stream of this thread: the next call that drains them all tells. */
+static void keep_anywhere(CUresult pending)
+{
+    size_t n;
+    bool kept = false;
+    struct ag_stream **streams = ag_streams_concerned(false, &n);
+    for (size_t i = 0; i < n && !kept; i++) {
+        kept = ag_stream_is_own(streams[i]);
+        if (kept)
+            keep(streams[i], pending);
+    }
+    ag_streams_release(streams, n);
+}
+
+CUresult ag_core_first_error(CUresult result, CUresult pending)
+{
+    CUresult first = result != CUDA_SUCCESS ? result : pending;
+    in_current_context(first);
+    if (result != CUDA_SUCCESS && pending != CUDA_SUCCESS)
+        keep_anywhere(pending);
+    return first;
+}
+
+CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result, CUresult pending)
+{
+    CUresult first = result != CUDA_SUCCESS ? result : pending;
+    bool keeps = result != CUDA_SUCCESS && pending != CUDA_SUCCESS;
+    struct ag_stream *s =
+        keeps || ag_error_ends_context(first) ? ag_stream_find(stream, ptsz) : NULL;
     if (!s)
-        ag_core_driver_error(error);
-    else if (ag_state_tracks())
-        error_in(s->context, error);
+        in_current_context(first);
+    else if (ag_error_ends_context(first) && ag_state_tracks())
+        error_in(s->context, first);
+    if (keeps && s)
+        keep(s, pending);
+    else if (keeps)
+        keep_anywhere(pending);
+    return first;
 }
 
 static void is_broken(struct ag_context *context, void *any)

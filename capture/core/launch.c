@@ -64,6 +64,13 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     return true;
 }
 
+static inline CUresult first_error(const struct ag_incoming *in, CUresult r, CUresult pending)
+{
+    if (__builtin_expect(r == CUDA_SUCCESS && pending == CUDA_SUCCESS, 1))
+        return CUDA_SUCCESS;
+    return ag_core_stream_first_error(ag_incoming_stream(in), false, r, pending);
+}
+
 /* Handles an op that is not recordable: it is a sync point. */
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
@@ -74,22 +81,16 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
         pending = ag_stream_tell(s);
     }
     ag_unlock(&s->lock);
-    CUresult r = ag_op_call(in);
-    return r == CUDA_SUCCESS ? pending : r;
+    return first_error(in, ag_op_call(in), pending);
 }
 
-/* The program's own call failed. It would also have returned `pending`, an error of earlier work;
- * that one is kept for the next call. */
+/* The program's own call failed. */
 static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
                         CUresult pending)
 {
     const char *why;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {
-        if (pending != CUDA_SUCCESS) {
-            s->pending = pending;
-            ag_stream_open(s);
-        }
         /* looked up again: all signatures may have been invalidated during the call */
         struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
         if (signature)
@@ -97,8 +98,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     }
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    ag_core_stream_error(ag_incoming_stream(in), false, r);
-    return r;
+    return first_error(in, r, pending);
 }
 
 static void update_dormant(struct ag_stream *s)
@@ -188,8 +188,7 @@ static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
     ag_shortfall_tell();
     ag_live_poll();
     ag_trace_passed(s, in, NULL);
-    CUresult r = ag_op_call(in);
-    return r == CUDA_SUCCESS ? pending : r;
+    return first_error(in, ag_op_call(in), pending);
 }
 
 static bool sees_nothing(struct ag_stream *s)
@@ -268,7 +267,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
         ag_core_invalidate_signatures();
-    return pending;
+    return first_error(in, CUDA_SUCCESS, pending);
 }
 
 /* Whether this op passes unseen. */
@@ -383,15 +382,13 @@ CUresult ag_core_launch(const struct ag_launch *l)
         ag_engine_run_ends(&s->engine, now, &v);
     }
     bool eager = act(s, signature, &in, &v, now);
-    CUresult r = ag_stream_tell(s);
+    CUresult pending = ag_stream_tell(s);
     bool timed = eager && is_sample(s);
     ag_unlock(&s->lock);
-    if (!eager)
-        return r;
-    CUresult real = call_eagerly(s, &in, timed);
-    if (__builtin_expect(real != CUDA_SUCCESS, 0))
-        return refused(s, &in, real, r);
-    return r;
+    CUresult r = eager ? call_eagerly(s, &in, timed) : CUDA_SUCCESS;
+    if (__builtin_expect(r != CUDA_SUCCESS, 0))
+        return refused(s, &in, r, pending);
+    return first_error(&in, CUDA_SUCCESS, pending);
 }
 
 /* ---- memsets and copies ----------------------------------------------------------------- */
@@ -401,8 +398,7 @@ static CUresult copy_of_host(const struct ag_incoming *in)
 {
     const struct ag_copy *c = in->copy;
     CUresult pending = ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
-    CUresult r = ag_op_call(in);
-    return r == CUDA_SUCCESS ? pending : r;
+    return first_error(in, ag_op_call(in), pending);
 }
 
 /* Why a graph cannot hold a fill or a copy of such memory. */
@@ -428,8 +424,7 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
             ag_shortfall_not_recordable(why);
         ag_trace_passed(s, in, s ? why : "per-thread default stream");
         CUresult pending = ag_core_stream_sync_point(stream, ptsz, sym, false);
-        CUresult r = ag_op_call(in);
-        return r == CUDA_SUCCESS ? pending : r;
+        return first_error(in, ag_op_call(in), pending);
     }
     ag_flush_for_order(s);
     if (!is_understood(s))

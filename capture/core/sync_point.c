@@ -79,9 +79,11 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
         if (s == except || (context && s->context != context))
             continue;
         if (ag_stream_is_own(s)) {
-            CUresult r = end_segment(s, flags);
+            /* a call returns one error; the others stay for the next ones */
             if (first == CUDA_SUCCESS)
-                first = r;
+                first = end_segment(s, flags);
+            else
+                end_segment(s, flags & ~(unsigned int)REPORTS);
         } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
             submit_of_other(s, reach);
         }

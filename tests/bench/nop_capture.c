@@ -285,16 +285,16 @@ bool ag_core_gives_memory(void)
     return false;
 }
 
-void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result, CUresult pending)
 {
     (void)stream;
     (void)ptsz;
-    ag_core_driver_error(error);
+    return result == CUDA_SUCCESS ? pending : result;
 }
 
-void ag_core_driver_error(CUresult error)
+CUresult ag_core_first_error(CUresult result, CUresult pending)
 {
-    (void)error;
+    return result == CUDA_SUCCESS ? pending : result;
 }
 
 void ag_core_capture_begins(enum ag_sym sym)

@@ -363,16 +363,19 @@ bool ag_core_gives_memory(void)
     return true;
 }
 
-void ag_core_stream_error(CUstream stream, bool ptsz, CUresult error)
+CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result, CUresult pending)
 {
     (void)stream;
     (void)ptsz;
-    ag_core_driver_error(error);
+    return ag_core_first_error(result, pending);
 }
 
-void ag_core_driver_error(CUresult error)
+CUresult ag_core_first_error(CUresult result, CUresult pending)
 {
-    say("error %d\n", (int)error);
+    if (result == CUDA_SUCCESS)
+        return pending;
+    say("error %d\n", (int)result);
+    return result;
 }
 
 void ag_core_finish(void)
