@@ -59,14 +59,15 @@ static inline CUresult ag_first_error_of(CUstream stream, bool ptsz, CUresult re
     }
 
 /* A call on the stream `stream` after which the stream may wait for something that the program
- * does later; `begins` returns whether it may. */
-#define AG_WAIT_HOOK(name, is_ptsz, begins, params, args)                                          \
+ * does later; `begins` returns whether it may. `blocks`: it may wait for what this thread has
+ * deferred on other streams. */
+#define AG_WAIT_HOOK(name, is_ptsz, begins, blocks, params, args)                                  \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
-            pending = ag_core_stream_sync_point(stream, is_ptsz, AG_SYM_##name, false);            \
+            pending = ag_core_stream_sync_point(stream, is_ptsz, AG_SYM_##name, blocks);           \
         bool held = hooked && begins(stream, is_ptsz);                                             \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (held)                                                                                  \

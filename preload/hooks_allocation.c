@@ -71,15 +71,20 @@ AG_ASYNC_HOOKS(cuMemAllocAsync_ptsz, AG_PTSZ)
 AG_POOL_HOOKS(cuMemAllocFromPoolAsync, AG_LEGACY)
 AG_POOL_HOOKS(cuMemAllocFromPoolAsync_ptsz, AG_PTSZ)
 
-/* Calls that load code, which may happen only when a function is first asked for. */
-AG_PASSING_HOOK(cuModuleLoad, (CUmodule * module, const char *fname), (module, fname))
-AG_PASSING_HOOK(cuModuleLoadData, (CUmodule * module, const void *image), (module, image))
-AG_PASSING_HOOK(cuModuleLoadDataEx,
-                (CUmodule * module, const void *image, unsigned int numOptions,
-                 CUjit_option *options, void **optionValues),
-                (module, image, numOptions, options, optionValues))
-AG_PASSING_HOOK(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin),
-                (module, fatCubin))
+/*
+ * Calls that load code or build a graph. They may wait for the GPU while they hold the driver's
+ * locks. If the GPU then waited for something that is still held back, nobody could submit it. Code
+ * may also be loaded when a function is first asked for (cuKernelGetFunction), but programs make
+ * that call thousands of times.
+ */
+AG_ALLOCATION_HOOK(cuModuleLoad, (CUmodule * module, const char *fname), (module, fname))
+AG_ALLOCATION_HOOK(cuModuleLoadData, (CUmodule * module, const void *image), (module, image))
+AG_ALLOCATION_HOOK(cuModuleLoadDataEx,
+                   (CUmodule * module, const void *image, unsigned int numOptions,
+                    CUjit_option *options, void **optionValues),
+                   (module, image, numOptions, options, optionValues))
+AG_ALLOCATION_HOOK(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin),
+                   (module, fatCubin))
 #define AG_LIBRARY_PARAMS(type, from)                                                              \
     (CUlibrary * library, const type *from, CUjit_option *jitOptions, void **jitOptionsValues,     \
      unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,      \
@@ -87,11 +92,12 @@ AG_PASSING_HOOK(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin)
 #define AG_LIBRARY_ARGS(from)                                                                      \
     (library, from, jitOptions, jitOptionsValues, numJitOptions, libraryOptions,                   \
      libraryOptionValues, numLibraryOptions)
-AG_PASSING_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_ARGS(code))
-AG_PASSING_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName), AG_LIBRARY_ARGS(fileName))
-AG_PASSING_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
+AG_ALLOCATION_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_ARGS(code))
+AG_ALLOCATION_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName),
+                   AG_LIBRARY_ARGS(fileName))
+AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
-AG_PASSING_HOOK(cuFuncLoad, (CUfunction function), (function))
+AG_ALLOCATION_HOOK(cuFuncLoad, (CUfunction function), (function))
 
 /* Calls that create streams and the program's own graphs. */
 AG_PASSING_HOOK(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags))
@@ -101,14 +107,14 @@ AG_PASSING_HOOK(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int f
     (CUgraphExec * phGraphExec, CUgraph hGraph, CUgraphNode * phErrorNode, char *logBuffer,        \
      size_t bufferSize)
 #define AG_INSTANTIATE_LOG_ARGS (phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-AG_PASSING_HOOK(cuGraphInstantiate, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
-AG_PASSING_HOOK(cuGraphInstantiate_v2, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
-AG_PASSING_HOOK(cuGraphInstantiateWithFlags,
-                (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags),
-                (phGraphExec, hGraph, flags))
+AG_ALLOCATION_HOOK(cuGraphInstantiate, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
+AG_ALLOCATION_HOOK(cuGraphInstantiate_v2, AG_INSTANTIATE_LOG_PARAMS, AG_INSTANTIATE_LOG_ARGS)
+AG_ALLOCATION_HOOK(cuGraphInstantiateWithFlags,
+                   (CUgraphExec * phGraphExec, CUgraph hGraph, unsigned long long flags),
+                   (phGraphExec, hGraph, flags))
 #define AG_INSTANTIATE_PARAMS                                                                      \
     (CUgraphExec * phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS * instantiateParams)
-AG_PASSING_HOOK(cuGraphInstantiateWithParams, AG_INSTANTIATE_PARAMS,
-                (phGraphExec, hGraph, instantiateParams))
-AG_PASSING_HOOK(cuGraphInstantiateWithParams_ptsz, AG_INSTANTIATE_PARAMS,
-                (phGraphExec, hGraph, instantiateParams))
+AG_ALLOCATION_HOOK(cuGraphInstantiateWithParams, AG_INSTANTIATE_PARAMS,
+                   (phGraphExec, hGraph, instantiateParams))
+AG_ALLOCATION_HOOK(cuGraphInstantiateWithParams_ptsz, AG_INSTANTIATE_PARAMS,
+                   (phGraphExec, hGraph, instantiateParams))

@@ -81,7 +81,8 @@ AG_NEWER(cuStreamEndCaptureToCig_ptsz, (CUstream hStream));
 AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz, AG_PTSZ,
             cuStreamIsCapturing_ptsz, (CUstream hStream), (hStream))
 
-/* Adds nodes that wait for a word, or may. Launches of the program's graphs may wait from then on.
+/* Adds nodes that wait for a word or a semaphore, or may. Launches of the program's graphs may wait
+ * from then on.
  */
 #define AG_WAITING_NODE_HOOK(name, type)                                                           \
     AG_HOOK name(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,        \
@@ -93,6 +94,7 @@ AG_END_HOOK(ag_newer_cuStreamEndCaptureToCig_ptsz, cuStreamEndCaptureToCig_ptsz,
     }
 AG_WAITING_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 AG_WAITING_NODE_HOOK(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS)
+AG_WAITING_NODE_HOOK(cuGraphAddExternalSemaphoresWaitNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS)
 
 #define AG_ADD_NODE_HOOK(name, params, args)                                                       \
     AG_HOOK name params                                                                            \
@@ -101,7 +103,8 @@ AG_WAITING_NODE_HOOK(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS)
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked && result == CUDA_SUCCESS &&                                                    \
             (nodeParams->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP ||                                \
-             nodeParams->type == CU_GRAPH_NODE_TYPE_HOST))                                         \
+             nodeParams->type == CU_GRAPH_NODE_TYPE_HOST ||                                        \
+             nodeParams->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT))                               \
             ag_core_graphs_wait();                                                                 \
         return result;                                                                             \
     }

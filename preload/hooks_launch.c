@@ -168,7 +168,7 @@ AG_CALLBACK_HOOK(cuStreamAddCallback, AG_LEGACY)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, AG_PTSZ)
 
 /* Launches one of the program's graphs into a stream that may hold deferred work. */
-AG_WAIT_HOOK(cuGraphLaunch, AG_LEGACY, ag_core_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch, AG_LEGACY, ag_core_graph_wait_begins, AG_RETURNS,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
-AG_WAIT_HOOK(cuGraphLaunch_ptsz, AG_PTSZ, ag_core_graph_wait_begins,
+AG_WAIT_HOOK(cuGraphLaunch_ptsz, AG_PTSZ, ag_core_graph_wait_begins, AG_RETURNS,
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))

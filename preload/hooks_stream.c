@@ -35,14 +35,14 @@ AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd
 AG_ELAPSED_HOOK(cuEventElapsedTime)
 AG_ELAPSED_HOOK(cuEventElapsedTime_v2)
 
-/* The stream waits for a word that the program may be about to write. The library does not track
- * waits for semaphores of other APIs, because as a rule that API signals them (docs/limits.md). */
+/* The stream waits for a word that the program may be about to write, or for a semaphore of another
+ * API that may wait for the program. */
 #define AG_WAIT_VALUE_HOOK(name, is_ptsz, type)                                                    \
-    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins,                                               \
+    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins, AG_BLOCKS,                                    \
                  (CUstream stream, CUdeviceptr addr, type value, unsigned int flags),              \
                  (stream, addr, value, flags))
 #define AG_BATCH_HOOK(name, is_ptsz)                                                               \
-    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins,                                               \
+    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins, AG_BLOCKS,                                    \
                  (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,       \
                   unsigned int flags),                                                             \
                  (stream, count, paramArray, flags))
@@ -59,6 +59,14 @@ AG_BATCH_HOOK(cuStreamBatchMemOp, AG_LEGACY)
 AG_BATCH_HOOK(cuStreamBatchMemOp_ptsz, AG_PTSZ)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2, AG_LEGACY)
 AG_BATCH_HOOK(cuStreamBatchMemOp_v2_ptsz, AG_PTSZ)
+#define AG_SEMAPHORES_HOOK(name, is_ptsz)                                                          \
+    AG_WAIT_HOOK(name, is_ptsz, ag_core_wait_begins, AG_BLOCKS,                                    \
+                 (const CUexternalSemaphore *semaphores,                                           \
+                  const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *params, unsigned int count,           \
+                  CUstream stream),                                                                \
+                 (semaphores, params, count, stream))
+AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync, AG_LEGACY)
+AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync_ptsz, AG_PTSZ)
 
 /* "Not ready" is a result, not an error, so a pending error is returned instead of it. */
 #define AG_QUERY_HOOK(name, is_ptsz)                                                               \

@@ -57,9 +57,10 @@ sync_points() {
     [ "$count" -eq "$2" ]
 }
 
-# How the other API and the stream keep pace changes what is learnt when: mostly 85 per cent, seldom 72.
+# Nothing is built while the stream waits for the other API, so how the two keep pace decides what is replayed: a
+# quarter to nine tenths.
 @test "timeline semaphores of another API, and its memory" {
-    shares 60 timeline cuImportExternalSemaphore
+    shares 15 timeline cuImportExternalSemaphore
     sync_points cuSignalExternalSemaphoresAsync $steps
     sync_points cuWaitExternalSemaphoresAsync $steps
     sync_points cuDestroyExternalSemaphore 1
@@ -67,7 +68,7 @@ sync_points() {
 }
 
 @test "binary semaphores of another API, and its memory" {
-    shares 60 binary cuImportExternalSemaphore
+    shares 15 binary cuImportExternalSemaphore
     sync_points cuSignalExternalSemaphoresAsync $steps
     sync_points cuWaitExternalSemaphoresAsync $steps
 }

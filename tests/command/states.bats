@@ -49,6 +49,57 @@ hold_long() {
     grep -qx 'value right' with.out
 }
 
+@test "an error that a failing call could not tell is told by a later one" {
+    hold_long
+    for how in {0..5}; do
+        same "$states" error-behind-error $how
+        cat with.out summary
+        [ "$(grep -c '^told [12] time' with.out)" -eq 1 ]
+        at_least "replayed ops" "$(figure replayed)" 400
+    done
+    grep -q '^told 2 time' with.out
+}
+
+@test "after an error that ends the context no launch succeeds" {
+    for submit in inline thread; do
+        SIMCUDA_MODE=inline AUTOGRAPH_SUBMIT=$submit same "$states" sticky-launches 200
+    done
+    at_least "replayed ops" "$(figure replayed)" 400
+}
+
+# ---- calls that may wait for what is held back
+
+@test "what is held back is submitted before code is loaded and before graphs are instantiated" {
+    hold_long
+    for how in {0..3}; do
+        SIMCUDA_WAITS=1 AUTOGRAPH_TEST_CHUNK=40 same "$states" load-behind-publish $how
+        at_least "replayed ops" "$(figure replayed)" 4000
+    done
+}
+
+@test "nothing is built while a stream waits for a semaphore of another API" {
+    SIMCUDA_WAITS=1 same "$states" semaphore 0
+    at_least "replayed ops" "$(figure replayed)" 1000
+    SIMCUDA_WAITS=1 same "$states" semaphore 1
+}
+
+@test "before a stream is told to wait for a word, what the thread holds back elsewhere is submitted" {
+    hold_long
+    for how in 0 1; do
+        AUTOGRAPH_TEST_CHUNK=40 same "$states" wait-behind-write $how
+        at_least "replayed ops" "$(figure replayed)" 500
+    done
+}
+
+# ---- attributes of kernels
+
+@test "an attribute that was refused, or whose kernel was unloaded, is not taken for set" {
+    under "$states" refused-attribute 0 >with.out
+    grep -qx '50: built' with.out
+    SIMCUDA_HANDLES=reuse under "$states" attribute-of-unloaded 0 >with.out
+    grep -qx '50: built' with.out
+}
+
 # ---- full queues
 
 # full CALL: the call of `states full`, whichever of the two streams came first.
@@ -76,6 +127,8 @@ full() {
     AUTOGRAPH_MEMORY_MB=1 full 8 100
     grep -q "^launched$" with.out
 }
+
+@test "full queue: another thread loads code and instantiates a graph" { full 9; }
 
 @test "full queue: the watchdog waits for room, and what another stream holds back is submitted all the same" {
     [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer makes the program so slow that it holds nothing back where it should"

@@ -379,6 +379,19 @@ static void many_signatures(void)
     puts("launched");
 }
 
+/* On a driver that does not wait in them. */
+static void load_and_instantiate(void)
+{
+    CUmodule m;
+    CUlibrary library;
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuModuleLoadData(&m, SIMCUDA_IMAGE_MAGIC));
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+}
+
 static void leave(void)
 {
     puts("main leaves");
@@ -416,9 +429,9 @@ static void fill_and_copy(void)
  * streams came first. */
 static int full(int how)
 {
-    static void (*const calls[])(void) = {do_nothing,    allocate,    look_at_event,
-                                          read_back,     query_other, another_stream,
-                                          fill_and_copy, leave,       many_signatures};
+    static void (*const calls[])(void) = {
+        do_nothing,     allocate,      look_at_event, read_back,       query_other,
+        another_stream, fill_and_copy, leave,         many_signatures, load_and_instantiate};
     pthread_t thread = fill_queue(how & 1);
     calls[how / 2 % (int)(sizeof calls / sizeof *calls)]();
     releasing_step(1, how & 1 ? STEP : STEP - 5);
@@ -613,6 +626,13 @@ int main(int argc, char **argv)
         {"attributes", attributes},
         {"cooperative", cooperative},
         {"host-functions", always_a_host_function},
+        {"load-behind-publish", load_behind_publish},
+        {"semaphore", semaphore},
+        {"wait-behind-write", wait_behind_write},
+        {"sticky-launches", sticky_launches},
+        {"error-behind-error", error_behind_error},
+        {"refused-attribute", refused_attribute},
+        {"attribute-of-unloaded", attribute_of_unloaded},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

@@ -1,4 +1,4 @@
-/* states.h - what states.c and states_ends.c share. */
+/* states.h - what the files of `states` share. */
 #ifndef AG_STATES_H
 #define AG_STATES_H
 
@@ -45,5 +45,14 @@ int held_at_capture(int n);
 int attributes(int n);
 int cooperative(int n);
 int always_a_host_function(int n);
+
+/* Cases of states_held.c. */
+int load_behind_publish(int how);
+int semaphore(int in_graph);
+int wait_behind_write(int how);
+int sticky_launches(int n);
+int error_behind_error(int how);
+int refused_attribute(int n);
+int attribute_of_unloaded(int n);
 
 #endif

@@ -426,12 +426,12 @@ static void waits_for_memory_are_told(void **state)
 {
     (void)state;
     call("cuStreamWaitValue32_v2", 0x62);
-    assert_told("sync point cuStreamWaitValue32_v2 ptsz=0 blocks=0 stream=0x62\n"
+    assert_told("sync point cuStreamWaitValue32_v2 ptsz=0 blocks=1 stream=0x62\n"
                 "wait_begins ptsz=0 stream=0x62\n"
                 "wait_ends ptsz=0 waits=1 stream=0x62\n");
     next_result(CUDA_ERROR_NOT_SUPPORTED);
     call("cuStreamBatchMemOp_v2_ptsz", 0x62);
-    assert_told("sync point cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=0 stream=0x62\n"
+    assert_told("sync point cuStreamBatchMemOp_v2_ptsz ptsz=1 blocks=1 stream=0x62\n"
                 "wait_begins ptsz=1 stream=0x62\n"
                 "wait_ends ptsz=1 waits=0 stream=0x62\nerror 801\n");
 }

@@ -309,10 +309,9 @@ PY
     slow slowly
     # the pace is learned: graphs of one op, and nothing is held back
     autograph replay slowly -f json | holds "d['replay'][3]['share_percent'] == 0 and d['replay'][1]['share_percent'] > 90"
-    # graphs of four cannot wait either, unless the watchdog lets them: some are flushed, until the pauses are learned,
-    # then two ops go at a time
+    # graphs of four cannot wait either, unless the watchdog lets them: some are flushed, until the pauses are learned
     autograph replay slowly --chunk=4 -f json |
-        holds "0 < d['replay'][3]['count'] < 100 and 45 < d['replay'][5]['share_percent'] < 55"
+        holds "0 < d['replay'][3]['count'] < 100 and d['replay'][5]['share_percent'] > 45"
     autograph replay slowly --chunk=4 --max-defer-us=100000 -f json |
         holds "d['replay'][3]['count'] == 0 and d['replay'][5]['share_percent'] < 30"
 }

@@ -1,0 +1,266 @@
+/* states_held.c - cases of `states`: calls before which something held back must be submitted, and
+ * errors that nobody may lose. */
+#define _GNU_SOURCE
+#include "tests/command/states.h"
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const CUfunction_attribute carve_out = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+
+static uint64_t submissions(void)
+{
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+}
+
+/* ---- calls that may wait for the GPU -------------------------------------------------------- */
+
+static void load_module(void)
+{
+    CUmodule m;
+    CHECK(cuModuleLoadData(&m, SIMCUDA_IMAGE_MAGIC));
+}
+
+static void load_library(void)
+{
+    CUlibrary library;
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+}
+
+static CUgraph graph;
+
+static void instantiate(void)
+{
+    CUgraphExec exec;
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+}
+
+static void instantiate_with_params(void)
+{
+    CUgraphExec exec;
+    CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
+    CHECK(cuGraphInstantiateWithParams(&exec, graph, &params));
+}
+
+/* A kernel of another stream waits for a word that a launch of a known step writes. Behind that
+ * launch comes a call that waits for the GPU: number `how`. */
+int load_behind_publish(int how)
+{
+    static void (*const calls[])(void) = {load_module, load_library, instantiate,
+                                          instantiate_with_params};
+    CUstream other;
+    void *none = NULL;
+    unsigned int value = 400, zero = 0;
+    start();
+    poll_word = ag_prog_function(module, "poll");
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &zero, &none}));
+    CHECK(cuStreamSynchronize(other));
+    for (unsigned int i = 1; i <= value; i++) {
+        if (i == value)
+            CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &value, &none}));
+        launches(0, 5);
+        publish_word(i);
+        if (i == value)
+            calls[how]();
+        launches(5, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuStreamSynchronize(other));
+    return print_value();
+}
+
+/* A stream waits for a semaphore of another API, which signals only after more steps. */
+int semaphore(int in_graph)
+{
+    CUstream other;
+    CUexternalSemaphore s;
+    int fd = memfd_create("semaphore", 0);
+    REQUIRE(fd >= 0 && !ftruncate(fd, 8));
+    _Atomic uint64_t *word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    REQUIRE(word != MAP_FAILED);
+    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC desc = {
+        .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD, .handle.fd = fd};
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS params = {.params.fence.value = 1};
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuImportExternalSemaphore(&s, &desc));
+    step();
+    if (in_graph) {
+        CUgraphExec exec;
+        CHECK(cuStreamBeginCapture_v2(other, CU_STREAM_CAPTURE_MODE_RELAXED));
+        CHECK(cuWaitExternalSemaphoresAsync(&s, &params, 1, other));
+        CHECK(cuStreamEndCapture(other, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+        CHECK(cuGraphLaunch(exec, other));
+    } else {
+        CHECK(cuWaitExternalSemaphoresAsync(&s, &params, 1, other));
+    }
+    steps(100);
+    atomic_store(word, 1);
+    CHECK(cuStreamSynchronize(other));
+    steps(100);
+    return print_value();
+}
+
+/* A stream is told to wait for a word that a launch on another stream of this thread writes: that
+ * launch has been submitted by then. */
+int wait_behind_write(int how)
+{
+    CUstream other;
+    uint64_t before = 0;
+    start();
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(launch(other, data, 1));
+    want = want * 31 + 1;
+    CHECK(cuStreamSynchronize(other));
+    for (unsigned int i = 1; i <= 60; i++) {
+        before = submissions();
+        launches(0, 5);
+        publish_word(i);
+        if (i == 60) {
+            CUdeviceptr word = (CUdeviceptr)(uintptr_t)flag;
+            CUstreamBatchMemOpParams op = {
+                .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                              .address = word,
+                              .value = i,
+                              .flags = CU_STREAM_WAIT_VALUE_EQ}};
+            if (how)
+                CHECK(cuStreamBatchMemOp_v2(other, 1, &op, 0));
+            else
+                CHECK(cuStreamWaitValue32_v2(other, word, i, CU_STREAM_WAIT_VALUE_EQ));
+            printf("submitted before the wait: %s\n", submissions() > before ? "yes" : "NO");
+        }
+        launches(5, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuStreamSynchronize(other));
+    return print_value();
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+/* A kernel of another stream ends the context. Once a launch has failed for that, all do. */
+int sticky_launches(int n)
+{
+    CUstream other;
+    int error = CUDA_ERROR_ILLEGAL_ADDRESS, failed = 0, after = 0;
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    steps(60);
+    CHECK(ag_prog_launch(ag_prog_function(module, "trap"), other, (void *[]){&error}));
+    for (int i = 0; i < n; i++) {
+        CUresult r = launch(stream, data, (uint64_t)i % STEP);
+        failed += r == (CUresult)error;
+        after += failed && r == CUDA_SUCCESS;
+    }
+    printf("some failed: %s, launches that succeed after that: %d\n", failed ? "yes" : "no", after);
+    return !failed || after;
+}
+
+static int told;
+
+static void ask(CUresult r)
+{
+    told += r == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
+/* A launch of a known step is refused, and the call that submits it fails by itself: number `how`.
+ * A later call tells. With 5, two streams are refused, and two calls tell. */
+int error_behind_error(int how)
+{
+    CUstream other;
+    CUdeviceptr x;
+    start();
+    x = ag_prog_alloc(8);
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < 40; i++) {
+        launches(0, STEP);
+        for (uint64_t k = 0; k < STEP && how == 5; k++)
+            CHECK(launch(other, x, k));
+        CHECK(cuCtxSynchronize());
+    }
+    cuSimFail("cuLaunchKernel", how == 5 ? 0 : 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    cuSimFail("cuGraphLaunch", how == 5 ? 0 : 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    ask(launch(stream, data, 0));
+    if (how == 0)
+        EXPECT(cuEventRecord(NULL, stream), CUDA_ERROR_INVALID_HANDLE);
+    else if (how == 1)
+        EXPECT(cuStreamWaitEvent(stream, NULL, 0), CUDA_ERROR_INVALID_HANDLE);
+    else if (how == 2)
+        EXPECT(cuMemcpyDtoHAsync_v2(&told, 64, 8, stream), CUDA_ERROR_INVALID_VALUE);
+    else if (how == 3)
+        EXPECT(cuEventSynchronize(NULL), CUDA_ERROR_INVALID_HANDLE);
+    else if (how == 4) {
+        CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
+        CUlaunchConfig config = {
+            .hStream = stream, .attrs = &attribute, .numAttrs = 1}; /* of no blocks */
+        EXPECT(cuLaunchKernelEx(&config, hash, (void *[]){&data, &want}, NULL),
+               CUDA_ERROR_INVALID_VALUE);
+    } else {
+        ask(launch(other, x, 0));
+        ask(cuCtxSynchronize());
+    }
+    cuSimFail("cuLaunchKernel", 1, CUDA_SUCCESS);
+    cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
+    ask(cuStreamSynchronize(stream));
+    ask(cuStreamSynchronize(other));
+    ask(cuCtxSynchronize());
+    printf("told %d time(s)\n", told);
+    return print_value();
+}
+
+/* ---- attributes ----------------------------------------------------------------------------- */
+
+/* 100 steps of `f`; whether graphs were built for it. */
+static const char *builds(CUfunction f)
+{
+    uint64_t before = cuSimCallCount("cuGraphInstantiateWithFlags");
+    hash = f;
+    steps(100);
+    return cuSimCallCount("cuGraphInstantiateWithFlags") > before ? "built" : "not built";
+}
+
+/* A refused change of an attribute is none, so the one that succeeds later counts. */
+int refused_attribute(int n)
+{
+    (void)n;
+    start();
+    CHECK(cuFuncSetAttribute(hash, carve_out, 10));
+    printf("10: %s\n", builds(hash));
+    cuSimFail("cuFuncSetAttribute", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(cuFuncSetAttribute(hash, carve_out, 50), CUDA_ERROR_OUT_OF_MEMORY);
+    steps(100);
+    CHECK(cuFuncSetAttribute(hash, carve_out, 50));
+    printf("50: %s\n", builds(hash));
+    return print_value();
+}
+
+/* The attribute of a kernel that was never launched ends with its module, and the handle comes
+ * again. */
+int attribute_of_unloaded(int n)
+{
+    (void)n;
+    CUmodule module2;
+    CUfunction first, second;
+    start();
+    steps(100);
+    module2 = ag_prog_module();
+    first = ag_prog_function(module2, "hash");
+    CHECK(cuFuncSetAttribute(first, carve_out, 50));
+    CHECK(cuModuleUnload(module2));
+    module2 = ag_prog_module();
+    second = ag_prog_function(module2, "hash");
+    REQUIRE(first == second);
+    printf("default: %s\n", builds(second));
+    CHECK(cuFuncSetAttribute(second, carve_out, 50));
+    printf("50: %s\n", builds(second));
+    return print_value();
+}
