@@ -99,12 +99,15 @@ static void *unknown_call(uint32_t slot)
 {
     if (!ag_hooked())
         return ag_target[AG_SYM_COUNT + slot];
-    if (ag_unknown_kind(slot) != AG_UNKNOWN_CALL) {
+    const enum ag_unknown kind = ag_unknown_kind(slot);
+    if (kind != AG_UNKNOWN_CALL && kind != AG_UNKNOWN_CHANGES) {
         capture_slot = slot;
         return (void *)capture_call;
     }
     ag_core_barrier_quiet(AG_SYM_COUNT);
     ag_core_invalidate_memory();
+    if (kind == AG_UNKNOWN_CHANGES)
+        ag_core_observe_only("an unknown version of a call that changes what graphs hold");
     return ag_target[AG_SYM_COUNT + slot];
 }
 

@@ -14,6 +14,7 @@
 #include "capture/capture.h"
 #include "capture/settings/log.h"
 #include "capture/system/lock.h"
+#include "driver/table.h"
 #include "preload/object.h"
 #include "preload/stubs.h"
 
@@ -103,9 +104,25 @@ static void say_unknown(const char *name)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the pool */
 static enum ag_unknown kinds[AG_POOL_SIZE];
 
+/* Whether the name without its version ("_v2") is that of an entry point of class TRACK. */
+static bool is_version_of_tracked(const char *name)
+{
+    const char *version = strstr(name, "_v");
+    size_t len = version ? (size_t)(version - name) : strlen(name);
+    for (int i = 0; i < AG_SYM_COUNT; i++) {
+        const struct ag_entry *entry = &ag_entries[i];
+        if (entry->cls == AG_CLASS_TRACK && strncmp(entry->name, name, len) == 0 &&
+            (entry->name[len] == '\0' || entry->name[len] == '_'))
+            return true;
+    }
+    return false;
+}
+
 /* Judges by the name alone; cuStreamBeginRecaptureToGraph was once such an unknown name. */
 static enum ag_unknown kind_of(const char *name)
 {
+    if (is_version_of_tracked(name))
+        return AG_UNKNOWN_CHANGES;
     if (!strstr(name, "Capture") && !strstr(name, "capture"))
         return AG_UNKNOWN_CALL;
     if (strstr(name, "Begin"))

@@ -43,7 +43,8 @@ enum ag_unknown {
     AG_UNKNOWN_CALL,
     AG_UNKNOWN_BEGINS_CAPTURE,
     AG_UNKNOWN_ENDS_CAPTURE,
-    AG_UNKNOWN_CAPTURE_CALL /* it is about stream captures, in an unknown way */
+    AG_UNKNOWN_CAPTURE_CALL, /* it is about stream captures, in an unknown way */
+    AG_UNKNOWN_CHANGES       /* it is another version of a call that changes what graphs hold */
 };
 enum ag_unknown ag_unknown_kind(uint32_t slot);
 

@@ -552,6 +552,12 @@ static void unknown_symbols_are_barriers(void **state)
         assert_reached(names[i], 0x100);
         assert_told("barrier an entry point of a newer driver\nmemory\n");
     }
+    dlsym(libcuda, "cuKernelSetAttribute_v9");
+    told();
+    call("cuKernelSetAttribute_v9", 0x100);
+    assert_reached("cuKernelSetAttribute_v9", 0x100);
+    assert_told("barrier an entry point of a newer driver\nmemory\n"
+                "observe an unknown version of a call that changes what graphs hold\n");
 }
 
 /* By their names: what begins a capture, what ends one, and what is asked about behind it. */
