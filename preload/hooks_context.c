@@ -70,12 +70,15 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
 #define AG_CONTEXT_CHANGES_HOOK(name, getter, params, args, old_type, asked, wanted)               \
     AG_HOOK name params                                                                            \
     {                                                                                              \
-        if (ag_hooked()) {                                                                         \
-            old_type old;                                                                          \
-            if (AG_CALL(getter, AG_UNWRAP asked) != CUDA_SUCCESS || old != (wanted))               \
-                ag_core_invalidate_functions(AG_SYM_##name);                                       \
-        }                                                                                          \
-        return AG_CALL(name, AG_UNWRAP args);                                                      \
+        old_type old;                                                                              \
+        bool changes =                                                                             \
+            ag_hooked() && (AG_CALL(getter, AG_UNWRAP asked) != CUDA_SUCCESS || old != (wanted));  \
+        if (changes)                                                                               \
+            ag_core_invalidate_functions(AG_SYM_##name);                                           \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        if (changes) /* another thread may have built a graph in the meantime */                   \
+            ag_core_invalidate_functions(AG_SYM_##name);                                           \
+        return result;                                                                             \
     }
 
 AG_CONTEXT_CHANGES_HOOK(cuCtxSetLimit, cuCtxGetLimit, (CUlimit limit, size_t value), (limit, value),
