@@ -8,6 +8,7 @@
  * not defined.
  */
 #include "capture/trace/trace_ring.h"
+#include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace_define.h"
@@ -33,7 +34,7 @@ struct ring {
     /* the producer's */
     _Atomic uint32_t head __attribute__((aligned(64)));
     uint32_t known_tail;
-    uint64_t lost;
+    _Atomic uint64_t lost; /* events since the last that fitted */
     /* the writer's */
     _Atomic uint32_t tail __attribute__((aligned(64)));
     _Atomic uint32_t thread; /* 0: free */
@@ -77,6 +78,16 @@ static void write_events(struct ring *r, uint32_t until)
     }
 }
 
+/* A thread tells how many events it lost with its next one. This does it for one that has none. */
+static void write_lost(struct ring *r)
+{
+    uint64_t lost = atomic_exchange_explicit(&r->lost, 0, memory_order_relaxed);
+    struct ag_dump_events head = {atomic_load_explicit(&r->thread, memory_order_relaxed), 1};
+    struct ag_dump_event event = {.time = ag_clock_ns(), .kind = AG_EVENT_LOST, .value = lost};
+    if (lost && !ag_dump_write(AG_DUMP_EVENTS, &head, sizeof(head), &event, sizeof(event), false))
+        ag_trace_give_up();
+}
+
 enum { MAX_RINGS = 1024 };
 
 /* Looks at everything once. Returns whether there was anything. */
@@ -99,6 +110,7 @@ static bool look(void)
         any |= until[n] != atomic_load_explicit(&r->tail, memory_order_relaxed);
         write_events(r, until[n]);
         if (ended[n]) {
+            write_lost(r);
             atomic_store(&r->ended, false);
             atomic_store(&r->thread, 0);
         }
@@ -138,6 +150,9 @@ void ag_trace_drain(void)
         pthread_join(thread, NULL);
     }
     look();
+    for (struct ring *r = atomic_load(&rings); r; r = r->next)
+        write_lost(r);
+    ag_dump_mark();
 }
 
 /* ---- the producers' side ---------------------------------------------------------------- */
@@ -196,15 +211,16 @@ void ag_trace_push(const struct ag_dump_event *event)
     if (__builtin_expect(!r, 0) && !(r = make_ring()))
         return;
     uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
-    if (__builtin_expect(!has_room(r, head, r->lost ? 2 : 1), 0)) {
-        r->lost++;
+    bool lost = atomic_load_explicit(&r->lost, memory_order_relaxed) != 0;
+    if (__builtin_expect(!has_room(r, head, lost ? 2 : 1), 0)) {
+        atomic_fetch_add_explicit(&r->lost, 1, memory_order_relaxed);
         return;
     }
-    if (__builtin_expect(r->lost != 0, 0)) {
-        r->events[head++ % RING] =
-            (struct ag_dump_event){.time = event->time, .kind = AG_EVENT_LOST, .value = r->lost};
-        r->lost = 0;
-    }
+    if (__builtin_expect(lost, 0))
+        r->events[head++ % RING] = (struct ag_dump_event){
+            .time = event->time,
+            .kind = AG_EVENT_LOST,
+            .value = atomic_exchange_explicit(&r->lost, 0, memory_order_relaxed)};
     r->events[head++ % RING] = *event;
     atomic_store_explicit(&r->head, head, memory_order_release);
     if (__builtin_expect(head % (RING / 4) == 0, 0))

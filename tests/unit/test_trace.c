@@ -1,5 +1,5 @@
-/* test_trace.c - the dump's end on a full disk: what the threads did in one span of time is in it
- * as a whole, or not at all. */
+/* test_trace.c - the dump's end. On a full disk, what the threads did in one span of time is in it
+ * as a whole, or not at all. What was lost is told. */
 #include "tests/unit/unit.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace_define.h"
@@ -33,11 +33,13 @@ bool __wrap_ag_thread_start(pthread_t *thread, const char *name, void *(*run)(vo
     return false;
 }
 
+static int events = EVENTS; /* of one thread */
+
 static void *push(void *unused)
 {
     static const struct ag_dump_event event = {.time = 1, .kind = AG_EVENT_OP};
     (void)unused;
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < events; i++)
         ag_trace_push(&event);
     return NULL;
 }
@@ -113,9 +115,44 @@ static void test_limit(void **state)
     assert_int_equal(chunks_of_child(9, 180 << 10), 13);
 }
 
+/* A thread's last events do not fit into its ring: the dump tells how many, though nothing comes
+ * behind them. The file ends with that event. */
+static int lost_at_the_end(const char *path)
+{
+    struct ag_dump_event last = {0};
+    writes_left = 1000;
+    events = 40000;
+    if (!ag_dump_open(path, 8 << 20))
+        return 1;
+    push(NULL);
+    ag_trace_drain();
+    FILE *f = fopen(path, "rb");
+    bool told = f && fseek(f, -(long)sizeof(last), SEEK_END) == 0 &&
+                fread(&last, sizeof(last), 1, f) == 1 && last.kind == AG_EVENT_LOST &&
+                last.value == 40000 - 32768;
+    return told ? 0 : 2;
+}
+
+static void test_lost(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/trace.XXXXXX", path[64];
+    int status;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/dump", folder);
+    pid_t child = fork();
+    if (!child)
+        _exit(lost_at_the_end(path));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    unlink(path);
+    rmdir(folder);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lost),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_limit),
     };
