@@ -69,8 +69,8 @@ static void about_flushes(const struct model *m, struct advice *a)
             say(a,
                 "The watchdog submitted %.0f %% of the launches: the program pauses in the middle "
                 "of its "
-                "sequences for longer than AUTOGRAPH_MAX_DEFER_US; a larger value lets graphs "
-                "wait.",
+                "sequences for longer than AUTOGRAPH_MAX_DEFER_US. A larger value lets graphs wait "
+                "longer; a smaller one is better if it polls memory there.",
                 share);
         else if (!strcmp(why, "mismatch"))
             say(a,

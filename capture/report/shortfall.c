@@ -173,7 +173,8 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
         {t->mismatches, "its sequences begin like known ones and go on otherwise",
          "look with `autograph report` at what comes instead"},
         {count(AG_COUNT_WATCHDOG), "it pauses in the middle of its sequences",
-         "a larger AUTOGRAPH_MAX_DEFER_US lets graphs wait"},
+         "a larger AUTOGRAPH_MAX_DEFER_US lets graphs wait longer; a smaller one is better if it "
+         "polls memory there"},
         {count(AG_COUNT_ORDER), "the legacy default stream orders everything",
          "cudaStreamNonBlocking or --default-stream per-thread ends that"},
         {count(AG_COUNT_OTHER_THREAD), "calls of other threads come in between",
