@@ -224,9 +224,7 @@ bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, vo
     }
     /* Kernels may be loaded again, also under the handles of those that were never launched. They
      * then have the default settings. */
-    struct ag_kernel *kernel, *other;
-    HASH_ITER(handle, t->kernels, kernel, other)
-    {
+    for (struct ag_kernel *kernel = t->kernels; kernel; kernel = kernel->handle.next) {
         settings_free(kernel->settings);
         kernel->settings = NULL;
     }

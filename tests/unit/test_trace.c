@@ -130,6 +130,8 @@ static int lost_at_the_end(const char *path)
     bool told = f && fseek(f, -(long)sizeof(last), SEEK_END) == 0 &&
                 fread(&last, sizeof(last), 1, f) == 1 && last.kind == AG_EVENT_LOST &&
                 last.value == 40000 - 32768;
+    if (f)
+        fclose(f);
     return told ? 0 : 2;
 }
 
