@@ -27,7 +27,7 @@ enum { KEY_LIBRARY = 256 };
 static const struct argp_option options[] = {
     {"observe", 'n', NULL, 0, "submit nothing differently; say what would be gained", 0},
     {"compare", 'c', "MS", OPTION_ARG_OPTIONAL,
-     "be eager for every other span of MS milliseconds (50); the summary says what replay gains",
+     "be eager for one of two spans of MS milliseconds (50); the summary says what replay gains",
      0},
     {"trace", 't', "FILE", 0,
      "write a dump (%p is the pid, %r the rank, %h the host, %e the program)", 0},

@@ -1,7 +1,7 @@
 """What the suite measures and what each program has to reach.
 
 Two processes of one program differ by more than many goals leave room for. Where `pairs` says so one
-more process therefore compares itself: with AUTOGRAPH_COMPARE_MS every other span of it is eager.
+more process therefore compares itself: with AUTOGRAPH_COMPARE_MS one of two spans of it is eager.
 That ratio, where there is one, is what the eager goal is held against. A program whose work is in
 graphs of its own has nothing to compare in one process: there `fastest` holds the goal against the
 fastest tenth of all repetitions. (A virtual processor runs at half its speed for a while now and

@@ -283,9 +283,10 @@ def ops_a_graph(text):
 
 
 def pairs_of(text):
-    """What a process that compares itself says; empty where it did too little for that."""
+    """What a process that compares itself says; empty where it did too little for that, or where its parts are
+    longer than a span, so that the spans of a pair hold different ones."""
     found = re.search(r"compared with eager: ([0-9.]+) times as fast \(half of (\d+) pairs of spans between "
-                      r"([0-9.]+) and ([0-9.]+)\)", text)
+                      r"([0-9.]+) and ([0-9.]+)\)(?!; this is too uneven)", text)
     return {"paired": {"ratio": float(found[1]), "pairs": int(found[2]),
                        "half": [float(found[3]), float(found[4])]}} if found else {}
 

@@ -300,6 +300,7 @@ class Judgement(unittest.TestCase):
         said = "autograph: a[1]:   compared with eager: 1.291 times as fast (half of 37 pairs of spans between 1.270 and 1.310)"
         found = suite.pairs_of(f"autograph: replayed 1 of 2 ops\n{said}\n")
         self.assertEqual(found, {"paired": {"ratio": 1.291, "pairs": 37, "half": [1.27, 1.31]}})
+        self.assertEqual(suite.pairs_of(said + "; this is too uneven to judge by"), {})
         self.assertEqual(suite.pairs_of("compared with eager: the program ended before two spans"), {})
         row = Row("r", [], eager_goal=1.25)
         variants, _ = rounds(program(), program(time=1.9))
