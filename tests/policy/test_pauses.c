@@ -279,7 +279,7 @@ static void test_polls_behind_any_turns(void **state)
 {
     (void)state;
     for (uint64_t gap = 100; gap <= 1600; gap *= 4)
-        for (uint32_t ops = 1; ops <= 20; ops += 1 + ops / 2)
+        for (uint32_t ops = 1; ops <= 20; ops = 3 * ops + 1)
             for (uint32_t span = 2; span <= 32; span *= 2) {
                 struct rig *r = rig_open(NULL);
                 uint64_t began = 0, eager = 0, seed = 3;

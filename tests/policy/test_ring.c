@@ -165,7 +165,7 @@ static void test_bytes(void **state)
 /* ---- two threads ------------------------------------------------------------------------------
  */
 
-enum { CHUNKS = 1000000, WORDS = 4 };
+enum { CHUNKS = 20000, WORDS = 4 };
 
 static struct ag_ring shared;
 static _Atomic bool over;
