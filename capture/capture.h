@@ -80,6 +80,8 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
 void ag_core_invalidate_module(void *module, enum ag_sym sym);
 /* Call it before any call that may change the meaning of launches (cuCtxSetLimit and the like). */
 void ag_core_invalidate_functions(enum ag_sym sym);
+/* The same call has returned: what another thread built during it goes too, and is not counted. */
+void ag_core_invalidate_functions_again(void);
 /* The same at a launch, because there are too many signatures. A launch never waits for another
  * thread: while one is in the driver with a stream's lock, this function only asks again later. */
 void ag_core_invalidate_signatures(void);
@@ -114,6 +116,7 @@ bool ag_core_wait_begins(CUstream stream, bool ptsz);
  * graph may wait. */
 bool ag_core_graph_wait_begins(CUstream stream, bool ptsz);
 void ag_core_graphs_wait(void); /* the program made a graph node that waits */
+bool ag_core_graphs_may_wait(void);
 void ag_core_wait_ends(CUstream stream, bool ptsz, bool waits);
 /* The same around cuLaunchHostFunc (`function`) and cuStreamAddCallback (`callback`): the library
  * builds nothing until the host function has returned. If `_begins` returns NULL, make the

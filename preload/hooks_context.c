@@ -76,8 +76,8 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
         if (changes)                                                                               \
             ag_core_invalidate_functions(AG_SYM_##name);                                           \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (changes) /* another thread may have built a graph in the meantime */                   \
-            ag_core_invalidate_functions(AG_SYM_##name);                                           \
+        if (changes && result == CUDA_SUCCESS)                                                     \
+            ag_core_invalidate_functions_again();                                                  \
         return result;                                                                             \
     }
 

@@ -128,16 +128,17 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, AG_PTSZ)
 AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel, false)
 AG_COOPERATIVE_HOOK(cuLaunchCooperativeKernel_ptsz, true)
 
-/* Host functions run in stream order on a driver thread, and may wait for the program. A NULL
- * function is left for the driver to refuse. `runs` is the function that is launched instead of
- * `what`; `rest` are the arguments after userData. */
+/* Host functions run in stream order on a driver thread, and may wait for the program, or for what
+ * this thread has launched into other streams. A NULL function is left for the driver to refuse.
+ * `runs` is the function that is launched instead of `what`; `rest` are the arguments after
+ * userData. */
 #define AG_HOST_HOOK(function, name, is_ptsz, params, as_function, as_callback, runs, rest)        \
     AG_HOOK function params                                                                        \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         struct ag_host_call *call = NULL;                                                          \
         if (ag_hooked()) {                                                                         \
-            pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
+            pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, AG_BLOCKS);       \
             if (what)                                                                              \
                 call = ag_core_host_begins(hStream, is_ptsz, as_function, as_callback, userData);  \
         }                                                                                          \
@@ -168,7 +169,7 @@ AG_CALLBACK_HOOK(cuStreamAddCallback, AG_LEGACY)
 AG_CALLBACK_HOOK(cuStreamAddCallback_ptsz, AG_PTSZ)
 
 /* Launches one of the program's graphs into a stream that may hold deferred work. */
-AG_WAIT_HOOK(cuGraphLaunch, AG_LEGACY, ag_core_graph_wait_begins, AG_RETURNS,
+AG_WAIT_HOOK(cuGraphLaunch, AG_LEGACY, ag_core_graph_wait_begins, ag_core_graphs_may_wait(),
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))
-AG_WAIT_HOOK(cuGraphLaunch_ptsz, AG_PTSZ, ag_core_graph_wait_begins, AG_RETURNS,
+AG_WAIT_HOOK(cuGraphLaunch_ptsz, AG_PTSZ, ag_core_graph_wait_begins, ag_core_graphs_may_wait(),
              (CUgraphExec hGraphExec, CUstream stream), (hGraphExec, stream))

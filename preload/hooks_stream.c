@@ -77,7 +77,7 @@ AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync_ptsz, AG_PTSZ)
             pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
-            return pending;                                                                        \
+            result = CUDA_SUCCESS;                                                                 \
         return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 
@@ -126,7 +126,7 @@ AG_DESTROY_HOOK(cuStreamDestroy_v2)
         if (hooked && result == CUDA_SUCCESS &&                                                    \
             attr != CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)                                    \
             ag_core_stream_not_understood(hStream, is_ptsz, AG_SYM_##name);                        \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(hStream, is_ptsz, result, pending);                               \
     }
 
 AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute, AG_LEGACY)
@@ -143,7 +143,7 @@ AG_SET_ATTRIBUTE_HOOK(cuStreamSetAttribute_ptsz, AG_PTSZ)
         CUresult result = AG_CALL(name, dst, src);                                                 \
         if (hooked && result == CUDA_SUCCESS)                                                      \
             ag_core_stream_not_understood(dst, is_ptsz, AG_SYM_##name);                            \
-        return ag_first_error(result, pending);                                                    \
+        return ag_first_error_of(dst, is_ptsz, result, pending);                                   \
     }
 
 AG_COPY_ATTRIBUTES_HOOK(cuStreamCopyAttributes, AG_LEGACY)

@@ -107,7 +107,7 @@ static void *unknown_call(uint32_t slot)
     ag_core_barrier_quiet(AG_SYM_COUNT);
     ag_core_invalidate_memory();
     if (kind == AG_UNKNOWN_CHANGES)
-        ag_core_observe_only("an unknown version of a call that changes what graphs hold");
+        ag_core_observe_only("a newer driver's version of a call that the library must follow");
     return ag_target[AG_SYM_COUNT + slot];
 }
 

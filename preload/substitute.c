@@ -104,14 +104,34 @@ static void say_unknown(const char *name)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the pool */
 static enum ag_unknown kinds[AG_POOL_SIZE];
 
-/* Whether the name without its version ("_v2") is that of an entry point of class TRACK. */
-static bool is_version_of_tracked(const char *name)
+/* Whether a stream may wait for the program behind a call of this name. */
+static bool is_wait(const char *name)
+{
+    static const char *const families[] = {
+        "cuStreamWaitValue", "cuStreamBatchMemOp",  "cuWaitExternalSemaphores",
+        "cuLaunchHostFunc",  "cuStreamAddCallback",
+    };
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (strncmp(name, families[i], strlen(families[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a barrier is too little for another version of this entry point. */
+static bool changes_more(const struct ag_entry *entry)
+{
+    return entry->cls == AG_CLASS_TRACK || entry->flags & AG_ENTRY_KILLS_MAPPED ||
+           is_wait(entry->name);
+}
+
+/* Whether the name without its version ("_v2") is that of such an entry point. */
+static bool is_version_of_such(const char *name)
 {
     const char *version = strstr(name, "_v");
     size_t len = version ? (size_t)(version - name) : strlen(name);
     for (int i = 0; i < AG_SYM_COUNT; i++) {
         const struct ag_entry *entry = &ag_entries[i];
-        if (entry->cls == AG_CLASS_TRACK && strncmp(entry->name, name, len) == 0 &&
+        if (changes_more(entry) && strncmp(entry->name, name, len) == 0 &&
             (entry->name[len] == '\0' || entry->name[len] == '_'))
             return true;
     }
@@ -121,7 +141,7 @@ static bool is_version_of_tracked(const char *name)
 /* Judges by the name alone; cuStreamBeginRecaptureToGraph was once such an unknown name. */
 static enum ag_unknown kind_of(const char *name)
 {
-    if (is_version_of_tracked(name))
+    if (is_version_of_such(name))
         return AG_UNKNOWN_CHANGES;
     if (!strstr(name, "Capture") && !strstr(name, "capture"))
         return AG_UNKNOWN_CALL;

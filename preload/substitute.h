@@ -44,7 +44,7 @@ enum ag_unknown {
     AG_UNKNOWN_BEGINS_CAPTURE,
     AG_UNKNOWN_ENDS_CAPTURE,
     AG_UNKNOWN_CAPTURE_CALL, /* it is about stream captures, in an unknown way */
-    AG_UNKNOWN_CHANGES       /* it is another version of a call that changes what graphs hold */
+    AG_UNKNOWN_CHANGES       /* it is another version of a call that takes more than a barrier */
 };
 enum ag_unknown ag_unknown_kind(uint32_t slot);
 

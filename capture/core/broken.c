@@ -29,37 +29,49 @@ static void in_current_context(CUresult error)
     error_in(ctx ? ag_context_get(ctx) : NULL, error);
 }
 
-static void keep(struct ag_stream *s, CUresult pending)
+/* Returns whether the stream's next call that may tell an error tells this one. */
+static bool keep(struct ag_stream *s, CUresult pending)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s) && s->pending == CUDA_SUCCESS) {
+    bool keeps = ag_stream_is_live(s) && s->pending == CUDA_SUCCESS;
+    if (keeps) {
         s->pending = pending;
         ag_stream_open(s);
     }
     ag_unlock(&s->lock);
+    return keeps;
 }
 
-/* For a stream of this thread: the next call that drains them all tells. */
+/* In the stream that it came from; if that has ended, in another one of this thread: the next call
+ * that drains them all tells. An error that ends a context is not kept: that context repeats it at
+ * each call, and another one must not hear of it. */
 static void keep_anywhere(CUresult pending)
 {
+    if (ag_error_ends_context(pending))
+        return;
+    struct ag_stream *s = ag_stream_find(ag_thread.told_of, false);
+    if (s && keep(s, pending))
+        return;
     size_t n;
     bool kept = false;
     struct ag_stream **streams = ag_streams_concerned(false, &n);
-    for (size_t i = 0; i < n && !kept; i++) {
-        kept = ag_stream_is_own(streams[i]);
-        if (kept)
-            keep(streams[i], pending);
-    }
+    for (size_t i = 0; i < n && !kept; i++)
+        kept = ag_stream_is_own(streams[i]) && keep(streams[i], pending);
     ag_streams_release(streams, n);
+}
+
+void ag_broken_stream(const struct ag_stream *s, CUresult error)
+{
+    if (__builtin_expect(ag_error_ends_context(error), 0) && ag_state_tracks())
+        error_in(s->context, error);
 }
 
 CUresult ag_core_first_error(CUresult result, CUresult pending)
 {
-    CUresult first = result != CUDA_SUCCESS ? result : pending;
-    in_current_context(first);
+    in_current_context(result);
     if (result != CUDA_SUCCESS && pending != CUDA_SUCCESS)
         keep_anywhere(pending);
-    return first;
+    return result != CUDA_SUCCESS ? result : pending;
 }
 
 CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result, CUresult pending)
@@ -68,13 +80,11 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
     bool keeps = result != CUDA_SUCCESS && pending != CUDA_SUCCESS;
     struct ag_stream *s =
         keeps || ag_error_ends_context(first) ? ag_stream_find(stream, ptsz) : NULL;
-    if (!s)
+    if (s)
+        ag_broken_stream(s, first);
+    else
         in_current_context(first);
-    else if (ag_error_ends_context(first) && ag_state_tracks())
-        error_in(s->context, first);
-    if (keeps && s)
-        keep(s, pending);
-    else if (keeps)
+    if (keeps && (!s || ag_error_ends_context(pending) || !keep(s, pending)))
         keep_anywhere(pending);
     return first;
 }

@@ -12,10 +12,24 @@ void ag_stream_open(struct ag_stream *s)
     atomic_fetch_add(&ag_open_streams, 1);
 }
 
+void ag_stream_close(struct ag_stream *s)
+{
+    if (!s->open)
+        return;
+    s->open = false;
+    atomic_fetch_sub(&ag_open_streams, 1);
+}
+
+/* A dormant stream was open for the error alone. */
 CUresult ag_stream_tell(struct ag_stream *s)
 {
     CUresult r = s->pending;
-    s->pending = CUDA_SUCCESS;
+    if (__builtin_expect(r != CUDA_SUCCESS, 0)) {
+        s->pending = CUDA_SUCCESS;
+        ag_thread.told_of = s->handle;
+        if (ag_dormant_is_active(&s->dormant) && !(s->ring && s->ring->active))
+            ag_stream_close(s);
+    }
     return r;
 }
 

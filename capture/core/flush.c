@@ -14,11 +14,8 @@
 
 static void close_segment(struct ag_stream *s)
 {
-    if (!s->open ||
-        s->pending != CUDA_SUCCESS) /* every sync point looks for an error that was not reported */
-        return;
-    s->open = false;
-    atomic_fetch_sub(&ag_open_streams, 1);
+    if (s->pending == CUDA_SUCCESS) /* every sync point looks for an error that was not reported */
+        ag_stream_close(s);
 }
 
 void ag_stream_end_segment(struct ag_stream *s)

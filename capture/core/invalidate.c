@@ -67,6 +67,12 @@ void ag_core_invalidate_functions(enum ag_sym sym)
     invalidate_everything();
 }
 
+void ag_core_invalidate_functions_again(void)
+{
+    if (ag_state_tracks())
+        invalidate_everything();
+}
+
 /* Whether a thread is in the driver with a stream's lock, or the submitter with a stream's chunks.
  * It may stay there for long. */
 static bool any_is_in_driver(void)
@@ -196,10 +202,7 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);
     CUresult r = ag_stream_tell(s);
-    if (s->open) {
-        s->open = false;
-        atomic_fetch_sub(&ag_open_streams, 1);
-    }
+    ag_stream_close(s);
     ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));
     s->gone |= gone;
@@ -232,6 +235,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     if (!ag_waits_pending()) /* else the builder collects them once nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
+    ag_broken_stream(s, r);
     return r;
 }
 

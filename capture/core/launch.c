@@ -180,10 +180,10 @@ static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incomin
  * caller holds the lock; this function releases it. */
 static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
 {
+    CUresult pending = ag_stream_tell(s);
     ag_engine_rest(&s->engine, ag_shortfall_rest());
     ag_stream_goes_dormant(s);
     ag_dormant_step(&s->dormant); /* counts this op */
-    CUresult pending = ag_stream_tell(s);
     ag_unlock(&s->lock);
     ag_shortfall_tell();
     ag_live_poll();

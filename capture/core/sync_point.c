@@ -6,6 +6,7 @@
  */
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
+#include "capture/core/broken.h"
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
@@ -80,10 +81,12 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
             continue;
         if (ag_stream_is_own(s)) {
             /* a call returns one error; the others stay for the next ones */
-            if (first == CUDA_SUCCESS)
+            if (first == CUDA_SUCCESS) {
                 first = end_segment(s, flags);
-            else
+                ag_broken_stream(s, first);
+            } else {
                 end_segment(s, flags & ~(unsigned int)REPORTS);
+            }
         } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
             submit_of_other(s, reach);
         }
@@ -158,6 +161,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
             every_stream(NULL, NULL, 0, reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
         else if (reach_of(sym) != NO_STREAM)
             ag_flush_for_order(NULL);
+        if (flags & BLOCKS)
+            every_stream(NULL, NULL, OWN_ONLY, EVERY_STREAM);
         return CUDA_SUCCESS;
     }
     if (reach_of(sym) == NO_STREAM)

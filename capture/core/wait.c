@@ -43,10 +43,14 @@ bool ag_core_wait_begins(CUstream stream, bool ptsz)
     return true;
 }
 
+bool ag_core_graphs_may_wait(void)
+{
+    return atomic_load_explicit(&graphs_wait, memory_order_relaxed);
+}
+
 bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
-    return atomic_load_explicit(&graphs_wait, memory_order_relaxed) &&
-           ag_core_wait_begins(stream, ptsz);
+    return ag_core_graphs_may_wait() && ag_core_wait_begins(stream, ptsz);
 }
 
 void ag_core_graphs_wait(void)

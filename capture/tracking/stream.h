@@ -143,9 +143,10 @@ static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
  * counts the streams that the thread became the owner of, including those that other threads have
- * taken over since. */
+ * taken over since. `told_of`: the stream whose error the thread has been told last. */
 struct ag_thread {
     uintptr_t number;
+    CUstream told_of;
     uint32_t owned;
 };
 extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));

@@ -84,6 +84,10 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
     (void)sym;
 }
 
+void ag_core_invalidate_functions_again(void)
+{
+}
+
 void ag_core_invalidate_functions(enum ag_sym sym)
 {
     (void)sym;
@@ -186,6 +190,11 @@ bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
     (void)stream;
     (void)ptsz;
+    return false;
+}
+
+bool ag_core_graphs_may_wait(void)
+{
     return false;
 }
 

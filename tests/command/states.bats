@@ -51,13 +51,22 @@ hold_long() {
 
 @test "an error that a failing call could not tell is told by a later one" {
     hold_long
-    for how in {0..5}; do
+    for how in {0..4} 6 5; do
         same "$states" error-behind-error $how
         cat with.out summary
         [ "$(grep -c '^told [12] time' with.out)" -eq 1 ]
         at_least "replayed ops" "$(figure replayed)" 400
     done
     grep -q '^told 2 time' with.out
+}
+
+@test "an error that ends a context is neither told in another one nor charged to it" {
+    hold_long
+    for fails in 0 1; do
+        same "$states" error-of-other-context $fails
+        at_least "replayed ops" "$(figure replayed)" 6000
+        grep -q "errors that end a context: nothing is deferred after them: 1" summary
+    done
 }
 
 @test "after an error that ends the context no launch succeeds" {
@@ -69,9 +78,9 @@ hold_long() {
 
 # ---- calls that may wait for what is held back
 
-@test "what is held back is submitted before code is loaded and before graphs are instantiated" {
+@test "what is held back is submitted before code is loaded, and before graphs are instantiated, updated or destroyed" {
     hold_long
-    for how in {0..3}; do
+    for how in {0..6}; do
         SIMCUDA_WAITS=1 AUTOGRAPH_TEST_CHUNK=40 same "$states" load-behind-publish $how
         at_least "replayed ops" "$(figure replayed)" 4000
     done
@@ -83,9 +92,9 @@ hold_long() {
     SIMCUDA_WAITS=1 same "$states" semaphore 1
 }
 
-@test "before a stream is told to wait for a word, what the thread holds back elsewhere is submitted" {
+@test "before a stream is told to wait for a word or a host function, what the thread holds back elsewhere is submitted" {
     hold_long
-    for how in 0 1; do
+    for how in {0..3}; do
         AUTOGRAPH_TEST_CHUNK=40 same "$states" wait-behind-write $how
         at_least "replayed ops" "$(figure replayed)" 500
     done

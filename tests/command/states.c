@@ -631,6 +631,7 @@ int main(int argc, char **argv)
         {"wait-behind-write", wait_behind_write},
         {"sticky-launches", sticky_launches},
         {"error-behind-error", error_behind_error},
+        {"error-of-other-context", error_of_other_context},
         {"refused-attribute", refused_attribute},
         {"attribute-of-unloaded", attribute_of_unloaded},
     };

@@ -52,6 +52,7 @@ int semaphore(int in_graph);
 int wait_behind_write(int how);
 int sticky_launches(int n);
 int error_behind_error(int how);
+int error_of_other_context(int fails);
 int refused_attribute(int n);
 int attribute_of_unloaded(int n);
 

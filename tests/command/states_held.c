@@ -2,6 +2,7 @@
  * errors that nobody may lose. */
 #define _GNU_SOURCE
 #include "tests/command/states.h"
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -41,12 +42,31 @@ static void instantiate_with_params(void)
     CHECK(cuGraphInstantiateWithParams(&exec, graph, &params));
 }
 
+static CUgraphExec made;
+
+static void destroy_exec(void)
+{
+    CHECK(cuGraphExecDestroy(made));
+}
+
+static void destroy_graph(void)
+{
+    CHECK(cuGraphDestroy(graph));
+}
+
+static void update_exec(void)
+{
+    CUgraphExecUpdateResultInfo info;
+    CHECK(cuGraphExecUpdate_v2(made, graph, &info));
+}
+
 /* A kernel of another stream waits for a word that a launch of a known step writes. Behind that
  * launch comes a call that waits for the GPU: number `how`. */
 int load_behind_publish(int how)
 {
-    static void (*const calls[])(void) = {load_module, load_library, instantiate,
-                                          instantiate_with_params};
+    static void (*const calls[])(void) = {
+        load_module,  load_library,  instantiate, instantiate_with_params,
+        destroy_exec, destroy_graph, update_exec};
     CUstream other;
     void *none = NULL;
     unsigned int value = 400, zero = 0;
@@ -57,6 +77,7 @@ int load_behind_publish(int how)
     *flag = 0;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
     CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &zero, &none}));
     CHECK(cuStreamSynchronize(other));
     for (unsigned int i = 1; i <= value; i++) {
@@ -106,6 +127,26 @@ int semaphore(int in_graph)
     return print_value();
 }
 
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* What may wait for the word enters a stream: number `how`. */
+static void enter_wait(int how, CUstream s, CUdeviceptr word, unsigned int value)
+{
+    CUstreamBatchMemOpParams op = {.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+                                                 .address = word,
+                                                 .value = value,
+                                                 .flags = CU_STREAM_WAIT_VALUE_EQ}};
+    if (how == 1)
+        CHECK(cuStreamBatchMemOp_v2(s, 1, &op, 0));
+    else if (how == 3)
+        CHECK(cuLaunchHostFunc(s, nothing, NULL)); /* the library cannot know that it does not */
+    else
+        CHECK(cuStreamWaitValue32_v2(s, word, value, CU_STREAM_WAIT_VALUE_EQ));
+}
+
 /* A stream is told to wait for a word that a launch on another stream of this thread writes: that
  * launch has been submitted by then. */
 int wait_behind_write(int how)
@@ -125,22 +166,15 @@ int wait_behind_write(int how)
         launches(0, 5);
         publish_word(i);
         if (i == 60) {
-            CUdeviceptr word = (CUdeviceptr)(uintptr_t)flag;
-            CUstreamBatchMemOpParams op = {
-                .waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
-                              .address = word,
-                              .value = i,
-                              .flags = CU_STREAM_WAIT_VALUE_EQ}};
-            if (how)
-                CHECK(cuStreamBatchMemOp_v2(other, 1, &op, 0));
-            else
-                CHECK(cuStreamWaitValue32_v2(other, word, i, CU_STREAM_WAIT_VALUE_EQ));
+            enter_wait(how, how == 2 ? CU_STREAM_PER_THREAD : other, (CUdeviceptr)(uintptr_t)flag,
+                       i);
             printf("submitted before the wait: %s\n", submissions() > before ? "yes" : "NO");
         }
         launches(5, STEP);
         CHECK(cuStreamSynchronize(stream));
     }
     CHECK(cuStreamSynchronize(other));
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     return print_value();
 }
 
@@ -171,8 +205,20 @@ static void ask(CUresult r)
     told += r == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
 
+static void *set_attribute(void *unused)
+{
+    CUstreamAttrValue value = {0};
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    cuSimFail("cuStreamSetAttribute", 1, CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, &value),
+           CUDA_ERROR_INVALID_VALUE);
+    return NULL;
+}
+
 /* A launch of a known step is refused, and the call that submits it fails by itself: number `how`.
- * A later call tells. With 5, two streams are refused, and two calls tell. */
+ * A later call tells. With 5, two streams are refused, and two calls tell. With 6, the call is
+ * another thread's, which has no stream of its own. */
 int error_behind_error(int how)
 {
     CUstream other;
@@ -204,6 +250,10 @@ int error_behind_error(int how)
             .hStream = stream, .attrs = &attribute, .numAttrs = 1}; /* of no blocks */
         EXPECT(cuLaunchKernelEx(&config, hash, (void *[]){&data, &want}, NULL),
                CUDA_ERROR_INVALID_VALUE);
+    } else if (how == 6) {
+        pthread_t thread;
+        REQUIRE(!pthread_create(&thread, NULL, set_attribute, NULL));
+        pthread_join(thread, NULL);
     } else {
         ask(launch(other, x, 0));
         ask(cuCtxSynchronize());
@@ -214,6 +264,54 @@ int error_behind_error(int how)
     ask(cuStreamSynchronize(other));
     ask(cuCtxSynchronize());
     printf("told %d time(s)\n", told);
+    return print_value();
+}
+
+static void steps_in(CUfunction f, CUstream s, CUdeviceptr x, int n)
+{
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++)
+            CHECK(cuLaunchKernel(f, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k},
+                                 NULL));
+        CHECK(cuStreamSynchronize(s));
+    }
+}
+
+/* A launch ends the context that it is in, and the call that submits it is made in another one. If
+ * `fails`, that call fails for the same reason. Once the first context is gone, the other one is as
+ * it was. */
+int error_of_other_context(int fails)
+{
+    CUcontext lost;
+    CUstream doomed;
+    CUfunction there;
+    uint64_t k = 0;
+    start();
+    CHECK(cuCtxCreate_v2(&lost, 0, 0));
+    there = ag_prog_function(ag_prog_module(), "hash");
+    CHECK(cuStreamCreate(&doomed, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize());
+    steps_in(there, doomed, x, 60);
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    steps(60);
+    CHECK(cuCtxPushCurrent_v2(lost));
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    cuSimFail("cuCtxSynchronize", 1, fails ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS);
+    bool told_one = cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, doomed, (void *[]){&x, &k}, NULL) !=
+                    CUDA_SUCCESS;
+    if (!fails)
+        CHECK(cuCtxPopCurrent_v2(NULL));
+    told_one |= cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (fails)
+        CHECK(cuCtxPopCurrent_v2(NULL));
+    cuSimFail("cuLaunchKernel", 1, CUDA_SUCCESS);
+    cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
+    cuSimFail("cuCtxSynchronize", 1, CUDA_SUCCESS);
+    CHECK(cuCtxDestroy_v2(lost));
+    printf("told: %s\n", told_one ? "yes" : "no");
+    steps(200);
     return print_value();
 }
 

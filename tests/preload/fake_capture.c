@@ -146,6 +146,11 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
     say("invalidate_module %s module=%p\n", ag_sym_name(sym), module);
 }
 
+void ag_core_invalidate_functions_again(void)
+{
+    say("invalidate_functions_again\n");
+}
+
 void ag_core_invalidate_functions(enum ag_sym sym)
 {
     say("invalidate_functions %s\n", ag_sym_name(sym));
@@ -234,6 +239,11 @@ bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
     say("graph_wait_begins ptsz=%d stream=%p\n", ptsz, (void *)stream);
     return true;
+}
+
+bool ag_core_graphs_may_wait(void)
+{
+    return false;
 }
 
 void ag_core_graphs_wait(void)

@@ -365,7 +365,7 @@ static void what_ends_is_told(void **state)
     limit(3, 300, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* the limit that is set already */
     assert_told("%s", "");
     limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("invalidate_functions cuCtxSetLimit\ninvalidate_functions cuCtxSetLimit\n");
+    assert_told("invalidate_functions cuCtxSetLimit\ninvalidate_functions_again\n");
 }
 
 #define END "sync point cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"
@@ -448,7 +448,7 @@ static void host_functions_are_told(void **state)
             char name[64], begins[256];
             snprintf(name, sizeof(name), "%s%s", kinds[kind], ptsz ? "_ptsz" : "");
             snprintf(begins, sizeof(begins),
-                     "sync point %s ptsz=%d blocks=0 stream=0x700\n"
+                     "sync point %s ptsz=%d blocks=1 stream=0x700\n"
                      "host_begins ptsz=%d stream=0x700 function=%s callback=%s data=0x702\n",
                      name, ptsz, ptsz, callback ? "(nil)" : "0x701", callback ? "0x701" : "(nil)");
             call(name, 0x700);
@@ -466,7 +466,7 @@ static void host_functions_are_told(void **state)
             assert_int_equal(last_call()->args[1], 0x701);
             assert_int_equal(last_call()->args[2], 0xbad);
             launch(0x700, 0, 0x702, 0x703, 0, 0, 0, 0, 0, 0, 0, 0); /* no function */
-            assert_told("sync point %s ptsz=%d blocks=0 stream=0x700\n", name, ptsz);
+            assert_told("sync point %s ptsz=%d blocks=1 stream=0x700\n", name, ptsz);
             assert_int_equal(last_call()->args[1], 0);
         }
 }
@@ -552,12 +552,20 @@ static void unknown_symbols_are_barriers(void **state)
         assert_reached(names[i], 0x100);
         assert_told("barrier an entry point of a newer driver\nmemory\n");
     }
-    dlsym(libcuda, "cuKernelSetAttribute_v9");
+    static const char *const versions[] = {"cuKernelSetAttribute_v9", "cuStreamWaitValue32_v9",
+                                           "cuLaunchHostFunc_v9", "cuMulticastBindMem_v9"};
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        dlsym(libcuda, versions[i]);
+        told();
+        call(versions[i], 0x100);
+        assert_reached(versions[i], 0x100);
+        assert_told("barrier an entry point of a newer driver\nmemory\n"
+                    "observe a newer driver's version of a call that the library must follow\n");
+    }
+    dlsym(libcuda, "cuEventRecord_v9");
     told();
-    call("cuKernelSetAttribute_v9", 0x100);
-    assert_reached("cuKernelSetAttribute_v9", 0x100);
-    assert_told("barrier an entry point of a newer driver\nmemory\n"
-                "observe an unknown version of a call that changes what graphs hold\n");
+    call("cuEventRecord_v9", 0x100);
+    assert_told("barrier an entry point of a newer driver\nmemory\n");
 }
 
 /* By their names: what begins a capture, what ends one, and what is asked about behind it. */
