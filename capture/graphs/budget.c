@@ -95,7 +95,7 @@ static void drop(void *context, struct ag_chunk *chunk)
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     if (--g->chunks) {
         /* another chunk still uses them */
-    } else if (g->requested) {
+    } else if (atomic_load(&g->incoming) == AG_REQUESTED) {
         g->orphan = true; /* whoever ends the request puts them aside */
     } else if (entry) {
         put_aside(g, entry);
@@ -178,16 +178,17 @@ bool ag_graphs_requested(struct ag_graphs *g)
 {
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     bool used = g->chunks > 0;
-    g->requested = used;
+    if (used)
+        atomic_store(&g->incoming, AG_REQUESTED);
     ag_mutex_unlock(&mutex);
     return used;
 }
 
-void ag_graphs_answered(struct ag_graphs *g)
+void ag_graphs_answered(struct ag_graphs *g, struct ag_variant *v)
 {
     struct garbage *entry = malloc(sizeof(*entry));
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
-    g->requested = false;
+    atomic_store(&g->incoming, v);
     if (g->orphan && entry) {
         put_aside(g, entry);
         entry = NULL;

@@ -15,11 +15,12 @@ void ag_graphs_discard(struct ag_chunk *chunk);
  * has to launch stay. Call it in the builder's thread, while that is paused, or in inline mode. */
 uint32_t ag_graphs_collect(uint32_t most);
 uint32_t ag_graphs_dropped(void); /* how many wait to be destroyed */
-/* The first marks that a variant is being built, the second that the build has ended. In between
- * the graphs are not destroyed. False: they were dropped, which may happen while the submitter
- * still has to launch them, and may be destroyed at any time after that launch. */
+/* The first marks that a variant is being built, the second that the build has ended, with a
+ * variant for the next launch or NULL. In between the graphs are not destroyed. False: they were
+ * dropped, which may happen while the submitter still has to launch them, and may be destroyed at
+ * any time after that launch. */
 bool ag_graphs_requested(struct ag_graphs *g);
-void ag_graphs_answered(struct ag_graphs *g);
+void ag_graphs_answered(struct ag_graphs *g, struct ag_variant *v);
 /* Whether the budget has room for one more variant. With `evict` it makes room by destroying graphs
  * that have gone unused for more than `apart_ns`; the caller then holds no lock. */
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns);

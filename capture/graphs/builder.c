@@ -74,9 +74,7 @@ static void answer(struct ag_request *r, struct ag_variant *v, bool again)
         }
         return;
     }
-    if (v)
-        atomic_store_explicit(&g->incoming, v, memory_order_release);
-    ag_graphs_answered(g);
+    ag_graphs_answered(g, v);
 }
 
 /* Whether the driver looks at memory of the program while it builds this. It does not look at what

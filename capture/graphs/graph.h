@@ -70,10 +70,13 @@ struct ag_graphs {
     _Atomic bool failed;     /* the submitter could not launch them */
 
     /* shared with the builder, under the lock of budget.c */
-    uint32_t chunks;                       /* number that use these graphs */
-    _Atomic bool requested;                /* a variant is being built; read without the lock */
-    bool orphan;                           /* the chunk is gone: the builder frees this */
-    _Atomic(struct ag_variant *) incoming; /* built, but not yet among the variants */
+    uint32_t chunks; /* number that use these graphs */
+    bool orphan;     /* the chunk is gone: the builder frees this */
+    /* NULL, AG_REQUESTED, or a variant that is built but not yet among the others. This is one word
+     * because both say that no further variant may be requested. It is read without the lock. */
+    _Atomic(struct ag_variant *) incoming;
 };
+
+#define AG_REQUESTED ((struct ag_variant *)1)
 
 #endif

@@ -115,13 +115,14 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
 
 static void take_in(struct ag_graphs *g)
 {
-    struct ag_variant *v = atomic_exchange_explicit(&g->incoming, NULL, memory_order_acquire);
-    if (v) {
-        g->variants[g->num_variants] = v;
-        g->successor[g->num_variants] = (uint8_t)g->num_variants;
-        g->num_variants++;
-        g->repeats = 0;
-    }
+    struct ag_variant *v = atomic_load_explicit(&g->incoming, memory_order_acquire);
+    if (v == AG_REQUESTED)
+        return;
+    g->variants[g->num_variants] = v;
+    g->successor[g->num_variants] = (uint8_t)g->num_variants;
+    g->num_variants++;
+    g->repeats = 0;
+    atomic_store_explicit(&g->incoming, NULL, memory_order_relaxed);
 }
 
 /* Would one more graph save updates? Yes if these very arguments were here before. Also yes if they
@@ -196,7 +197,8 @@ static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     chosen = nearest(g, bytes, expected, &fewer);
     if (chosen != expected)
         *changes = mark_differences(g, bytes, g->variants[chosen]->bytes, marks);
-    if (fewer && g->num_variants < AG_MAX_VARIANTS && !g->requested &&
+    if (fewer && g->num_variants < AG_MAX_VARIANTS &&
+        !atomic_load_explicit(&g->incoming, memory_order_relaxed) &&
         worth_a_variant(g, bytes, fewer))
         ag_request_variant(s, g, bytes);
     if (fewer * 2 <= before || g->repeats)

@@ -159,5 +159,5 @@ void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t 
         return;
     ag_request_free(r);
     if (used)
-        ag_graphs_answered(g);
+        ag_graphs_answered(g, NULL);
 }

@@ -66,13 +66,13 @@ static void none_asks_for_more_of_what_was_dropped(void **state)
     (void)state;
     struct ag_graphs *g = dropped(1);
     assert_false(ag_graphs_requested(g));
-    assert_false(g->requested);
+    assert_null(atomic_load(&g->incoming));
     atomic_store(&g->handed, 0);
     assert_int_equal(ag_graphs_collect(UINT32_MAX), 1);
 
     struct ag_graphs used = {.chunks = 1};
     assert_true(ag_graphs_requested(&used));
-    assert_true(used.requested);
+    assert_ptr_equal(atomic_load(&used.incoming), AG_REQUESTED);
 }
 
 int main(void)
