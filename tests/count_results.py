@@ -25,12 +25,18 @@ def cases(output):
     return 0, 0, 0, []
 
 
-def shown(output, most=60):
-    """What failed, and what stands around it."""
+def shown(output, most=240):
+    """What failed, and what stands around it: of a TAP case all that it wrote, which ends where the next begins."""
     lines = output.splitlines()
-    bad = [i for i, line in enumerate(lines) if re.match(r"not ok|ERROR|\[ +(ERROR|FAILED)|=+$|.*(error:|WARNING: )", line)]
-    wanted = {j for i in bad for j in range(i - 2, i + 12)} or range(len(lines) - most, len(lines))
-    return "\n".join("    " + lines[i] for i in sorted(wanted)[:4 * most] if 0 <= i < len(lines))
+    bad = [i for i, line in enumerate(lines)
+           if re.match(r"not ok|ERROR|\[ +(ERROR|FAILED)|=+$|.*(error:|WARNING: |ERROR: )", line)]
+    wanted = {j for i in bad for j in range(i - 2, i + 12)}
+    for i in bad:
+        if lines[i].startswith("not ok"):
+            following = (j for j in range(i + 1, len(lines)) if not lines[j].startswith("#"))
+            wanted |= set(range(i, next(following, len(lines))))
+    wanted = wanted or range(len(lines) - most // 4, len(lines))
+    return "\n".join("    " + lines[i] for i in sorted(wanted)[:most] if 0 <= i < len(lines))
 
 
 def count(case):
