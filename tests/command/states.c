@@ -245,7 +245,9 @@ static int sticky_elsewhere(int n)
         CUfunction f = ag_prog_function(ag_prog_module(), "hash");
         CUfunction trap = ag_prog_function(ag_prog_module(), "trap");
         CHECK(cuStreamCreate(&there, CU_STREAM_NON_BLOCKING));
-        CHECK(ag_prog_hash(f, there, ag_prog_alloc(8), 1));
+        CUdeviceptr x = ag_prog_alloc(8);
+        CHECK(cuCtxSynchronize()); /* the fill of it is in the legacy stream */
+        CHECK(ag_prog_hash(f, there, x, 1));
         CHECK(ag_prog_launch(trap, there, (void *[]){&error}));
         CHECK(cuCtxPopCurrent_v2(NULL));
         EXPECT(cuStreamSynchronize(there), error);
