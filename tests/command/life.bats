@@ -22,7 +22,7 @@ ended() {
 }
 
 @test "retains and releases of several threads beside others that launch" {
-    same "$life" pairs-of-threads 2000
+    same "$life" pairs-of-threads 400
     cat summary
     [ "$(ended)" -eq 0 ]
     none grep -q 'sync point cuDevicePrimaryCtx' summary

@@ -6,7 +6,6 @@
  * descriptor) is 1 from its signal to the wait that takes it.
  */
 #include "sim.h"
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -126,12 +125,12 @@ bool sim_semaphore_run(struct sim_semaphore *semaphore, uint64_t value, bool wai
     if (!wait)
         atomic_store(semaphore->word, semaphore->timeline ? value : 1);
     else if (semaphore->timeline)
-        while (atomic_load(semaphore->word) < value)
-            sched_yield();
+        for (unsigned int n = 0; atomic_load(semaphore->word) < value; n++)
+            sim_look_later(n);
     else
-        while (!atomic_compare_exchange_weak(semaphore->word, &one, 0)) {
+        for (unsigned int n = 0; !atomic_compare_exchange_strong(semaphore->word, &one, 0); n++) {
             one = 1;
-            sched_yield();
+            sim_look_later(n);
         }
     return true;
 }

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "sim.h"
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -181,8 +180,8 @@ void sim_shared_event_done(struct sim_shared_event *shared, uint64_t ticket)
 
 void sim_shared_event_wait(struct sim_shared_event *shared, uint64_t ticket)
 {
-    while (atomic_load(&shared->done) < ticket)
-        sched_yield();
+    for (unsigned int n = 0; atomic_load(&shared->done) < ticket; n++)
+        sim_look_later(n);
 }
 
 SIM_API(cuIpcGetEventHandle, (CUipcEventHandle * out, CUevent event), (out, event))

@@ -5,7 +5,6 @@
  * in an order that does not depend on how it was submitted: results can be compared bit for bit.
  */
 #include "sim.h"
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,8 +170,8 @@ static void k_copy_bytes(const struct cuSimLaunch *l)
 static void k_spin_us(const struct cuSimLaunch *l)
 {
     uint64_t end = sim_now_ns() + (uint64_t)ARG(unsigned int, 0) * 1000;
-    while (sim_now_ns() < end)
-        sched_yield();
+    for (unsigned int n = 0; sim_now_ns() < end; n++)
+        sim_look_later(n);
 }
 
 /* trap(int error): the context is lost with that error (719 launch failed, 700 illegal address) */
@@ -187,8 +186,8 @@ static void k_poll(const struct cuSimLaunch *l)
     unsigned int *flag = ARG(unsigned int *, 0), *out = ARG(unsigned int *, 2);
     if (!cuSimCheck(flag, sizeof *flag))
         return;
-    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != ARG(unsigned int, 1))
-        sched_yield();
+    for (unsigned int n = 0; __atomic_load_n(flag, __ATOMIC_ACQUIRE) != ARG(unsigned int, 1); n++)
+        sim_look_later(n);
     if (out && cuSimCheck(out, sizeof *out))
         __atomic_store_n(out, ARG(unsigned int, 1), __ATOMIC_RELEASE);
 }

@@ -1,6 +1,5 @@
 /* op.c - what an operation holds, and its execution: for eager work and graph nodes alike. */
 #include "sim.h"
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,8 +290,8 @@ static void run_memop(const struct sim_memop *m)
         return;
     }
     if (m->wait)
-        while (!condition_holds(m))
-            sched_yield();
+        for (unsigned int n = 0; !condition_holds(m); n++)
+            sim_look_later(n);
     else if (m->wide)
         __atomic_store_n((uint64_t *)m->address, m->value, __ATOMIC_SEQ_CST);
     else

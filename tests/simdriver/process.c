@@ -1,5 +1,6 @@
 /* process.c - start, settings, fork, exit, and the way into every entry point. */
 #include "sim.h"
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,15 @@ uint64_t sim_now_ns(void)
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void sim_look_later(unsigned int n)
+{
+    static const struct timespec rest = {.tv_nsec = 20000};
+    if (n < 64)
+        sched_yield();
+    else
+        nanosleep(&rest, NULL);
 }
 
 void sim_misuse(const char *format, ...)

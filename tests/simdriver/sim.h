@@ -120,6 +120,9 @@ bool sim_log_on(void);
 void sim_log_write_file(void);
 __attribute__((format(printf, 1, 2))) void sim_misuse(const char *format, ...);
 uint64_t sim_now_ns(void);
+/* Between look number `n` (from 0) for something that another thread does and the next one: gives
+ * the processor away, and sleeps from the 64th on, so that long waits cost nothing. */
+void sim_look_later(unsigned int n);
 int sim_symbol_find(const char *name);
 
 /* ---- objects (object.c) -------------------------------------------------------------------------

@@ -116,16 +116,16 @@ names = [b"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_7MeanOpsIff
          b"_ZN2at6native29vectorized_elementwise_kernelILi4EZZZNS0_11silu_kernelERNS_18TensorIteratorBaseEENKUlvE_clEvENKUlvE0_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_",
          b"_Z7forwardIffffLi8ELb0ELb0EEvPT_", b"_Z3addIfEvPT_", b"ampere_sgemm_32x128_tn"]
 b = open("named", "rb").read()
-out, at, n = b[:48], 48, 0
+out, at, n = [b[:48]], 48, 0
 while at < len(b):
     mark, typ, size, crc = struct.unpack("<4s4sII", b[at:at + 16])
     p = b[at + 16:at + 16 + size]
     if typ == b"STRG" and p[8:].startswith(b"_Z"):
         p = struct.pack("<II", struct.unpack("<I", p[:4])[0], len(names[n % 5])) + names[n % 5]
         n += 1
-    out += mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p + b"\0" * (-len(p) % 8)
+    out.append(mark + typ + struct.pack("<II", len(p), zlib.crc32(typ + struct.pack("<I", len(p)) + p)) + p + b"\0" * (-len(p) % 8))
     at += 16 + (size + 7 & ~7)
-open("renamed", "wb").write(out)
+open("renamed", "wb").write(b"".join(out))
 PY
     autograph report renamed -n 1 -f json | holds "set(d['sequences'][0]['kernels'].split(' x')[0].strip('()').split(', ')[:5]) == {'reduce_kernel<ReduceOp<MeanOps>>', 'vectorized_elementwise_kernel<silu_kernel>', 'forward<float>', 'add<float>', 'ampere_sgemm_32x128_tn'}"
 }
