@@ -113,11 +113,9 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
 
 /* ---- variants --------------------------------------------------------------------------- */
 
-static void take_in(struct ag_graphs *g)
+/* Once a variant has come, no one else changes `incoming` before the next request. */
+static void take_in(struct ag_graphs *g, struct ag_variant *v)
 {
-    struct ag_variant *v = atomic_load_explicit(&g->incoming, memory_order_acquire);
-    if (v == AG_REQUESTED)
-        return;
     g->variants[g->num_variants] = v;
     g->successor[g->num_variants] = (uint8_t)g->num_variants;
     g->num_variants++;
@@ -211,8 +209,9 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     uint32_t chosen = g->successor[g->last], changes = 0;
     struct marks marks;
     uint64_t began = ag_trace_clock();
-    if (__builtin_expect(atomic_load_explicit(&g->incoming, memory_order_relaxed) != NULL, 0))
-        take_in(g);
+    struct ag_variant *incoming = atomic_load_explicit(&g->incoming, memory_order_acquire);
+    if (__builtin_expect(incoming != NULL, 0) && incoming != AG_REQUESTED)
+        take_in(g, incoming);
     if (memcmp(g->variants[chosen]->bytes, bytes, g->num_bytes)) {
         chosen = choose(s, g, bytes, chosen, &marks, &changes);
         if (changes && !update(s, g, g->variants[chosen], bytes, &marks))
