@@ -137,7 +137,7 @@ struct ag_sequence {
     uint32_t serial; /* distinguishes successive users of one slot */
     uint32_t slot;
     uint32_t len;           /* ops */
-    uint32_t visits;        /* times seen from start to end */
+    uint64_t visits;        /* times seen from start to end */
     uint32_t streak;        /* times in a row, for periodic sequences */
     uint32_t tries;         /* chunks replayed in full */
     uint32_t fails;         /* chunks whose deferred ops had to be flushed */
@@ -157,8 +157,8 @@ struct ag_sequence {
     uint32_t num_chunks;    /* 0 until planned */
     uint32_t longest;       /* ops in the longest chunk, as last planned */
     uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
-    uint32_t planned_at;    /* visits when it was planned */
-    uint32_t dropped_at;    /* visits when its graphs were last dropped */
+    uint64_t planned_at;    /* visits when it was planned */
+    uint64_t dropped_at;    /* visits when its graphs were last dropped */
     uint32_t replans;
     struct ag_plan aside; /* the other plan, while tune.c compares two */
     struct ag_profit profit;
@@ -176,8 +176,9 @@ struct ag_ref {
 /* A place at which the watchdog flushed: so many ops into the sequence. */
 struct ag_pause_place {
     struct ag_ref sequence;
-    uint32_t at, visits, times; /* visits: of the sequence, at the last pause */
-    bool in_each;               /* all these times came in successive visits */
+    uint32_t at, times;
+    uint64_t visits; /* of the sequence, at the last pause */
+    bool in_each;    /* all these times came in successive visits */
 };
 
 struct ag_head {

@@ -93,7 +93,7 @@ struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t 
     return &sequence->chunks[index];
 }
 
-uint32_t ag_sequence_visits(const struct ag_sequence *sequence)
+uint64_t ag_sequence_visits(const struct ag_sequence *sequence)
 {
     return sequence->visits - sequence->dropped_at;
 }

@@ -52,7 +52,7 @@ static const struct ag_pause_place *note(struct ag_policy_state *s, const struct
         place = &s->pauses[s->next_pause++ % AG_PAUSES];
         *place = (struct ag_pause_place){.sequence = sequence, .at = at};
     }
-    uint32_t apart = b->visits - place->visits;
+    uint64_t apart = b->visits - place->visits;
     bool near = place->times && apart <= NEAR_VISITS;
     place->in_each = near ? place->in_each && apart <= 1 : true;
     place->times = near ? place->times + 1 : 1;

@@ -119,7 +119,7 @@ uint32_t ag_sequence_chunks(const struct ag_sequence *sequence); /* 0: it is not
 struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index);
 /* How often it was seen since its graphs were last dropped, and when it was seen last, by the clock
  * of the calls below; 0: never. */
-uint32_t ag_sequence_visits(const struct ag_sequence *sequence);
+uint64_t ag_sequence_visits(const struct ag_sequence *sequence);
 uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence);
 /* Whether the policy found it by its period, and expects it to repeat at once. */
 bool ag_sequence_is_periodic(const struct ag_sequence *sequence);

@@ -16,11 +16,11 @@ struct ag_chunk {
     uint32_t count; /* number of ops, at least 1 */
     _Atomic uint8_t state;
     uint8_t retries;     /* failed builds so far */
-    uint32_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
+    uint64_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
                             policy has not noticed the failure yet */
     uint32_t hits;       /* launches since the chunk was last judged */
     uint32_t fails;      /* flushes instead of launches since then */
-    uint32_t cold_until; /* no deferral until the sequence has this many visits */
+    uint64_t cold_until; /* no deferral until the sequence has this many visits */
     void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
     bool published;      /* ag_policy_cover() can find it */
     struct ag_chunk *next_same_head; /* ready chunks with the same first key */
