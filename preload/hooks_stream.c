@@ -76,6 +76,8 @@ AG_SEMAPHORES_HOOK(cuWaitExternalSemaphoresAsync_ptsz, AG_PTSZ)
         if (ag_hooked())                                                                           \
             pending = ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, false);           \
         CUresult result = AG_CALL(name, hStream);                                                  \
+        if (pending == CUDA_ERROR_NOT_READY && result != CUDA_SUCCESS)                             \
+            pending = CUDA_SUCCESS; /* an answer to this call, no error to keep */                 \
         if (result == CUDA_ERROR_NOT_READY && pending != CUDA_SUCCESS)                             \
             result = CUDA_SUCCESS;                                                                 \
         return ag_first_error_of(hStream, is_ptsz, result, pending);                               \

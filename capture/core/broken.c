@@ -12,13 +12,23 @@
 #include "driver/entries.h"
 #include "driver/own.h"
 
+/* While it is held the contexts that are broken and the library's state agree. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
 static void error_in(struct ag_context *context, CUresult error)
 {
-    if (!context || atomic_exchange(&context->broken, true))
+    if (!context || atomic_load(&context->broken))
         return; /* an unknown context defers nothing, and we would not hear of its end */
+    ag_mutex_lock(&mutex, AG_RANK_BROKEN);
+    bool first = !atomic_exchange(&context->broken, true);
+    if (first)
+        ag_state_defer_nothing(AG_EAGER_BROKEN);
+    ag_mutex_unlock(&mutex);
+    if (!first)
+        return;
     ag_count(AG_COUNT_BROKEN_CONTEXT);
     ag_info("context", "error %d: nothing is deferred until the context is destroyed", (int)error);
-    ag_state_enter(AG_EAGER_BROKEN, AG_SYM_COUNT);
+    ag_state_entered(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
 static void in_current_context(CUresult error)
@@ -97,9 +107,11 @@ static void is_broken(struct ag_context *context, void *any)
 void ag_broken_context_ended(struct ag_context *context)
 {
     bool any = false;
-    if (!atomic_exchange(&context->broken, false))
-        return;
-    ag_contexts_each(is_broken, &any);
-    if (!any)
-        ag_state_leave(AG_EAGER_BROKEN);
+    ag_mutex_lock(&mutex, AG_RANK_BROKEN);
+    if (atomic_exchange(&context->broken, false)) {
+        ag_contexts_each(is_broken, &any);
+        if (!any)
+            ag_state_leave(AG_EAGER_BROKEN);
+    }
+    ag_mutex_unlock(&mutex);
 }

@@ -4,19 +4,18 @@
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/system/clock.h"
+#include "capture/system/lock.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
-#include <time.h>
 
 /* The process ends. Its exit handlers may still use what its threads have submitted, so the
  * submitter gets up to a second. Nothing waits for a thread that waits in the driver. */
 static void submit_at_end(struct ag_stream *s, bool own, uint64_t until)
 {
-    const struct timespec rest = {.tv_nsec = 50000};
     while (!ag_stream_submit_if_prompt(s, own) && !ag_stream_ring_is_at_rest(s) &&
            ag_clock_ns() < until)
-        nanosleep(&rest, NULL);
+        ag_sleep_ns(50000);
 }
 
 static void submit_everything(void)
@@ -39,6 +38,11 @@ static void submit_everything(void)
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
 {
     ag_state_defer_nothing(reason);
+    ag_state_entered(reason, sym);
+}
+
+void ag_state_entered(enum ag_reason reason, enum ag_sym sym)
+{
     if (atomic_load(&ag_open_streams)) {
         ag_count_sync_point(sym);
         ag_trace_sync_point(NULL, sym);

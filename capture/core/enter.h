@@ -7,5 +7,7 @@
 
 /* The caller holds no lock. `sym`: the call that is the cause, or AG_SYM_COUNT if there is none. */
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym);
+/* The same after ag_state_defer_nothing(). */
+void ag_state_entered(enum ag_reason reason, enum ag_sym sym);
 
 #endif

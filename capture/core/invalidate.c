@@ -42,10 +42,10 @@ static void invalidate_sequences(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
+/* The builder is paused; this function lets it go on. */
 static void invalidate_everything(void)
 {
     size_t n;
-    ag_builder_pause();
     struct ag_signature_tables *old = ag_signatures_detach();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
@@ -56,21 +56,29 @@ static void invalidate_everything(void)
     ag_pause_resume();
 }
 
-void ag_core_invalidate_functions(enum ag_sym sym)
+static void say(enum ag_sym sym)
 {
-    if (!ag_state_tracks())
-        return;
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_count(AG_COUNT_ALL_INVALIDATED);
     ag_debug("invalidate", "%s: all sequences are invalidated", ag_sym_name(sym));
+}
+
+void ag_core_invalidate_functions(enum ag_sym sym)
+{
+    if (!ag_state_tracks())
+        return;
+    say(sym);
+    ag_builder_pause();
     invalidate_everything();
 }
 
 void ag_core_invalidate_functions_again(void)
 {
-    if (ag_state_tracks())
-        invalidate_everything();
+    if (!ag_state_tracks())
+        return;
+    ag_builder_pause();
+    invalidate_everything();
 }
 
 /* Whether a thread is in the driver with a stream's lock, or the submitter with a stream's chunks.
@@ -91,12 +99,18 @@ static bool any_is_in_driver(void)
     return any;
 }
 
+/* While the GPU may wait for the program, no graph is destroyed: the driver may wait for the GPU.
+ */
 void ag_core_invalidate_signatures(void)
 {
-    if (any_is_in_driver())
+    if (!ag_state_tracks())
+        return;
+    if (any_is_in_driver() || !ag_builder_pause_at_rest()) {
         atomic_store(&ag_signatures_full, true); /* a later launch does it */
-    else
-        ag_core_invalidate_functions(AG_SYM_COUNT);
+        return;
+    }
+    say(AG_SYM_COUNT);
+    invalidate_everything();
 }
 
 /* ---- graphs with certain kernels ---------------------------------------------------------- */
@@ -201,7 +215,7 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);
-    CUresult r = ag_stream_tell(s);
+    CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call tells */
     ag_stream_close(s);
     ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));
@@ -229,13 +243,14 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_builder_pause();
     CUresult r = close_stream(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
-    ag_waits_stream_ends(s);
+    if (!ag_waits_stream_ends(s))
+        ag_pause_hold(); /* for good */
     ag_unlock(&s->lock);
+    ag_broken_stream(s, r);
     remove_stream(s);
     if (!ag_waits_pending()) /* else the builder collects them once nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
-    ag_broken_stream(s, r);
     return r;
 }
 
@@ -318,6 +333,8 @@ static void context_stays(struct ag_context *context)
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (s->context == context && !s->gone && !ag_stream_is_live(s)) {
             ag_engine_reopen(&s->engine);
+            if (s->pending != CUDA_SUCCESS)
+                ag_stream_open(s);
             if (atomic_load(&s->not_understood))
                 ag_engine_bypass(&s->engine);
         }

@@ -212,10 +212,25 @@ static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *i
         ag_shortfall_not_recordable(why);
     ag_debug("flush", "op submitted at once: %s", why);
     ag_trace_passed(s, in, why);
+    bool held = collective && ag_wait_of_peers_begins();
     CUresult r = pass_through(s, in);
-    if (collective)
-        ag_wait_launched(s);
+    if (held)
+        ag_wait_of_peers_ends(s);
     return r;
+}
+
+/* The driver is asked about a new signature, and may load the kernel's code for that. */
+static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_incoming *in,
+                                         const char **why)
+{
+    struct ag_signature *signature =
+        in->kind == AG_OP_LAUNCH ? ag_signature_cached(&s->signatures, in->launch) : NULL;
+    if (__builtin_expect(!signature, 0)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        signature = ag_signature_of(&s->signatures, in, why);
+        ag_driver_leave(s, visit);
+    }
+    return signature;
 }
 
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
@@ -237,7 +252,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return ag_op_call(in);
     }
     uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    signature = ag_signature_of(&s->signatures, in, &why);
+    signature = signature_of(s, in, &why);
     if (signature && !ag_incoming_has_arguments(in, signature))
         signature = NULL;
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
@@ -308,11 +323,11 @@ static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
     const struct ag_launch *l = in->launch;
     ag_count(AG_COUNT_COLLECTIVE);
     ag_trace_passed(s, in, "collective kernel");
-    bool held = !s && ag_core_wait_begins(l->stream, l->ptsz);
+    bool held = s ? ag_wait_of_peers_begins() : ag_core_wait_begins(l->stream, l->ptsz);
     CUresult r = ag_op_call(in);
-    if (s)
-        ag_wait_launched(s);
-    if (held)
+    if (held && s)
+        ag_wait_of_peers_ends(s);
+    else if (held)
         ag_core_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
     return r;
 }
@@ -345,8 +360,11 @@ static inline bool is_understood(const struct ag_stream *s)
 CUresult ag_core_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
-    if (ag_state_bypasses())
+    if (ag_state_bypasses()) {
+        if (__builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0))
+            ag_wait_captures(l->func);
         return call_now(&in);
+    }
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
     if (!s || s->legacy || s->blocking)
         ag_flush_for_order(s);

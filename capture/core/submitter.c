@@ -67,9 +67,8 @@ static inline void pause_briefly(void)
  * has, looking alone would take a processor for long. */
 static void wait_briefly(unsigned int looks)
 {
-    const struct timespec rest = {.tv_nsec = 50000};
     if (looks > PATIENCE)
-        nanosleep(&rest, NULL);
+        ag_sleep_ns(50000);
     else if (looks % 1024)
         pause_briefly();
     else

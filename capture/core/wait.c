@@ -5,6 +5,7 @@
 #include "capture/core/wait.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
@@ -14,10 +15,25 @@
 
 static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
-void ag_wait_launched(struct ag_stream *s)
+bool ag_wait_of_peers_begins(void)
 {
-    if (!ag_waits_record(s))
-        ag_pause_hold(); /* for good */
+    if (ag_state_builds_nothing())
+        return false;
+    ag_pause_hold();
+    return true;
+}
+
+void ag_wait_of_peers_ends(struct ag_stream *s)
+{
+    if (ag_waits_record(s))
+        ag_pause_release(); /* else the builder stays held */
+}
+
+void ag_wait_captures(CUfunction func)
+{
+    if (ag_state_captures() && !ag_core_graphs_may_wait() &&
+        ag_name_is_of_peers(ag_function_name(func)))
+        ag_core_graphs_wait();
 }
 
 /* Also true if the driver gives no answer; then the call about to be made fails as well. */

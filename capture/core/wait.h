@@ -4,8 +4,13 @@
 
 #include "capture/tracking/stream.h"
 
-/* Something that waits for more than the GPU has been launched on `s`. The library builds nothing
- * until it has ended. Call it after the launch, without any lock. */
-void ag_wait_launched(struct ag_stream *s);
+/* Around the launch of a kernel that waits for its peers on `s`: the library builds nothing until
+ * that has ended. The launch comes after any build under way, because that may wait for the GPU and
+ * keep the peers' launches waiting. Call `_ends` only if `_begins` returned true. Without any lock.
+ */
+bool ag_wait_of_peers_begins(void);
+void ag_wait_of_peers_ends(struct ag_stream *s);
+/* A launch while the program captures: its graph may wait for peers. */
+void ag_wait_captures(CUfunction func);
 
 #endif

@@ -93,16 +93,20 @@ static void relieve(void)
     ag_mutex_unlock(&mutex);
 }
 
-static bool another_defers(struct ag_stream **streams, size_t n, const struct ag_stream *s)
+/* Asks the streams that there are now: one may have come since the look began. */
+static bool another_defers(const struct ag_stream *s)
 {
-    for (size_t i = 0; i < n; i++)
-        if (streams[i] != s && atomic_load(&streams[i]->deferring))
-            return true;
-    return false;
+    size_t n;
+    bool defers = false;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; streams && i < n && !defers; i++)
+        defers = streams[i] != s && atomic_load(&streams[i]->deferring);
+    ag_streams_release(streams, n);
+    return defers;
 }
 
 /* Submits what `s` holds back. False: another thread has taken the watch meanwhile. */
-static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, uint32_t mine)
+static bool submit(struct ag_stream *s, uint32_t mine)
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
@@ -110,7 +114,7 @@ static bool submit(struct ag_stream *s, struct ag_stream **streams, size_t n, ui
     if (ag_stream_is_live(s) && ag_context_try(s->context->handle, &entered) &&
         ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
-        if (another_defers(streams, n, s)) /* its deferral began before the store */
+        if (another_defers(s)) /* its deferral began before the store */
             relieve();
         bool holds = atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s);
         ag_trace_cause(AG_CAUSE_WATCHDOG);
@@ -155,7 +159,7 @@ static enum sight look(uint32_t mine)
         uint64_t deferrals = atomic_load(&s->deferrals), since = ag_deferring_since(s);
         if (deferrals_before(old, s) < since && now->count < now->capacity)
             now->list[now->count++] = (struct look){s, s->serial, deferrals};
-        else if (!submit(s, streams, n, mine))
+        else if (!submit(s, mine))
             sight = RELIEVED;
     }
     ag_streams_release(streams, n);
@@ -202,7 +206,7 @@ static void *watch(void *unused)
     for (;;) {
         resting++;
         while (!vacant && !atomic_load(&stopping))
-            pthread_cond_wait(&changed, &mutex);
+            ag_mutex_wait(&changed, &mutex);
         resting--;
         if (atomic_load(&stopping))
             break;

@@ -153,7 +153,10 @@ static struct garbage *take_garbage(void)
 
 uint32_t ag_graphs_collect(uint32_t most)
 {
+    static pthread_mutex_t collecting = PTHREAD_MUTEX_INITIALIZER;
     uint32_t n = 0;
+    /* A thread that ends a context finds none of its graphs left, nor in another thread's hands. */
+    ag_mutex_lock(&collecting, AG_RANK_COLLECT);
     for (; n < most; n++) {
         struct garbage *one = take_garbage();
         if (!one)
@@ -161,6 +164,7 @@ uint32_t ag_graphs_collect(uint32_t most)
         destroy(one->graphs);
         free(one);
     }
+    ag_mutex_unlock(&collecting);
     return n;
 }
 

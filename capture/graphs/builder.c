@@ -152,7 +152,8 @@ static void tidy(void)
 {
     static uint64_t rests_until;
     uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
-    if (!ag_pause.paused && !ag_pause.held && dropped && ag_clock_monotonic_ns() >= rests_until) {
+    if (!ag_pause.busy && !ag_pause.paused && !ag_pause.held && dropped &&
+        ag_clock_monotonic_ns() >= rests_until) {
         ag_pause.busy = true;
         ag_pause_unlock();
         if (ag_waits_at_rest())
@@ -167,7 +168,7 @@ static void tidy(void)
         wait_ns(rest);
     } else {
         ag_pause.barred = first || ag_graphs_dropped();
-        pthread_cond_wait(&ag_pause.work, &ag_pause.mutex);
+        ag_mutex_wait(&ag_pause.work, &ag_pause.mutex);
         ag_pause.barred = false;
     }
 }
@@ -258,7 +259,7 @@ void ag_builder_pause(void)
     /* An answer writes to a chunk of any stream. So before this thread goes on to free its own
      * stream's chunks, no other thread that pauses may be giving answers. */
     while (ag_pause.busy || answering)
-        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+        ag_mutex_wait(&ag_pause.idle, &ag_pause.mutex);
     struct ag_request *list = first;
     first = NULL;
     last = &first;
@@ -282,7 +283,7 @@ bool ag_builder_pause_at_rest(void)
 {
     ag_pause_lock();
     while (ag_pause.busy || answering)
-        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+        ag_mutex_wait(&ag_pause.idle, &ag_pause.mutex);
     bool may = ag_pause_permits(); /* else others may be destroying what we ask about */
     ag_pause.paused += may;
     ag_pause.busy = may;

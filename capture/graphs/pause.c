@@ -8,19 +8,21 @@ struct ag_pause ag_pause = {.mutex = PTHREAD_MUTEX_INITIALIZER,
 
 bool ag_pause_permits(void)
 {
-    return !ag_pause.paused && !ag_pause.held && !ag_state_captures();
+    return !ag_pause.busy && !ag_pause.paused && !ag_pause.held && !ag_state_captures();
 }
 
 void ag_pause_rests(void)
 {
     ag_pause.busy = false;
     pthread_cond_broadcast(&ag_pause.idle);
+    if (ag_pause.barred)
+        pthread_cond_signal(&ag_pause.work);
 }
 
 bool ag_pause_enter(void)
 {
     ag_pause_lock();
-    bool entered = ag_pause_permits() && !ag_pause.busy;
+    bool entered = ag_pause_permits();
     ag_pause.busy |= entered;
     ag_pause_unlock();
     return entered;
@@ -45,7 +47,7 @@ void ag_pause_hold(void)
     ag_pause_lock();
     ag_pause.held++;
     while (ag_pause.busy)
-        pthread_cond_wait(&ag_pause.idle, &ag_pause.mutex);
+        ag_mutex_wait(&ag_pause.idle, &ag_pause.mutex);
     ag_pause_unlock();
 }
 

@@ -14,8 +14,8 @@ extern struct ag_pause {
     pthread_cond_t idle; /* a build has ended */
     unsigned int paused; /* nothing may be requested either */
     unsigned int held;   /* nothing new may begin */
-    bool busy;           /* something is under way */
-    bool barred;         /* the thread sleeps despite work to do: it is paused or held */
+    bool busy;           /* something is under way, in one thread */
+    bool barred;         /* the builder sleeps despite work to do: it may not begin */
 } ag_pause;
 
 static inline void ag_pause_lock(void)
@@ -27,7 +27,8 @@ static inline void ag_pause_unlock(void)
     ag_mutex_unlock(&ag_pause.mutex);
 }
 
-/* Whether something may begin. The caller holds the mutex. */
+/* Whether something may begin: nothing else is under way, and nobody keeps it from beginning. The
+ * caller holds the mutex. */
 bool ag_pause_permits(void);
 /* Marks that what was under way has ended. The caller holds the mutex. */
 void ag_pause_rests(void);

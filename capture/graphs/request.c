@@ -23,18 +23,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ag_request_prepare(const struct ag_stream *s)
+void ag_request_prepare(struct ag_stream *s)
 {
     CUcontext ctx = s->context->handle;
     if (ag_state_builds_nothing() || ag_own_kernels_tried(ctx) || !ag_pause_enter())
         return;
     if (ag_waits_at_rest()) {
-        bool entered = ag_context_enter(ctx);
+        struct ag_visit visit = ag_driver_enter(s);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         ag_own_kernels_load(s->context);
         ag_core_mode(mode);
-        ag_context_leave(entered);
+        ag_driver_leave(s, visit);
     }
     ag_pause_leave();
 }
@@ -108,10 +108,12 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     }
     /* each build must be earned again */
     const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
-    uint32_t seen = ag_sequence_visits(sequence), needed = sightings_needed(s);
+    uint32_t needed = sightings_needed(s);
+    uint64_t seen = ag_sequence_visits(sequence);
     if (seen < needed) {
+        uint32_t left = needed - (uint32_t)seen;
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
-        ag_policy_put_off(chunk, needed - seen < LONGEST_DELAY ? needed - seen : LONGEST_DELAY);
+        ag_policy_put_off(chunk, left < LONGEST_DELAY ? left : LONGEST_DELAY);
         return;
     }
     bool wanted = !ag_state_builds_nothing();

@@ -4,7 +4,6 @@
 #include "capture/tracking/stream.h"
 #include "policy/policy.h"
 #include <stdlib.h>
-#include <time.h>
 
 static struct ag_lock lock;
 static struct ag_totals retired;
@@ -46,11 +45,10 @@ void ag_stats_retire_stream(const struct ag_stream *s)
 static void add_figures(struct ag_totals *t, struct ag_stream *s)
 {
     enum { TRIES = 20 };
-    const struct timespec rest = {.tv_nsec = 50000};
     struct ag_totals now = {0};
     bool locked = ag_stream_lock_if_prompt(s);
     for (int i = 0; i < TRIES && !locked; i++) {
-        nanosleep(&rest, NULL);
+        ag_sleep_ns(50000);
         locked = ag_stream_lock_if_prompt(s);
     }
     if (locked) {

@@ -55,9 +55,24 @@ static void hand_on(struct ag_lock *lock)
         syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+void ag_mutex_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_cond_wait(cond, mutex);
+    pthread_setcancelstate(cancel, NULL);
+}
+
+void ag_sleep_ns(uint32_t ns)
+{
+    const struct timespec rest = {.tv_nsec = ns};
+    syscall(SYS_nanosleep, &rest, NULL);
+}
+
 bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool *gives_up)
 {
     bool slept = false;
+    ag_locks_held++; /* first: a handler that ends the process may come between any two of these */
     for (;;) {
         /* after a sleep: others may still sleep, and unlocking wakes them only if the word says so
          */
@@ -65,7 +80,6 @@ bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool 
         if (slept ? atomic_compare_exchange_strong_explicit(
                         &lock->state, &expected, 2, memory_order_acquire, memory_order_relaxed)
                   : ag_take_lock(lock)) {
-            ag_locks_held++;
             ag_rank_take(lock, rank);
             return true;
         }
@@ -75,6 +89,7 @@ bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool 
     }
     if (slept)
         hand_on(lock);
+    ag_locks_held--;
     return false;
 }
 

@@ -45,8 +45,9 @@ enum ag_rank {
     AG_RANK_ROLE,
     AG_RANK_STREAMS,     /* stream.c: the table. Its holder may allocate, and calls nothing else */
     AG_RANK_IDLE_STREAM, /* a stream's, before and after others can find the stream */
-    /* Taken under a stream's lock. Only the first three are held across driver calls; those calls
-     * query and load, and submit nothing. */
+    /* Taken under a stream's lock. Only the first four are held across driver calls; those calls
+     * destroy graphs, query and load, and submit nothing. */
+    AG_RANK_COLLECT,     /* budget.c: one thread at a time destroys graphs */
     AG_RANK_SIGNATURES,  /* signature.c: signatures, functions, their settings */
     AG_RANK_OWN_KERNELS, /* ownkernels.c: the list of loaded ones */
     AG_RANK_WAITS,       /* waits.c: waits of streams without a struct ag_stream */
@@ -55,6 +56,7 @@ enum ag_rank {
     AG_RANK_MEMORY,      /* memory.c: whoever frees waits for a build under way */
     AG_RANK_PAUSE,       /* pause.h: the builder's queue, and who pauses the builder */
     AG_RANK_BUDGET,      /* budget.c: what was dropped, and who shares graphs */
+    AG_RANK_BROKEN,      /* broken.c: which contexts are lost, and that the state says so */
     /* Their holders may allocate, and take no other lock. */
     AG_RANK_STATE,         /* state.c: the two words together */
     AG_RANK_STATS,         /* stats.c: figures of streams that are gone */
@@ -126,5 +128,11 @@ static inline void ag_mutex_unlock(pthread_mutex_t *mutex)
     pthread_mutex_unlock(mutex);
     ag_locks_held--;
 }
+
+/* Waits for `cond`. A program's thread that is cancelled meanwhile goes on until it has left the
+ * library: it would keep the mutex, and others would wait for what it began. */
+void ag_mutex_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+/* Under a second; not a cancellation point either. */
+void ag_sleep_ns(uint32_t ns);
 
 #endif

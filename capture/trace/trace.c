@@ -219,7 +219,9 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
     }
     const char *ignored;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    struct ag_signature *signature = ag_signature_of(&s->signatures, in, &ignored);
+    /* a closed stream keeps no signature: nobody would take it away in time */
+    struct ag_signature *signature =
+        ag_stream_is_live(s) ? ag_signature_of(&s->signatures, in, &ignored) : NULL;
     if (signature && ag_incoming_has_arguments(in, signature))
         event(AG_EVENT_OP, AG_DONE_PASSED, s, signature_id(signature), 0, digest(signature, in));
     ag_unlock(&s->lock);

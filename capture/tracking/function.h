@@ -44,6 +44,7 @@ struct ag_function {
 struct ag_setting {
     CUfunction func;
     int attribute, device, value;
+    unsigned int under_way; /* threads that are setting it; until then graphs may have another */
     struct ag_setting *next;
 };
 

@@ -44,7 +44,7 @@ void ag_core_invalidate_memory(void)
         return;
     ag_mutex_lock(&mutex, AG_RANK_MEMORY);
     while (atomic_load(&held))
-        pthread_cond_wait(&released, &mutex);
+        ag_mutex_wait(&released, &mutex);
     ag_mutex_unlock(&mutex);
 }
 
@@ -184,9 +184,11 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
         if (covers(&s->ranges[i], address, bytes))
             return s->ranges[i].movable ? AG_MEMORY_MOVABLE : AG_MEMORY_PLAIN;
     struct finding f;
+    struct ag_visit visit = ag_driver_enter(s);
     enum ag_memory found = look_up(s, address, &f);
     if (found == AG_MEMORY_MOVABLE)
         found = add_pieces(s, &f, address, bytes);
+    ag_driver_leave(s, visit);
     if (found == AG_MEMORY_PLAIN && !covers(&f.range, address, bytes))
         found = AG_MEMORY_UNKNOWN;
     if (found == AG_MEMORY_PLAIN || found == AG_MEMORY_MOVABLE)

@@ -127,10 +127,11 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     if (sets_limit(attribute) && stands_alone(k, f, device))
         return f ? limit_begins(f, value) : AG_CHANGES_NOTHING;
     struct ag_setting *s = find(k->settings, func, attribute, device);
-    if (s && s->value == value)
+    if (s && s->value == value && !s->under_way)
         return AG_CHANGES_NOTHING;
     invalidate_overlapping(k, func, attribute, value, device);
-    put(&k->settings, func, attribute, device, value);
+    if (put(&k->settings, func, attribute, device, value))
+        find(k->settings, func, attribute, device)->under_way++;
     *kernel = k;
     return AG_CHANGES_GRAPHS;
 }
@@ -138,9 +139,12 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
 void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute, int value,
                      int device, bool done)
 {
-    struct ag_kernel *k = done ? NULL : ag_kernel_find(t, func);
-    if (k)
+    struct ag_kernel *k = ag_kernel_find(t, func);
+    struct ag_setting *s = k ? find(k->settings, func, attribute, device) : NULL;
+    if (s && !done)
         discard(&k->settings, func, attribute, device);
+    else if (s && s->value == value && s->under_way)
+        s->under_way--;
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))
         return;

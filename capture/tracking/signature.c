@@ -179,12 +179,24 @@ static uint64_t hash_of_launch(const struct ag_launch *l)
     return ag_digest_word(hash, hash >> 32);
 }
 
+static uint64_t hash_with_attributes(const struct ag_launch *l)
+{
+    uint64_t hash = hash_of_launch(l);
+    return l->num_attrs ? hash_attributes(hash, l) : hash;
+}
+
+struct ag_signature *ag_signature_cached(struct ag_signature_cache *cache,
+                                         const struct ag_launch *l)
+{
+    uint64_t hash = hash_with_attributes(l);
+    struct ag_signature *s = cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
+    return s && s->hash == hash && ag_signature_says(s, l) ? s : NULL;
+}
+
 struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
                                             const struct ag_launch *l, const char **why)
 {
-    uint64_t hash = hash_of_launch(l);
-    if (l->num_attrs)
-        hash = hash_attributes(hash, l);
+    uint64_t hash = hash_with_attributes(l);
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && ag_signature_says(*slot, l))
         return *slot;

@@ -70,6 +70,10 @@ static inline bool ag_signature_is_launch(const struct ag_signature *signature,
     return ag_signature_says(signature, launch) && !ag_signature_bad(signature);
 }
 
+/* The signature of a launch if the cache has it. It asks nobody. */
+struct ag_signature *ag_signature_cached(struct ag_signature_cache *cache,
+                                         const struct ag_launch *launch);
+
 /* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
  * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
  * the reason. */

@@ -145,12 +145,12 @@ bool ag_waits_at_rest(void)
     return rest;
 }
 
-void ag_waits_stream_ends(struct ag_stream *s)
+bool ag_waits_stream_ends(struct ag_stream *s)
 {
     CUevent event = s->behind_wait;
     s->behind_wait = NULL;
     if (!event)
-        return;
+        return true;
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
         if (loose[i].event)
@@ -161,10 +161,15 @@ void ag_waits_stream_ends(struct ag_stream *s)
         atomic_store(&s->waits, false);
     }
     ag_mutex_unlock(&mutex);
-    if (event)
-        AG_REAL(cuEventDestroy_v2)(event);
-    else
+    bool told = !atomic_load(&s->waits);
+    if (!event) {
         atomic_store(&any, true);
+        return true;
+    }
+    AG_REAL(cuEventDestroy_v2)(event);
+    if (!told)
+        ag_count(AG_COUNT_ENDLESS);
+    return told;
 }
 
 void ag_waits_context_ends(CUcontext ctx)

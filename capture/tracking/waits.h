@@ -15,8 +15,9 @@ bool ag_waits_pending(void);
  * events, and what the builder asks the driver about must not be destroyed meanwhile. */
 bool ag_waits_at_rest(void);
 /* Call the first before a stream is destroyed, under the stream's lock; the second after a context
- * is destroyed. The builder must be paused for both. */
-void ag_waits_stream_ends(struct ag_stream *s);
+ * is destroyed. The builder must be paused for both. False: the end of the stream's wait cannot be
+ * told, so nothing may be built any more. */
+bool ag_waits_stream_ends(struct ag_stream *s);
 void ag_waits_context_ends(CUcontext ctx);
 
 #endif

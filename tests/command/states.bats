@@ -69,6 +69,12 @@ hold_long() {
     done
 }
 
+@test "a query that fails leaves no error behind" {
+    hold_long
+    same "$states" query-fails 3
+    at_least "replayed ops" "$(figure replayed)" 1000
+}
+
 @test "after an error that ends the context no launch succeeds" {
     for submit in inline thread; do
         SIMCUDA_MODE=inline AUTOGRAPH_SUBMIT=$submit same "$states" sticky-launches 200
@@ -90,6 +96,20 @@ hold_long() {
     SIMCUDA_WAITS=1 same "$states" semaphore 0
     at_least "replayed ops" "$(figure replayed)" 1000
     SIMCUDA_WAITS=1 same "$states" semaphore 1
+}
+
+@test "a collective kernel is launched behind a build, not beside it: by itself, and in a graph" {
+    export AUTOGRAPH_TEST_BUILD=thread SIMCUDA_WAITS=1
+    for in_graph in 0 1; do
+        same "$states" peers $in_graph
+        cat summary
+        at_least "graphs built" "$(figure 'graphs built')" 50
+    done
+}
+
+@test "signatures that are too many are invalidated once nothing waits for the program" {
+    SIMCUDA_WAITS=1 AUTOGRAPH_MEMORY_MB=1 same "$states" signatures-beside-wait 100
+    at_least "times" "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" 1
 }
 
 @test "before a stream is told to wait for a word or a host function, what the thread holds back elsewhere is submitted" {
@@ -289,6 +309,12 @@ beside() {
     same "$states" cancel 200
     cat summary
     at_least "replayed ops" "$(figure replayed)" 1000
+}
+
+@test "threads that are cancelled while they wait for a build leave no lock behind" {
+    AUTOGRAPH_TEST_BUILD=thread SIMCUDA_SLOW_US=300 same "$states" cancel-behind-build 30
+    cat summary
+    at_least "graphs built" "$(figure 'graphs built')" 20
 }
 
 # ---- attributes

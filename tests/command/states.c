@@ -634,6 +634,10 @@ int main(int argc, char **argv)
         {"sticky-launches", sticky_launches},
         {"error-behind-error", error_behind_error},
         {"error-of-other-context", error_of_other_context},
+        {"query-fails", query_fails},
+        {"peers", peers},
+        {"signatures-beside-wait", signatures_beside_wait},
+        {"cancel-behind-build", cancel_behind_build},
         {"refused-attribute", refused_attribute},
         {"attribute-of-unloaded", attribute_of_unloaded},
     };

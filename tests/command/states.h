@@ -53,7 +53,13 @@ int wait_behind_write(int how);
 int sticky_launches(int n);
 int error_behind_error(int how);
 int error_of_other_context(int fails);
+int query_fails(int n);
 int refused_attribute(int n);
 int attribute_of_unloaded(int n);
+
+/* Cases of states_waits.c. */
+int peers(int in_graph);
+int signatures_beside_wait(int n);
+int cancel_behind_build(int n);
 
 #endif

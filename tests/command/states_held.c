@@ -267,6 +267,33 @@ int error_behind_error(int how)
     return print_value();
 }
 
+static void *query(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    cuSimFail("cuStreamQuery", 1, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    printf("the query: %d\n", (int)cuStreamQuery(stream));
+    cuSimFail("cuStreamQuery", 1, CUDA_SUCCESS);
+    return NULL;
+}
+
+/* Another thread's query fails while this one holds something back, so that the library's own
+ * answer would have been that the stream is not ready. Nobody is told that later. */
+int query_fails(int n)
+{
+    start();
+    steps(60);
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        launches(0, STEP - 1);
+        REQUIRE(!pthread_create(&thread, NULL, query, NULL));
+        pthread_join(thread, NULL);
+        launches(STEP - 1, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 static void steps_in(CUfunction f, CUstream s, CUdeviceptr x, int n)
 {
     for (int i = 0; i < n; i++) {

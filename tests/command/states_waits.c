@@ -1,0 +1,126 @@
+/* states_waits.c - work that waits for the program, beside builds: nothing may wait for it in turn.
+ */
+#define _GNU_SOURCE
+#include "tests/command/states.h"
+#include <pthread.h>
+#include <unistd.h>
+
+static unsigned int peer_came;
+
+static void wait_for_peer(const struct cuSimLaunch *l)
+{
+    (void)l;
+    while (!__atomic_load_n(&peer_came, __ATOMIC_ACQUIRE))
+        usleep(20);
+}
+
+/* A step of other signatures each time. */
+static void new_step(unsigned int number)
+{
+    for (unsigned int k = 1; k <= STEP; k++)
+        CHECK(cuLaunchKernel(hash, number * STEP + k, 1, 1, 1, 1, 1, 0, stream,
+                             (void *[]){&data, &(uint64_t){k}}, NULL));
+}
+
+/* A collective kernel waits for a peer that comes after the program's next launches. Graphs are
+ * being built whenever it is launched: by itself, or `in_graph`. */
+int peers(int in_graph)
+{
+    static const size_t sizes[] = {8, 8};
+    CUgraph graph;
+    CUgraphExec exec = NULL;
+    uint64_t one = 1;
+    void *arguments[] = {&data, &one};
+    REQUIRE(!cuSimRegisterKernel("ncclDevKernel_AllReduce_wait", wait_for_peer, 2, NULL, sizes,
+                                 CUSIM_MAY_BLOCK));
+    start();
+    CUfunction collective = ag_prog_function(module, "ncclDevKernel_AllReduce_wait");
+    if (in_graph) {
+        CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        CHECK(cuLaunchKernel(collective, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    }
+    for (unsigned int i = 0; i < 400; i++) {
+        __atomic_store_n(&peer_came, 0, __ATOMIC_RELEASE);
+        for (int k = 0; k < 4; k++) {
+            new_step(i);
+            if (k < 3)
+                CHECK(cuStreamSynchronize(stream));
+        }
+        if (in_graph)
+            CHECK(cuGraphLaunch(exec, stream));
+        else
+            CHECK(cuLaunchKernel(collective, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL));
+        new_step(10000);
+        __atomic_store_n(&peer_came, 1, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("all peers came: %llu\n", (unsigned long long)ag_prog_read64(data));
+    return 0;
+}
+
+/* So many signatures that the library invalidates all, while a stream waits for the program. */
+int signatures_beside_wait(int n)
+{
+    CUstream waits;
+    start();
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    steps(30);
+    CHECK(cuStreamWaitValue32_v2(waits, (CUdeviceptr)(uintptr_t)flag, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    for (unsigned int i = 0; i < (unsigned int)n; i++)
+        new_step(100 + i);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    new_step(99);
+    CHECK(cuCtxSynchronize());
+    printf("all launched: %llu\n", (unsigned long long)ag_prog_read64(data));
+    return 0;
+}
+
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
+static void *builds_and_waits(void *s)
+{
+    static _Atomic unsigned int number;
+    CHECK(cuCtxSetCurrent(home));
+    for (;;) {
+        unsigned int mine = atomic_fetch_add(&number, 1);
+        for (int k = 0; k < 3; k++) {
+            for (unsigned int i = 1; i <= STEP; i++)
+                CHECK(cuLaunchKernel(hash, mine * STEP + i, 1, 1, 1, 1, 1, 0, s,
+                                     (void *[]){&data, &(uint64_t){i}}, NULL));
+            CHECK(cuLaunchHostFunc(s, nothing, NULL)); /* waits for a build under way */
+        }
+        atomic_fetch_add(&rounds, 1);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+/* Threads are cancelled while they wait for a build (SIMCUDA_SLOW_US makes it long). */
+int cancel_behind_build(int n)
+{
+    CUstream other;
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        atomic_store(&rounds, 0);
+        REQUIRE(!pthread_create(&thread, NULL, builds_and_waits, other));
+        while (atomic_load(&rounds) < 2)
+            usleep(100);
+        usleep((unsigned int)(i * 311 % 3000));
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+        CHECK(cuLaunchHostFunc(stream, nothing, NULL));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    puts("no lock is left behind");
+    return 0;
+}
