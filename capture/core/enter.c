@@ -3,6 +3,7 @@
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
+#include "capture/settings/options.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/state.h"
@@ -18,19 +19,34 @@ static void submit_at_end(struct ag_stream *s, bool own, uint64_t until)
         ag_sleep_ns(50000);
 }
 
+/* The same for another thread's stream. Its queue may be full of work that never ends, and then
+ * whoever submits stays in the driver: that is left to the threads that always do it. */
+static void leave_to_watchdog(const struct ag_stream *s, uint64_t until)
+{
+    while ((atomic_load(&s->deferring) || !ag_stream_ring_is_at_rest(s)) &&
+           !atomic_load(&s->in_driver) && ag_clock_ns() < until)
+        ag_sleep_ns(50000);
+}
+
 static void submit_everything(void)
 {
-    uint64_t until = ag_clock_ns() + 1000000000u;
+    enum { MOST_NS = 10000000, LOOKS = 4 };
+    uint64_t now = ag_clock_ns(), until = now + 1000000000u;
+    uint64_t watched = (uint64_t)ag_options.max_defer_us * 1000 * LOOKS;
+    watched = now + (watched < MOST_NS ? watched : MOST_NS);
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         /* the calling thread's own streams meet a sync point; the others only submit what they hold
          * back */
         bool own = ag_stream_is_own(streams[i]);
-        if (ag_state_is(AG_EAGER_END))
-            submit_at_end(streams[i], own, until);
-        else
+        if (!ag_state_is(AG_EAGER_END)) {
             ag_stream_submit_deferred(streams[i], own);
+            continue;
+        }
+        if (!own)
+            leave_to_watchdog(streams[i], watched);
+        submit_at_end(streams[i], own, until);
     }
     ag_streams_release(streams, n);
 }

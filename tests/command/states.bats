@@ -291,6 +291,14 @@ beside() {
     beside dead
 }
 
+@test "the process ends beside a full queue of a thread that holds something back" {
+    export SIMCUDA_QUEUE=2 AUTOGRAPH_TEST_CHUNK=4
+    for run in {1..10}; do
+        same "$states" exit-beside-full-queue 0
+        at_least "graphs built" "$(figure 'graphs built')" 3
+    done
+}
+
 @test "exit() in a signal handler that has interrupted a launch" {
     [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer objects to the program: its handler allocates"
     export SIMCUDA_MODE=inline

@@ -62,7 +62,7 @@ int print_value(void)
     return !right;
 }
 
-static uint64_t submissions(void)
+uint64_t submissions(void)
 {
     return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
 }
@@ -638,6 +638,7 @@ int main(int argc, char **argv)
         {"peers", peers},
         {"signatures-beside-wait", signatures_beside_wait},
         {"cancel-behind-build", cancel_behind_build},
+        {"exit-beside-full-queue", exit_beside_full_queue},
         {"refused-attribute", refused_attribute},
         {"attribute-of-unloaded", attribute_of_unloaded},
     };

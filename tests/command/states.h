@@ -25,6 +25,7 @@ void launches(uint64_t from, uint64_t to);
 void step(void);
 void steps(int n);
 int print_value(void);
+uint64_t submissions(void); /* launches of kernels and graphs that the driver has seen */
 void publish_word(unsigned int value);
 /* Lets the other thread go in the middle of the step. */
 void releasing_step(unsigned int value, uint64_t to);
@@ -61,5 +62,6 @@ int attribute_of_unloaded(int n);
 int peers(int in_graph);
 int signatures_beside_wait(int n);
 int cancel_behind_build(int n);
+int exit_beside_full_queue(int n);
 
 #endif

@@ -8,11 +8,6 @@
 
 static const CUfunction_attribute carve_out = CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
 
-static uint64_t submissions(void)
-{
-    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
-}
-
 /* ---- calls that may wait for the GPU -------------------------------------------------------- */
 
 static void load_module(void)

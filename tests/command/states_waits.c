@@ -124,3 +124,50 @@ int cancel_behind_build(int n)
     puts("no lock is left behind");
     return 0;
 }
+
+/* The first `to` launches of a step, behind one that waits for the word to be 1. */
+static void waiting_step(uint64_t to)
+{
+    unsigned int one = 1;
+    void *none = NULL;
+    CHECK(ag_prog_launch(poll_word, stream, (void *[]){&flag, &one, &none}));
+    launches(1, to);
+}
+
+static _Atomic uint64_t submitted = UINT64_MAX;
+
+static void *fills_queue(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    for (int i = 0; i < 50; i++) {
+        waiting_step(STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    atomic_store(&submitted, submissions());
+    waiting_step(11); /* two chunks of four fill the queue of two, and three ops are held back */
+    atomic_store(&rounds, 1);
+    pause();
+    return NULL;
+}
+
+/* The process ends while another thread's queue is full of work that never ends (SIMCUDA_QUEUE=2),
+ * and that thread holds something back. */
+int exit_beside_full_queue(int n)
+{
+    pthread_t thread;
+    (void)n;
+    start();
+    poll_word = ag_prog_function(module, "poll");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 1;
+    CHECK(cuCtxSynchronize());
+    REQUIRE(!pthread_create(&thread, NULL, fills_queue, NULL));
+    /* eagerly the thread stays in a launch for which there is no room */
+    while (!atomic_load(&rounds) &&
+           (atomic_load(&submitted) == UINT64_MAX || submissions() - atomic_load(&submitted) <= 2))
+        usleep(50);
+    puts("the process ends");
+    exit(0);
+}
