@@ -199,7 +199,7 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
         consider(f, f->launched > before ? f->launched - before : 0, observes,
                  advice_on_observing());
     else if (ag_options.compare_ms)
-        consider(f, t->dormant, "every other interval is eager, for the comparison",
+        consider(f, t->dormant, "one of two intervals is eager, for the comparison",
                  "a run that compares nothing replays those too");
     else
         consider(f, t->dormant, "nothing in its launches repeated for long",

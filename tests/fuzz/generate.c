@@ -25,6 +25,7 @@ struct gen {
     int events[FZ_EVENTS], num_events;
     int32_t counter;
     unsigned int odd_calls; /* of 100 ops, how many are of the rarer kinds */
+    int sets;               /* of arguments that a loop takes in turn, more than graphs; 0: none */
 };
 
 static uint64_t next(struct gen *g)
@@ -365,11 +366,12 @@ static void make_op(struct gen *g, struct fz_op *op, int stream)
 /* ---- loops ------------------------------------------------------------------------------ */
 
 /* How an op's arguments go from iteration to iteration. */
-enum rule { SAME, COUNTS, ALTERNATES, STEPS, MOVES, SWAPS, RESHAPES, RULES };
+enum rule { SAME, COUNTS, ALTERNATES, STEPS, MOVES, SWAPS, RESHAPES, RULES, CYCLES };
 
 struct item {
     struct fz_op op;
     enum rule rule;
+    int sets;  /* of CYCLES */
     int inner; /* > 0: this many times an inner loop of the next `inner_length` items */
     int inner_length;
 };
@@ -396,6 +398,10 @@ static struct fz_op at_iteration(const struct item *item, int i)
     case STEPS:
         if (k)
             *k += i / 5;
+        break;
+    case CYCLES:
+        if (k)
+            *k += i % item->sets;
         break;
     case MOVES:
         if (op.kind == FZ_launch)
@@ -525,7 +531,16 @@ static unsigned int loop(struct gen *g, unsigned int budget)
     int iterations = between(g, 6, 40);
     if ((unsigned int)(length * iterations) > budget)
         iterations = (int)budget / length + 1;
+    bool cycles = g->sets && chance(g, 60);
+    if (cycles) { /* as often as it takes to build a graph for each set that can have one */
+        length = between(g, 1, 3);
+        iterations = (int)budget / length;
+    }
     make_body(g, body, length, between(g, 1, chance(g, 60) ? 1 : 3));
+    for (int k = 0; cycles && k < length; k++) {
+        body[k].rule = CYCLES;
+        body[k].sets = g->sets;
+    }
     int mutations = chance(g, 50) ? 0 : between(g, 1, 4), way = below(g, 10);
     int stream = stream_of(&body[0].op) >= 0 ? stream_of(&body[0].op) : pick_stream(g);
     int buf = pick_buf(g), exit_at = chance(g, 20) ? below(g, length) : -1;
@@ -810,6 +825,7 @@ void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
     set_up(g);
     collect(g);
     bool traps = how->seed % 13 == 5;
+    g->sets = how->seed % 17 == 3 ? 17 + (int)(how->seed % 8) : 0;
     while (p->count < g->target) {
         if (chance(g, 45))
             upheaval(g);
