@@ -11,20 +11,24 @@
 #include "capture/trace/trace.h"
 
 /* The process ends. Its exit handlers may still use what its threads have submitted, so the
- * submitter gets up to a second. Nothing waits for a thread that waits in the driver. */
-static void submit_at_end(struct ag_stream *s, bool own, uint64_t until)
+ * submitter gets up to a second, and a thread that is about to submit something itself until
+ * `watched`. Nothing waits for a thread that waits in the driver. */
+static void submit_at_end(struct ag_stream *s, bool own, uint64_t watched, uint64_t until)
 {
-    while (!ag_stream_submit_if_prompt(s, own) && !ag_stream_ring_is_at_rest(s) &&
-           ag_clock_ns() < until)
+    while (!ag_stream_submit_if_prompt(s, own)) {
+        uint64_t now = ag_clock_ns();
+        bool waits = !ag_stream_ring_is_at_rest(s) && now < until;
+        if (!waits && !(atomic_load(&s->deferring) && now < watched))
+            break;
         ag_sleep_ns(50000);
+    }
 }
 
 /* The same for another thread's stream. Its queue may be full of work that never ends, and then
  * whoever submits stays in the driver: that is left to the threads that always do it. */
 static void leave_to_watchdog(const struct ag_stream *s, uint64_t until)
 {
-    while ((atomic_load(&s->deferring) || !ag_stream_ring_is_at_rest(s)) &&
-           !atomic_load(&s->in_driver) && ag_clock_ns() < until)
+    while ((atomic_load(&s->deferring) || !ag_stream_ring_is_at_rest(s)) && ag_clock_ns() < until)
         ag_sleep_ns(50000);
 }
 
@@ -46,7 +50,7 @@ static void submit_everything(void)
         }
         if (!own)
             leave_to_watchdog(streams[i], watched);
-        submit_at_end(streams[i], own, until);
+        submit_at_end(streams[i], own, watched, until);
     }
     ag_streams_release(streams, n);
 }

@@ -223,8 +223,9 @@ static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *i
 static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_incoming *in,
                                          const char **why)
 {
-    struct ag_signature *signature =
-        in->kind == AG_OP_LAUNCH ? ag_signature_cached(&s->signatures, in->launch) : NULL;
+    if (in->kind != AG_OP_LAUNCH) /* nobody is asked */
+        return ag_signature_of(&s->signatures, in, why);
+    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch);
     if (__builtin_expect(!signature, 0)) {
         struct ag_visit visit = ag_driver_enter(s);
         signature = ag_signature_of(&s->signatures, in, why);

@@ -23,18 +23,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ag_request_prepare(struct ag_stream *s)
+void ag_request_prepare(const struct ag_stream *s)
 {
     CUcontext ctx = s->context->handle;
     if (ag_state_builds_nothing() || ag_own_kernels_tried(ctx) || !ag_pause_enter())
         return;
     if (ag_waits_at_rest()) {
-        struct ag_visit visit = ag_driver_enter(s);
+        bool entered = ag_context_enter(ctx);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         ag_own_kernels_load(s->context);
         ag_core_mode(mode);
-        ag_driver_leave(s, visit);
+        ag_context_leave(entered);
     }
     ag_pause_leave();
 }
@@ -89,7 +89,9 @@ static uint32_t sightings_needed(struct ag_stream *s)
 
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
+    struct ag_visit visit = ag_driver_enter(s);
     ag_request_prepare(s);
+    ag_driver_leave(s, visit);
     struct ag_engine_content recorded = ag_engine_content(&s->engine);
     if (recorded.num_ops > AG_MOST_NODES) { /* no plan has such a chunk */
         ag_policy_built(chunk, false);

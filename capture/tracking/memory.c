@@ -199,7 +199,7 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    enum ag_memory found = memory_at(s, address, bytes);
+    enum ag_memory found = ag_stream_is_live(s) ? memory_at(s, address, bytes) : AG_MEMORY_UNKNOWN;
     ag_unlock(&s->lock);
     return found;
 }

@@ -141,9 +141,9 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
 {
     struct ag_kernel *k = ag_kernel_find(t, func);
     struct ag_setting *s = k ? find(k->settings, func, attribute, device) : NULL;
-    if (s && !done)
+    if (s && (!done || s->value != value)) /* nobody knows which of two came last */
         discard(&k->settings, func, attribute, device);
-    else if (s && s->value == value && s->under_way)
+    else if (s && s->under_way)
         s->under_way--;
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))

@@ -151,6 +151,12 @@ bool ag_waits_stream_ends(struct ag_stream *s)
     s->behind_wait = NULL;
     if (!event)
         return true;
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (has_passed(s->context->handle, event))
+        atomic_store(&s->waits, false);
+    else
+        loose_at_rest(); /* makes room */
+    ag_core_mode(mode);
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
         if (loose[i].event)
