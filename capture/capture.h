@@ -82,8 +82,9 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym);
 void ag_core_invalidate_functions(enum ag_sym sym);
 /* The same call has returned: what another thread built during it goes too, and is not counted. */
 void ag_core_invalidate_functions_again(void);
-/* The same at a launch, because there are too many signatures. A launch never waits for another
- * thread: while one is in the driver with a stream's lock, this function only asks again later. */
+/* Invalidates as much at a launch, because there are too many signatures. While another thread is
+ * in the driver with a stream's lock, or something waits for the program, a later launch does it:
+ * this one would have to wait. It does wait for a build under way. */
 void ag_core_invalidate_signatures(void);
 /* Call these around cuCtxDestroy and cuCtxDetach. The first returns NULL if the library does not
  * know the context. Always call the second afterwards, with what the first returned. `ended`: the

@@ -12,7 +12,7 @@
 #include "driver/entries.h"
 #include "driver/own.h"
 
-/* While it is held the contexts that are broken and the library's state agree. */
+/* Held while a context breaks or ends, and the library's state changes with it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void error_in(struct ag_context *context, CUresult error)
