@@ -130,6 +130,7 @@ void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, u
     s->from = at;
     s->pushed = at;
     ag_sequence_touch(s, sequence);
+    ag_profit_followed(&sequence->profit);
     begin_run(p, at, now);
 }
 

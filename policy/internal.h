@@ -92,6 +92,7 @@ struct ag_profit {
     uint64_t best_ns;   /* the fastest replay among the plans that lost to eager submission */
     uint32_t interval;  /* visits between trials; 0: none yet */
     uint32_t left;      /* visits until the next trial, or until this one ends */
+    uint32_t patience;  /* times it may still be followed until then */
     uint8_t mode;       /* enum ag_profit_mode */
     bool doubt;         /* replay has lost once */
     bool unsure;        /* replay has won once after it had lost */
@@ -408,6 +409,7 @@ bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b
 /* profit.c */
 bool ag_profit_defers(const struct ag_profit *profit);
 void ag_profit_first(struct ag_profit *profit, uint64_t ns);
+void ag_profit_followed(struct ag_profit *profit);
 void ag_profit_visit(struct ag_profit *profit, uint64_t ns, bool replayed, uint32_t longest,
                      uint32_t gap);
 

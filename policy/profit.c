@@ -37,9 +37,10 @@ enum {
     SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
     FIRST_INTERVAL = 1024,
     LONGEST_INTERVAL = 16384,
-    GROWTH = 4,  /* growth of the interval when the answer stays the same */
-    WARM_UP = 1, /* visits of a trial that are not counted */
-    FASTER = 98, /* percent of the other's time, at most */
+    GROWTH = 4,   /* growth of the interval when the answer stays the same */
+    WARM_UP = 1,  /* visits of a trial that are not counted */
+    PATIENCE = 4, /* times a sequence may be followed for each visit that is wanted of it */
+    FASTER = 98,  /* percent of the other's time, at most */
     CLEARLY = 66,
     SLOW_HOST_NS = 9000,       /* between two ops: the GPU waits long even for a chunk of four */
     VERY_SLOW_HOST_NS = 20000, /* between two ops: 1024 visits are a long time */
@@ -74,6 +75,7 @@ static void enter(struct ag_profit *g, enum ag_profit_mode mode, uint32_t visits
 {
     g->mode = mode;
     g->left = visits;
+    g->patience = visits * PATIENCE;
 }
 
 static void try_other(struct ag_profit *g, enum ag_profit_mode mode,
@@ -83,20 +85,28 @@ static void try_other(struct ag_profit *g, enum ag_profit_mode mode,
     enter(g, mode, AG_PROFIT_SAMPLES + WARM_UP);
 }
 
-static void wait_longer(struct ag_profit *g, enum ag_profit_mode mode)
-{
-    g->interval = g->interval ? g->interval * GROWTH : FIRST_INTERVAL;
-    if (g->interval > LONGEST_INTERVAL)
-        g->interval = LONGEST_INTERVAL;
-    enter(g, mode, g->interval);
-}
-
 /* Cuts the sequence into shorter chunks from its next visit on. */
 static void plan_at(struct ag_profit *g, uint32_t most)
 {
     g->most = most;
     g->replan = true;
     g->replay.count = 0;
+}
+
+/* Replay has rested, and is tried with the best plan. */
+static void try_replay(struct ag_profit *g)
+{
+    if (g->most != g->best_most)
+        plan_at(g, g->best_most);
+    try_other(g, AG_PROFIT_TRIES_REPLAY, &g->replay);
+}
+
+static void wait_longer(struct ag_profit *g, enum ag_profit_mode mode)
+{
+    g->interval = g->interval ? g->interval * GROWTH : FIRST_INTERVAL;
+    if (g->interval > LONGEST_INTERVAL)
+        g->interval = LONGEST_INTERVAL;
+    enter(g, mode, g->interval);
 }
 
 /* Eager submission was faster by more than chance. `longest`: ops in the longest chunk now. */
@@ -218,6 +228,23 @@ static void decide(struct ag_profit *g, uint32_t longest)
     }
 }
 
+/* The policy follows the sequence. If the stream leaves it half way each time, no visit is whole,
+ * so none is measured. Then what the check waits for does not come, and it must not wait in vain
+ * with the sequence eager. */
+void ag_profit_followed(struct ag_profit *g)
+{
+    if (g->mode == AG_PROFIT_NEW || g->mode == AG_PROFIT_REPLAY || --g->patience)
+        return;
+    if (g->mode == AG_PROFIT_TRIES_EAGER) {
+        g->early = AG_EARLY_NONE;
+        enter(g, AG_PROFIT_REPLAY, SOON);
+    } else if (g->mode == AG_PROFIT_EAGER) {
+        try_replay(g);
+    } else {
+        wait_longer(g, AG_PROFIT_EAGER);
+    }
+}
+
 /* A visit of the sequence before it had graphs took `ns`. */
 void ag_profit_first(struct ag_profit *g, uint64_t ns)
 {
@@ -265,9 +292,7 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
         }
         break;
     case AG_PROFIT_EAGER:
-        if (g->most != g->best_most)
-            plan_at(g, g->best_most);
-        try_other(g, AG_PROFIT_TRIES_REPLAY, &g->replay);
+        try_replay(g);
         break;
     default:
         decide(g, longest);
