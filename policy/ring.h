@@ -66,10 +66,14 @@ static inline void ag_ring_note_number(struct ag_ring *r, uint64_t number)
     atomic_store_explicit(&r->numbers[put % (2 * AG_RING_SLOTS)], number, memory_order_relaxed);
 }
 
+static inline uint32_t ag_ring_chunks(struct ag_ring *r)
+{
+    uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
+    return atomic_load_explicit(&r->put, memory_order_acquire) - taken;
+}
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
-    return atomic_load_explicit(&r->taken, memory_order_acquire) ==
-           atomic_load_explicit(&r->put, memory_order_acquire);
+    return !ag_ring_chunks(r);
 }
 static inline bool ag_ring_is_busy(struct ag_ring *r)
 {

@@ -11,10 +11,11 @@
  * the role and does the rest itself, or waits for whoever has the role. So nothing overtakes the
  * ring.
  *
- * The submitter looks for work for some microseconds after it had some, and then sleeps. The next
- * chunk wakes it; with AUTOGRAPH_SUBMIT=auto the first chunk of a sequence wakes it and does not
- * wait for it. If a chunk waits in the ring and nobody is at it, the program's thread launches that
- * chunk and the next one itself.
+ * The submitter looks for chunks all the time only if they come fast. Otherwise it naps between two
+ * looks, and after a while it sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto the first
+ * chunk of a sequence does not wait for a submitter that is not looking. If a chunk waits in the
+ * ring, and nobody will take it soon, the program's thread launches that chunk and the next one
+ * itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H
