@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# libautograph_free.so: ops answer at once and do nothing, all else is the driver's.
+# libautograph_free.so: ops answer at once and do nothing, all else is the driver's. libautograph_turns.so: both in turn.
 
 load ../command/common.bash
 setup() {
@@ -36,4 +36,22 @@ calls() {
 @test "a file that is not there ends the program" {
     LD_PRELOAD=$AG_RUNTIME:$free AG_FREE_FILE=$PWD/none run "$loop" --steps=10 --reps=1
     [ "$status" -eq 96 ]
+}
+
+@test "ways of submitting take turns: eager and free ops are in no graph, the others are" {
+    export AG_TURNS=eif AUTOGRAPH_TEST_BUILD=inline
+    for seconds in 1 4 16 64; do # a busy machine breaks spans
+        LD_PRELOAD=$AG_RUNTIME:${free/_free/_turns} AG_TURNS_SECONDS=$seconds run "$loop" --sync=none --steps=1000000000
+        [ "$status" -eq 0 ]
+        grep '^TURNS ' <<<"$output" >line
+        ! grep -q '"e".*"i".*"f"' line || break
+    done
+    python3 - <<'EOF'
+import json
+spans = json.loads(open("line").read().split(" ", 1)[1])["spans"]
+chunks = {way: [n for name, _, _, n in spans if name == way] for way in "eif"}
+assert all(chunks.values()), "a way had no span"
+assert not any(chunks["e"] + chunks["f"]), "an eager or a free op came into a graph"
+assert any(chunks["i"]), "no graph was launched in the spans of graphs"
+EOF
 }

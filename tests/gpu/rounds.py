@@ -93,6 +93,13 @@ class Process:
         except OSError:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}") from None
 
+    def await_line(self, word):
+        """The next line that begins with this word."""
+        line = self._expect(word)
+        if line is None:
+            raise Failure(f"{self.name}: no '{word}', {self.end_status()}")
+        return line
+
     def await_ready(self):
         if self._expect("READY") is None:
             raise Failure(f"{self.name}: ended before it was ready, {self.end_status()}")

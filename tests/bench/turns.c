@@ -1,0 +1,195 @@
+/*
+ * turns.c - libautograph_turns.so: the library, where ways of submitting take turns in one running
+ * program. The shares of what could be saved (tests/gpu/pace/turns.py) come from it: two processes
+ * of one program differ by more than most ways do.
+ *
+ * AG_TURNS: the ways, a letter each. e: eagerly. i: graphs, launched by the program's thread.
+ * t: graphs, launched by the submitter where the library would think of it. f: launches, memsets
+ * and copies on the device cost nothing and do nothing, so the program's results are wrong.
+ * AG_TURNS_SECONDS: so long do the turns last; then the process writes one line to stdout, and ends
+ * a second later. They begin some seconds behind the first graph, so that what a program checks or
+ * tries out at its start is right. Until then it is "i".
+ *
+ * Each way has spans of 30 ms, in an order that goes forth and back (e i t f f t i e). The clock of
+ * the machine says whose turn it is, so processes that work together have the same turn. The first
+ * quarter of a span does not count. The linker puts the functions of this file in front of the
+ * library's own (--wrap).
+ */
+#define _GNU_SOURCE
+#include "driver/call.h"
+#include "capture/capture.h"
+#include "capture/core/flush.h"
+#include "capture/core/submitter.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+#include "capture/tracking/stream.h"
+#include "driver/entries.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPAN_NS = 30000000, WARM_NS = SPAN_NS / 4, LOOK_EVERY = 8, MOST_SPANS = 1024 };
+static const uint64_t START_NS = 2000000000;
+
+CUresult __real_ag_core_launch(const struct ag_launch *l);
+CUresult __real_ag_core_memset(const struct ag_memset *f);
+CUresult __real_ag_core_copy(const struct ag_copy *c);
+bool __real_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
+                              bool begins);
+CUresult __wrap_ag_core_launch(const struct ag_launch *l);
+CUresult __wrap_ag_core_memset(const struct ag_memset *f);
+CUresult __wrap_ag_core_copy(const struct ag_copy *c);
+bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
+                              bool begins);
+
+struct span {
+    char way;
+    float ops_a_us, cpu; /* the submitter's, of a processor */
+    unsigned int chunks; /* that had a graph */
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static const char *ways;
+static _Atomic char way = 'i';
+static _Atomic uint64_t first_graph_ns;
+static _Atomic uint64_t ops;
+static _Atomic unsigned int chunks; /* of this span */
+static struct span spans[MOST_SPANS];
+static size_t num_spans;
+static uint64_t turn;
+static uint64_t began_ns, began_ops, began_cpu, ends_ns;
+static bool warm, told;
+
+static uint64_t submitter_ns(void)
+{
+    ag_submitter_count_time();
+    return atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
+}
+
+/* {"spans": [["e", ops a us, share of a processor, chunks], ...]}, in one piece. */
+static void tell(void)
+{
+    static char line[64 + 64 * MOST_SPANS];
+    size_t n = (size_t)sprintf(line, "TURNS {\"spans\": [");
+    for (size_t i = 0; i < num_spans; i++)
+        n += (size_t)sprintf(line + n, "%s[\"%c\",%.5f,%.3f,%u]", i ? "," : "", spans[i].way,
+                             (double)spans[i].ops_a_us, (double)spans[i].cpu, spans[i].chunks);
+    n += (size_t)sprintf(line + n, "]}\n");
+    for (size_t done = 0; done < n;) {
+        ssize_t r = write(STDOUT_FILENO, line + done, n - done);
+        if (r < 0)
+            _exit(96);
+        done += (size_t)r;
+    }
+    told = true;
+}
+
+static void begin(uint64_t now)
+{
+    began_ns = now;
+    began_ops = atomic_load(&ops);
+    began_cpu = submitter_ns();
+    chunks = 0;
+}
+
+/* Whether the turns have begun. */
+static bool starts(uint64_t now)
+{
+    if (ways)
+        return true;
+    if (!atomic_load(&first_graph_ns) || now < atomic_load(&first_graph_ns) + START_NS)
+        return false;
+    const char *seconds = getenv("AG_TURNS_SECONDS");
+    ways = getenv("AG_TURNS");
+    if (!ways || !*ways)
+        ways = "eitf";
+    ends_ns = now + (uint64_t)((seconds ? atof(seconds) : 5.0) * 1e9);
+    return true;
+}
+
+/* A span in which the program paused says nothing. */
+static void end_span(uint64_t now)
+{
+    uint64_t ns = now - began_ns, n = atomic_load(&ops) - began_ops;
+    if (warm || ns < SPAN_NS / 2 || ns > 2 * SPAN_NS || !n || num_spans == MOST_SPANS)
+        return;
+    struct span *span = &spans[num_spans++];
+    span->way = way;
+    span->ops_a_us = (float)((double)n * 1e3 / (double)ns);
+    span->cpu = (float)((double)(submitter_ns() - began_cpu) / (double)ns);
+    span->chunks = chunks;
+}
+
+static void count_op(void)
+{
+    if (atomic_fetch_add(&ops, 1) % LOOK_EVERY || pthread_mutex_trylock(&mutex))
+        return;
+    uint64_t now = ag_clock_monotonic_ns();
+    bool turns = starts(now);
+    if (turns && now > ends_ns && !told)
+        tell();
+    if (turns && now > ends_ns + 1000000000)
+        _exit(0);
+    if (turns && now / SPAN_NS != turn) {
+        end_span(now);
+        turn = now / SPAN_NS;
+        size_t len = strlen(ways), at = turn % (2 * len);
+        way = ways[at < len ? at : 2 * len - 1 - at];
+        warm = true;
+        chunks = 0;
+    } else if (turns && warm && now % SPAN_NS > WARM_NS) {
+        warm = false;
+        begin(now);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Whether the op does not concern the library; then `*r` is its result. */
+static bool passes(const struct ag_incoming *in, CUstream stream, bool ptsz, CUresult *r)
+{
+    count_op();
+    if (way != 'e' && way != 'f')
+        return false;
+    struct ag_stream *s = ag_stream_get(stream, ptsz);
+    if (s && atomic_load(&s->deferring)) /* of the span before */
+        ag_stream_submit_deferred(s, true);
+    *r = way == 'f' ? CUDA_SUCCESS : ag_call_make(in);
+    return true;
+}
+
+CUresult __wrap_ag_core_launch(const struct ag_launch *l)
+{
+    CUresult r;
+    struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
+    return passes(&in, l->stream, l->ptsz, &r) ? r : __real_ag_core_launch(l);
+}
+
+CUresult __wrap_ag_core_memset(const struct ag_memset *f)
+{
+    CUresult r;
+    struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
+    return passes(&in, f->stream, f->ptsz, &r) ? r : __real_ag_core_memset(f);
+}
+
+CUresult __wrap_ag_core_copy(const struct ag_copy *c)
+{
+    CUresult r;
+    struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
+    /* cuMemcpyAsync may be one that the program reads the result of */
+    bool on_device =
+        c->sym == AG_SYM_cuMemcpyDtoDAsync_v2 || c->sym == AG_SYM_cuMemcpyDtoDAsync_v2_ptsz;
+    return on_device && passes(&in, c->stream, c->ptsz, &r) ? r : __real_ag_core_copy(c);
+}
+
+bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
+                              bool begins)
+{
+    chunks++;
+    if (!atomic_load_explicit(&first_graph_ns, memory_order_relaxed))
+        atomic_store(&first_graph_ns, ag_clock_monotonic_ns());
+    if (way != 't')
+        return false;
+    s->pairs = (struct ag_pairs){.next_ns = UINT64_MAX, .second = true}; /* decided here */
+    return __real_ag_submitter_hand(s, g, bytes, begins);
+}

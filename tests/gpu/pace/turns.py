@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""How much of the time that launches cost is saved, in one process?
+
+    tests/gpu/pace/turns.py --build build-gpu --processes 2
+
+Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of 30 ms in turn it launches eagerly (e), by
+graphs that its own thread launches (i), by graphs that the submitter launches (t), and by launches that cost nothing (f).
+What could be saved is the time of an op in e less that in f, where the GPU's time does not count. A share is that of the medians of
+all spans, each compared with its neighbours of the same turn; behind it stands the interval that holds 95 % of what other draws of
+as many turns give. Whatever the program computes in f is wrong, so the result is not compared here.
+"""
+
+import argparse
+import fnmatch
+import json
+import random
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "profile")]
+from loaded import library_variant  # noqa: E402
+from rounds import Failure, Process  # noqa: E402
+from rows import framework_rows  # noqa: E402
+from share import ROWS  # noqa: E402
+from suite import Suite  # noqa: E402
+
+WAYS = "eitf"
+TOGETHER = "eit"    # of processes that wait for each other: where one launches nothing, the others wait for ever
+DRAWS = 1000
+TIMEOUT_S = 90.0
+
+
+def parse_arguments():
+    p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    p.add_argument("--build", type=Path, required=True)
+    p.add_argument("--processes", type=int, default=1, help="of each program (1)")
+    p.add_argument("--seconds", type=float, default=5.0, help="of a process, behind its first op (5)")
+    p.add_argument("--budget", type=float, default=480.0, help="no process begins after so many seconds (480)")
+    p.add_argument("--only", default="*", help="rows whose name matches one of these, with commas between")
+    p.add_argument("--out", type=Path, help="folder for turns.json and turns.log")
+    args = p.parse_args()
+    args.library = library_variant(args.build, "turns").resolve()
+    args.env, args.simulated = [], False
+    return args
+
+
+def turns_of(spans, ways):
+    """A dictionary of the ways' rates for each turn that is whole."""
+    found, turn = [], {}
+    for way, rate, cpu, _ in spans:
+        if way in turn:     # the order goes forth and back, so a turn ends where a way comes again
+            found.append(turn)
+            turn = {}
+        turn[way] = (rate, cpu)
+    return [turn for turn in [*found, turn] if len(turn) == len(ways)]
+
+
+def figures(turns):
+    """Speeds of i, t and f, of e; shares saved by i and t (None: nothing to save); the submitter's share of a processor."""
+    def speed(way):
+        return statistics.median(turn[way][0] / turn["e"][0] for turn in turns)
+    inline, thread = map(speed, "it")
+    free = speed("f") if "f" in turns[0] else None
+    savable = 1 - 1 / free if free else 0
+    shares = [(1 - 1 / x) / savable if savable > 0.02 else None for x in (inline, thread)]
+    return [inline, thread, free, *shares, statistics.mean(turn["t"][1] for turn in turns)]
+
+
+def interval(turns, index):
+    chance = random.Random(1)
+    found = [figures(chance.choices(turns, k=len(turns)))[index] for _ in range(DRAWS)]
+    found = sorted(value for value in found if value is not None)
+    return (found[len(found) // 40], found[-len(found) // 40 - 1]) if len(found) > 40 else (None, None)
+
+
+def percent(value):
+    return "-" if value is None else f"{value:.0%}"
+
+
+def line_of(name, turns):
+    if len(turns) < 3:
+        return f"| {name} | - | too few turns | | | | | |"
+    inline, thread, free, by_inline, by_thread, cpu = figures(turns)
+    low, high = interval(turns, 4)
+    us = statistics.median(1 / turn["e"][0] for turn in turns)
+    saved = thread - 1
+    return (f"| {name} | {len(turns)} | {us:.1f} | {inline:.2f}x, {percent(by_inline)} | "
+            f"{thread:.2f}x, {percent(by_thread)} ({percent(low)} to {percent(high)}) | {f'{free:.2f}x' if free else '-'} | {cpu:.2f} | "
+            f"{'-' if saved < 0.01 else f'{cpu / saved:.1f}'} |")
+
+
+HEAD = ("| program | turns | eager us an op | by its own thread, saved | by the submitter, saved | bound | processors | "
+        "processor s for each s saved |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+
+
+class Turns:
+    def __init__(self, args):
+        self.args = args
+        self.suite = Suite(args)
+        self.log = []
+        self.ways = {}
+
+    def start(self, row):
+        self.ways[row.name] = ways = WAYS if row.gpus == 1 else TOGETHER
+        command = [*self.suite.command(row), "--gated", "--reps=1000000"]
+        env = {**self.suite.preload_env(row.env), "AG_TURNS": ways, "AG_TURNS_SECONDS": str(self.args.seconds)}
+        return Process(row.name, command, env, TIMEOUT_S)
+
+    def turns(self, process):
+        """What one process says, or nothing where it failed."""
+        try:
+            process.open_gate()
+            line = process.await_line("TURNS ")
+        except Failure as error:
+            self.log.append(f"{error}\n")
+            line = None
+        process.kill()
+        self.log.append(process.log())
+        return turns_of(json.loads(line[len("TURNS "):])["spans"], self.ways[process.name]) if line else []
+
+    def measure(self, rows):
+        found, begun = {row.name: [] for row in rows}, time.monotonic()
+        for _ in range(self.args.processes):
+            with ThreadPoolExecutor(len(rows)) as pool:
+                processes = list(pool.map(self.start, rows))
+                list(pool.map(lambda process: process.await_loaded(), processes))
+            for process in processes:
+                if time.monotonic() - begun < self.args.budget:
+                    found[process.name] += self.turns(process)
+                else:
+                    process.kill()
+        return found
+
+
+def main():
+    args = parse_arguments()
+    turns = Turns(args)
+    if not turns.suite.gpus:
+        print("SKIP: no GPU")
+        return 0
+    rows = [row for row in [*ROWS, *(row for row in framework_rows() if row.gpus > 1)] if any(fnmatch.fnmatch(row.name, only) for only in args.only.split(","))
+            and not turns.suite.why_not(row)]
+    found = turns.measure(rows)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "turns.json").write_text(json.dumps(found))
+        (args.out / "turns.log").write_text("".join(turns.log))
+    print(HEAD)
+    for name, its in found.items():
+        print(line_of(name, its))
+    return 0 if all(len(its) >= 3 for its in found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
