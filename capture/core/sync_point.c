@@ -15,6 +15,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
+#include "driver/own.h"
 #include "driver/table.h"
 
 /*
@@ -114,16 +115,14 @@ static bool holds_back_for_another(const struct ag_stream *s)
            (how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_stream_ring_is_at_rest(s)));
 }
 
-/* Whether another thread holds back work that a query of this stream asks about. */
-static bool others_hold_back(const struct ag_stream *s)
+/* Whether another thread holds back work that a query of the legacy stream asks about. */
+static bool others_hold_back_in(const struct ag_context *context)
 {
     size_t n;
     bool any = false;
-    if (!s->legacy)
-        return holds_back_for_another(s);
     struct ag_stream **streams = ag_streams_concerned(true, &n);
     for (size_t i = 0; i < n; i++)
-        any |= streams[i]->context == s->context && (streams[i] == s || streams[i]->blocking) &&
+        any |= streams[i]->context == context && waits_for(BLOCKING_STREAMS, streams[i]) &&
                holds_back_for_another(streams[i]);
     ag_streams_release(streams, n);
     return any;
@@ -134,13 +133,27 @@ static CUresult query(struct ag_stream *s, unsigned int flags)
 {
     if (s->legacy)
         every_stream(s->context, s, 0, NO_STREAM);
-    if (others_hold_back(s) || !ag_stream_lock_if_prompt(s))
+    if (s->legacy ? others_hold_back_in(s->context) : holds_back_for_another(s))
+        return CUDA_ERROR_NOT_READY;
+    if (!ag_stream_lock_if_prompt(s))
         return CUDA_ERROR_NOT_READY;
     CUresult r = CUDA_ERROR_NOT_READY;
     if (!holds_back_for_another(s) && ag_stream_end_segment_if_prompt(s))
         r = flags & REPORTS && ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
     ag_unlock(&s->lock);
     return r;
+}
+
+/* The same for a stream that was never launched to. The legacy stream asks for others as well. */
+static CUresult query_unknown(CUstream stream, bool ptsz)
+{
+    if (ag_stream_is_per_thread(stream, ptsz))
+        return CUDA_SUCCESS;
+    every_stream(NULL, NULL, 0, NO_STREAM);
+    if (stream && stream != CU_STREAM_LEGACY)
+        return CUDA_SUCCESS;
+    CUcontext ctx = ag_context_current();
+    return ctx && others_hold_back_in(ag_context_find(ctx)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
@@ -157,9 +170,11 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     if (!s) {
         /* This is the per-thread default stream, a stream that was never launched to, or no stream
          * at all. Only the legacy stream's order can depend on it. */
+        if (reach_of(sym) == NO_STREAM)
+            return query_unknown(stream, ptsz);
         if (!ag_stream_is_per_thread(stream, ptsz))
-            every_stream(NULL, NULL, 0, reach_of(sym) == NO_STREAM ? NO_STREAM : BLOCKING_STREAMS);
-        else if (reach_of(sym) != NO_STREAM)
+            every_stream(NULL, NULL, 0, BLOCKING_STREAMS);
+        else
             ag_flush_for_order(NULL);
         if (flags & BLOCKS)
             every_stream(NULL, NULL, OWN_ONLY, EVERY_STREAM);

@@ -470,9 +470,10 @@ static int full_of_rest(int how)
  */
 
 static _Atomic unsigned int launched_value;
+static CUstream asked_stream;
 
-/* Asks for the stream of the thread that launches, and looks at memory once there is nothing left
- * to do. */
+/* Asks for the stream of the thread that launches, or one behind it, and looks at memory once there
+ * is nothing left to do. */
 static void *ask_for_stream(void *early)
 {
     unsigned int seen = 0;
@@ -487,7 +488,7 @@ static void *ask_for_stream(void *early)
         if (value == UINT_MAX)
             break;
         CUresult r;
-        while ((r = cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY)
+        while ((r = cuStreamQuery(asked_stream)) == CUDA_ERROR_NOT_READY)
             sched_yield();
         CHECK(r);
         *(int *)early += __atomic_load_n(flag, __ATOMIC_ACQUIRE) != value;
@@ -496,11 +497,10 @@ static void *ask_for_stream(void *early)
     return NULL;
 }
 
-static int query_of_other(int n)
+static int query_of_launches(int n)
 {
     pthread_t thread;
     int early = 0;
-    start();
     publish = ag_prog_function(module, "publish");
     CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     *flag = 0;
@@ -522,6 +522,23 @@ static int query_of_other(int n)
     pthread_join(thread, NULL);
     printf("queries that came too early: %d\n", early);
     return print_value();
+}
+
+static int query_of_other(int n)
+{
+    start();
+    asked_stream = stream;
+    return query_of_launches(n);
+}
+
+/* The legacy stream, to which nobody ever launches, has done its work once all blocking streams
+ * have. */
+static int query_of_legacy(int n)
+{
+    start();
+    CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    asked_stream = NULL;
+    return query_of_launches(n);
 }
 
 /* ---- CUDA_LAUNCH_BLOCKING=1 --------------------------------------------------------------------
@@ -610,6 +627,7 @@ int main(int argc, char **argv)
         {"full", full},
         {"full-of-rest", full_of_rest},
         {"query-of-other", query_of_other},
+        {"query-of-legacy", query_of_legacy},
         {"blocking", blocking},
         {"children", children},
         {"one-connection", one_connection},
