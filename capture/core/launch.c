@@ -1,5 +1,6 @@
 /*
- * launch.c - the hot path: what happens to a kernel launch.
+ * launch.c - the hot path: what happens to a kernel launch. Memsets and copies come here from
+ * memset_copy.c.
  *
  * Rules for everything that runs while the library follows a known sequence:
  *  - no allocation, no system call, and no driver call but the chunk's own graph launch, and
@@ -15,10 +16,8 @@
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
+#include "capture/core/launch.h"
 #include "driver/call.h"
-#include "capture/capture.h"
-#include "capture/graphs/lower.h"
-#include "capture/graphs/ownkernels.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
@@ -26,7 +25,6 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
-#include "capture/tracking/memory.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/core/submitter.h"
@@ -64,13 +62,6 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
     return true;
 }
 
-static inline CUresult first_error(const struct ag_incoming *in, CUresult r, CUresult pending)
-{
-    if (__builtin_expect(r == CUDA_SUCCESS && pending == CUDA_SUCCESS, 1))
-        return CUDA_SUCCESS;
-    return ag_core_stream_first_error(ag_incoming_stream(in), false, r, pending);
-}
-
 /* Handles an op that is not recordable: it is a sync point. */
 static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
 {
@@ -81,7 +72,7 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
         pending = ag_stream_tell(s);
     }
     ag_unlock(&s->lock);
-    return first_error(in, ag_op_call(in), pending);
+    return ag_incoming_first_error(in, ag_op_call(in), pending);
 }
 
 /* The program's own call failed. */
@@ -98,7 +89,7 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     }
     ag_unlock(&s->lock);
     ag_count(AG_COUNT_FAILED_LAUNCHES);
-    return first_error(in, r, pending);
+    return ag_incoming_first_error(in, r, pending);
 }
 
 static void update_dormant(struct ag_stream *s)
@@ -188,7 +179,7 @@ static CUresult call_unseen(struct ag_stream *s, const struct ag_incoming *in)
     ag_shortfall_tell();
     ag_live_poll();
     ag_trace_passed(s, in, NULL);
-    return first_error(in, ag_op_call(in), pending);
+    return ag_incoming_first_error(in, ag_op_call(in), pending);
 }
 
 static bool sees_nothing(struct ag_stream *s)
@@ -283,7 +274,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
         ag_core_invalidate_signatures();
-    return first_error(in, CUDA_SUCCESS, pending);
+    return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
 }
 
 /* Whether this op passes unseen. */
@@ -300,7 +291,7 @@ static inline void set_owner(struct ag_stream *s)
     }
 }
 
-static CUresult call_now(const struct ag_incoming *in)
+CUresult ag_incoming_call_now(const struct ag_incoming *in)
 {
     if (ag_state_tracks())
         count_passed();
@@ -364,7 +355,7 @@ CUresult ag_core_launch(const struct ag_launch *l)
     if (ag_state_bypasses()) {
         if (__builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0))
             ag_wait_captures(l->func);
-        return call_now(&in);
+        return ag_incoming_call_now(&in);
     }
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
     if (!s || s->legacy || s->blocking)
@@ -407,44 +398,11 @@ CUresult ag_core_launch(const struct ag_launch *l)
     CUresult r = eager ? call_eagerly(s, &in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, &in, r, pending);
-    return first_error(&in, CUDA_SUCCESS, pending);
+    return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
 }
 
-/* ---- memsets and copies ----------------------------------------------------------------- */
-
-/* A copy from or to the host: it is no op, and it may wait for the GPU. */
-static CUresult copy_of_host(const struct ag_incoming *in)
+CUresult ag_incoming_arrives(struct ag_stream *s, const struct ag_incoming *in)
 {
-    const struct ag_copy *c = in->copy;
-    CUresult pending = ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
-    return first_error(in, ag_op_call(in), pending);
-}
-
-/* Why a graph cannot hold a fill or a copy of such memory. */
-static const char *const memory_reasons[][2] = {
-    [AG_MEMORY_MOVABLE] = {"a fill of memory of a pool, or mapped by the program",
-                           "a copy of memory of a pool, or mapped by the program"},
-    [AG_MEMORY_UNKNOWN] = {"a fill that is not aligned, or not within one allocation",
-                           "a copy that overlaps, or is not within one allocation"},
-    [AG_MEMORY_MANAGED] = {"a fill of managed memory", "a copy of managed memory"},
-    [AG_MEMORY_NO_CONTEXT] = {"a fill of memory of a pool, or mapped by the program",
-                              "a copy of memory of a pool, or mapped by the program"},
-    [AG_MEMORY_OTHER_CONTEXT] = {"a fill of memory of another context",
-                                 "a copy of memory of another context"},
-};
-
-static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
-                             enum ag_memory memory, CUstream stream, bool ptsz, enum ag_sym sym)
-{
-    if (!s || (memory != AG_MEMORY_PLAIN && !in->movable)) {
-        const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];
-        ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
-        if (s)
-            ag_shortfall_not_recordable(why);
-        ag_trace_passed(s, in, s ? why : "per-thread default stream");
-        CUresult pending = ag_core_stream_sync_point(stream, ptsz, sym, false);
-        return first_error(in, ag_op_call(in), pending);
-    }
     ag_flush_for_order(s);
     if (!is_understood(s))
         return call_not_understood(s, in);
@@ -455,54 +413,4 @@ static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
     set_owner(s);
     ag_lock(&s->lock, AG_RANK_STREAM);
     return arrive(s, in);
-}
-
-/* Bytes from the first to the last. 0 if the numbers make no sense. */
-static size_t fill_extent(const struct ag_memset *f)
-{
-    size_t row = f->width * f->elem_size;
-    if (!f->width || !f->height || row / f->elem_size != f->width)
-        return 0;
-    if (f->height == 1)
-        return row;
-    if (f->pitch < row || (f->pitch && (f->height - 1) > (SIZE_MAX - row) / f->pitch))
-        return 0;
-    return f->pitch * (f->height - 1) + row;
-}
-
-CUresult ag_core_memset(const struct ag_memset *f)
-{
-    struct ag_incoming in = {.kind = AG_OP_MEMSET, .fill = f};
-    if (ag_state_bypasses())
-        return call_now(&in);
-    struct ag_stream *s = ag_stream_get(f->stream, f->ptsz);
-    size_t extent = fill_extent(f);
-    bool aligned = f->dst % f->elem_size == 0 && (f->height == 1 || f->pitch % f->elem_size == 0);
-    enum ag_memory memory = AG_MEMORY_UNKNOWN;
-    if (s && extent && aligned)
-        memory = ag_memory_at(s, f->dst, extent);
-    if (memory == AG_MEMORY_HOST) /* mapped into the device's address space */
-        memory = AG_MEMORY_UNKNOWN;
-    in.movable = memory == AG_MEMORY_MOVABLE && ag_own_kernels_are_loaded(s->context);
-    return on_addresses(s, &in, memory, f->stream, f->ptsz, f->sym);
-}
-
-CUresult ag_core_copy(const struct ag_copy *c)
-{
-    struct ag_incoming in = {.kind = AG_OP_COPY, .copy = c};
-    if (ag_state_bypasses())
-        return call_now(&in);
-    struct ag_stream *s = ag_stream_get(c->stream, c->ptsz);
-    size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
-    enum ag_memory to = AG_MEMORY_UNKNOWN, from = AG_MEMORY_UNKNOWN;
-    if (s && c->bytes && apart >= c->bytes) {
-        to = ag_memory_at(s, c->dst, c->bytes);
-        from = ag_memory_at(s, c->src, c->bytes);
-    }
-    if (to == AG_MEMORY_HOST || from == AG_MEMORY_HOST)
-        return copy_of_host(&in);
-    enum ag_memory both = to > from ? to : from; /* the one that permits less */
-    in.movable = both == AG_MEMORY_MOVABLE && c->bytes <= AG_MOST_COPIED &&
-                 ag_own_kernels_are_loaded(s->context);
-    return on_addresses(s, &in, both, c->stream, c->ptsz, c->sym);
 }

@@ -1,0 +1,24 @@
+/* launch.h - what memsets and copies share with kernel launches. */
+#ifndef AG_CORE_LAUNCH_H
+#define AG_CORE_LAUNCH_H
+
+#include "capture/capture.h"
+#include "capture/tracking/stream.h"
+
+/* What the program is told of its op: the op's own result, or an error that the stream has not yet
+ * reported. */
+static inline CUresult ag_incoming_first_error(const struct ag_incoming *in, CUresult r,
+                                               CUresult pending)
+{
+    if (__builtin_expect(r == CUDA_SUCCESS && pending == CUDA_SUCCESS, 1))
+        return CUDA_SUCCESS;
+    return ag_core_stream_first_error(ag_incoming_stream(in), false, r, pending);
+}
+
+/* Calls an op while every stream is bypassed. */
+CUresult ag_incoming_call_now(const struct ag_incoming *in);
+
+/* A memset or a copy that a graph can hold. */
+CUresult ag_incoming_arrives(struct ag_stream *s, const struct ag_incoming *in);
+
+#endif
