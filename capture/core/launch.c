@@ -216,10 +216,11 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
 {
     if (in->kind != AG_OP_LAUNCH) /* nobody is asked */
         return ag_signature_of(&s->signatures, in, why);
-    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch);
+    uint64_t hash;
+    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch, &hash);
     if (__builtin_expect(!signature, 0)) {
         struct ag_visit visit = ag_driver_enter(s);
-        signature = ag_signature_of(&s->signatures, in, why);
+        signature = ag_signature_ask(&s->signatures, in->launch, hash, why);
         ag_driver_leave(s, visit);
     }
     return signature;

@@ -179,27 +179,19 @@ static uint64_t hash_of_launch(const struct ag_launch *l)
     return ag_digest_word(hash, hash >> 32);
 }
 
-static uint64_t hash_with_attributes(const struct ag_launch *l)
+struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
+                                         const struct ag_launch *l, uint64_t *hash)
 {
-    uint64_t hash = hash_of_launch(l);
-    return l->num_attrs ? hash_attributes(hash, l) : hash;
+    *hash = hash_of_launch(l);
+    if (l->num_attrs)
+        *hash = hash_attributes(*hash, l);
+    struct ag_signature *s = cache->entries[*hash & (AG_SIGNATURE_CACHE - 1)];
+    return s && s->hash == *hash && ag_signature_says(s, l) ? s : NULL;
 }
 
-struct ag_signature *ag_signature_cached(struct ag_signature_cache *cache,
-                                         const struct ag_launch *l)
+struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const struct ag_launch *l,
+                                      uint64_t hash, const char **why)
 {
-    uint64_t hash = hash_with_attributes(l);
-    struct ag_signature *s = cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
-    return s && s->hash == hash && ag_signature_says(s, l) ? s : NULL;
-}
-
-struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
-                                            const struct ag_launch *l, const char **why)
-{
-    uint64_t hash = hash_with_attributes(l);
-    struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
-    if (*slot && (*slot)->hash == hash && ag_signature_says(*slot, l))
-        return *slot;
     *why = "no memory";
     ag_lock(&lock, AG_RANK_SIGNATURES);
     struct ag_signature *signature = find(hash, same_launch, l);
@@ -207,8 +199,16 @@ struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
         signature = make_launch(hash, l, why);
     ag_unlock(&lock);
     if (signature)
-        *slot = signature;
+        cache->entries[hash & (AG_SIGNATURE_CACHE - 1)] = signature;
     return signature;
+}
+
+struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
+                                            const struct ag_launch *l, const char **why)
+{
+    uint64_t hash;
+    struct ag_signature *signature = ag_signature_cached(cache, l, &hash);
+    return signature ? signature : ag_signature_ask(cache, l, hash, why);
 }
 
 static bool same_sizes(const struct ag_signature *s, const void *what)

@@ -70,9 +70,16 @@ static inline bool ag_signature_is_launch(const struct ag_signature *signature,
     return ag_signature_says(signature, launch) && !ag_signature_bad(signature);
 }
 
-/* The signature of a launch if the cache has it. It asks nobody. */
-struct ag_signature *ag_signature_cached(struct ag_signature_cache *cache,
-                                         const struct ag_launch *launch);
+/* The signature of a launch if the cache has it, else NULL. It asks nobody. Sets `hash` for
+ * ag_signature_ask(). */
+struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
+                                         const struct ag_launch *launch, uint64_t *hash);
+
+/* The signature of a launch that the cache does not have. Asks the driver if nobody has. Results as
+ * of ag_signature_of_launch(). */
+struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
+                                      const struct ag_launch *launch, uint64_t hash,
+                                      const char **why);
 
 /* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
  * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
