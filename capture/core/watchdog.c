@@ -93,13 +93,14 @@ static void relieve(void)
     ag_mutex_unlock(&mutex);
 }
 
-/* Asks the streams that there are now: one may have come since the look began. */
+/* Asks the streams that there are now: one may have come since the look began. Without memory for
+ * their list the answer is yes, as a stream that nobody looks at may wait for good. */
 static bool another_defers(const struct ag_stream *s)
 {
     size_t n;
-    bool defers = false;
     struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; streams && i < n && !defers; i++)
+    bool defers = !streams;
+    for (size_t i = 0; i < n && !defers; i++)
         defers = streams[i] != s && atomic_load(&streams[i]->deferring);
     ag_streams_release(streams, n);
     return defers;
