@@ -25,13 +25,9 @@ static bool is_same_file(const char *a, const char *b)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct common *c = state->input;
-    int format;
     switch (key) {
     case 'f':
-        format = table_format(arg);
-        if (format < 0)
-            argp_error(state, "%s is not text, csv, json or jsonl", arg);
-        c->wish.format = (enum table_format)format;
+        c->wish.format = option_format(state, arg);
         c->format_given = true;
         return 0;
     case 't':
@@ -66,8 +62,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
-const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
-const struct argp page_argp = {options + 2, parse, NULL, NULL, NULL, NULL, NULL};
+static const struct argp common_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+static const struct argp page_argp = {options + 2, parse, NULL, NULL, NULL, NULL, NULL};
+const struct argp_child common_children[] = {{&common_argp, 0, NULL, 0}, {0}};
+const struct argp_child page_children[] = {{&page_argp, 0, NULL, 0}, {0}};
 
 FILE *common_open(const struct common *c)
 {
@@ -128,6 +126,14 @@ unsigned int option_number(struct argp_state *state, const char *text)
     if (*text < '0' || *text > '9' || *end || n >= UINT32_MAX) /* strtoul takes "-1" and " 1" */
         argp_error(state, "%s is not a number", text);
     return (unsigned int)n;
+}
+
+enum table_format option_format(struct argp_state *state, const char *text)
+{
+    int format = table_format(text);
+    if (format < 0)
+        argp_error(state, "%s is not text, csv, json or jsonl", text);
+    return (enum table_format)format;
 }
 
 void settings_of(const char *program)

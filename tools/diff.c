@@ -25,7 +25,6 @@ static const struct argp_option options[] = {
     {"after", KEY_AFTER, NULL, 0, "stands between the dumps of two runs of several processes", 0},
     {"fail", 'x', NULL, 0, "exit with 1 where coverage fell by more than one percent point", 0},
     {0}};
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -63,7 +62,7 @@ static const struct argp argp = {options,
                                  "BEFORE AFTER\nBEFORE... --after AFTER...",
                                  "Two dumps compared: did coverage rise or fall, and where. Of two "
                                  "runs of several processes first rank by rank, then all together.",
-                                 children,
+                                 common_children,
                                  NULL,
                                  NULL};
 

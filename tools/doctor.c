@@ -212,7 +212,6 @@ static void check_environment(struct findings *f)
 enum { KEY_LIBRARY = 256 };
 static const struct argp_option options[] = {
     {"library", KEY_LIBRARY, "FILE", 0, "another libautograph.so", 0}, {0}};
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -235,7 +234,7 @@ static const struct argp argp = {
     "[PROGRAM]",
     "Checks the machine, and whether the library takes effect in a program. "
     "The exit status is 1 where something is BAD.",
-    children,
+    common_children,
     NULL,
     NULL};
 

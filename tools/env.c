@@ -3,24 +3,14 @@
 #include "capture/settings/options_file.h"
 #include "tools/tools.h"
 
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    (void)arg;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
-    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
-}
-
 static const struct argp argp = {
     NULL,
-    parse,
+    NULL,
     "[PROGRAM]",
     "Every variable that libautograph reads, with its value here and where that comes from, its "
     "default, what it may be and what it means. With the name of a program the settings file's "
     "section for it counts.",
-    children,
+    common_children,
     NULL,
     NULL};
 

@@ -23,7 +23,6 @@ static const struct argp_option options[] = {
     {"graph", 'g', "ID", 0, "only this graph", 0},
     {"top", 'n', "N", 0, "the N graphs that were launched most (10; 0: all)", 0},
     {0}};
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -66,7 +65,7 @@ static const struct argp argp = {
     "The graphs of a dump in the language of Graphviz. With -o FILE.svg they "
     "are drawn, where `dot` is installed. Nodes whose arguments were updated "
     "between launches are marked. With --format they are listed in a table.",
-    children,
+    common_children,
     NULL,
     NULL};
 

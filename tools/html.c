@@ -389,23 +389,13 @@ static void sync_points(const struct model *m, FILE *out)
 
 /* ---- the verb --------------------------------------------------------------------------- */
 
-static const struct argp_child children[] = {{&page_argp, 0, NULL, 0}, {0}};
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    (void)arg;
-    if (key == ARGP_KEY_INIT)
-        state->child_inputs[0] = state->input;
-    return key == ARGP_KEY_INIT ? 0 : ARGP_ERR_UNKNOWN;
-}
-
 static const struct argp argp = {
     NULL,
-    parse,
+    NULL,
     "DUMP... -o report.html",
     "A dump as one self-contained page. Of several dumps (ranks, workers) a row for each process, "
     "and the rest of all of them together.",
-    children,
+    page_children,
     NULL,
     NULL};
 

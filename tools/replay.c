@@ -403,7 +403,6 @@ static const struct argp_option options[] = {
     {"memory-mb", KEY_MEMORY, "N", 0, "as AUTOGRAPH_MEMORY_MB", 0},
     {"profit", KEY_PROFIT, "N", 0, "as AUTOGRAPH_TEST_PROFIT", 0},
     {0}};
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static uint32_t number(struct argp_state *state, const char *text, uint32_t least, uint32_t most)
 {
@@ -453,7 +452,7 @@ static const struct argp argp = {
     "DUMP",
     "Plays a dump's launches to the policy, without a GPU: what a run that "
     "only observed would have gained, or what other settings would change.",
-    children,
+    common_children,
     NULL,
     NULL};
 

@@ -13,7 +13,6 @@ struct settings {
 
 static const struct argp_option options[] = {
     {"top", 'n', "N", 0, "at most N rows in each table (20; 0: all)", 0}, {0}};
-static const struct argp_child children[] = {{&common_argp, 0, NULL, 0}, {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -37,7 +36,7 @@ static const struct argp argp = {
     "What a dump says: sequences by the time they saved, the reasons why "
     "launches did not go as graphs, and advice. Of several dumps (ranks, workers) first a row for "
     "each process, then all of them together.",
-    children,
+    common_children,
     NULL,
     NULL};
 

@@ -55,13 +55,9 @@ static void set_variable(struct argp_state *state, const char *text)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
-    int format;
     switch (key) {
     case 'f':
-        format = table_format(arg);
-        if (format < 0)
-            argp_error(state, "%s is not text, csv, json or jsonl", arg);
-        s->format = (enum table_format)format;
+        s->format = option_format(state, arg);
         s->format_given = true;
         return 0;
     case 'o':

@@ -428,7 +428,6 @@ static const struct argp_option options[] = {
     {"from", KEY_FROM, "SECONDS", 0, "leave out what came before (0)", 0},
     {"to", KEY_TO, "SECONDS", 0, "leave out what came after (the end)", 0},
     {0}};
-static const struct argp_child children[] = {{&page_argp, 0, NULL, 0}, {0}};
 
 static double seconds(struct argp_state *state, const char *text)
 {
@@ -467,7 +466,7 @@ static const struct argp argp = {
     "DUMP -o trace.json",
     "A dump as Chrome trace events: open the file in https://ui.perfetto.dev "
     "or chrome://tracing. A name that ends in .gz is compressed.",
-    children,
+    page_children,
     NULL,
     NULL};
 

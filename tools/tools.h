@@ -36,8 +36,9 @@ struct common {
     bool takes_program; /* instead of dumps */
     const char *program;
 };
-extern const struct argp common_argp; /* a child parser whose input is a struct common */
-extern const struct argp page_argp;   /* the same without --format */
+/* The parser of these options, whose input is a struct common; a verb without a parser of its own
+ * hands its input on. The second is without --format. */
+extern const struct argp_child common_children[], page_children[];
 
 /* Opens the file that --output names, or standard output. Returns NULL if it cannot; a line has
  * then said why. */
@@ -54,6 +55,8 @@ bool common_close(const struct common *c, FILE *f);
 void settings_of(const char *program);
 /* The number in an option's text. If it is not a number, prints a line and ends the command. */
 unsigned int option_number(struct argp_state *state, const char *text);
+/* The same for the format of tables. */
+enum table_format option_format(struct argp_state *state, const char *text);
 /* The library that belongs to this command: an absolute path in static memory, or NULL. */
 const char *find_library(const char *wanted);
 

@@ -27,7 +27,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct settings *s = state->input;
     char *end;
-    int format;
     switch (key) {
     case 'd':
         s->seconds = strtod(arg, &end);
@@ -38,10 +37,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         s->times = option_number(state, arg);
         return 0;
     case 'f':
-        format = table_format(arg);
-        if (format < 0)
-            argp_error(state, "%s is not text, csv, json or jsonl", arg);
-        s->format = (enum table_format)format;
+        s->format = option_format(state, arg);
         return 0;
     case 't':
         s->table = arg;
