@@ -8,8 +8,9 @@
 #include <stdbool.h>
 
 /* Put these around calls that may fail by intention: how many parameters a kernel has, of which
- * kind a handle is. If the program has asked to be told of failed calls (cuLogsRegisterCallback),
- * the driver tells it in the calling thread. The hook of that call checks ag_probes first. */
+ * kind a handle is. If the program has registered a callback for failed calls
+ * (cuLogsRegisterCallback), the driver runs it in the calling thread. The hook of that call checks
+ * ag_probes first. */
 extern __thread unsigned int ag_probes; /* probes that this thread is in */
 
 static inline void ag_probe_begins(void)

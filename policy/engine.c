@@ -94,7 +94,7 @@ static void flush(struct ag_engine *e, uint32_t n, enum ag_engine_why why)
     ag_engine_enter(e, AG_ENGINE_RECORDING);
 }
 
-/* Whether the policy is told of what comes next. Where it counts the ops of a dormant engine
+/* Whether the policy hears of what comes next. If the policy counts the ops of a dormant engine
  * itself, it may be time to wake. */
 bool ag_engine_looks(struct ag_engine *e)
 {

@@ -66,8 +66,8 @@ struct ag_engine_world {
     void (*ends)(struct ag_engine *e, uint32_t ops, uint32_t covered);
     /* Asks for graphs of the recorded ops, which are the chunk's. */
     void (*build)(struct ag_engine *e, struct ag_chunk *chunk);
-    /* Ops are held back from now on, or are no more. An op that comes and goes in one call, because
-     * it is a chunk by itself, is not told. */
+    /* From now on ops are held back, or none is any more. Not called for an op that is a chunk by
+     * itself: it comes and goes in one call. */
     void (*deferring)(struct ag_engine *e, bool on);
     /* `what` does not hold. */
     void (*broken)(struct ag_engine *e, const char *what);
@@ -102,9 +102,9 @@ void ag_engine_reopen(struct ag_engine *e);
 /* Invalidates all that the policy knows, by the same rule. */
 void ag_engine_invalidate(struct ag_engine *e);
 
-/* A sync point, from which the policy learns; or a break, from which it does not learn: the
- * sequence goes on behind it; or a pause, because the deferred ops have waited for too long, from
- * which it learns if that happens again. All submit what is deferred. */
+/* All three submit what is deferred. The policy learns from a sync point. It does not learn from a
+ * break: the sequence goes on behind it. A pause comes when deferred ops have waited for too long;
+ * the policy learns from it if that happens again. */
 void ag_engine_sync_point(struct ag_engine *e, uint64_t now);
 void ag_engine_break(struct ag_engine *e);
 void ag_engine_pause(struct ag_engine *e, uint64_t now);

@@ -174,7 +174,7 @@ struct ag_ref {
     uint32_t serial; /* 0: none */
 };
 
-/* A place at which the watchdog flushed: so many ops into the sequence. */
+/* A place at which the watchdog flushed, as the number of ops before it in the sequence. */
 struct ag_pause_place {
     struct ag_ref sequence;
     uint32_t at, times;

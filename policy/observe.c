@@ -20,7 +20,7 @@ enum {
     FRESH_OPS = 16,
     OUTLIER_NS = 2000,    /* a gap up to this counts in full, whatever the gaps before it were */
     LONG_GAP_NS = 100000, /* more counts only if it is the pace: */
-    A_FEW = 4,            /* so many long gaps in a row */
+    A_FEW = 4,            /* this many long gaps in a row */
     LONGEST_GAP_NS = 1000000, /* the pace is never said to be slower */
     LAUNCH_NS = 2500,         /* host time of an eager launch (2.5-3.9 us), taken off the gap */
 };

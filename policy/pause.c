@@ -16,9 +16,9 @@
 
 enum {
     ENOUGH_PAUSES = 3, /* at one place ... */
-    NEAR_VISITS = 16,  /* ... with at most so many visits of its sequence from one to the next */
-    /* Visits for which the first mark stays. Three waits of 500 us are 2 % of the time of so many
-     * steps that take 20 us each, which are short for a program that polls after each. */
+    NEAR_VISITS = 16,  /* ... with at most this many visits of its sequence from one to the next */
+    /* Visits for which the first mark stays. Three waits of 500 us take 2 % of the time of that
+     * many steps of 20 us. A program that polls after each step rarely has shorter ones. */
     FIRST_MARK = 4096,
     GROWTH = 2, /* of the visits from mark to mark, as a power of two */
     MOST_MARKS = 9,

@@ -177,8 +177,8 @@ static void decide_early(struct ag_profit *g, uint32_t longest)
     }
 }
 
-/* Whether the early look is over before all its visits: so many eager visits were not far faster
- * than replay that the others cannot change the answer. */
+/* Whether the early look can end before all its visits: too few eager visits were far faster than
+ * replay for the remaining ones to change the answer. */
 static bool cannot_lose(const struct ag_profit *g)
 {
     return g->early == AG_EARLY_EAGER && g->mode == AG_PROFIT_TRIES_EAGER &&

@@ -1,6 +1,6 @@
 /*
- * hooks_log.c - hides failed calls of the library from a program that has asked to be told of
- * failed calls.
+ * hooks_log.c - hides failed calls of the library from a callback that the program has
+ * registered for failed calls.
  *
  * The library wraps the program's callback in one of its own. It never frees what the wrapper
  * needs, because nobody can know whether an unregistered callback is still running.

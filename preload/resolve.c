@@ -67,7 +67,7 @@ static const char *reason_to_observe(void)
 {
     int version = 0;
     if (AG_REAL(cuDriverGetVersion)(&version) != CUDA_SUCCESS)
-        return "the driver does not tell its version";
+        return "the driver does not say its version";
     if (version < 12040)
         return "the driver is older than CUDA 12.4";
     if (!AG_HAVE(cuFuncGetParamInfo) || !AG_HAVE(cuKernelGetParamInfo))

@@ -1,10 +1,10 @@
 /*
  * stubs_x86_64.S - the entry points that need no argument understood: barriers of all kinds.
  *
- * A stub knows no signature. Nothing open (no stream has seen an op since its last sync point): one
- * compare and a jump to the driver. Otherwise every argument register is saved, ag_stub_slow() told
- * which call this is and where its arguments lie, and the call goes on to the driver as if nothing
- * had been: the stack the driver sees is the caller's.
+ * A stub knows no signature. If no stream is open (none has seen an op since its last sync point), it
+ * is one compare and a jump to the driver. Otherwise it saves every argument register and calls
+ * ag_stub_slow() with the call's number and the place of its arguments. Then it restores everything
+ * and jumps to the driver, which sees the caller's stack.
  */
 #include "preload/exporttable.h"
 #include "preload/stub_macros.inc"

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Thread ids are below it (PID_MAX_LIMIT): a thread of several processes is told by both. */
+/* Thread ids have this many bits (PID_MAX_LIMIT). In a merged dump the process and the thread id
+ * together name a thread. */
 enum { THREAD_BITS = 22 };
 
 struct merge {
@@ -58,7 +59,7 @@ static bool add_strings(struct merge *g)
         }
         uint32_t k = 1;
         if (i < known && !strcmp(list[i], text))
-            k = i; /* ranks of one program tell alike */
+            k = i; /* ranks of one program report alike */
         while (k < known && strcmp(list[k], text))
             k++;
         if (k == known && !(list[k = n++] = strdup(text)))
@@ -207,7 +208,7 @@ static bool add_events(struct merge *g)
     return true;
 }
 
-/* ---- what is told of the process -------------------------------------------------------- */
+/* ---- the process ------------------------------------------------------------------------ */
 
 static bool is_in(const char *list, const char *value)
 {

@@ -213,7 +213,7 @@ static FILE *open_dot(const char *path, const char *format, pid_t *pid)
     return f;
 }
 
-/* How `dot` is told what to draw, by the end of the file's name; NULL: the text is wanted. */
+/* The option of `dot` for the kind of picture that the file's name asks for; NULL: none. */
 static const char *drawing(const struct settings *s)
 {
     static const char *const formats[] = {"-Tsvg", "-Tpng", "-Tpdf"};

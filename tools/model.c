@@ -131,7 +131,8 @@ static void free_reasons(struct model_reasons *r)
 
 /* ---- all of it -------------------------------------------------------------------------- */
 
-/* The library says it at the end; of a process that did not come to its end the events tell. */
+/* The library writes it at the end. For a process that did not come to its end, it follows from the
+ * events. */
 static void find_why(struct model *m)
 {
     const struct model_reasons *lists[] = {&m->immediate, &m->eager};

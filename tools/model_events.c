@@ -57,8 +57,8 @@ struct adding {
     struct caller *list; /* threads */
 };
 
-/* A thread's last sync point, which tells who flushed; and its last flush by a mismatch, which the
- * next op explains. */
+/* A thread's last sync point, which is the cause of later flushes; and its last flush by a
+ * mismatch, which the next op explains. */
 struct caller {
     uint32_t thread, text, site;
     uint32_t departed; /* string of the reason, 0: none */

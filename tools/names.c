@@ -106,8 +106,8 @@ static const char *last_name(const char *path, const char **end)
     return name;
 }
 
-/* The first of template arguments that is a type of its own, as a functor or a tile is: what tells
- * kernels apart. NULL: there is none. `args` begins with <. */
+/* The first of template arguments that is a type of its own, as a functor or a tile is. It
+ * distinguishes kernels. NULL: there is none. `args` begins with <. */
 static const char *type_among(const char *args, const char **end)
 {
     const char *at = args + 1, *stop = past_brackets(args) - 1;

@@ -154,7 +154,7 @@ static int start(char **program)
     return why == ENOENT ? 127 : 126;
 }
 
-/* ---- somebody must be there afterwards to tell ------------------------------- */
+/* ---- the command stays until the program ends, and reports --------------------- */
 
 static volatile sig_atomic_t child;
 

@@ -186,7 +186,7 @@ static void release(struct writer *w, uint32_t stream, uint32_t n, uint32_t thre
     l->count -= n;
 }
 
-/* When what this event tells of began. */
+/* When the work began whose end this event reports. */
 static uint64_t began(const struct ag_dump_event *e)
 {
     uint64_t ns = e->kind == AG_EVENT_GRAPH || e->kind == AG_EVENT_CALL ? e->b

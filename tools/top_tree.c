@@ -12,7 +12,7 @@
 
 enum { DEEPEST = 64 };
 
-/* What other processes tell must not speak to the terminal. */
+/* Texts of other processes must not control the terminal. */
 static void clean(char *text, size_t size)
 {
     text[size - 1] = 0;
@@ -100,7 +100,7 @@ static void read_page(struct ag_live_page *page, struct ag_live_page *copy)
 
 /* ---- processes -------------------------------------------------------------------------- */
 
-/* Parent and name, as /proc/PID/stat tells them: "7 (a name) S 1 ..." */
+/* Parent and name, as /proc/PID/stat gives them: "7 (a name) S 1 ..." */
 static bool describe(long pid, long *parent, char *program, size_t size)
 {
     char path[64], text[512];

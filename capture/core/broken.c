@@ -39,7 +39,7 @@ static void in_current_context(CUresult error)
     error_in(ctx ? ag_context_get(ctx) : NULL, error);
 }
 
-/* Returns whether the stream's next call that may tell an error tells this one. */
+/* Returns whether the stream's next call that may return an error returns this one. */
 static bool keep(struct ag_stream *s, CUresult pending)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
@@ -52,9 +52,9 @@ static bool keep(struct ag_stream *s, CUresult pending)
     return keeps;
 }
 
-/* In the stream that it came from; if that has ended, in another one of this thread: the next call
- * that drains them all tells. An error that ends a context is not kept: that context repeats it at
- * each call, and another one must not hear of it. */
+/* In the stream that the error came from. If that has ended, in another one of this thread; the
+ * next call that drains them all then returns it. An error that ends a context is not kept: that
+ * context repeats it at each call, and no call in another context may return it. */
 static void keep_anywhere(CUresult pending)
 {
     if (ag_error_ends_context(pending))

@@ -7,14 +7,13 @@
 
 #include "capture/core/deferral.h"
 
-/* Ends the segment at a sync point, from which the policy learns; or breaks it, from which the
- * policy does not learn: the sequence goes on behind the break; or breaks it because ops have been
- * held back for too long, from which the policy learns if that happens again. */
+/* Submit what is deferred: at a sync point, at a break, or because ops have been held back for too
+ * long. engine.h says what the policy learns from each. */
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
 void ag_stream_pause(struct ag_stream *s);
-/* Ends the segment, unless that would have to wait for the submitter: then it returns false. Where
- * nothing but the ring's chunks is held back, the policy learns of the sync point all the same. */
+/* Ends the segment. If that would have to wait for the submitter, returns false instead; if only
+ * the ring's chunks are held back, the policy still learns of the sync point. */
 bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
 
 /* Call it before submitting or deferring an op or a call on `s`. It submits whatever must come

@@ -215,7 +215,7 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);
-    CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call tells */
+    CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call returns it */
     ag_stream_close(s);
     ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));

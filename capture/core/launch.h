@@ -5,8 +5,7 @@
 #include "capture/capture.h"
 #include "capture/tracking/stream.h"
 
-/* What the program is told of its op: the op's own result, or an error that the stream has not yet
- * reported. */
+/* What the program's call returns: its own result, or an error that the stream has kept. */
 static inline CUresult ag_incoming_first_error(const struct ag_incoming *in, CUresult r,
                                                CUresult pending)
 {

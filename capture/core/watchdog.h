@@ -3,7 +3,7 @@
  *
  * The thread looks every AUTOGRAPH_MAX_DEFER_US / 2, and submits what a stream already held back at
  * the look before. So nothing waits longer than that time plus the scheduling of one thread, and
- * the launch path keeps no timestamps. (DESIGN: contract 4.) When no stream has deferred anything
+ * the launch path keeps no timestamps. When no stream has deferred anything
  * for a while, the thread sleeps until one does. While the thread waits in the driver for room in a
  * stream's queue, another thread takes its place.
  */

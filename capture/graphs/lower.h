@@ -5,7 +5,7 @@
 #include "capture/tracking/signature.h"
 #include "driver/entries.h"
 
-/* Copies of movable memory of at most so many bytes become launches of the copy kernel. It takes a
+/* Copies of movable memory up to this many bytes become launches of the copy kernel. It takes a
  * tenth longer than a memcpy node there if both addresses are aligned, and twice as long if they
  * are off by one; above that it falls behind. (H200, tests/gpu/pace/run copies.) Copies of other
  * memory are memcpy nodes, which take 0.85 us in a graph where the kernel takes 1.0. */

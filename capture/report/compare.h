@@ -2,13 +2,13 @@
  * compare.h - measures in the running program what replaying gains (AUTOGRAPH_COMPARE_MS).
  *
  * Two processes of one program differ by more than the gain that is to be measured. So one process
- * does both, in pairs of spans of AUTOGRAPH_COMPARE_MS: in one it replays, in the other, which may
- * come first, all its streams are dormant (dormant.h), for 128 ops at a time or for a sixteenth of
- * the span, whichever is less. Dormancy is as near as it can come to the program without the
- * library. The ops per second of the two are compared. The first quarter of each span is not
- * counted, because a stream changes over only at its next sync point or at the end of a chunk. What
- * is measured is the rate at which the program submits, so the program must do the same kind of
- * work throughout.
+ * does both, in pairs of spans of AUTOGRAPH_COMPARE_MS; either span may come first. In one it
+ * replays. In the other all its streams are dormant (dormant.h), which is as near as it can come to
+ * the program without the library. They are dormant for 128 ops at a time, or for a sixteenth of
+ * the span if that is less. The ops per second of the two are compared. The first quarter of each
+ * span is not counted, because a stream changes over only at its next sync point or at the end of a
+ * chunk. What is measured is the rate at which the program submits, so the program must do the same
+ * kind of work throughout.
  *
  * Streams report what they have done when they check which span it is. A thread that took their
  * locks instead could wait until the end of a loop that launches all the time.

@@ -78,7 +78,8 @@ static void write_events(struct ring *r, uint32_t until)
     }
 }
 
-/* A thread tells how many events it lost with its next one. This does it for one that has none. */
+/* With its next event a thread reports how many it lost. This reports them for a thread that has no
+ * next event. */
 static void write_lost(struct ring *r)
 {
     uint64_t lost = atomic_exchange_explicit(&r->lost, 0, memory_order_relaxed);

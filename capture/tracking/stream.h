@@ -118,7 +118,7 @@ struct ag_stream {
     _Atomic int64_t worth_ns;   /* the same by `call_ns`: how much building may cost goes by it */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
-    uint64_t told;              /* ops that compare.c has been told of */
+    uint64_t told;              /* ops that compare.c has counted */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
@@ -130,8 +130,8 @@ struct ag_stream {
 };
 
 /* The next mean of host times. The first call of a kernel takes many times as long as the others,
- * and few calls are timed before its sequence goes as graphs: such a call counts no more than
- * twice. */
+ * and few calls are timed before its sequence goes as graphs. So a call counts as twice the mean at
+ * most. */
 static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
 {
     if (!mean)
@@ -143,7 +143,7 @@ static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
  * counts the streams that the thread became the owner of, including those that other threads have
- * taken over since. `told_of`: the stream whose error the thread has been told last. */
+ * taken over since. `told_of`: the stream whose error the thread returned last. */
 struct ag_thread {
     uintptr_t number;
     CUstream told_of;

@@ -16,7 +16,7 @@ bool ag_waits_pending(void);
 bool ag_waits_at_rest(void);
 /* Call the first before a stream is destroyed, under the stream's lock; the second after a context
  * is destroyed. The builder must be paused for both. False: the end of the stream's wait cannot be
- * told, so nothing may be built any more. */
+ * found out, so nothing may be built any more. */
 bool ag_waits_stream_ends(struct ag_stream *s);
 void ag_waits_context_ends(CUcontext ctx);
 
