@@ -385,7 +385,7 @@ static bool look(void)
         atomic_store_explicit(&at.since_ns, ag_clock_ns(), memory_order_relaxed);
         atomic_store_explicit(&at.ring, ring, memory_order_relaxed);
         if (works(ring, &launched)) {
-            any = true;
+            any |= ag_ring_is_empty(ring); /* if not, nothing may be launched now */
             ag_count_by(AG_COUNT_SUBMITTED, launched);
         }
         atomic_store_explicit(&at.ring, NULL, memory_order_relaxed);
