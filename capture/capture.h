@@ -1,5 +1,6 @@
 /*
- * capture.h - the narrow interface of capture/: everything that preload/ may call.
+ * capture.h - the narrow interface of capture/: everything that preload/ may call. docs/glossary.md
+ * explains the words.
  *
  * preload/ notices *that* the program made a driver call, and which one. capture/ decides what the
  * call means. Any thread may call any function here. A function takes no lock on entry that is held

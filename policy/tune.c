@@ -13,7 +13,7 @@
  * 0.6 of its speed for a second (docs/gpu-results.md), which is far more than any plan gains. When
  * the visits of a trial were compared with those before it, two of three processes of ResNet-18
  * kept chunks of 4, presumably for this reason, and took 1.2 and 1.6 ms a step instead of 1.0
- * (H200, 8ee58b9).
+ * (H200).
  *
  * If longer chunks do not help, and the host is no faster than the GPU, the policy tries in the
  * same way chunks that get shorter towards the end of the sequence, because only the last one keeps
