@@ -17,9 +17,11 @@
 #include "capture/graphs/graph.h"
 #include "driver/entries.h"
 #include "tests/policy/made.h"
+#include <linux/futex.h>
 #include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 static CUdeviceptr copied[8];
@@ -290,6 +292,68 @@ static void a_real_time_thread_launches_itself(void **state)
     assert_int_equal(handed_by(SCHED_DEADLINE), 0);
 }
 
+/* Naps of the submitter last as long as the test wants, or until it is woken. */
+static _Atomic bool holds_naps, naps;
+static _Atomic uint32_t wakes; /* calls of the program's threads */
+static __thread bool is_program;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, void *a, long b, long c, void *d, void *e, long f);
+long __wrap_syscall(long number, void *a, long b, long c, void *d, void *e, long f)
+{
+    char name[16] = "";
+    if (number == SYS_futex && b == FUTEX_WAKE_PRIVATE && is_program)
+        wakes++;
+    if (number != SYS_futex || b != FUTEX_WAIT_PRIVATE || !d || !holds_naps ||
+        pthread_getname_np(pthread_self(), name, sizeof(name)) || strcmp(name, "autograph-send"))
+        return __real_syscall(number, a, b, c, d, e, f);
+    naps = true;
+    while (holds_naps && __atomic_load_n((uint32_t *)a, __ATOMIC_SEQ_CST) == (uint32_t)c)
+        sched_yield();
+    naps = false;
+    return 0;
+}
+
+static int end_naps(void **state)
+{
+    (void)state;
+    atomic_store(&holds_naps, false);
+    is_program = false;
+    return 0;
+}
+
+/* To wake a thread takes a system call. A chunk leaves that out while the submitter naps, until
+ * several wait. */
+static void chunks_wait_for_the_end_of_a_nap(void **state)
+{
+    enum { WAIT = 4 };
+    (void)state;
+    struct handing *h = make_handing();
+    is_program = true;
+    atomic_store(&holds_naps, true);
+    assert_true(launch_chunk(h)); /* wakes it, or starts it */
+    while (!atomic_load(&naps))
+        sched_yield();
+    atomic_store(&wakes, 0);
+    uint32_t before = atomic_load(&graph_launches);
+    for (int i = 0; i < WAIT; i++)
+        assert_true(begin_chunk(h));
+    assert_int_equal(atomic_load(&wakes), 0);
+    assert_int_equal(atomic_load(&graph_launches), before);
+    assert_true(begin_chunk(h));
+    assert_int_equal(atomic_load(&wakes), 1);
+    wait_for_submitter(h->s);
+    assert_int_equal(atomic_load(&graph_launches), before + WAIT + 1);
+    while (!atomic_load(&naps))
+        sched_yield();
+    assert_true(begin_chunk(h));
+    atomic_store(&holds_naps, false); /* the nap ends */
+    wait_for_submitter(h->s);
+    assert_int_equal(atomic_load(&graph_launches), before + WAIT + 2);
+    assert_int_equal(atomic_load(&wakes), 1);
+    drop_handing(h);
+}
+
 /* Behind a sync point the GPU has nothing to do: the first chunk does not wait until the submitter
  * has woken up. Others do. */
 static void a_first_chunk_wakes_and_does_not_wait(void **state)
@@ -484,6 +548,7 @@ int main(void)
         cmocka_unit_test(a_counter_below_nothing),
         cmocka_unit_test(a_look_at_what_is_handed_over),
         cmocka_unit_test(a_real_time_thread_launches_itself),
+        cmocka_unit_test_teardown(chunks_wait_for_the_end_of_a_nap, end_naps),
         cmocka_unit_test(a_first_chunk_wakes_and_does_not_wait),
         cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
         cmocka_unit_test(a_query_ends_the_segment),
