@@ -140,9 +140,8 @@ static uint32_t *choose(const struct model *m, const struct settings *s, uint32_
     return ids;
 }
 
-static bool write_dot(const struct model *m, const struct settings *s, FILE *out)
+static void write_dot(const struct model *m, const uint32_t *ids, uint32_t n, FILE *out)
 {
-    uint32_t n = 0, *ids = choose(m, s, &n);
     fputs("digraph autograph {\n  rankdir=TB;\n  fontname=\"sans-serif\";\n"
           "  node [shape=box, style=\"rounded,filled\", "
           "fontname=\"sans-serif\"];\n",
@@ -150,14 +149,12 @@ static bool write_dot(const struct model *m, const struct settings *s, FILE *out
     for (uint32_t i = 0; i < n; i++)
         draw(m, ids[i], out);
     fputs("}\n", out);
-    free(ids);
-    return ids != NULL;
 }
 
-static bool write_table(const struct model *m, const struct settings *s, FILE *out)
+static bool write_table(const struct model *m, const struct settings *s, const uint32_t *ids,
+                        uint32_t n, FILE *out)
 {
     char first[1024];
-    uint32_t n = 0, *ids = choose(m, s, &n);
     struct table_output *o = table_open(out, &s->common.wish);
     table_begin(o, "graphs", "Graphs, by launches",
                 "Graph|Launched|Launches in it|~From place|~Of a sequence of|~Stream|~Variants|"
@@ -183,9 +180,7 @@ static bool write_table(const struct model *m, const struct settings *s, FILE *o
         table_text(o, first);
     }
     table_end(o);
-    bool found = table_close(o);
-    free(ids);
-    return ids && found;
+    return table_close(o);
 }
 
 /* `dot` draws what is written to the file answered; -1 in *pid where it is not there. */
@@ -247,7 +242,8 @@ static bool is_table(const char *path)
     return ends_in(path, ends);
 }
 
-static bool write_drawing(const struct model *m, const struct settings *s)
+static bool write_drawing(const struct model *m, const struct settings *s, const uint32_t *ids,
+                          uint32_t n)
 {
     pid_t pid = -1;
     int status = 1;
@@ -255,8 +251,8 @@ static bool write_drawing(const struct model *m, const struct settings *s)
     if (!out)
         return false;
     signal(SIGPIPE, SIG_IGN);
-    bool good = write_dot(m, s, out);
-    good &= !fclose(out);
+    write_dot(m, ids, n, out);
+    bool good = !fclose(out);
     waitpid(pid, &status, 0);
     good = good && status == 0;
     if (!good &&
@@ -277,15 +273,20 @@ int verb_graphs(int argc, char **argv)
         return 1;
     dump_complain(d);
     struct model *m = model_make(d);
-    bool good;
-    if (drawing(&s)) {
-        good = write_drawing(m, &s);
-    } else {
+    uint32_t n = 0, *ids = choose(m, &s, &n);
+    bool good = ids != NULL;
+    if (good && drawing(&s)) {
+        good = write_drawing(m, &s, ids, n);
+    } else if (good) {
         FILE *out = common_open(&s.common);
-        good = out && (s.common.format_given ? write_table : write_dot)(m, &s, out);
+        if (out && s.common.format_given)
+            good = write_table(m, &s, ids, n, out);
+        else if (out)
+            write_dot(m, ids, n, out);
         good = out && common_close(&s.common, out) && good;
     }
     good = model_is_sound(m) && good;
+    free(ids);
     model_free(m);
     dump_free(d);
     return good ? 0 : 1;

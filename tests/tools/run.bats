@@ -424,6 +424,23 @@ C
     done
 }
 
+@test "graphs: one that is not there writes nothing, and spoils no file that is" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    for file in out.dot out.svg; do
+        echo before > $file
+        for format in "" "-f json"; do
+            [ $file$format != "out.svg-f json" ] || continue
+            run autograph graphs dump -g 9999 -o $file $format
+            [ "$status" -eq 1 ]
+            [ "$output" = "autograph: there is no graph 9999" ]
+            [ "$(cat $file)" = before ]
+        done
+    done
+    run autograph graphs dump -g 9999
+    [ "$output" = "autograph: there is no graph 9999" ]
+}
+
 @test "a dump is never written over by what is made of it, and no page goes to a terminal" {
     cd "$BATS_TEST_TMPDIR"
     traced "$PWD/dump" loop_driver --steps=20 --reps=1
