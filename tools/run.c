@@ -73,6 +73,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         s->compare = true;
         return 0;
     case 't':
+        if (!*arg)
+            argp_error(state, "--trace needs the name of a file");
         s->trace = arg;
         return 0;
     case 'q':
