@@ -34,10 +34,17 @@ static const struct verb *find_verb(const char *name)
 
 const char *nearest_verb(const char *name)
 {
-    for (int i = 0; i < NUM_VERBS; i++)
-        if (ag_options_distance(name, verbs[i].name) <= (strlen(name) > 3 ? 2 : 1))
-            return verbs[i].name;
-    return NULL;
+    const char *nearest = NULL;
+    unsigned int least = strlen(name) > 3 ? 3 : 2; /* what is that far off was not meant */
+    for (int i = -1; i < NUM_VERBS; i++) {
+        const char *verb = i < 0 ? "help" : verbs[i].name;
+        unsigned int d = ag_options_distance(name, verb);
+        if (d < least) {
+            least = d;
+            nearest = verb;
+        }
+    }
+    return nearest;
 }
 
 /* `-h` asks for help like `--help`: of the verb's own arguments, not of a program that is run. */

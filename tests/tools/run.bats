@@ -346,6 +346,8 @@ C
     [ "$output" = 'autograph: cannot run reprot: No such file or directory; did you mean `autograph report`?' ]
     run -127 autograph evn
     [ "$output" = 'autograph: cannot run evn: No such file or directory; did you mean `autograph env`?' ]
+    run -127 autograph hepl # two changes from html, too
+    [ "$output" = 'autograph: cannot run hepl: No such file or directory; did you mean `autograph help`?' ]
     run autograph help reprot
     [ "$status" -eq 2 ]
     [ "$output" = 'autograph: there is no verb reprot; did you mean report?' ]
