@@ -101,10 +101,22 @@ static void fold_sequences(struct model *m)
 
 /* ---- loading ---------------------------------------------------------------------------- */
 
+/* A copy has the same process and the same clocks in its header. */
+static bool is_named_twice(struct dump *const *dumps, int i)
+{
+    for (int k = 0; k < i; k++)
+        if (!memcmp(&dumps[k]->header, &dumps[i]->header, sizeof(dumps[i]->header))) {
+            fprintf(stderr, "autograph: %s is the same dump as %s: it would count twice\n",
+                    dumps[i]->path, dumps[k]->path);
+            return true;
+        }
+    return false;
+}
+
 static bool load_all(struct dump **dumps, const char *const *paths, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!(dumps[i] = dump_load(paths[i])))
+        if (!(dumps[i] = dump_load(paths[i])) || is_named_twice(dumps, i))
             return false;
     for (int i = 0; i < count; i++)
         dump_complain(dumps[i]);

@@ -18,7 +18,9 @@ setup_file() {
     done
     ranked never 0 loop_driver --never-repeat --steps=50 --reps=1
     ranked loop 1 loop_driver --steps=100 --reps=1
-    AUTOGRAPH_TEST_BUILD=inline traced "$PWD/alone" loop_driver --steps=100 --reps=1
+    for name in alone other; do
+        AUTOGRAPH_TEST_BUILD=inline traced "$PWD/$name" loop_driver --steps=100 --reps=1
+    done
 }
 
 setup() {
@@ -62,6 +64,12 @@ PY
     run autograph report heat.rank0 heat.rank7
     [ "$status" -eq 1 ]
     [ "$output" = "autograph: cannot read heat.rank7: No such file or directory" ]
+    for verb in report "html -o page" "diff heat.rank10 --after"; do
+        run autograph $verb heat.rank1 heat.rank0 ./heat.rank1
+        [ "$status" -eq 1 ]
+        [ "$output" = "autograph: ./heat.rank1 is the same dump as heat.rank1: it would count twice" ]
+        [ ! -e page ]
+    done
 }
 
 @test "report of several dumps: programs that differ, at the same time, keep what is theirs" {
@@ -148,7 +156,7 @@ PY
     # a rank that only one of them has; order where ranks are not known
     autograph diff heat.rank0 heat.rank1 --after heat.rank0 -f json |
         holds "[(r['process'], r['launches_after']) for r in d['ranks']][1] == ('rank 1', '')"
-    autograph diff alone alone --after alone alone -f json | holds "[r['change_percent'] for r in d['ranks']] == ['+0.0'] * 2"
+    autograph diff alone other --after alone other -f json | holds "[r['change_percent'] for r in d['ranks']] == ['+0.0'] * 2"
     autograph diff heat.rank0 heat.rank1 -f json | holds "'ranks' not in d"
     run autograph diff heat.rank0 heat.rank1 heat.rank10
     [ "$status" -eq 2 ]
