@@ -179,15 +179,16 @@ static int end_like(int status)
     return 128 + WTERMSIG(status);
 }
 
-/* What the dumps in the folder foretell; the folder goes. False: it could not be written. */
-static bool tell(const struct settings *s, const char *folder)
+/* What the dumps in the folder foretell; the folder goes. False: it could not be written, or a dump
+ * could not be read. */
+static bool tell(const struct settings *s, const char *parent, const char *folder)
 {
     struct common c = {.output = s->output};
     FILE *out = s->output ? common_open(&c) : stderr;
     char path[4400];
     struct dirent *entry;
     DIR *dir = opendir(folder);
-    int found = 0;
+    int found = 0, lost = 0;
     while (dir && (entry = readdir(dir))) {
         if (*entry->d_name == '.')
             continue;
@@ -202,18 +203,25 @@ static bool tell(const struct settings *s, const char *folder)
             table_close(o);
         }
         found += d != NULL;
+        lost += d == NULL;
         dump_free(d);
         unlink(path);
     }
     if (dir)
         closedir(dir);
     rmdir(folder);
-    if (!found)
+    if (lost)
+        fprintf(
+            stderr,
+            "autograph: what a process launched is not known: nothing of it came to %s before it "
+            "ended (is that full? TMPDIR names another folder)\n",
+            parent);
+    else if (!found)
         fputs("autograph: no CUDA launch was seen (`autograph doctor PROGRAM` may say why)\n",
               stderr);
     else if (s->format == TABLE_TEXT)
         fputs("\nautograph: to replay, run it without --observe\n", stderr);
-    return out && (out == stderr || common_close(&c, out));
+    return (out == stderr || (out && common_close(&c, out))) && !lost;
 }
 
 /* Starts the program and waits for its end: the exit status as waitpid() gives it. The program
@@ -252,16 +260,17 @@ static int observe(const struct settings *s)
 {
     char folder[4096], trace[4200];
     const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof(folder), "%s/autograph.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!tmp || !*tmp)
+        tmp = "/tmp";
+    snprintf(folder, sizeof(folder), "%s/autograph.XXXXXX", tmp);
     if (!mkdtemp(folder)) {
-        fprintf(stderr, "autograph: cannot make a folder in %s: %s\n", tmp ? tmp : "/tmp",
-                strerror(errno));
+        fprintf(stderr, "autograph: cannot make a folder in %s: %s\n", tmp, strerror(errno));
         return 1;
     }
     snprintf(trace, sizeof(trace), "%s/%%p.agdump", folder);
     setenv("AUTOGRAPH_TRACE", trace, 1);
     int status = run_and_wait(s->program, NULL);
-    if (!tell(s, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
+    if (!tell(s, tmp, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
         return 1;
     return end_like(status);
 }

@@ -164,6 +164,20 @@ c.rank2.agdump" ]
     [ "$status" -eq 143 ]
 }
 
+@test "--observe: where nothing could be written, it does not say that nothing was launched" {
+    [ "$(id -u)" -eq 0 ] || skip "mounting needs root"
+    mkdir "$BATS_TEST_TMPDIR/disk"
+    mount -t tmpfs -o size=8k tmpfs "$BATS_TEST_TMPDIR/disk" || skip "no mounting here"
+    head -c 8192 /dev/zero > "$BATS_TEST_TMPDIR/disk/other" || true
+    TMPDIR=$BATS_TEST_TMPDIR/disk run autograph --observe "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
+    left=$(ls "$BATS_TEST_TMPDIR/disk")
+    umount "$BATS_TEST_TMPDIR/disk"
+    echo "$status, left $left, $output"
+    [ "$status" -eq 1 ] && [ "$left" = other ]
+    [[ "$output" == *"nothing of it came to $BATS_TEST_TMPDIR/disk before it ended"* ]]
+    [[ "$output" != *"no CUDA launch was seen"* ]]
+}
+
 @test "--observe: as a table for programs" {
     autograph --observe -f json -o "$BATS_TEST_TMPDIR/told.json" "$AG_BUILD/examples/loop_driver" --steps=50 --reps=2
     holds "d['replay'][0]['count'] >= 2000 and d['cost']" < "$BATS_TEST_TMPDIR/told.json"
