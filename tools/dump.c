@@ -289,7 +289,7 @@ struct dump *dump_parse(const char *path, const unsigned char *bytes, size_t siz
     *why = "out of memory";
     if (!d || !(d->path = strdup(path)))
         goto fail;
-    *why = "it is not a dump of libautograph";
+    *why = size ? "it is not a dump of libautograph" : "it is empty";
     if (size < sizeof(d->header) || memcmp(bytes, AG_DUMP_MAGIC, AG_DUMP_MAGIC_SIZE))
         goto fail;
     memcpy(&d->header, bytes, sizeof(d->header));
@@ -373,10 +373,11 @@ bool dump_is_whole(const struct dump *d)
 void dump_complain(const struct dump *d)
 {
     if (!d->end)
-        fprintf(stderr,
-                "autograph: %s: the process did not end orderly, or is still running; this is what "
-                "it had written\n",
-                d->path);
+        fprintf(
+            stderr,
+            "autograph: %s: the process did not end orderly, is still running, or could not write "
+            "more; this is what it had written\n",
+            d->path);
     else if (!strcmp(d->end, "full"))
         fprintf(stderr, "autograph: %s: full (AUTOGRAPH_TRACE_MB) before the process ended\n",
                 d->path);

@@ -112,6 +112,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     run autograph report "$dump"
     [ "$status" -eq 0 ]
     [[ "$output" == *"loop_driver"* ]]
+    [[ "$output" == *"or could not write more"* ]]
 }
 
 @test "AUTOGRAPH_TRACE_MB bounds the file" {
@@ -225,6 +226,10 @@ PY
         [ "$status" -eq 1 ]
         [ "$output" = "autograph: cannot read $dump: it is not a dump of libautograph" ]
     done
+    : > "$dump" # as on a disk that was full at once
+    run autograph report "$dump"
+    [ "$status" -eq 1 ]
+    [ "$output" = "autograph: cannot read $dump: it is empty" ]
 }
 
 @test "texts of a dump cannot speak to the terminal or to the browser" {
