@@ -68,8 +68,9 @@ static void help(FILE *out)
           out);
     for (int i = 0; i < NUM_VERBS; i++)
         fprintf(out, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    fputs("\n`autograph help VERB` says more about each. A program whose name is that of a\n"
-          "verb is run by `autograph run NAME`.\n",
+    fputs("\n`autograph help run` lists the options before a program,\n"
+          "`autograph help VERB` says more about each verb. A program whose name is that\n"
+          "of a verb is run by `autograph run NAME`.\n",
           out);
 }
 

@@ -367,6 +367,10 @@ C
     [ "$output" = 'autograph: there is no verb reprot; did you mean report?' ]
     run -2 autograph report
     [[ "$output" == *'a dump is missing (autograph --trace=FILE PROGRAM writes one)'* ]]
+    # what a wrong option of a run points to leads on to these
+    run autograph --trase=x true
+    [[ "$output" == *"Try \`autograph --help'"* ]]
+    autograph --help | grep -qF '`autograph help run` lists the options'
     for asked in help "help help" "help -h" -h --help; do
         run -0 autograph $asked
         [ "$(wc -L <<<"$output")" -le 80 ]
