@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws the gain: a bar for each of eager, autograph and hand-captured, as long as a step takes compared
-with eager. Reads the gain.json that a run of the suite left (--out), writes docs/gain.svg:
+with eager. The library's bar is as long as the measure says that its goal is held against. Reads the gain.json that a run of the suite left (--out), writes docs/gain.svg:
 picture.py DIR [FILE]. Text and background follow the reader's light or dark mode."""
 
 import json
@@ -48,18 +48,22 @@ def text(x, y, words, cls="", anchor="start"):
             + (f' class="{cls}"' if cls else "") + f">{escape(words)}</text>")
 
 
+def share_of(found, name):
+    """Of eager time. Two processes differ by more than many gains, so the library's share is that of one process, if known."""
+    if name == "autograph" and found.get("ratio"):
+        return 1.0 / found["ratio"]
+    return found[name]["wall_us"] / found["eager"]["wall_us"]
+
+
 def group(found, y, full):
     """The bars of one program. Returns them and where the next program begins."""
     drawn = [(name, found[name]) for name, _ in NAMES if found.get(name)]
     height = len(drawn) * (BAR + GAP)
     parts = [text(LEFT - 12, y + height / 2 + 3, found["label"], anchor="end")]
-    eager = found["eager"]["wall_us"]
     for name, variant in drawn:
-        share = variant["wall_us"] / eager
+        share = share_of(found, name)
         end = place(share, full)
-        said = time_text(variant["wall_us"])
-        if name != "eager":
-            said += f", {1.0 / share:.2f}x"
+        said = time_text(variant["wall_us"]) if name == "eager" else f"{1.0 / share:.2f}x"
         parts.append(f'<rect class="{name}" x="{LEFT}" y="{y:.1f}" width="{end - LEFT:.1f}" '
                      f'height="{BAR}" rx="2"/>')
         parts.append(text(end + 6, y + BAR - 2.5, said, "small"))
@@ -81,8 +85,7 @@ def draw(found, origin=""):
     found = [one for one in found if one.get("label")]
     if not found:
         raise ValueError("nothing was measured that has a place in the picture")
-    shares = [one[name]["wall_us"] / one["eager"]["wall_us"]
-              for one in found for name, _ in NAMES if one.get(name)]
+    shares = [share_of(one, name) for one in found for name, _ in NAMES if one.get(name)]
     full = min(max(shares), 1.5)    # what is longer is cut off there; its label says how long it is
     body, y = [], HEAD
     for one in found:

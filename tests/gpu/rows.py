@@ -83,7 +83,7 @@ def published_rows(binding):
                  graph_goal=1.3, graph_args=hand, quick=quick,
                  label=label("C++ loop, 20 kernels and 20 memsets")),
         loop_row(binding, "never repeats", "--sync=step", "--never-repeat", eager_goal=0.99,
-                 pairs=PAIRS, quick=quick),
+                 pairs=PAIRS, quick=quick, label=label("C++ loop that never repeats")),
     ]
 
 
@@ -98,7 +98,7 @@ def further_rows(binding):
         loop_row(binding, "20 tiny and 20 memsets, no sync", "--sync=none", "--memsets",
                  graph_goal=1.3, graph_args=hand, quick=False),
         loop_row(binding, "two streams, fork and join, 8 tiny on each side", "--sync=step",
-                 "--fork", "--kernels=9", eager_goal=1.8, graph_args=hand),
+                 "--fork", "--kernels=9", eager_goal=1.8, graph_args=hand, label="C loop, two streams, fork and join"),
         loop_row(binding, "20 tiny, sync and timing events per step", "--sync=step", "--timing",
                  "--steps=4000",  # the first 200 ms stay eager: it may be an autotuner
                  gain_goal=0.9, reference=tiny, rounds=4),
@@ -176,7 +176,8 @@ def framework_rows():
         script("numba_loop", "numba loop", modules=("numba",), pairs=50, eager_goal=1.0),
         script("torch_cuda_graph", "PyTorch with its own CUDA graph", modules=torch),
         script("mlp20", "PyTorch MLP of 20 layers", modules=torch, pairs=40, graph_args=hand),
-        script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2),
+        script("nccl_train", "PyTorch and NCCL on two GPUs", modules=torch, gpus=2,
+               label="PyTorch and NCCL on two GPUs"),
     ]
 
 

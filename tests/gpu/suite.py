@@ -24,6 +24,7 @@ import results
 import rows as table_rows
 from processors import Processors, pin_to_one_node
 from rounds import Failure, Process, run_in_rounds
+from tables import ratio_of
 
 HERE = Path(__file__).resolve().parent
 SPAN_MS = 25    # of the process that compares itself
@@ -52,6 +53,7 @@ def parse_arguments():
     parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--only", metavar="PATTERN", help="rows whose name holds PATTERN (* and ? allowed)")
+    parser.add_argument("--picture", action="store_true", help="the rows of docs/gain.svg, and the checks")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds, under three minutes")
     parser.add_argument("--rounds", type=int, metavar="N",
                         help="fresh processes of each variant (as the row has it, 2 with --quick)")
@@ -219,6 +221,8 @@ class Suite:
         chosen = [row for row in table_rows.all_rows() if self.wanted(row.name)]
         if self.args.quick:
             chosen = [row for row in chosen if row.quick]
+        if self.args.picture:
+            chosen = [row for row in chosen if row.label]
         if self.args.simulated:
             chosen = [replace(row, eager_goal=None, graph_goal=None, gain_goal=None,
                               replay_goal=None) for row in chosen
@@ -319,7 +323,7 @@ def judge(entry, row, reference=None):
     if row.hand_same and by_hand != sums:
         # Libraries may choose other kernels while they are captured.
         entry["why"] = "captured by hand, the program computes something else"
-    ratio = entry["paired"]["ratio"] if "paired" in entry else entry.get("fastest_ratio", entry["ratio"])
+    ratio = ratio_of(entry)
     missed = ((row.eager_goal and ratio < row.eager_goal)
               or (row.graph_goal and entry.get("graph_ratio", 0) < row.graph_goal)
               or (row.replay_goal and (entry.get("replayed") or 0) < row.replay_goal)

@@ -85,12 +85,17 @@ def table(entries):
     return layout(head, list(map(cells, entries))) + "\n" + counts(entries)
 
 
+def ratio_of(entry):
+    """The measure that the goal is held against: of one process, by the fastest tenth, or of the medians."""
+    return entry["paired"]["ratio"] if "paired" in entry else entry.get("fastest_ratio", entry["ratio"])
+
+
 def gain_of(entry):
     """One row side by side, in microseconds a step; None where it was not measured."""
     if "ratio" not in entry or "results" not in entry["eager"]:
         return None
     found = {"row": entry["row"], "label": entry.get("label"), "identical": entry["identical"],
-             "replayed": entry.get("replayed"), "verdict": entry["verdict"]}
+             "replayed": entry.get("replayed"), "verdict": entry["verdict"], "ratio": ratio_of(entry)}
     for name in VARIANTS:
         if name not in entry:
             found[name] = None

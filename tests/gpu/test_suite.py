@@ -442,16 +442,18 @@ class Dumps(unittest.TestCase):
 
 class Picture(unittest.TestCase):
     FOUND = [{"label": "A & B", "eager": {"wall_us": 100.0}, "autograph": {"wall_us": 50.0}, "hand": None},
-             {"label": None, "eager": {"wall_us": 1.0}, "autograph": {"wall_us": 1.0}, "hand": None}]
+             {"label": None, "eager": {"wall_us": 1.0}, "autograph": {"wall_us": 1.0}, "hand": None},
+             {"label": "C", "ratio": 0.8, "eager": {"wall_us": 100.0}, "autograph": {"wall_us": 50.0}, "hand": None}]
 
     def test_bars_are_as_long_as_the_times(self):
         root = ElementTree.fromstring(picture.draw(self.FOUND, "made up"))
         bars = [(rect.get("class"), float(rect.get("width"))) for rect in root.findall(".//{*}rect")
                 if rect.get("rx") and float(rect.get("width")) != 12.0]
-        self.assertEqual([name for name, _ in bars], ["eager", "autograph"])
+        self.assertEqual([name for name, _ in bars], ["eager", "autograph"] * 2)
         self.assertAlmostEqual(bars[0][1], 2 * bars[1][1])
+        self.assertAlmostEqual(bars[3][1], bars[2][1] / 0.8, places=0)    # the measure of one process, a loss
         texts = "\n".join("".join(text.itertext()) for text in root.findall(".//{*}text"))
-        for said in ("A & B", "50.0 us, 2.00x", "made up"):
+        for said in ("A & B", "100 us", "2.00x", "0.80x", "made up"):
             self.assertIn(said, texts)
 
     def test_nothing_to_draw(self):
