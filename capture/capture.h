@@ -93,6 +93,10 @@ void ag_core_invalidate_signatures(void);
 struct ag_context;
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym);
 void ag_core_context_ended(struct ag_context *context, bool ended);
+/* Call the first behind cuCtxAttach, the second behind cuCtxDetach. The second returns whether the
+ * context has ended. */
+void ag_core_context_attached(CUcontext ctx);
+bool ag_core_context_detached(struct ag_context *context);
 /* Call these around cuDevicePrimaryCtxRetain, Release and Reset. First call `begins`; its result is
  * `locked` for the others. For Release and Reset, then call `releases` or `resets`, which returns
  * the context. After the real call, call `retained`, `released` or `reset` with `locked` and the

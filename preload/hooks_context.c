@@ -8,19 +8,30 @@ AG_HOOK cuCtxSynchronize_v2(CUcontext ctx);
 AG_BARRIER_HOOK(cuCtxSynchronize, (void), ())
 AG_BARRIER_HOOK(cuCtxSynchronize_v2, (CUcontext ctx), (ctx))
 
-#define AG_CONTEXT_ENDS_HOOK(name)                                                                 \
+#define AG_CONTEXT_ENDS_HOOK(name, ended)                                                          \
     AG_HOOK name(CUcontext ctx)                                                                    \
     {                                                                                              \
         struct ag_context *known =                                                                 \
             ag_hooked() ? ag_core_context_may_end(ctx, AG_SYM_##name) : NULL;                      \
         CUresult r = AG_CALL(name, ctx);                                                           \
-        ag_core_context_ended(known, r == CUDA_SUCCESS);                                           \
+        ag_core_context_ended(known, r == CUDA_SUCCESS && (ended));                                \
         return r;                                                                                  \
     }
 
-AG_CONTEXT_ENDS_HOOK(cuCtxDestroy)
-AG_CONTEXT_ENDS_HOOK(cuCtxDestroy_v2)
-AG_CONTEXT_ENDS_HOOK(cuCtxDetach)
+AG_CONTEXT_ENDS_HOOK(cuCtxDestroy, true)
+AG_CONTEXT_ENDS_HOOK(cuCtxDestroy_v2, true)
+AG_CONTEXT_ENDS_HOOK(cuCtxDetach, ag_core_context_detached(known))
+
+AG_HOOK cuCtxAttach(CUcontext *pctx, unsigned int flags)
+{
+    bool hooked = ag_hooked();
+    if (hooked)
+        ag_core_barrier_quiet(AG_SYM_cuCtxAttach);
+    CUresult r = AG_CALL(cuCtxAttach, pctx, flags);
+    if (hooked && r == CUDA_SUCCESS)
+        ag_core_context_attached(*pctx);
+    return r;
+}
 
 AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {

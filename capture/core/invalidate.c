@@ -347,6 +347,7 @@ static void context_has_ended(struct ag_context *context)
 {
     size_t n;
     ag_count(AG_COUNT_CONTEXT_ENDED);
+    atomic_store(&context->attached, 0);
     ag_waits_context_ends(context->handle);
     ag_host_functions_invalidate(context);
     for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
@@ -390,4 +391,19 @@ void ag_core_context_ended(struct ag_context *context, bool ended)
         context_stays(context);
     ag_pause_resume();
     ag_pause_release();
+}
+
+void ag_core_context_attached(CUcontext ctx)
+{
+    struct ag_context *context = ctx && ag_state_tracks() ? ag_context_get(ctx) : NULL;
+    if (context)
+        atomic_fetch_add(&context->attached, 1);
+}
+
+bool ag_core_context_detached(struct ag_context *context)
+{
+    uint32_t n = context ? atomic_load(&context->attached) : 0;
+    while (n && !atomic_compare_exchange_weak(&context->attached, &n, n - 1))
+        ;
+    return n == 0;
 }

@@ -4,6 +4,7 @@
 
 typedef CUresult(CUDAAPI *AG_PFN_cuArray3DCreate_v2)(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray);
 typedef CUresult(CUDAAPI *AG_PFN_cuArrayCreate_v2)(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
+typedef CUresult(CUDAAPI *AG_PFN_cuCtxAttach)(CUcontext *pctx, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDestroy)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDestroy_v2)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxDetach)(CUcontext ctx);

@@ -106,6 +106,17 @@ void ag_core_context_ended(struct ag_context *context, bool ended)
     (void)ended;
 }
 
+void ag_core_context_attached(CUcontext ctx)
+{
+    (void)ctx;
+}
+
+bool ag_core_context_detached(struct ag_context *context)
+{
+    (void)context;
+    return true;
+}
+
 bool ag_core_primary_begins(CUdevice device)
 {
     (void)device;

@@ -93,6 +93,14 @@ waits() {
 @test "a stream that waits for a word outlives another context" { waits stream-waits; }
 @test "a wait in a stream of which nothing is kept outlives another context" { waits loose-waits; }
 
+@test "a context that is detached from, but not for the last time, does not end" {
+    same "$life" attached 100
+    cat with.out summary
+    grep -q '^built behind a wait: 0$' with.out
+    [ "$(ended)" -eq 1 ]
+    at_least "replayed of the ops behind it" "$(figure replayed)" 1800
+}
+
 @test "a capture ends with its context, and what comes then is replayed" {
     same "$life" lost-captures 200
     cat summary

@@ -458,6 +458,41 @@ static int loose_waits(int n)
     return word_waits(n, CU_STREAM_PER_THREAD);
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/* A context is attached to and detached from, and lives on with a stream that waits. */
+static int attached(int n)
+{
+    CUcontext ctx, same;
+    ag_prog_start();
+    CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+    struct work w = make_work(NULL), behind = make_work(CU_STREAM_PER_THREAD);
+    uint32_t *word;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    CHECK(cuStreamWaitValue32(behind.stream, (CUdeviceptr)(uintptr_t)word, 1,
+                              CU_STREAM_WAIT_VALUE_EQ));
+    uint64_t before = cuSimCallCount("cuGraphInstantiateWithFlags");
+    for (int i = 0; i < 20; i++) {
+        step(&w);
+        CHECK(cuCtxAttach(&same, 0));
+        CHECK(cuCtxDetach(same));
+    }
+    steps(&w, 20);
+    printf("built behind a wait: %d\n",
+           (int)(cuSimCallCount("cuGraphInstantiateWithFlags") - before));
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    CHECK(cuStreamSynchronize(behind.stream));
+    steps(&w, n);
+    int bad = print("attached", is_right(&w));
+    CHECK(cuCtxDetach(ctx));
+    EXPECT(cuCtxDetach(ctx), CUDA_ERROR_INVALID_CONTEXT);
+    return bad;
+}
+
+#pragma GCC diagnostic pop
+
 static void begin_capture(void)
 {
     CUstream stream;
@@ -513,6 +548,7 @@ int main(int argc, char **argv)
         {"host-function-waits", host_function_waits},
         {"stream-waits", stream_waits},
         {"loose-waits", loose_waits},
+        {"attached", attached},
         {"lost-captures", lost_captures},
         {"forgotten-capture", forgotten_capture},
     };

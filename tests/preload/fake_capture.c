@@ -167,6 +167,17 @@ void ag_core_context_ended(struct ag_context *context, bool ended)
     say("context_ended %p ended=%d\n", (void *)context, ended);
 }
 
+void ag_core_context_attached(CUcontext ctx)
+{
+    say("context_attached ctx=%p\n", (void *)ctx);
+}
+
+bool ag_core_context_detached(struct ag_context *context)
+{
+    say("context_detached %p\n", (void *)context);
+    return false;
+}
+
 bool ag_core_primary_begins(CUdevice device)
 {
     say("primary_begins device=%d\n", device);

@@ -334,6 +334,12 @@ static void what_ends_is_told(void **state)
     next_result(CUDA_ERROR_INVALID_CONTEXT);
     call("cuCtxDestroy_v2", 0x40);
     assert_told("context_may_end cuCtxDestroy_v2 ctx=0x40\ncontext_ended 0x77 ended=0\n");
+    CUcontext attached = (CUcontext)0x41;
+    call("cuCtxAttach", (uintptr_t)&attached);
+    assert_told("barrier cuCtxAttach\ncontext_attached ctx=0x41\n");
+    call("cuCtxDetach", 0x40);
+    assert_told("context_may_end cuCtxDetach ctx=0x40\ncontext_detached 0x77\n"
+                "context_ended 0x77 ended=0\n");
     call("cuDevicePrimaryCtxReset_v2", 3);
     assert_told("primary_begins device=3\n"
                 "primary_resets cuDevicePrimaryCtxReset_v2 device=3\n"

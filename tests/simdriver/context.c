@@ -280,6 +280,30 @@ SIM_API(cuCtxDestroy, (CUcontext ctx), (ctx))
     return destroy(ctx);
 }
 
+SIM_API(cuCtxAttach, (CUcontext * out, unsigned int flags), (out, flags))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    atomic_fetch_add(&ctx->attached, 1);
+    *out = (CUcontext)ctx;
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuCtxDetach, (CUcontext handle), (handle))
+{
+    struct sim_context *ctx = (struct sim_context *)handle;
+    if (!sim_object_is(ctx, SIM_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (atomic_load(&ctx->attached) == 0)
+        return destroy(handle);
+    atomic_fetch_sub(&ctx->attached, 1);
+    return CUDA_SUCCESS;
+}
+
 /* ---- the current context
  * -------------------------------------------------------------------------- */
 

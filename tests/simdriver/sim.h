@@ -357,7 +357,8 @@ struct sim_context {
     unsigned int api_version;
     uint64_t id;
     bool primary;
-    _Atomic int error; /* sticky */
+    atomic_int attached; /* cuCtxAttach, less cuCtxDetach */
+    _Atomic int error;   /* sticky */
     struct sim_stream *legacy;
     pthread_mutex_t lock; /* the list of streams */
     struct sim_stream *streams;
