@@ -72,7 +72,7 @@ static int row_of(const char *name)
 static void read_setting(char *name, unsigned int line, bool counts)
 {
     char *equals = strchr(name, '=');
-    if (!equals) {
+    if (!equals || equals == name) {
         complain("is no setting: NAME = VALUE", name, line);
         return;
     }

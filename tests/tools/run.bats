@@ -424,6 +424,9 @@ C
     [ -z "$output" ]
     LD_PRELOAD=$PRELOAD run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     [ "$(grep -c "^autograph: $PWD/config/autograph.conf:1: nonsense is no setting: NAME = VALUE$" <<<"$output")" -eq 1 ]
+    echo '= 1' > config/autograph.conf
+    run autograph env
+    [[ "$output" == *"conf:1: = 1 is no setting: NAME = VALUE"* ]]
     # what a dump tells of the settings
     printf '[loop_driver]\ntrace = dump\ntest_chunk = 4\n' > config/autograph.conf
     LD_PRELOAD=$PRELOAD "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
