@@ -279,7 +279,10 @@ static void read_chunks(struct reader *r, const unsigned char *bytes, size_t siz
             at += step;
         }
     }
-    r->d->cut = skipped;
+    if (r->d->end) /* nothing belongs behind it */
+        r->d->damaged += skipped;
+    else
+        r->d->cut = skipped;
 }
 
 struct dump *dump_parse(const char *path, const unsigned char *bytes, size_t size, const char **why)

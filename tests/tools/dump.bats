@@ -354,6 +354,15 @@ PY
     done
 }
 
+@test "bytes behind the end of a dump are damage, not a cut" {
+    traced "$dump" loop_driver --steps=20 --reps=1
+    { cat "$dump"; echo more; } > "$dump.more"
+    run autograph report "$dump.more"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"damaged: 5 bytes were skipped"* ]]
+    [[ "$output" != *"cut: "* ]]
+}
+
 @test "a folder is called a folder" {
     mkdir "$dump.d"
     for verb in report timeline graphs html replay; do
