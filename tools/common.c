@@ -82,6 +82,22 @@ void common_discard(const struct common *c)
         unlink(c->output);
 }
 
+static bool told; /* that standard output takes no more */
+
+/* Help texts and the version, too, must not be lost in silence. */
+static void at_exit(void)
+{
+    if (told || (!fflush(stdout) && !ferror(stdout)))
+        return;
+    fprintf(stderr, "autograph: cannot write the output: %s\n", strerror(errno));
+    _exit(1);
+}
+
+void common_watch_output(void)
+{
+    atexit(at_exit);
+}
+
 bool common_close(const struct common *c, FILE *f)
 {
     bool good = !fflush(f) && !ferror(f);
@@ -91,6 +107,7 @@ bool common_close(const struct common *c, FILE *f)
         why = errno;
     }
     if (!good) {
+        told |= f == stdout;
         fprintf(stderr, "autograph: cannot write %s: %s\n", c->output ? c->output : "the output",
                 strerror(why));
         common_discard(c);

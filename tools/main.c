@@ -82,6 +82,7 @@ static bool asks_for_help(const char *word)
 int main(int argc, char **argv)
 {
     argp_err_exit_status = 2;
+    common_watch_output();
     if (argc < 2) {
         help(stderr);
         return 2;

@@ -48,6 +48,8 @@ FILE *common_open(const struct common *c);
 void common_discard(const struct common *c);
 /* The same as common_open() for a file that gzip compresses; NULL with errno set. */
 FILE *open_compressed(const char *path);
+/* At exit a standard output that could not be written makes the exit status 1. */
+void common_watch_output(void);
 /* Closes the file. Returns whether everything that was written has arrived. */
 bool common_close(const struct common *c, FILE *f);
 

@@ -375,6 +375,11 @@ C
         run -0 autograph $asked
         [ "$(wc -L <<<"$output")" -le 80 ]
     done
+    # what could not be written is no success, and is told once
+    for asked in --help --version "report -h" "help env" env; do
+        run -1 sh -c "'$AG_COMMAND' $asked > /dev/full"
+        [ "$output" = "autograph: cannot write the output: No space left on device" ]
+    done
 }
 
 @test "doctor: settings as env sees them; nothing said of what is not the program's" {
