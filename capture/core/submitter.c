@@ -163,9 +163,9 @@ static bool works(struct ag_ring *ring, uint32_t *launched)
 static void lose_time(struct ag_stream *s, uint64_t began)
 {
     int64_t lost = (int64_t)(ag_clock_ns() - began);
-    int64_t gained = atomic_load_explicit(&s->handed_gained_ns, memory_order_relaxed);
+    int64_t ns = atomic_load_explicit(&s->graph_ns[1], memory_order_relaxed);
     int64_t worth = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
-    atomic_store_explicit(&s->handed_gained_ns, gained - lost, memory_order_relaxed);
+    atomic_store_explicit(&s->graph_ns[1], ns + lost, memory_order_relaxed);
     atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);
 }
 

@@ -106,11 +106,10 @@ static void add(_Atomic int64_t *sum, int64_t ns)
  * counts as an estimate until one has been timed. */
 static void count_gain(struct ag_stream *s, int64_t ops, int64_t ns)
 {
-    enum { ESTIMATE_NS = 2500 };
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
-    uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
-    add(&s->worth_ns, ops * (mean ? mean : ESTIMATE_NS) - ns);
-    add(s->handed ? &s->handed_gained_ns : &s->gained_ns, ops * (usual ? usual : ESTIMATE_NS) - ns);
+    add(&s->worth_ns, ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns);
+    add(&s->graph_ops[s->handed], ops);
+    add(&s->graph_ns[s->handed], ns);
 }
 
 /* The arguments of a loop may repeat later than its ops do. The best graphs then have as many ops

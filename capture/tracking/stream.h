@@ -113,10 +113,10 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    /* measured gain of replaying over launching: by chunks that were launched here, and by others
+    /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
      */
-    _Atomic int64_t gained_ns, handed_gained_ns;
-    _Atomic int64_t worth_ns;   /* the same by `call_ns`: how much building may cost goes by it */
+    _Atomic int64_t graph_ops[2], graph_ns[2];
+    _Atomic int64_t worth_ns;   /* gain over calls of `call_ns`: how much building may cost */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */
@@ -129,6 +129,8 @@ struct ag_stream {
     struct ag_stream *next, *prev;
     struct ag_stream *chained; /* next in the same bucket */
 };
+
+enum { AG_CALL_ESTIMATE_NS = 2500 }; /* an eager call, until one has been timed */
 
 /* The next mean of host times. The first call of a kernel takes many times as long as the others,
  * and few calls are timed before its sequence goes as graphs. So a call counts as twice the mean at

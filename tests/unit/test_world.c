@@ -10,6 +10,7 @@
 #include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
+#include "capture/report/stats.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
@@ -397,6 +398,26 @@ static void a_look_at_what_is_handed_over(void **state)
     drop(h->s);
 }
 
+/* The first calls take several times as long as others. What was saved is known when more were
+ * timed. */
+static void what_is_saved_goes_by_what_calls_take_by_now(void **state)
+{
+    (void)state;
+    struct handing *h = make_handing();
+    struct ag_totals none, dear, cheap;
+    ag_options.submit = AG_SUBMIT_INLINE;
+    launch_chunk(h);
+    ag_stats_collect(&none);
+    atomic_store(&h->s->usual_ns, 40000);
+    ag_stats_retire_stream(h->s);
+    ag_stats_collect(&dear);
+    atomic_store(&h->s->usual_ns, 1000);
+    ag_stats_retire_stream(h->s);
+    ag_stats_collect(&cheap);
+    assert_int_equal((dear.gained_ns - none.gained_ns) - (cheap.gained_ns - dear.gained_ns), 39000);
+    drop_handing(h);
+}
+
 /* The submitter waits for room in one stream's queue. What that stream waits for may be a chunk of
  * another stream, which nobody would launch before the watchdog does. */
 static void a_submitter_that_waits_gets_nothing_else(void **state)
@@ -547,6 +568,7 @@ int main(void)
         cmocka_unit_test(deferral_while_hooks_see_nothing),
         cmocka_unit_test(a_counter_below_nothing),
         cmocka_unit_test(a_look_at_what_is_handed_over),
+        cmocka_unit_test(what_is_saved_goes_by_what_calls_take_by_now),
         cmocka_unit_test(a_real_time_thread_launches_itself),
         cmocka_unit_test_teardown(chunks_wait_for_the_end_of_a_nap, end_naps),
         cmocka_unit_test(a_first_chunk_wakes_and_does_not_wait),
