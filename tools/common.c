@@ -10,7 +10,7 @@
 #include <zlib.h>
 
 static const struct argp_option options[] = {
-    {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (text)", 0},
+    {"format", 'f', "FORMAT", 0, "text, csv, json or jsonl (as FILE's name ends, else text)", 0},
     {"table", 't', "NAME", 0, "only this table; csv has one only", 0},
     {"output", 'o', "FILE", 0, "write there instead of to standard output", 0},
     {0}};
@@ -20,6 +20,17 @@ static bool is_same_file(const char *a, const char *b)
     struct stat x, y;
     return a && !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino &&
            S_ISREG(x.st_mode);
+}
+
+/* Without --format the file's name says which. */
+static void format_by_name(struct common *c)
+{
+    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
+    int format = dot ? table_format(dot + 1) : -1;
+    if (c->format_given || c->is_page || format <= TABLE_TEXT)
+        return;
+    c->wish.format = (enum table_format)format;
+    c->format_given = true;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -56,6 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                 argp_error(state, "%s is the dump itself", c->output);
         if (c->is_page && !c->output && isatty(STDOUT_FILENO))
             argp_error(state, "that is nothing for a terminal: -o FILE says where it goes");
+        format_by_name(c);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

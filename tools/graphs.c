@@ -17,7 +17,6 @@ struct settings {
 
 static const char *drawing(const struct settings *s);
 static bool is_picture(const char *path);
-static bool is_table(const char *path);
 
 static const struct argp_option options[] = {
     {"graph", 'g', "ID", 0, "only this graph", 0},
@@ -48,10 +47,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                        s->common.output);
         if (is_picture(s->common.output) && !drawing(s))
             argp_error(state, "%s: drawn are .svg, .png and .pdf", s->common.output);
-        if (is_table(s->common.output) && !s->common.format_given)
-            argp_error(state,
-                       "%s: --format=%s writes that; without --format it would be Graphviz's text",
-                       s->common.output, strrchr(s->common.output, '.') + 1);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -233,12 +228,6 @@ static bool is_picture(const char *path)
 {
     static const char *const ends[] = {"svg",  "png",  "pdf", "jpg", "jpeg", "gif",  "bmp",
                                        "webp", "tiff", "tif", "ps",  "eps",  "svgz", NULL};
-    return ends_in(path, ends);
-}
-
-static bool is_table(const char *path)
-{
-    static const char *const ends[] = {"json", "jsonl", "csv", NULL};
     return ends_in(path, ends);
 }
 

@@ -96,11 +96,12 @@ void lives_tell(const char *program, pid_t child, int status, bool advise)
             tell_one(p, child, status);
     }
     if (!launched)
-        fprintf(stderr,
-                "autograph: %s%s%s: no CUDA %s was seen from here (`autograph doctor PROGRAM` may "
-                "say why%s)\n",
-                program, rank ? " rank " : "", rank ? rank : "", n ? "launch" : "call",
-                n ? "" : "; in a container or on another node put autograph before the program");
+        fprintf(
+            stderr,
+            "autograph: %s%s%s: no CUDA launch was seen from here (`autograph doctor PROGRAM` may "
+            "say why%s)\n",
+            program, rank ? " rank " : "", rank ? rank : "",
+            n ? "" : "; in a container or on another node put autograph before the program");
     else if (!dumps && advise)
         fputs("autograph: for more: autograph --trace=FILE PROGRAM writes a dump, autograph report "
               "FILE explains it\n",

@@ -430,10 +430,11 @@ int verb_report(int argc, char **argv)
     const struct model *m = r->m;
     struct table_output *o = table_open(out, &s.common.wish);
     table_say(o,
-              " %.1f %% of %llu launches went as graphs: %llu graph launches, %.1f ms of host time "
-              "%s.\n",
+              " %.1f %% of %llu launches went as graphs: %llu graph launch%s, %.1f ms of host "
+              "time %s.\n",
               model_coverage(m), (unsigned long long)m->ops, (unsigned long long)m->launches,
-              fabs(m->saved_ns) / 1e6, m->saved_ns < -50000 ? "lost" : "saved");
+              m->launches == 1 ? "" : "es", fabs(m->saved_ns) / 1e6,
+              m->saved_ns < -50000 ? "lost" : "saved");
     if (model_falls_short(m) && *m->why)
         table_say(o, " Why not more: %s.%s%s%s\n", m->why, *m->advice ? " What to do: " : "",
                   m->advice, *m->advice ? "." : "");

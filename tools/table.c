@@ -123,6 +123,11 @@ void table_text(struct table_output *o, const char *text)
     add(o, text, value ? value : json_string("?"));
 }
 
+void table_none(struct table_output *o)
+{
+    add(o, "", json_null());
+}
+
 void table_state(struct table_output *o, const char *text, const char *colour)
 {
     table_text(o, text);

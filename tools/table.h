@@ -35,6 +35,7 @@ bool table_close(struct table_output *o);
  * follow, row by row. */
 void table_begin(struct table_output *o, const char *id, const char *title, const char *columns);
 void table_text(struct table_output *o, const char *text);
+void table_none(struct table_output *o); /* a cell without a value */
 /* Writes the first cell of a row, in a terminal colour ("31" is red) if the terminal has colours.
  */
 void table_state(struct table_output *o, const char *text, const char *colour);

@@ -74,26 +74,28 @@ static void row(struct table_output *o, const char *what, uint64_t now, uint64_t
 }
 
 /* A row for each process; those that only started others have no figures. */
-static void processes(struct table_output *o, const struct top_tree *t)
+static void processes(struct table_output *o, const struct top_tree *t, enum table_format format)
 {
     char name[200];
-    table_begin(o, "processes", "Processes",
-                "Pid|<Program|<Rank|Launches|Each second|By graphs (%)|~Graph launches|~Memory "
-                "(MiB)|<Why not more");
+    table_begin(
+        o, "processes", "Processes",
+        "Pid|~Parent|<Program|<Rank|Launches|Each second|By graphs (%)|~Graph launches|~Memory "
+        "(MiB)|<Why not more");
     for (size_t i = 0; i < t->count; i++) {
         const struct top_process *p = &t->list[i];
         const struct ag_live_page *now = &p->now;
         double seconds = (double)(now->now_ns - p->before.now_ns) / 1e9;
         if (!p->shown)
             continue;
-        snprintf(name, sizeof(name), "%*s%s", 2 * p->depth, "",
+        snprintf(name, sizeof(name), "%*s%s", format == TABLE_TEXT ? 2 * p->depth : 0, "",
                  p->page ? now->program : p->program);
         table_number(o, (uint64_t)p->pid);
+        table_number(o, (uint64_t)p->parent);
         table_text(o, name);
         table_text(o, now->rank);
         if (!p->page) {
             for (int k = 0; k < 6; k++)
-                table_text(o, "");
+                table_none(o);
             continue;
         }
         table_number(o, now->ops);
@@ -167,7 +169,7 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
               (double)(now->now_ns - now->start_ns) / 1e9);
     if (count == 1 && *one->now.why)
         table_say(o, " Why not more: %s.\n", one->now.why);
-    processes(o, t);
+    processes(o, t, s->format);
     table_begin(o, "live", "Figures", "<What|Total|Each second");
     row(o, "launches", now->ops, before->ops, seconds);
     row(o, "replayed by graphs", now->replayed, before->replayed, seconds);

@@ -187,8 +187,9 @@ while True:
     if set(ranks) == {"0", "3"} and all(r["by_graphs_percent"] > 50 and r["each_second"] > 1000 for r in ranks.values()):
         break
     assert time.monotonic() < end, told
-assert rows[0]["pid"] == int(sys.argv[2]) and rows[0]["launches"] == "" and len(rows) == 3, rows
-assert [r["program"] for r in rows] == ["bash", "  loop_driver", "  loop_driver"], rows
+assert rows[0]["pid"] == int(sys.argv[2]) and rows[0]["launches"] is None and len(rows) == 3, rows
+assert [r["program"] for r in rows] == ["bash", "loop_driver", "loop_driver"], rows
+assert [r["parent"] for r in rows[1:]] == [rows[0]["pid"]] * 2, rows
 sums = {r["what"]: r["total"] for r in json.loads(told.stdout)["live"]}
 assert sums["launches"] == sum(r["launches"] for r in ranks.values()), (sums, rows)
 text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1"], capture_output=True, text=True).stdout

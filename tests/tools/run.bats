@@ -58,7 +58,7 @@ load common.bash
     run autograph sh -c 'echo out; exit 7'
     [ "$status" -eq 7 ]
     [ "$output" = "out
-autograph: sh: no CUDA call was seen from here (\`autograph doctor PROGRAM\` may say why; in a container or on another node put autograph before the program)" ]
+autograph: sh: no CUDA launch was seen from here (\`autograph doctor PROGRAM\` may say why; in a container or on another node put autograph before the program)" ]
     run autograph sh -c 'kill -USR1 $$'
     [ "$status" -eq $((128 + $(kill -l USR1))) ]
     [ "$(echo input | autograph cat 2>/dev/null)" = input ]
@@ -115,7 +115,7 @@ PY
     SLURM_PROCID=5 run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
     [[ "$output" =~ "command_cases["[0-9]+"] rank 5: ended by" ]]
     SLURM_PROCID=5 run autograph true
-    [[ "$output" == "autograph: true rank 5: no CUDA call was seen"* ]]
+    [[ "$output" == "autograph: true rank 5: no CUDA launch was seen"* ]]
     run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1 # nothing of the kind of one that ends well
     [[ "$output" != *"before it could"* ]]
 }
@@ -442,7 +442,7 @@ C
     cd "$BATS_TEST_TMPDIR"
     traced "$PWD/dump" loop_driver --steps=20 --reps=1
     for wrong in "--observe --compare true" "--observe -q true" "-f json true" "-o out true" "--observe --trace=t -f json true" \
-        "--compare=fast true" "--compare=0 true" "--trace= true" "graphs dump -o out.svg -f json" "graphs dump -o out.png -t graphs" "graphs dump -o out.jpg" "graphs dump -o out.json" \
+        "--compare=fast true" "--compare=0 true" "--trace= true" "graphs dump -o out.svg -f json" "graphs dump -o out.png -t graphs" "graphs dump -o out.jpg" \
         "graphs dump -g 1 -n 3" "graphs dump -g 0" "report dump -n -1" "report dump -n 99999999999" "diff dump dump -n x" "top 1 -n -1" \
         "timeline dump --from=2 --to=1"; do
         run autograph $wrong
@@ -450,6 +450,20 @@ C
         [ "$status" -eq 2 ]
         [ "$(ls)" = dump ]
     done
+}
+
+@test "without --format the output file's name says which" {
+    cd "$BATS_TEST_TMPDIR"
+    traced "$PWD/dump" loop_driver --steps=20 --reps=1
+    for verb in report graphs replay; do
+        autograph $verb dump -o out.json
+        python3 -m json.tool out.json >/dev/null
+        autograph $verb dump -o out.txt
+        run python3 -m json.tool out.txt
+        [ "$status" -eq 1 ]
+    done
+    autograph report dump -o out.csv -f text
+    autograph report dump | cmp - out.csv
 }
 
 @test "graphs: one that is not there writes nothing, and spoils no file that is" {
