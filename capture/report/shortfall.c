@@ -145,7 +145,7 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         uint64_t ops = (uint64_t)((double)t->eager * (double)t->whys[i] / (double)samples);
         const char *why = texts[i].why, *advice = texts[i].advice;
         if (none_built && count(AG_COUNT_ENDLESS)) {
-            why = "it waits on the GPU for something whose end cannot be told, and nothing is "
+            why = "it waits on the GPU for something whose end is unknown, and nothing is "
                   "built behind that";
             advice = "see cuStreamWaitValue and host functions in docs/limits.md";
         } else if (i == AG_WHY_BUILDING && count(AG_COUNT_BUILD_HELD_UP) > count(AG_COUNT_BUILT)) {

@@ -70,14 +70,14 @@ fails() {
     at_least "replayed per cent" "$(replayed_share)" 90
 }
 
-@test "a wait of which it cannot be told when it ends: nothing is built any more, and that is counted" {
+@test "a wait whose end is unknown: nothing is built any more, and that is counted" {
     export AUTOGRAPH_TEST_BUILD=inline
     SIMCUDA_FAIL="cuEventCreate:1=2" same "$cases" word 60
     cat summary
-    [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
+    [ "$(figure 'waits whose end is unknown, behind which nothing is built any more')" -eq 1 ]
     [ "$(figure 'graphs built')" -eq 0 ]
     SIMCUDA_FAIL="cuEventCreate:1=2" same "$cases" collective 50
-    [ "$(figure 'waits whose end cannot be told, behind which nothing is built any more')" -eq 1 ]
+    [ "$(figure 'waits whose end is unknown, behind which nothing is built any more')" -eq 1 ]
 }
 
 # short CASE N: with so little device memory that graphs are missed.
