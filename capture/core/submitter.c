@@ -54,17 +54,6 @@ static struct {
     _Atomic uint64_t since_ns;
 } at;
 
-static inline void pause_briefly(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
 /* Behind a submitter that waits for room in a queue, or for a processor that a real-time thread
  * has, looking alone would take a processor for long. */
 static void wait_briefly(unsigned int looks)
@@ -72,7 +61,7 @@ static void wait_briefly(unsigned int looks)
     if (looks > PATIENCE)
         ag_sleep_ns(50000);
     else if (looks % 1024)
-        pause_briefly();
+        ag_relax();
     else
         sched_yield();
 }
@@ -404,7 +393,7 @@ static bool look_until(struct pace *p, uint64_t until)
     for (unsigned int looks = 0; !look(); looks++) {
         if (looks % LOOKS == 0 && ag_clock_ns() >= until)
             return false;
-        pause_briefly();
+        ag_relax();
     }
     uint64_t now = ag_clock_ns(), ns = now - p->last;
     p->apart = (p->apart * 7 + (ns < 2 * SPIN_NS ? ns : 2 * SPIN_NS)) / 8;

@@ -1,5 +1,6 @@
 /* lock.c - the slow path of lock.h, and the order of locks. */
 #include "capture/system/lock.h"
+#include "capture/system/thread.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,21 +10,12 @@ __thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
 
 enum { SPINS = 100 };
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 void ag_lock_contended(struct ag_lock *lock)
 {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0 && ag_take_lock(lock))
             return;
-        relax();
+        ag_relax();
     }
     while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
@@ -37,7 +29,7 @@ static bool wait_briefly(struct ag_lock *lock)
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&lock->state, memory_order_relaxed) == 0)
             return false;
-        relax();
+        ag_relax();
     }
     /* unlocking wakes a waiter, so the word has to say that there is one */
     if (!atomic_compare_exchange_strong(&lock->state, &held, 2) && held != 2)

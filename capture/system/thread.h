@@ -28,4 +28,14 @@ void ag_thread_join(pthread_t thread);
 /* Waits for `cond` for at most `ns`, with the mutex held. It may return early for no reason. */
 void ag_thread_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns);
 
+/* Between two looks at a word that another thread will change: the processor may rest. */
+static inline void ag_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif
