@@ -25,11 +25,11 @@
 
 enum {
     RINGS = 64,
-    LOOKS = 32,      /* looks between two readings of the clock */
-    SPIN_NS = 30000, /* if chunks come more often, the thread looks for them all the time */
-    NAP_NS = 20000,  /* a first nap. In a virtual machine it takes 7 us more, 5 of them work */
-    LONGEST_NAP_NS = 110000, /* behind that the thread sleeps until it is woken */
-    MOST_WAIT = 4,           /* chunks in a ring while the thread naps; then it is woken */
+    LOOKS = 32,              /* looks between two readings of the clock */
+    SPIN_NS = 30000,         /* if chunks come more often, the thread looks for them all the time */
+    NAP_NS = 20000,          /* the first nap; in a virtual machine it takes 6 to 8 us more */
+    LONGEST_NAP_NS = 110000, /* in place of a longer nap the thread sleeps until it is woken */
+    MOST_WAIT = 4,           /* chunks in the ring of a napping thread; the next one wakes it */
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
@@ -412,8 +412,8 @@ static bool nap(uint64_t ns)
 }
 
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
- * and to wake the thread takes the program's time: 2 to 4 us a chunk, and a chunk saves it 15. So
- * where chunks do not come at once, the thread looks now and then. */
+ * and to wake the thread takes 2 to 4 us of the program's time for each chunk
+ * (docs/results-log.md). So if chunks come seldom, the thread looks now and then. */
 static void serve(struct pace *p)
 {
     uint64_t woken = ag_clock_ns(), ns = NAP_NS;

@@ -8,8 +8,8 @@
 static struct ag_lock lock;
 static struct ag_totals retired;
 
-/* What graphs have saved, by what an eager call is known to take by now: the first calls took
- * several times as long, and only few are timed. */
+/* What graphs have saved. What an eager call takes is known best at the end: the first calls take
+ * several times as long as others, and few are timed. */
 static int64_t gained_ns(const struct ag_stream *s, bool handed)
 {
     uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);

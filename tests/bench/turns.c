@@ -6,8 +6,8 @@
  * AG_TURNS: the ways, a letter each. e: eagerly. i: graphs, launched by the program's thread.
  * t: graphs, launched by the submitter where the library would think of it. f: launches, memsets
  * and copies on the device cost nothing and do nothing, so the program's results are wrong.
- * AG_TURNS_SECONDS: so long do the turns last; then the process writes one line to stdout, and ends
- * a second later. They begin some seconds behind the first graph, so that what a program checks or
+ * AG_TURNS_SECONDS: how long the turns last. Then the process writes one line to stdout, and ends a
+ * second later. They begin two seconds after the first graph, so that what a program checks or
  * tries out at its start is right. Until then it is "i".
  *
  * Each way has spans of 30 ms, in an order that goes forth and back (e i t f f t i e). The clock of
