@@ -39,19 +39,27 @@ calls() {
 }
 
 @test "ways of submitting take turns: eager and free ops are in no graph, the others are" {
-    export AG_TURNS=eif AUTOGRAPH_TEST_BUILD=inline
+    # Simulated launches cost too little for graphs to pay off, and a busy machine stops the program while it holds ops.
+    export AG_TURNS=eif AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=200000
     for seconds in 1 4 16 64; do # a busy machine breaks spans
         LD_PRELOAD=$AG_RUNTIME:${free/_free/_turns} AG_TURNS_SECONDS=$seconds run "$loop" --sync=none --steps=1000000000
         [ "$status" -eq 0 ]
         grep '^TURNS ' <<<"$output" >line
-        ! grep -q '"e".*"i".*"f"' line || break
+        ! has_all_ways || return 0
     done
-    python3 - <<'EOF'
+    false # a way had no span, or no graph was launched in the spans of graphs
+}
+
+# Whether each way had a span, and graphs were launched in theirs; an eager or a free op in a graph ends the test.
+has_all_ways() {
+    python3 - <<'EOF' >verdict
 import json
 spans = json.loads(open("line").read().split(" ", 1)[1])["spans"]
 chunks = {way: [n for name, _, _, n in spans if name == way] for way in "eif"}
-assert all(chunks.values()), "a way had no span"
-assert not any(chunks["e"] + chunks["f"]), "an eager or a free op came into a graph"
-assert any(chunks["i"]), "no graph was launched in the spans of graphs"
+graphed = any(chunks["e"] + chunks["f"])
+print("wrong" if graphed else "whole" if chunks["e"] and chunks["f"] and any(chunks["i"]) else "short")
 EOF
+    cat verdict
+    ! grep -q wrong verdict || exit 1
+    grep -q whole verdict
 }
