@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64u /* of the arguments, and so that no two chunks share a cache line */
+#define ALIGNMENT 64u /* of the arguments, and so that no two slots share a cache line */
 
 /* Where `n` bytes fit in that are not in use; AG_RING_BYTES: nowhere. What is in use goes from the
- * first chunk in the ring to the last, or from the first to the end and on from the beginning. */
+ * first slot in use to the last, or from the first to the end and on from the beginning. */
 static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put, uint32_t n)
 {
     const struct ag_ring_slot *first = &r->slots[taken % AG_RING_SLOTS];
@@ -20,7 +20,8 @@ static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put,
     return n < first->at ? 0 : AG_RING_BYTES;
 }
 
-bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n)
+/* Fills the next slot but for what it holds. NULL: there is no room, no credit or no memory. */
+static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
@@ -29,16 +30,45 @@ bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *b
     if (n > AG_RING_BYTES || put - taken == AG_RING_SLOTS ||
         (put != taken && held + ops > AG_RING_CREDIT) ||
         (!r->bytes && !(r->bytes = aligned_alloc(ALIGNMENT, AG_RING_BYTES))))
-        return false;
+        return NULL;
     uint32_t at = place_for(r, taken, put, aligned);
     if (at == AG_RING_BYTES && n)
-        return false;
-    memcpy(r->bytes + at, bytes, n);
+        return NULL;
     r->slots[put % AG_RING_SLOTS] =
-        (struct ag_ring_slot){graphs, r->bytes + at, at, at + aligned, ops};
-    r->put_ops += ops;
+        (struct ag_ring_slot){NULL, 0, r->bytes + at, at, at + aligned, ops};
+    return r->bytes + at;
+}
+
+static void fill(struct ag_ring *r, void *graphs, ag_key key)
+{
+    uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
+    struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];
+    slot->graphs = graphs;
+    slot->key = key;
+    r->put_ops += slot->ops;
     r->active = true;
-    /* sequentially consistent: whoever takes chunks out may be going to sleep */
+    if (graphs)
+        r->chunks_put = put + 1;
+    /* sequentially consistent: whoever takes it out may be going to sleep */
     atomic_store(&r->put, put + 1);
+}
+
+bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n)
+{
+    uint8_t *to = room(r, ops, n);
+    if (!to)
+        return false;
+    memcpy(to, bytes, n);
+    fill(r, graphs, 0);
     return true;
+}
+
+uint8_t *ag_ring_op_room(struct ag_ring *r, uint32_t n)
+{
+    return room(r, 1, n);
+}
+
+void ag_ring_put_op(struct ag_ring *r, ag_key key)
+{
+    fill(r, NULL, key);
 }

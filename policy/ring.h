@@ -1,17 +1,18 @@
 /*
  * ring.h - what one thread has submitted for the program and another one hands to the driver: a
- * ring of chunks, in order.
+ * ring of whole chunks and single ops, in order.
  *
- * The *owner* puts chunks in: whoever holds the lock of the stream that the ring belongs to.
- * Whoever has the *role* takes them out, one after the other. Several threads may want the role:
- * one gets it, and the others go on or wait. The owner may take the role as well: it then does the
- * rest itself.
+ * The *owner* puts them in: whoever holds the lock of the stream that the ring belongs to. Whoever
+ * has the *role* takes them out, one after the other. Several threads may want the role: one gets
+ * it, and the others go on or wait. The owner may take the role as well: it then does the rest
+ * itself.
  *
  * The credit bounds how many ops are in the ring. Nothing in here knows CUDA, or takes a lock.
  */
 #ifndef AG_RING_H
 #define AG_RING_H
 
+#include "policy/policy.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,12 +20,13 @@
 
 /* The launch queue of a stream has room for about 1000 ops, so a program may run further ahead of
  * its GPU by a quarter than it would eagerly. */
-enum { AG_RING_SLOTS = 32, AG_RING_CREDIT = 256 };
-enum { AG_RING_BYTES = 1 << 17 }; /* for the arguments of all chunks; they stay allocated */
+enum { AG_RING_SLOTS = 256, AG_RING_CREDIT = 256 };
+enum { AG_RING_BYTES = 1 << 17 }; /* for all arguments; they stay allocated */
 
 struct ag_ring_slot {
-    void *graphs;         /* the chunk's */
-    const uint8_t *bytes; /* a copy of its arguments */
+    void *graphs;         /* the chunk's; NULL: a single op */
+    ag_key key;           /* the single op's */
+    const uint8_t *bytes; /* a copy of the arguments */
     uint32_t at, end;     /* where that is in the ring's bytes */
     uint32_t ops;
 };
@@ -33,13 +35,14 @@ struct ag_ring {
     void *stream; /* constant */
     struct ag_ring_slot slots[AG_RING_SLOTS];
     /* the owner's */
-    uint8_t *bytes;   /* AG_RING_BYTES; NULL until the first chunk comes */
-    bool active;      /* something was put in since the ring was last found empty */
-    uint64_t put_ops; /* in all */
-    /* when chunks were put in. Twice as many as there are slots: the next chunk's is no one's that
-     * is still in a full ring */
+    uint8_t *bytes;      /* AG_RING_BYTES; NULL until something is put in */
+    bool active;         /* something was put in since the ring was last found empty */
+    uint64_t put_ops;    /* in all */
+    uint32_t chunks_put; /* `put` behind the last chunk */
+    /* when slots were filled. Twice as many as there are slots: the next one's is no one's that is
+     * still in a full ring */
     uint64_t put_ns[2 * AG_RING_SLOTS];
-    _Atomic uint64_t numbers[2 * AG_RING_SLOTS]; /* the owner's, of chunks; anybody may read them */
+    _Atomic uint64_t numbers[2 * AG_RING_SLOTS]; /* the owner's, of slots; anybody may read them */
     char apart[64]; /* each of the others has a cache line of its own */
     _Atomic uint32_t put;
     char apart2[64];
@@ -49,38 +52,50 @@ struct ag_ring {
     char apart3[64];
 };
 
-/* Puts a copy of the chunk's arguments in. False: there is no room, no credit or no memory. */
+/* Puts a chunk in, with a copy of its arguments. False: there is no room, no credit or no memory.
+ */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);
+/* The same for a single op, in two steps: room for its `n` bytes of arguments, NULL if there is
+ * none; and that they are there. */
+uint8_t *ag_ring_op_room(struct ag_ring *r, uint32_t n);
+void ag_ring_put_op(struct ag_ring *r, ag_key key);
 
-/* The owner, before it puts a chunk in: when that is. If nobody asks how long chunks wait, it need
- * not say so. */
+/* The owner, before it puts something in: when that is. If nobody asks how long things wait, it
+ * need not say so. */
 static inline void ag_ring_note_time(struct ag_ring *r, uint64_t now)
 {
     r->put_ns[atomic_load_explicit(&r->put, memory_order_relaxed) % (2 * AG_RING_SLOTS)] = now;
 }
 
-/* The owner, before it puts a chunk in: a number by which others know it again. */
+/* The owner, before it puts something in: a number by which others know it again. */
 static inline void ag_ring_note_number(struct ag_ring *r, uint64_t number)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     atomic_store_explicit(&r->numbers[put % (2 * AG_RING_SLOTS)], number, memory_order_relaxed);
 }
 
-static inline uint32_t ag_ring_chunks(struct ag_ring *r)
+/* Chunks and single ops that are in the ring. */
+static inline uint32_t ag_ring_held(struct ag_ring *r)
 {
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
     return atomic_load_explicit(&r->put, memory_order_acquire) - taken;
 }
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
-    return !ag_ring_chunks(r);
+    return !ag_ring_held(r);
+}
+/* The owner: whether a chunk is in it. */
+static inline bool ag_ring_has_chunks(struct ag_ring *r)
+{
+    uint32_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
+    return r->chunks_put - taken - 1 < AG_RING_SLOTS;
 }
 static inline bool ag_ring_is_busy(struct ag_ring *r)
 {
     return atomic_load_explicit(&r->role, memory_order_acquire);
 }
-/* The number of the first chunk in the ring; 0: it is empty. Without the role, that chunk may be
- * gone by now. */
+/* The number of the first slot in the ring; 0: it is empty. Without the role, that may be gone by
+ * now. */
 static inline uint64_t ag_ring_first_number(struct ag_ring *r)
 {
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
@@ -104,7 +119,7 @@ static inline void ag_ring_give_role(struct ag_ring *r)
 {
     atomic_store_explicit(&r->role, 0, memory_order_release);
 }
-/* With the role: the next chunk, or NULL; when it was put in; and that it has been submitted. */
+/* With the role: what comes next, or NULL; when it was put in; and that it has been submitted. */
 static inline const struct ag_ring_slot *ag_ring_next(struct ag_ring *r)
 {
     return ag_ring_is_empty(r)

@@ -167,11 +167,13 @@ static void totals(struct table_output *o, const struct model *a, const struct m
     number_row(o, "submitted at once", a->done[AG_DONE_EAGER] + a->done[AG_DONE_RECORDED],
                b->done[AG_DONE_EAGER] + b->done[AG_DONE_RECORDED]);
     number_row(o, "graph launches", a->launches, b->launches);
-    if (a->handed.chunks || b->handed.chunks) {
+    if (a->handed.slots || b->handed.slots) {
         number_row(o, "of these by the library's own thread", a->handed.own_launches,
                    b->handed.own_launches);
-        real_row(o, "launches handed over to it (%)", model_share(a->handed.ops, a->ops),
-                 model_share(b->handed.ops, b->ops));
+        real_row(o, "launches handed over to it (%)",
+                 model_share(a->handed.ops + a->handed.singles, a->ops),
+                 model_share(b->handed.ops + b->handed.singles, b->ops));
+        number_row(o, "of these one by one", a->handed.singles, b->handed.singles);
         real_row(o, "wait for it, median (us)", (double)a->handed.median_ns / 1e3,
                  (double)b->handed.median_ns / 1e3);
         real_row(o, "wait for it, longest (us)", (double)a->handed.longest_ns / 1e3,

@@ -40,13 +40,29 @@ static void add_launch(struct handed *h, const struct dump *d, const struct ag_d
     h->own_ns += e->b;
 }
 
-/* `waits` are as many as there are chunks. */
+/* `waits` are as many as there are slots. */
 static void find_waits(struct handed *h, uint64_t *waits)
 {
-    qsort(waits, h->chunks, sizeof(*waits), by_number);
-    h->median_ns = waits[h->chunks / 2];
-    h->p99_ns = waits[h->chunks - 1 - h->chunks / 100];
-    h->longest_ns = waits[h->chunks - 1];
+    qsort(waits, h->slots, sizeof(*waits), by_number);
+    h->median_ns = waits[h->slots / 2];
+    h->p99_ns = waits[h->slots - 1 - h->slots / 100];
+    h->longest_ns = waits[h->slots - 1];
+}
+
+static void add_taken(struct handed *h, const struct dump_event *event)
+{
+    const struct ag_dump_event *e = &event->e;
+    bool own = e->what == AG_TAKEN_BY_SUBMITTER;
+    if (e->a) {
+        h->chunks++;
+        h->ops += e->b;
+        h->taken_back += !own;
+    } else {
+        h->singles++;
+        h->own_singles += own;
+    }
+    if (own && h->num_threads < DUMP_MOST_PROCESSES)
+        add_thread(h, event->thread);
 }
 
 bool handed_find(struct handed *h, const struct dump *d)
@@ -65,11 +81,8 @@ bool handed_find(struct handed *h, const struct dump *d)
             add_launch(h, d, e);
         if (e->kind != AG_EVENT_TAKEN)
             continue;
-        waits[h->chunks++] = e->value;
-        h->ops += e->b;
-        h->taken_back += e->what != AG_TAKEN_BY_SUBMITTER;
-        if (e->what == AG_TAKEN_BY_SUBMITTER && h->num_threads < DUMP_MOST_PROCESSES)
-            add_thread(h, d->events[i].thread);
+        waits[h->slots++] = e->value;
+        add_taken(h, &d->events[i]);
     }
     bool good = waits && h->threads;
     if (good)
@@ -86,7 +99,8 @@ bool handed_follow(struct handed *h, const struct dump_event *event, uint64_t *n
     const struct ag_dump_event *e = &event->e;
     struct handed_chunk *chunk;
     bool takes = e->kind == AG_EVENT_TAKEN;
-    if (!h->chunks || (!takes && e->kind != AG_EVENT_GRAPH && e->kind != AG_EVENT_FLUSH))
+    if (!h->slots || (!takes && e->kind != AG_EVENT_GRAPH && e->kind != AG_EVENT_FLUSH &&
+                      e->kind != AG_EVENT_CALL))
         return false;
     HASH_FIND(hh, h->taken, &event->thread, sizeof(event->thread), chunk);
     if (!chunk) {

@@ -195,8 +195,9 @@ static void cards(const struct model *m, FILE *out)
     card(out, "an eager launch", "%.2f &micro;s", m->eager_ns / 1e3);
     card(out, "a graph launch", "%.2f &micro;s",
          m->launches ? (double)m->graph_ns / 1e3 / (double)m->launches : 0.0);
-    if (m->handed.chunks) {
-        card(out, "of the launches handed over", "%.1f %%", model_share(m->handed.ops, m->ops));
+    if (m->handed.slots) {
+        card(out, "of the launches handed over", "%.1f %%",
+             model_share(m->handed.ops + m->handed.singles, m->ops));
         card(out, "graph launches by the library's own thread", "%s",
              html_grouped(m->handed.own_launches));
         card(out, "wait for it: median, longest", "%.1f, %.1f &micro;s",

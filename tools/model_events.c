@@ -252,9 +252,13 @@ static void find_eager_cost(struct model *m)
     uint32_t *ns = need(malloc(n * sizeof(*ns)));
     n = 0;
     for (size_t i = 0; i < d->num_events; i++)
-        if (d->events[i].e.kind == AG_EVENT_CALL)
-            m->eager_total_ns += ns[n++] = d->events[i].e.b;
-    m->eager_calls = n;
+        if (d->events[i].e.kind == AG_EVENT_CALL) {
+            ns[n++] = d->events[i].e.b;
+            if (!handed_is_own(&m->handed, d->events[i].thread)) {
+                m->eager_calls++;
+                m->eager_total_ns += d->events[i].e.b;
+            }
+        }
     qsort(ns, n, sizeof(*ns), by_number);
     size_t middle = n / 2;
     m->eager_ns = ns[middle];

@@ -168,8 +168,8 @@ static void count(struct table_output *o, const char *what, uint64_t number)
 static void handed_over(const struct model *m, struct table_output *o)
 {
     const struct handed *h = &m->handed;
-    double saved_ns = (double)h->own_ops * m->eager_ns;
-    if (!h->chunks)
+    double saved_ns = (double)(h->own_ops + h->own_singles) * m->eager_ns;
+    if (!h->slots)
         return;
     table_begin(o, "launchers", "Who launched the graphs",
                 "<Launched by|Graph launches|Share (%)|Launches in them|Time (us)|Each (us)");
@@ -181,8 +181,10 @@ static void handed_over(const struct model *m, struct table_output *o)
                 "<Handed over|Value");
     count(o, "chunks", h->chunks);
     count(o, "launches in them", h->ops);
-    value(o, "share of all launches (%)", model_share(h->ops, m->ops), 1);
+    count(o, "launches one by one", h->singles);
+    value(o, "share of all launches (%)", model_share(h->ops + h->singles, m->ops), 1);
     count(o, "chunks that the program took back", h->taken_back);
+    count(o, "single launches that the program took back", h->singles - h->own_singles);
     value(o, "wait, median (us)", (double)h->median_ns / 1e3, 1);
     value(o, "wait, 99 of 100 at most (us)", (double)h->p99_ns / 1e3, 1);
     value(o, "wait, longest (us)", (double)h->longest_ns / 1e3, 1);

@@ -293,6 +293,21 @@ static void flush(struct writer *w, const struct dump_event *event)
             name);
 }
 
+/* An eager launch that the library's own thread makes. That of a thread of the program's is in the
+ * slice of its op. */
+static void call(struct writer *w, const struct dump_event *event)
+{
+    const struct ag_dump_event *e = &event->e;
+    if (!handed_is_own(&w->handed, event->thread) || !is_shown(w, e->time))
+        return;
+    begin_slice(w, "launch", "cuda_driver", w->d->header.pid, event->thread, began(e), e->b,
+                "on stream", e->stream);
+    json_add_number(w->out, "result", e->value);
+    if (w->waited)
+        json_add_us(w->out, "waited us", w->wait_ns);
+    end_slice(w);
+}
+
 static void sync_point(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
@@ -342,6 +357,9 @@ static void one(struct writer *w, size_t i)
         break;
     case AG_EVENT_FLUSH:
         flush(w, event);
+        break;
+    case AG_EVENT_CALL:
+        call(w, event);
         break;
     case AG_EVENT_SYNC_POINT:
         sync_point(w, event);

@@ -121,6 +121,7 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
     sum->handed_ops += p->handed_ops;
     sum->submit_ns += p->submit_ns;
     sum->handed_wait_ns += p->handed_wait_ns;
+    sum->handed_singly += p->handed_singly;
     sum->node_updates += p->node_updates;
     sum->mismatches += p->mismatches;
     sum->sync_points += p->sync_points;
@@ -180,6 +181,8 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
     row(o, "graph launches", now->graph_launches, before->graph_launches, seconds);
     row(o, "of these by the library's own thread", now->handed, before->handed, seconds);
     row(o, "launches in those", now->handed_ops, before->handed_ops, seconds);
+    row(o, "launches one by one by that thread", now->handed_singly, before->handed_singly,
+        seconds);
     row(o, "processor time of that thread (us)", now->submit_ns / 1000, before->submit_ns / 1000,
         seconds);
     row(o, "waits of what was handed over (us)", now->handed_wait_ns / 1000,

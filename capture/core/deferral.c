@@ -8,7 +8,7 @@ void ag_stream_open(struct ag_stream *s)
 {
     if (s->open)
         return;
-    s->open = true;
+    s->open = s->begins = true;
     atomic_fetch_add(&ag_open_streams, 1);
 }
 

@@ -311,6 +311,7 @@ void ag_core_green_context_ended(CUgreenCtx green)
 static void context_may_end(struct ag_context *context)
 {
     size_t n;
+    atomic_fetch_add(&context->ending, 1); /* for streams that are not there yet */
     ag_pause_hold();
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
@@ -389,6 +390,7 @@ void ag_core_context_ended(struct ag_context *context, bool ended)
         context_has_ended(context);
     else
         context_stays(context);
+    atomic_fetch_sub(&context->ending, 1);
     ag_pause_resume();
     ag_pause_release();
 }

@@ -12,7 +12,8 @@
  *
  * A chunk that is handed over (submitter.c) may cost more, but no op of it: the clock once more, a
  * futex if the submitter sleeps, and in one of sixteen chunks the thread's scheduling class. The
- * stream's first such chunk allocates the ring.
+ * stream's first such chunk allocates the ring. The same holds for an op that is in no chunk, but
+ * for the clock.
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
@@ -40,26 +41,34 @@
 #include "driver/entries.h"
 #include "policy/engine.h"
 
-/* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
- * launch the op itself, after it has released the lock. The caller holds the lock. */
+/* The op goes at once. Returns whether the caller must launch it. */
+static __attribute__((noinline)) bool is_callers(struct ag_stream *s,
+                                                 const struct ag_signature *signature,
+                                                 const struct ag_incoming *in, bool known)
+{
+    s->handed_op = known && ag_submitter_hand_op(s, signature, in);
+    if (!s->handed_op)
+        ag_submitter_settle(s);
+    return !s->handed_op;
+}
+
+/* Acts on the policy's verdict about an op of this signature. `known`: the stream has launched one
+ * before. Returns whether the caller must still launch the op itself, after it has released the
+ * lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
-                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
+                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now,
+                       bool known)
 {
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
     uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
-    if (!room) {
-        ag_submitter_settle(s);
-        return true;
-    }
+    if (!room)
+        return is_callers(s, signature, in, known);
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done)
         ag_compare_look(s);
-    if (v->what == AG_DO_DEFER)
-        return false;
-    ag_submitter_settle(s);
-    return true;
+    return v->what != AG_DO_DEFER && is_callers(s, signature, in, known);
 }
 
 /* Handles an op that is not recordable: it is a sync point. */
@@ -92,9 +101,16 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     return ag_incoming_first_error(in, r, pending);
 }
 
+/* Ops that pass unseen are not handed over. Where handing over gains something, or is being
+ * compared, the stream stays awake: looking at an op costs far less than its launch. */
 static void update_dormant(struct ag_stream *s)
 {
-    if (ag_policy_wants_rest(ag_engine_policy(&s->engine)))
+    struct ag_policy *policy = ag_engine_policy(&s->engine);
+    if (!ag_policy_wants_rest(policy))
+        return;
+    if (s->hands_ops || s->pairs.tries)
+        ag_engine_wake(&s->engine, ag_policy_take_rest(policy));
+    else
         ag_stream_goes_dormant(s);
 }
 
@@ -117,8 +133,8 @@ static inline bool times_call(const struct ag_stream *s)
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
-/* Whether this op is timed. For timed ops it also records why they are eager. The caller holds the
- * lock. */
+/* Whether the call of this op, which goes at once, is timed if the caller makes it. For such ops it
+ * also records why they are eager. The caller holds the lock. */
 static inline bool is_sample(struct ag_stream *s)
 {
     bool timed = times_call(s);
@@ -210,18 +226,25 @@ static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *i
     return r;
 }
 
-/* The driver is asked about a new signature, and may load the kernel's code for that. */
+/* The driver is asked about a new signature, and may load the kernel's code for that. `*known`: the
+ * stream has launched one before. */
 static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_incoming *in,
-                                         const char **why)
+                                         const char **why, bool *known)
 {
-    if (in->kind != AG_OP_LAUNCH) /* nobody is asked */
-        return ag_signature_of(&s->signatures, in, why);
     uint64_t hash;
-    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch, &hash);
+    struct ag_signature *signature;
+    if (in->kind != AG_OP_LAUNCH) { /* nobody is asked */
+        signature = ag_signature_of(&s->signatures, in, why);
+        *known = signature && atomic_load_explicit(&signature->met, memory_order_relaxed);
+        return signature;
+    }
+    signature = ag_signature_cached(&s->signatures, in->launch, &hash);
+    *known = true;
     if (__builtin_expect(!signature, 0)) {
         struct ag_visit visit = ag_driver_enter(s);
         signature = ag_signature_ask(&s->signatures, in->launch, hash, why);
         ag_driver_leave(s, visit);
+        *known = signature && ag_signature_was_launched(signature, s->context->handle);
     }
     return signature;
 }
@@ -245,7 +268,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return ag_op_call(in);
     }
     uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    signature = signature_of(s, in, &why);
+    bool known;
+    signature = signature_of(s, in, &why, &known);
     if (signature && !ag_incoming_has_arguments(in, signature))
         signature = NULL;
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
@@ -255,19 +279,20 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     }
     ag_stream_leaves_dormant(s);
     ag_policy_launch_takes(ag_engine_policy(&s->engine),
-                           atomic_load_explicit(&s->call_ns, memory_order_relaxed));
+                           s->handed_op ? AG_HAND_NS
+                                        : atomic_load_explicit(&s->call_ns, memory_order_relaxed));
     if (__builtin_expect(!atomic_load_explicit(&signature->met, memory_order_relaxed), 0)) {
         atomic_store_explicit(&signature->met, true, memory_order_relaxed);
         ag_policy_meets_new(ag_engine_policy(&s->engine));
     }
     open_segment(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
-    bool eager = act(s, signature, in, &v, now);
+    bool eager = act(s, signature, in, &v, now, known);
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
-    bool timed = eager && is_sample(s);
+    bool timed = v.what != AG_DO_DEFER && is_sample(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
@@ -392,9 +417,9 @@ CUresult ag_core_launch(const struct ag_launch *l)
         now = ag_clock_ns();
         ag_engine_run_ends(&s->engine, now, &v);
     }
-    bool eager = act(s, signature, &in, &v, now);
+    bool eager = act(s, signature, &in, &v, now, true);
     CUresult pending = ag_stream_tell(s);
-    bool timed = eager && is_sample(s);
+    bool timed = v.what != AG_DO_DEFER && is_sample(s);
     ag_unlock(&s->lock);
     CUresult r = eager ? call_eagerly(s, &in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))

@@ -13,11 +13,13 @@
 #include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
+#include "capture/core/watchdog.h"
 #include "driver/own.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,9 +29,11 @@ enum {
     RINGS = 64,
     LOOKS = 32,              /* looks between two readings of the clock */
     SPIN_NS = 30000,         /* if chunks come more often, the thread looks for them all the time */
+    CHUNK = 4,               /* single launches that count as much as a chunk there */
     NAP_NS = 20000,          /* the first nap; in a virtual machine it takes 6 to 8 us more */
     LONGEST_NAP_NS = 110000, /* in place of a longer nap the thread sleeps until it is woken */
-    MOST_WAIT = 4,           /* chunks in the ring of a napping thread; the next one wakes it */
+    MOST_WAIT = 4,           /* in the ring of a napping thread; the next chunk wakes it */
+    MOST_SINGLES = 16, /* the same for a single launch; a thread that looks has no processor then */
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
@@ -68,53 +72,76 @@ static void wait_briefly(unsigned int looks)
 
 /* ---- with the role ------------------------------------------------------------------------ */
 
-/* The graph could not be launched: nothing of it was submitted. */
-static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+static CUresult submit_op(struct ag_stream *s, ag_key key, const uint8_t *bytes)
 {
-    uint64_t began = ag_trace_clock();
-    for (uint32_t i = 0; i < g->count; i++) {
-        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
-        CUresult r = ag_op_submit(s, signature, bytes + g->ops[i].offset);
-        int none = CUDA_SUCCESS;
-        if (r == CUDA_SUCCESS)
-            continue;
+    const struct ag_signature *signature = ag_key_signature(key);
+    CUresult r = ag_op_submit(s, signature, bytes);
+    int none = CUDA_SUCCESS;
+    if (__builtin_expect(r != CUDA_SUCCESS, 0)) {
         ag_info("flush", "a deferred launch failed with error %d", (int)r);
         ag_signature_refused(signature, r);
         atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
     }
+    return r;
+}
+
+/* The graph could not be launched: nothing of it was submitted. */
+static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+{
+    uint64_t began = ag_trace_clock();
+    for (uint32_t i = 0; i < g->count; i++)
+        submit_op(s, g->ops[i].key, bytes + g->ops[i].offset);
     atomic_fetch_add_explicit(&s->handed_eagerly, g->count, memory_order_relaxed);
     ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
     ag_trace_flush(s, g->count, 0, began);
 }
 
-/* Submits what is in the ring. The caller has the role. Returns the number of graphs launched. */
+static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot)
+{
+    struct ag_graphs *g = slot->graphs;
+    if (!ag_graphs_launch(s, g, slot->bytes)) {
+        atomic_store(&g->failed, true);
+        submit_ops(s, g, slot->bytes);
+    } else if (is_submitter) {
+        ag_count(AG_COUNT_SUBMITTED);
+        ag_count_by(AG_COUNT_HANDED_OPS, g->count);
+    }
+    atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
+}
+
+static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot)
+{
+    uint64_t began = ag_trace_clock();
+    ag_trace_call(s, began, submit_op(s, slot->key, slot->bytes));
+    if (is_submitter)
+        ag_count(AG_COUNT_SUBMITTED_SINGLY);
+}
+
+/* Submits what is in the ring. The caller has the role. Returns how much that was, in launches:
+ * updating and launching the graph of a chunk counts as CHUNK of them. */
 static uint32_t work(struct ag_ring *ring)
 {
     struct ag_stream *s = ring->stream;
     const struct ag_ring_slot *slot;
-    uint32_t launched = 0;
+    uint32_t launches = 0;
     if (ag_ring_is_empty(ring))
         return 0;
     bool entered;
     if (!ag_context_try(s->context->handle, &entered) && is_submitter)
         return 0; /* nothing may be launched without the context */
     while ((slot = ag_ring_next(ring))) {
-        struct ag_graphs *g = slot->graphs;
-        ag_trace_taken(s, g->trace_id, g->count, ag_ring_put_ns(ring),
+        const struct ag_graphs *g = slot->graphs;
+        ag_trace_taken(s, g ? g->trace_id : 0, slot->ops, ag_ring_put_ns(ring),
                        is_submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
-        if (ag_graphs_launch(s, g, slot->bytes)) {
-            launched++;
-            if (is_submitter)
-                ag_count_by(AG_COUNT_HANDED_OPS, g->count);
-        } else {
-            atomic_store(&g->failed, true);
-            submit_ops(s, g, slot->bytes);
-        }
-        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
+        if (g)
+            submit_chunk(s, slot);
+        else
+            submit_single(s, slot);
+        launches += g ? CHUNK : 1;
         ag_ring_took(ring, slot);
     }
     ag_context_leave(entered);
-    return launched;
+    return launches;
 }
 
 /* ---- the owner's side --------------------------------------------------------------------- */
@@ -135,27 +162,29 @@ static void settled(struct ag_stream *s)
 
 /* To a handler of the program's that interrupts the driver here and ends the process, the role is a
  * lock that its own thread holds. */
-static bool works(struct ag_ring *ring, uint32_t *launched)
+static bool works(struct ag_ring *ring, uint32_t *launches)
 {
     if (!ag_ring_take_role(ring))
         return false;
     ag_rank_take(ring, AG_RANK_ROLE);
     ag_locks_held++;
-    *launched = work(ring);
+    *launches = work(ring);
     ag_locks_held--;
     ag_rank_give(ring);
     ag_ring_give_role(ring);
     return true;
 }
 
-/* Since `began` the program's thread has done what was handed over, or waited for it. */
-static void lose_time(struct ag_stream *s, uint64_t began)
+/* Since `began` the program's thread has done what was handed over, or waited for it. `chunks`:
+ * graphs were among it. */
+static void lose_time(struct ag_stream *s, uint64_t began, bool chunks)
 {
     int64_t lost = (int64_t)(ag_clock_ns() - began);
     int64_t ns = atomic_load_explicit(&s->graph_ns[1], memory_order_relaxed);
     int64_t worth = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
     atomic_store_explicit(&s->graph_ns[1], ns + lost, memory_order_relaxed);
-    atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);
+    if (chunks)
+        atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);
 }
 
 void ag_submitter_settle_ring(struct ag_stream *s)
@@ -163,15 +192,16 @@ void ag_submitter_settle_ring(struct ag_stream *s)
     struct ag_ring *ring = s->ring;
     if (!ag_ring_is_at_rest(ring)) {
         uint64_t began = ag_clock_ns();
-        uint32_t launched;
+        bool chunks = ag_ring_has_chunks(ring);
+        uint32_t launches;
         struct ag_visit visit = ag_driver_enter(s);
         for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
-            if (works(ring, &launched))
+            if (works(ring, &launches))
                 continue;
             wait_briefly(looks);
         }
         ag_driver_leave(s, visit);
-        lose_time(s, began);
+        lose_time(s, began, chunks);
     }
     settled(s);
 }
@@ -183,11 +213,12 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
         return true;
     if (!ag_ring_is_at_rest(ring)) {
         uint64_t began = ag_clock_ns();
-        uint32_t launched;
+        bool chunks = ag_ring_has_chunks(ring);
+        uint32_t launches;
         struct ag_visit visit = ag_driver_enter(s);
-        bool done = works(ring, &launched);
+        bool done = works(ring, &launches);
         ag_driver_leave(s, visit);
-        lose_time(s, began);
+        lose_time(s, began, chunks);
         if (!done)
             return false;
     }
@@ -218,24 +249,28 @@ static bool has_processors(void)
     return may;
 }
 
-/* Where no thread can be started, it is tried again after many chunks: a try takes system calls. */
+/* Where no thread can be started, it is tried again much later: a try takes system calls. */
 static bool start(void)
 {
-    enum { CHUNKS = 4096 };
+    enum { CALLS = 4096 };
     static _Atomic uint32_t left;
     uint32_t n = atomic_load(&left);
     if (n) {
         atomic_store(&left, n - 1);
         return false;
     }
-    if (ag_thread_starves_others() || !has_processors())
+    if (!has_processors())
         return false;
+    if (!ag_watchdog_is_ready()) { /* nobody else would submit what the thread does not */
+        atomic_store(&left, CALLS);
+        return false;
+    }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
         atomic_store(&state, AWAKE);
         if (!ag_thread_start(&thread, "autograph-send", run)) {
             atomic_store(&state, ABSENT);
-            atomic_store(&left, CHUNKS);
+            atomic_store(&left, CALLS);
         }
     }
     ag_mutex_unlock(&mutex);
@@ -319,70 +354,148 @@ static bool is_long_at_another(const struct ag_ring *ring)
            ag_clock_ns() > atomic_load_explicit(&at.since_ns, memory_order_relaxed) + LONG_NS;
 }
 
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins)
+/* Whether the thread will take the chunk, or the single op, that is put into the stream's ring now.
+ * `first`: the GPU may have nothing to do yet, and would wait until the thread has woken up. */
+static bool will_take(struct ag_stream *s, bool single, bool first)
 {
-    if (!wants(s) || atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
+    if (atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
     struct ag_ring *ring = s->ring;
     /* an error is told by the next call that may tell it; if all goes well, nobody settles */
     if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
         return false;
-    bool naps = atomic_load_explicit(&state, memory_order_relaxed) == NAPS;
-    if (!ag_ring_is_empty(ring) && !ag_ring_is_busy(ring)) { /* something waits, nobody is at it */
-        if (!naps)
+    uint32_t held = ag_ring_held(ring), now = atomic_load_explicit(&state, memory_order_relaxed);
+    if (held && !ag_ring_is_busy(ring)) { /* something waits, nobody is at it */
+        bool many = held >= MOST_SINGLES || (!single && ag_ring_has_chunks(ring));
+        if (many && now != NAPS)
             return false; /* the thread has other work, or no processor */
-        if (ag_ring_chunks(ring) >= MOST_WAIT)
+        if (held >= (single ? MOST_SINGLES : MOST_WAIT) && now == NAPS)
             wake();
     }
     if (is_long_at_another(ring))
         return false;
-    /* The GPU may have nothing to do yet, and would wait until the thread has woken up. */
-    if (begins && ag_options.submit == AG_SUBMIT_AUTO &&
-        (naps || atomic_load_explicit(&state, memory_order_relaxed) == ASLEEP)) {
+    /* waking the thread costs as much as a launch */
+    bool idle = (now == NAPS && first) || (now == ASLEEP && (first || single));
+    if (idle && ag_options.submit == AG_SUBMIT_AUTO) {
         wake();
         return false;
     }
-    if (atomic_load_explicit(&state, memory_order_relaxed) == ABSENT && !start())
-        return false;
+    return now != ABSENT || start();
+}
+
+/* Call it before something is put in. */
+static void notes(struct ag_stream *s)
+{
     if (ag_trace_on())
-        ag_ring_note_time(ring, ag_clock_ns());
+        ag_ring_note_time(s->ring, ag_clock_ns());
     ag_deferring_hands(s);
+}
+
+static void was_put(struct ag_stream *s, enum ag_count counter)
+{
+    ag_deferring_handed(s);
+    ag_count(counter);
+    if (atomic_load(&state) == ASLEEP) /* not before: it might sleep again until it is there */
+        wake();
+}
+
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins)
+{
+    s->hands_ops = wants(s);
+    s->begins = false;
+    if (!s->hands_ops || !will_take(s, false, begins))
+        return false;
+    notes(s);
     atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
-    if (!ag_ring_put(ring, g, g->count, bytes, g->num_bytes)) {
+    if (!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes)) {
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
         return false;
     }
-    ag_deferring_handed(s);
-    ag_count(AG_COUNT_HANDED);
-    if (atomic_load(&state) ==
-        ASLEEP) /* not before: it might sleep again until the chunk is there */
-        wake();
+    was_put(s, AG_COUNT_HANDED);
+    return true;
+}
+
+/* Where the host takes longer than a nap between two ops, an op would wait for the submitter, and
+ * the program would gain little. */
+static bool takes_ops(struct ag_stream *s, bool asks)
+{
+    if (asks || __builtin_expect(ag_options.test_switch, 0))
+        s->hands_ops = wants(s);
+    if (!s->hands_ops)
+        return false;
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return true;
+    return ag_policy_gap(ag_engine_policy(&s->engine)) < SPIN_NS && !ag_measures();
+}
+
+static bool takes_op(struct ag_stream *s, bool asks)
+{
+    bool begins = s->begins;
+    s->begins = false;
+    return takes_ops(s, asks) && will_take(s, true, begins);
+}
+
+bool ag_submitter_takes_ops(struct ag_stream *s)
+{
+    return takes_op(s, true);
+}
+
+static void put_op(struct ag_stream *s, ag_key key)
+{
+    notes(s);
+    ag_ring_put_op(s->ring, key);
+    was_put(s, AG_COUNT_HANDED_SINGLY);
+    s->singles++;
+}
+
+bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
+                         const struct ag_incoming *in, bool asks)
+{
+    /* in a context that ends nothing may be held back */
+    bool takes =
+        ag_engine_is_idle(&s->engine) && !atomic_load(&s->context->ending) && takes_op(s, asks);
+    uint8_t *room = takes ? ag_ring_op_room(s->ring, signature->recorded_bytes) : NULL;
+    if (!room)
+        return false;
+    ag_op_record(room, signature, in);
+    put_op(s, ag_signature_key(signature));
+    return true;
+}
+
+bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *bytes)
+{
+    uint32_t n = ag_key_signature(key)->recorded_bytes;
+    bool failed = atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS;
+    uint8_t *room = failed ? NULL : ag_ring_op_room(s->ring, n);
+    if (!room)
+        return false;
+    memcpy(room, bytes, n);
+    put_op(s, key);
     return true;
 }
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
-static bool look(void)
+/* Returns how much work there was, as work() counts it. */
+static uint32_t look(void)
 {
-    bool any = false;
+    uint32_t launches, all = 0;
     uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t launched;
         struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
         if (ag_ring_is_empty(ring))
             continue;
         atomic_store_explicit(&at.since_ns, ag_clock_ns(), memory_order_relaxed);
         atomic_store_explicit(&at.ring, ring, memory_order_relaxed);
-        if (works(ring, &launched)) {
-            any |= ag_ring_is_empty(ring); /* if not, nothing may be launched now */
-            ag_count_by(AG_COUNT_SUBMITTED, launched);
-        }
+        if (works(ring, &launches))
+            all += launches; /* 0: nothing may be launched now */
         atomic_store_explicit(&at.ring, NULL, memory_order_relaxed);
     }
-    return any;
+    return all;
 }
 
-/* When the thread last had work, and the usual time between two chunks, ns. */
+/* When the thread last had work, and the usual time between two chunks, or from single launches to
+ * as many as make up for a chunk, ns. */
 struct pace {
     uint64_t last, apart;
 };
@@ -390,12 +503,13 @@ struct pace {
 /* Looks for work until that time, once at least. Returns whether there was some. */
 static bool look_until(struct pace *p, uint64_t until)
 {
-    for (unsigned int looks = 0; !look(); looks++) {
+    uint32_t launches;
+    for (unsigned int looks = 0; !(launches = look()); looks++) {
         if (looks % LOOKS == 0 && ag_clock_ns() >= until)
             return false;
         ag_relax();
     }
-    uint64_t now = ag_clock_ns(), ns = now - p->last;
+    uint64_t now = ag_clock_ns(), ns = (now - p->last) * CHUNK / launches;
     p->apart = (p->apart * 7 + (ns < 2 * SPIN_NS ? ns : 2 * SPIN_NS)) / 8;
     p->last = now;
     return true;
@@ -412,8 +526,8 @@ static bool nap(uint64_t ns)
 }
 
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
- * and to wake the thread takes 2 to 4 us of the program's time for each chunk
- * (docs/results-log.md). So if chunks come seldom, the thread looks now and then. */
+ * and to wake the thread takes 2 to 4 us of the program's time (docs/results-log.md). So if little
+ * comes, the thread looks now and then. */
 static void serve(struct pace *p)
 {
     uint64_t woken = ag_clock_ns(), ns = NAP_NS;

@@ -1,10 +1,12 @@
 /*
- * submitter.h - a thread of the library that launches the graphs of whole chunks, so that the
- * program's thread need not.
+ * submitter.h - a thread of the library that makes the program's launches, so that the program's
+ * thread need not.
  *
  * Databases commit what has gathered while the last commit was under way; here it is the same for
  * launches. When the last op of a chunk has come, the program's thread puts the chunk into the ring
- * of its stream and goes on. The submitter updates and launches the chunk's graph meanwhile.
+ * of its stream and goes on. The submitter updates and launches the chunk's graph meanwhile. An op
+ * that is in no chunk goes the same way, and the submitter makes its launch. Only ops that the
+ * stream has launched before enter: the first launch of a kernel loads it, and may be refused.
  *
  * What is in the ring counts as deferred (ag_stream.deferring), and whoever must submit what a
  * stream holds back takes the ring along: ag_submitter_settle(), under the stream's lock. It takes
@@ -13,9 +15,9 @@
  *
  * The submitter looks for chunks all the time only if they come fast. Otherwise it naps between two
  * looks, and after a while it sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto the first
- * chunk of a sequence does not wait for a submitter that is not looking. If a chunk waits in the
- * ring, and nobody will take it soon, the program's thread launches that chunk and the next one
- * itself.
+ * chunk of a sequence does not wait for a submitter that is not looking, and neither does a single
+ * op with nothing in front of it. If something waits in the ring, and nobody will take it soon, the
+ * program's thread launches that and what comes next itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H
@@ -27,6 +29,22 @@
  * first chunk of a sequence that is no loop, so the GPU may have nothing to do. False: the caller
  * settles and launches the chunk itself. The caller holds the stream's lock. */
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins);
+
+enum { AG_ASK_EVERY = 16 }; /* single ops between two questions whether the submitter is wanted */
+bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
+                         const struct ag_incoming *in, bool asks);
+/* Gives the submitter a copy of an op that is in no chunk. The stream has launched one of this
+ * signature before, and holds nothing back but what is in its ring. False: the caller settles and
+ * makes the call itself. The caller holds the stream's lock. */
+static inline bool ag_submitter_hand_op(struct ag_stream *s, const struct ag_signature *signature,
+                                        const struct ag_incoming *in)
+{
+    bool asks = s->asked++ % AG_ASK_EVERY == 0;
+    return (s->hands_ops || asks) && ag_submitter_put_op(s, signature, in, asks);
+}
+/* The same for several ops of one flush: whether the submitter takes them now, and each of them. */
+bool ag_submitter_takes_ops(struct ag_stream *s);
+bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *bytes);
 
 void ag_submitter_settle_ring(struct ag_stream *s);
 /* When it returns, everything in the ring has been submitted, and s->pending holds what the driver

@@ -37,9 +37,21 @@ static void fail(struct ag_stream *s, const struct ag_signature *signature, CUre
     ag_stream_open(s);
 }
 
+/* From here on the flush under way calls the driver. */
+static void flush_enters(struct ag_stream *s)
+{
+    s->flush_hands = false;
+    ag_submitter_settle(s);
+    s->visit = ag_driver_enter(s);
+}
+
 static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
 {
     struct ag_stream *s = stream_of(e);
+    if (s->flush_hands && ag_submitter_hand_recorded(s, key, bytes))
+        return;
+    if (s->flush_hands)
+        flush_enters(s);
     CUresult r = ag_op_submit(s, ag_key_signature(key), bytes);
     if (r != CUDA_SUCCESS)
         fail(s, ag_key_signature(key), r);
@@ -48,19 +60,22 @@ static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
 static void flush_begins(struct ag_engine *e, enum ag_engine_why why)
 {
     struct ag_stream *s = stream_of(e);
-    ag_submitter_settle(s);
     if (why == AG_ENGINE_DEPARTED)
         ag_trace_cause(AG_CAUSE_MISMATCH);
     else if (why == AG_ENGINE_GRAPH_FAILED)
         ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
+    /* a caller that asked relies on what was submitted when its call goes on */
+    s->flush_hands = why == AG_ENGINE_DEPARTED && ag_submitter_takes_ops(s);
     s->flush_began = ag_trace_clock();
-    s->visit = ag_driver_enter(s);
+    if (!s->flush_hands)
+        flush_enters(s);
 }
 
 static void flush_ends(struct ag_engine *e, uint32_t ops, uint32_t covered)
 {
     struct ag_stream *s = stream_of(e);
-    ag_driver_leave(s, s->visit);
+    if (!s->flush_hands)
+        ag_driver_leave(s, s->visit);
     ag_trace_flush(s, ops, covered, s->flush_began);
 }
 
@@ -70,7 +85,13 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
 {
     struct ag_stream *s = stream_of(e);
     struct ag_graphs *g = ag_chunk_user(chunk);
-    return !s->pending && g && ag_graphs_launch(s, g, bytes);
+    if (s->pending || !g)
+        return false;
+    if (s->flush_hands && ag_submitter_hand(s, g, bytes, false))
+        return true;
+    if (s->flush_hands)
+        flush_enters(s);
+    return ag_graphs_launch(s, g, bytes);
 }
 
 static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)

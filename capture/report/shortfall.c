@@ -158,6 +158,8 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_TOO_DEAR)) {
             why = "building its graphs has cost more than replaying them gained";
             advice = "fewer different sequences, or a longer run";
+        } else if (i == AG_WHY_SLOWER && t->singles) {
+            advice = "that is as fast as it goes";
         }
         consider(f, ops, why, advice);
     }
@@ -234,7 +236,7 @@ void ag_shortfall_tell(void)
 {
     struct ag_totals t;
     struct ag_shortfall f;
-    char process[128];
+    char process[128], singles[80] = "";
     if (atomic_load(&told))
         return;
     ag_stats_collect(&t);
@@ -244,8 +246,11 @@ void ag_shortfall_tell(void)
     ag_live_update();
     if (ag_options.stats || ag_options.log_level < AG_LOG_WARN)
         return; /* the summary says it as well */
-    ag_say("%s: replayed %" PRIu64 " of %" PRIu64 " launches%s: %s. What to do: %s. "
+    if (t.singles)
+        snprintf(singles, sizeof(singles), " and handed %" PRIu64 " others to a thread of its own",
+                 t.singles);
+    ag_say("%s: replayed %" PRIu64 " of %" PRIu64 " launches%s%s: %s. What to do: %s. "
            "(AUTOGRAPH_LOG=off silences this line)",
-           ag_process_name(process, sizeof(process)), f.replayed, f.launched,
+           ag_process_name(process, sizeof(process)), f.replayed, f.launched, singles,
            f.why == observes && f.replayed ? ", none since this was found" : "", f.why, f.advice);
 }

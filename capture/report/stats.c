@@ -8,13 +8,14 @@
 static struct ag_lock lock;
 static struct ag_totals retired;
 
-/* What graphs have saved. What an eager call takes is known best at the end: the first calls take
- * several times as long as others, and few are timed. */
+/* What graphs, and launches that were handed over, have saved. What an eager call takes is known
+ * best at the end: the first calls take several times as long as others, and few are timed. */
 static int64_t gained_ns(const struct ag_stream *s, bool handed)
 {
     uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
-    return atomic_load(&s->graph_ops[handed]) * (usual ? usual : AG_CALL_ESTIMATE_NS) -
-           atomic_load(&s->graph_ns[handed]);
+    int64_t eager = usual ? usual : AG_CALL_ESTIMATE_NS, singles = handed ? (int64_t)s->singles : 0;
+    return atomic_load(&s->graph_ops[handed]) * eager - atomic_load(&s->graph_ns[handed]) +
+           singles * (eager - AG_HAND_NS);
 }
 
 static void add_stream(struct ag_totals *t, const struct ag_stream *s)
@@ -36,6 +37,7 @@ static void add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->periods += c->periods;
     t->sequences += c->sequences;
     t->evicted += c->evicted;
+    t->singles += s->singles;
     int64_t handed = gained_ns(s, true);
     t->gained_ns += gained_ns(s, false) + handed;
     t->handed_gained_ns += handed;

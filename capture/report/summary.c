@@ -49,36 +49,43 @@ static void print_sync_points(const char *process)
 static void print_time(const char *process, const struct ag_totals *t)
 {
     double ms = (double)t->gained_ns / 1e6;
-    if (!t->replayed)
+    uint64_t ops = t->replayed + t->singles;
+    if (!ops)
         ag_say("%s: it saved no time", process);
     else
         ag_say("%s: it %s %.2f ms of the host's time in launches (measured), %.2f us each", process,
                ms < 0 ? "lost" : "saved", ms < 0 ? -ms : ms,
-               (ms < 0 ? -ms : ms) * 1e3 / (double)t->replayed);
+               (ms < 0 ? -ms : ms) * 1e3 / (double)ops);
     ag_compare_print(process);
 }
 
-/* Who launched the graphs, if that need not have been the program's own thread. */
+/* Who made the launches, if that need not have been the program's own threads. */
 static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
 {
     uint64_t ops = atomic_load(&ag_counts[AG_COUNT_HANDED_OPS]), all = t->replayed + t->covered;
+    uint64_t singles = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]), others = t->ops - all;
     double ms = (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]) / 1e6;
     double gained_ms = (double)t->handed_gained_ns / 1e6;
-    char compared[96] = "", each[64] = "";
+    char compared[96] = "", each[64] = "", carried[48] = "", singly[48] = "";
     *text = 0;
-    if (ag_options.submit == AG_SUBMIT_INLINE || !all)
+    if (ag_options.submit == AG_SUBMIT_INLINE || (!all && !singles))
         return;
+    if (all)
+        snprintf(carried, sizeof(carried), "%.1f%% of the replayed ops",
+                 100.0 * (double)ops / (double)all);
+    if (singles && others)
+        snprintf(singly, sizeof(singly), "%s%.1f%% of the %s", all ? " and " : "",
+                 100.0 * (double)singles / (double)others, all ? "others" : "ops");
     if (atomic_load(&ag_counts[AG_COUNT_SUBMIT_TRIALS]))
         snprintf(compared, sizeof(compared),
                  " (with it the program was %.2f times as fast when last compared)",
                  (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_PERCENT]) / 100);
     if (gained_ms > 0)
         snprintf(each, sizeof(each), ", %.2f s for each second that it saved", ms / gained_ms);
-    if (ops)
+    if (ops || singles)
         snprintf(text, size,
-                 "; the library's own thread launched %.1f%% of the replayed ops%s and took %.1f "
-                 "ms of processor time%s",
-                 100.0 * (double)ops / (double)all, compared, ms, each);
+                 "; the library's own thread launched %s%s%s and took %.1f ms of processor time%s",
+                 carried, singly, compared, ms, each);
     else
         snprintf(text, size, "; the library's own thread launched none of the replayed ops%s",
                  compared);
@@ -128,7 +135,7 @@ static void print_counters(const char *process, const struct ag_totals *t)
 static void print_answers(const char *process, const struct ag_totals *t,
                           const struct ag_shortfall *f)
 {
-    char submitter[320];
+    char submitter[384];
     double share = 100.0 * (double)f->replayed / (double)f->launched;
     ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
            process, ull(f->replayed), ull(f->launched), share, ull(t->graph_launches),

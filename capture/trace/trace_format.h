@@ -135,9 +135,10 @@ enum ag_dump_kind {
     AG_EVENT_DROP,       /* graphs destroyed: a: graph; b: variants */
     AG_EVENT_LOST,       /* value: how many events of this thread were lost before this one */
     AG_EVENT_NOTE,       /* a: string */
-    AG_EVENT_TAKEN,      /* what: enum ag_dump_taker, who takes a chunk out of its stream's ring; a:
-                            graph;      b: ops; value: ns since it was put in. This thread's next graph
-                            launch      or      flush on the stream submits it */
+    AG_EVENT_TAKEN,      /* what: enum ag_dump_taker, who takes a chunk or a single op out of its
+                            stream's ring; a: graph, 0: a single op; b: ops; value: ns since it was
+                            put in. This thread's next graph launch or flush on the stream, or its
+                            next call, submits it */
 };
 
 /* What was done with an op when it arrived. */
@@ -213,7 +214,8 @@ struct ag_live_page {
     char rank[12];  /* as a launcher gave it, "" if none did */
     /* of the graph launches and ops those by the library's own thread, and its processor time */
     uint64_t handed, handed_ops, submit_ns;
-    uint64_t handed_wait_ns; /* from hand-over to launch, all chunks; 0 if no dump is written */
+    uint64_t handed_wait_ns; /* from hand-over to launch, all of them; 0 if no dump is written */
+    uint64_t handed_singly;  /* ops that the library's own thread launched one by one */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
 

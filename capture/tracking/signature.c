@@ -115,6 +115,28 @@ static bool same_launch(const struct ag_signature *s, const void *what)
     return ag_signature_says(s, what);
 }
 
+/* Of a function that is launched with new dimensions each time, only the latest are looked at. */
+enum { LATEST = 8 };
+
+/* See struct ag_signature. The limits of a grid are those of every device (CUDA C++ Programming
+ * Guide, technical specifications per compute capability). Whatever is more than the grid may be
+ * what the driver objects to: clusters divide it. */
+static bool differs_in_grid(const struct ag_signature *s)
+{
+    const unsigned int *dims = s->dims;
+    if (s->num_attrs || !dims[0] || !dims[1] || !dims[2] || dims[0] > INT32_MAX ||
+        dims[1] > UINT16_MAX || dims[2] > UINT16_MAX)
+        return false;
+    const struct ag_signature *other = s->function->signatures;
+    for (int i = 0; other && i < LATEST; i++, other = other->sibling)
+        if (!other->num_attrs && !ag_signature_bad(other) &&
+            atomic_load_explicit(&other->met, memory_order_relaxed) &&
+            !memcmp(other->dims + 3, dims + 3, 3 * sizeof(*dims)) &&
+            dims[AG_DIM_SHARED] <= other->dims[AG_DIM_SHARED])
+            return true;
+    return false;
+}
+
 static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
 {
     struct ag_function *f =
@@ -161,6 +183,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
     s->attrs = attrs;
     s->function = f;
     s->recorded_bytes = f->recorded_bytes;
+    s->alike = differs_in_grid(s);
     s->sibling = f->signatures;
     f->signatures = s;
     return s;
@@ -209,6 +232,12 @@ struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
     uint64_t hash;
     struct ag_signature *signature = ag_signature_cached(cache, l, &hash);
     return signature ? signature : ag_signature_ask(cache, l, hash, why);
+}
+
+bool ag_signature_was_launched(const struct ag_signature *signature, CUcontext ctx)
+{
+    bool met = atomic_load_explicit(&signature->met, memory_order_relaxed);
+    return (met || signature->alike) && signature->function->ctx == ctx;
 }
 
 static bool same_sizes(const struct ag_signature *s, const void *what)

@@ -24,6 +24,8 @@ struct ag_signature {
     uint8_t kind;
     uint8_t elem_size; /* memset */
     bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
+    bool alike;        /* launch: when it was first met, one had been launched that differs in the
+                          grid alone; so the driver has loaded the kernel, and takes this grid too */
     uint32_t recorded_bytes;
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
@@ -80,6 +82,9 @@ struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
                                       const struct ag_launch *launch, uint64_t hash,
                                       const char **why);
+
+/* Whether one of this signature, or alike, has been launched in the context before. */
+bool ag_signature_was_launched(const struct ag_signature *signature, CUcontext ctx);
 
 /* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
  * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has

@@ -31,6 +31,7 @@
 struct ag_context {
     CUcontext handle;
     _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
+    _Atomic uint32_t ending;      /* calls under way that may end it */
     _Atomic bool own_kernels;     /* the library's are loaded there (ownkernels.h) */
     _Atomic uint64_t host_calls;  /* see hostfunction.c */
     _Atomic uint32_t captures;    /* of the program, begun in its streams and not ended */
@@ -53,8 +54,9 @@ struct ag_range {
 struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
     uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
+    uint64_t singles;           /* ops that were handed over one by one */
     uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops, by the reason why they were eager */
-    int64_t gained_ns, handed_gained_ns; /* the second is part of the first */
+    int64_t gained_ns, handed_gained_ns; /* by all of these; the second is part of the first */
 };
 
 /* See ag_driver_enter(). */
@@ -66,8 +68,7 @@ struct ag_visit {
 enum ag_deferring {
     AG_DEFERS_NOTHING,
     AG_DEFERS,        /* ops are held back */
-    AG_DEFERS_HANDED, /* whole chunks are in the ring, or were; the stream holds back nothing else
-                       */
+    AG_DEFERS_HANDED, /* something is in the ring, or was; the stream holds back nothing else */
 };
 
 struct ag_stream {
@@ -98,15 +99,21 @@ struct ag_stream {
     bool gone;               /* its handle has ended */
     void *green;             /* the green context it belongs to, or NULL */
     bool open;               /* counted in ag_open_streams */
+    bool begins;             /* nothing was launched or handed over since it was opened */
     CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;        /* error of deferred work that has not been reported yet */
     struct ag_visit visit;   /* of a flush under way */
-    _Atomic(struct ag_ring *) ring; /* chunks that the submitter launches (submitter.h), or NULL; it
-                                stays with the memory of the stream */
-    _Atomic int handed_error;       /* what the driver said of them; CUresult */
+    bool flush_hands;        /* that goes into the ring */
+    _Atomic(struct ag_ring *) ring;  /* what the submitter launches (submitter.h), or NULL; it stays
+                                 with the memory of the stream */
+    _Atomic int handed_error;        /* what the driver said of them; CUresult */
     _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
+    bool hands_ops;                  /* it does, as far as is known: it gets single ops as well */
+    bool handed_op;                  /* the last eager op went into the ring */
+    uint32_t asked;                  /* single ops for which this was asked */
+    uint64_t singles;                /* ops that went into the ring by themselves */
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
@@ -131,6 +138,7 @@ struct ag_stream {
 };
 
 enum { AG_CALL_ESTIMATE_NS = 2500 }; /* an eager call, until one has been timed */
+enum { AG_HAND_NS = 100 }; /* handing an op over, program's thread (docs/results-log.md) */
 
 /* The next mean of host times. The first call of a kernel takes many times as long as the others,
  * and few calls are timed before its sequence goes as graphs. So a call counts as twice the mean at

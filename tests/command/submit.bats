@@ -190,6 +190,51 @@ hands() {
     grep -q '^autograph-send' with.out
 }
 
+# ---- launches that are in no graph
+
+singly() {
+    figure "single launches left to the library's own thread"
+}
+
+@test "launches that never repeat are handed over; what was never launched is the program's to launch" {
+    for try in {1..5}; do # others on the machine may keep the thread from its processor
+        AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary.$try under "$submit" singles 3000 >with.out
+        mv "summary.$try" summary
+        cat with.out summary
+        grep -qx 'value right' with.out
+        [ "$(grep -c 'told 1 time' with.out)" -eq 3 ]
+        grep -qx 'another block: told 1 time, by the launch' with.out
+        [ "$(singly)" -lt 2500 ] || break
+    done
+    at_least "single launches handed over" "$(singly)" 2500
+    grep -qx 'known: told 1 time, later' with.out
+    grep -qx 'another grid: told 1 time, later' with.out
+    # the line that is said by default names them
+    under "$submit" singles 3000 2>with.err >with.out
+    grep -Eq 'replayed 0 of 300[0-9] launches and handed [0-9]+ others to a thread of its own: ' with.err
+    AUTOGRAPH_SUBMIT=inline AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary.inline under "$submit" singles 300 >with.out
+    [ "$(grep -c 'told 1 time, by the launch' with.out)" -eq 3 ]
+    [ "$(grep -c 'single launches' summary.inline)" -eq 0 ]
+}
+
+@test "what is held back at a departure from a sequence goes through the ring as well" {
+    hands 10 "$cases" legacy 30
+    at_least departures "$(figure mismatches)" 1
+    at_least flushed "$(figure flushed)" 1
+}
+
+@test "single launches are handed over where the host is slow; while the program measures they are not" {
+    [ "$(nproc)" -gt 1 ] || skip "nothing is handed over on one processor"
+    export AUTOGRAPH_SUBMIT=auto
+    for try in {1..10}; do
+        same "$submit" slow-singles 2000
+        [ "$(singly)" -lt 500 ] || break
+    done
+    at_least "single launches handed over" "$(singly)" 500
+    same "$submit" slow-singles 2001
+    [ "$(singly)" -eq 0 ]
+}
+
 @test "where no thread can be started, the program does not try at every chunk" {
     under "$states" refused-threads 1 >with.out # the first is the watchdog's
     cat with.out

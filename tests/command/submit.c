@@ -198,6 +198,73 @@ static int told_by_launch(int n)
     return told != 1;
 }
 
+/* ---- launches that are in no graph -------------------------------------------------------------
+ */
+
+/* How often the next N launches and a sync tell of an error that the driver gives at the next
+ * launch, and whether the first launch does. */
+static int told(const char *what, uint64_t k, unsigned int block)
+{
+    enum { CALLS = 3 };
+    int n = 0;
+    CHECK(cuStreamSynchronize(line.stream));
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    CUresult first = cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, block, 1, 1, 0, line.stream,
+                                    (void *[]){&line.data, &k}, NULL);
+    for (int i = 0; i < CALLS; i++)
+        n += cuStreamSynchronize(line.stream) != CUDA_SUCCESS;
+    n += first != CUDA_SUCCESS;
+    printf("%s: told %d time, %s\n", what, n, first == CUDA_SUCCESS ? "later" : "by the launch");
+    return n;
+}
+
+/* N launches that never repeat: a new grid each, one stream. Then launches that the driver refuses:
+ * one of a kind that was launched, one with another grid than any, one with another block. */
+static int singles(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        CHECK(launch(&line, (uint64_t)i));
+        if (i % 97 == 96)
+            CHECK(cuStreamSynchronize(line.stream));
+    }
+    told("known", 7, 1);
+    told("another grid", (uint64_t)n + 7, 1);
+    told("another block", 3, 2);
+    return print_value(&line);
+}
+
+static float elapsed(void)
+{
+    CUevent from, to;
+    float ms;
+    CHECK(cuEventCreate(&from, CU_EVENT_DEFAULT));
+    CHECK(cuEventCreate(&to, CU_EVENT_DEFAULT));
+    CHECK(cuEventRecord(from, line.stream));
+    CHECK(cuEventRecord(to, line.stream));
+    CHECK(cuEventSynchronize(to));
+    CHECK(cuEventElapsedTime(&ms, from, to));
+    CHECK(cuEventDestroy_v2(from));
+    CHECK(cuEventDestroy_v2(to));
+    return ms;
+}
+
+/* The same for a host that has something else to do between two launches. If N is odd, the program
+ * has just asked for the time between two events. */
+static int slow_singles(int n)
+{
+    start();
+    if (n % 2)
+        REQUIRE(elapsed() >= 0);
+    for (int i = 0; i < n; i++) {
+        double until = ag_prog_seconds() + 8e-6;
+        CHECK(launch(&line, (uint64_t)i));
+        while (ag_prog_seconds() < until)
+            ;
+    }
+    return print_value(&line);
+}
+
 /* ---- a full queue -----------------------------------------------------------------------------
  */
 
@@ -223,8 +290,10 @@ static void *fill_queue(void *unused)
     atomic_store(&calls_before, submissions());
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
                          (void *[]){&flag, &value, &none}));
-    for (uint64_t k = STEP; submissions() - atomic_load(&calls_before) < QUEUE; k++)
-        CHECK(launch(&full, k)); /* each unlike all others: never held back */
+    for (uint64_t k = 1; k < QUEUE; k++)
+        CHECK(launch(&full, STEP + k)); /* each unlike all others: in no graph */
+    while (submissions() - atomic_load(&calls_before) < QUEUE)
+        sched_yield();
     EXPECT(cuStreamQuery(full.stream), CUDA_ERROR_NOT_READY);
     atomic_store(&polls, true);
     step(&full);
@@ -399,6 +468,8 @@ int main(int argc, char **argv)
         {"forks", forks},
         {"graphs-refused", graphs_refused},
         {"told-by-launch", told_by_launch},
+        {"singles", singles},
+        {"slow-singles", slow_singles},
         {"stuck", stuck},
         {"destroys", destroys},
         {"exit-beside", exit_beside},

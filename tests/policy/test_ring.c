@@ -1,4 +1,5 @@
-/* test_ring.c - the ring of chunks: order, room, credit, and two threads at it at once. */
+/* test_ring.c - the ring of chunks and single ops: order, room, credit, and two threads at it at
+ * once. */
 #include "rig.h"
 #include "policy/ring.h"
 #include <pthread.h>
@@ -47,6 +48,51 @@ static void test_order(void **state)
         assert_null(ag_ring_next(&r));
         ag_ring_give_role(&r);
     }
+    ring_free(&r);
+}
+
+/* Chunks and single ops keep their order, and the owner knows whether a chunk is left. */
+static void test_single_ops(void **state)
+{
+    (void)state;
+    struct ag_ring r = {0};
+    for (uint32_t number = 1; number < 2000; number++) {
+        uint32_t bytes = (number * 13) % 256;
+        if (number % 3) {
+            uint8_t *room = ag_ring_op_room(&r, bytes);
+            assert_non_null(room);
+            memset(room, (uint8_t)number, bytes);
+            ag_ring_put_op(&r, number);
+        } else {
+            assert_true(put(&r, number, 2, bytes));
+        }
+        assert_int_equal(ag_ring_has_chunks(&r), number >= 3);
+        if (number < 10) /* from here on there are as many as that in it */
+            continue;
+        uint32_t first = number - 9;
+        const struct ag_ring_slot *slot = ag_ring_next(&r);
+        assert_int_equal(slot->key, first % 3 ? first : 0);
+        if (first % 3 == 0) {
+            take(&r, first, 2, (first * 13) % 256);
+            continue;
+        }
+        assert_null(slot->graphs);
+        assert_int_equal(slot->ops, 1);
+        for (uint32_t i = 0; i < (first * 13) % 256; i++)
+            assert_int_equal(slot->bytes[i], (uint8_t)first);
+        ag_ring_took(&r, slot);
+    }
+    for (uint32_t left = ag_ring_held(&r); left; left--) {
+        assert_int_equal(ag_ring_held(&r), left);
+        ag_ring_took(&r, ag_ring_next(&r));
+    }
+    assert_false(ag_ring_has_chunks(&r));
+    for (uint32_t i = 0; i < AG_RING_CREDIT; i++) {
+        assert_non_null(ag_ring_op_room(&r, 8));
+        ag_ring_put_op(&r, 1);
+    }
+    assert_null(ag_ring_op_room(&r, 8));
+    assert_false(ag_ring_has_chunks(&r));
     ring_free(&r);
 }
 
@@ -250,9 +296,10 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_role),   cmocka_unit_test(test_room),
-        cmocka_unit_test(test_times),   cmocka_unit_test(test_credit), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_order), cmocka_unit_test(test_single_ops),
+        cmocka_unit_test(test_role),  cmocka_unit_test(test_room),
+        cmocka_unit_test(test_times), cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_bytes), cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

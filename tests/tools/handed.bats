@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What the dump, the verbs and the summary say of chunks that the library's own thread launches (AUTOGRAPH_SUBMIT).
+# What the dump, the verbs and the summary say of chunks and single launches that the library's own thread makes
+# (AUTOGRAPH_SUBMIT).
 
 load common.bash
 
@@ -31,14 +32,14 @@ handing() {
 
 # Graph launches of the library's own thread, by the dump `handed`.
 launched() {
-    events handed 'len([1 for e in events if e.kind == TAKEN and e.what == 1])'
+    events handed 'len([1 for e in chunks if e.what == 1])'
 }
 
 # events DUMP EXPRESSION: evaluates it over all events of a dump, by time.
 events() {
     python3 - "$@" <<'PY'
 import bisect, collections, struct, sys
-OP, GRAPH, UPDATE, FLUSH, TAKEN = 1, 3, 4, 6, 11
+OP, CALL, GRAPH, UPDATE, FLUSH, TAKEN = 1, 2, 3, 4, 6, 11
 Event = collections.namedtuple("Event", "time kind what reserved stream a b value thread")
 b, at, events, size = open(sys.argv[1], "rb").read(), 48, [], {}
 while at < len(b):
@@ -51,9 +52,11 @@ while at < len(b):
         size[struct.unpack_from("<I", p)[0]] = struct.unpack_from("<I", p, 24)[0]
     at += 16 + (n + 7 & ~7)
 events.sort()
+chunks = [e for e in events if e.kind == TAKEN and e.a]
+singles = [e for e in events if e.kind == TAKEN and not e.a]
 
 def behind(taken):
-    """What the thread does with a chunk that it took."""
+    """What the thread does with what it took."""
     rest = (e for e in events[bisect.bisect(events, taken):] if e.thread == taken.thread and e.kind != UPDATE)
     found = next(rest)
     return next(rest) if found.kind == GRAPH and found.value >> 32 else found
@@ -67,7 +70,7 @@ def times_fit():
     for e in events:
         if e.kind == OP and e.what == 2:
             held[e.stream].append(e.time)
-        elif e.kind == TAKEN:
+        elif e.kind == TAKEN and e.a:
             taken[e.thread] = e
         elif e.kind in (GRAPH, FLUSH) and not (e.kind == GRAPH and e.value >> 32):
             n = size[e.a] if e.kind == GRAPH else e.b - (e.value & 0xffffffff)
@@ -86,8 +89,9 @@ PY
 @test "dump: each graph launch of a chunk from a ring says who took it out, and how long it waited" {
     [ "$(launched)" -ge 10 ]
     for dump in handed ahead; do
-        [ "$(events $dump 'len([e for e in events if e.kind == TAKEN]) > 20')" = True ]
-        [ "$(events $dump 'all(behind(e).kind == GRAPH and behind(e).a == e.a for e in events if e.kind == TAKEN)')" = True ]
+        [ "$(events $dump 'len(chunks) > 20')" = True ]
+        [ "$(events $dump 'all(behind(e).kind == GRAPH and behind(e).a == e.a for e in chunks)')" = True ]
+        [ "$(events $dump 'len(singles) > 20 and all(behind(e).kind == CALL and e.b == 1 for e in singles)')" = True ]
         [ "$(events $dump 'times_fit()')" = True ]
     done
     # the submitter is one thread, in which no op arrives, and all its launches are told
@@ -100,7 +104,7 @@ PY
 }
 
 @test "dump: a chunk from a ring whose graph is refused goes by a flush" {
-    [ "$(events refused '{behind(e).kind for e in events if e.kind == TAKEN} in ({GRAPH, FLUSH}, {GRAPH})')" = True ]
+    [ "$(events refused '{behind(e).kind for e in chunks} in ({GRAPH, FLUSH}, {GRAPH})')" = True ]
     [ "$(events refused 'times_fit()')" = True ]
 }
 
@@ -111,14 +115,14 @@ said() {
 
 @test "summary: who launched, what processor time that took, and for what" {
     cat handed.summary inline.summary
-    said handed | grep -Eq "; the library's own thread launched [0-9.]+% of the replayed ops and took [0-9.]+ ms of processor time"
+    said handed | grep -Eq "; the library's own thread launched [0-9.]+% of the replayed ops and [0-9.]+% of the others and took [0-9.]+ ms of processor time"
     # as many as the dump tells
-    ops=$(events handed 'sum(e.b for e in events if e.kind == TAKEN and e.what == 1)')
+    ops=$(events handed 'sum(e.b for e in chunks if e.what == 1)') singles=$(events handed 'sum(e.what for e in singles)')
     grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
+    grep -q "single launches by the library's own thread: $singles\$" handed.summary
     grep -q "counted while a dump is written: $(events handed 'sum(e.value for e in events if e.kind == TAKEN)')\$" handed.summary
-    share=$(sed -n 's/.*replayed \([0-9]*\) of .*/\1/p' handed.summary)
-    share=$(python3 -c "print(f'{100 * $ops / $share:.1f}')")
-    said handed | grep -q "launched $share% of"
+    read -r replayed all <<<"$(sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p' handed.summary)"
+    said handed | grep -q "launched $(python3 -c "print(f'{100 * $ops / $replayed:.1f}% of the replayed ops and {100 * $singles / ($all - $replayed):.1f}% of')")"
     no grep -q "own thread" inline.summary
     one=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/') # on one processor, `auto` hands nothing over
     AUTOGRAPH_SUBMIT=auto handing none taskset -c "$one" "$AG_BUILD/tests/command/command_cases" repeat 100
@@ -164,9 +168,9 @@ PY
     autograph report ahead -f json > ahead.json
     for dump in handed ahead; do
         events $dump '__import__("json").dumps({
-            "chunks": len([e for e in events if e.kind == TAKEN]), "ops": sum(e.b for e in events if e.kind == TAKEN),
-            "back": len([e for e in events if e.kind == TAKEN and not e.what]),
-            "own": len([e for e in events if e.kind == TAKEN and e.what]),
+            "chunks": len(chunks), "ops": sum(e.b for e in chunks), "singles": len(singles),
+            "back": len([e for e in chunks if not e.what]), "singles_back": len([e for e in singles if not e.what]),
+            "own": len([e for e in chunks if e.what]),
             "graphs": len([e for e in events if e.kind == GRAPH]),
             "own_ns": sum(e.b for e in events if e.kind == GRAPH and e.thread in {t.thread for t in events if t.kind == TAKEN and t.what}),
             "ns": sum(e.b for e in events if e.kind == GRAPH),
@@ -184,8 +188,9 @@ work = {r["work"]: r for r in d["work"]}
 assert work["graph launches"]["count"] == f["graphs"] and work["graph launches"]["host_time_us"] == program["time_us"]
 assert of["chunks"] == f["chunks"] and of["launches in them"] == f["ops"], (of, f)
 assert of["chunks that the program took back"] == f["back"]
+assert of["launches one by one"] == f["singles"] and of["single launches that the program took back"] == f["singles_back"]
 assert abs(of["wait, longest (us)"] - f["waits"][-1] / 1e3) < 0.1
-assert abs(of["wait, median (us)"] - f["waits"][f["chunks"] // 2] / 1e3) < 0.1
+assert abs(of["wait, median (us)"] - f["waits"][len(f["waits"]) // 2] / 1e3) < 0.1
 assert of["wait, median (us)"] <= of["wait, 99 of 100 at most (us)"] <= of["wait, longest (us)"]
 assert of["processor time of that thread (ms)"] > 0
 carried = sum(r["count"] for r in d["launches"] if "graphs" in r["launches"])
@@ -211,7 +216,7 @@ both, a, b = (json.load(open(name + ".json")) for name in ("both", "handed", "ah
 for i in 0, 1:
     assert both["launchers"][i]["graph_launches"] == sum(d["launchers"][i]["graph_launches"] for d in (a, b))
 of = [{r["handed_over"]: r["value"] for r in d["handed_over"]} for d in (both, a, b)]
-for name in "chunks", "launches in them", "chunks that the program took back":
+for name in "chunks", "launches in them", "launches one by one", "chunks that the program took back":
     assert of[0][name] == of[1][name] + of[2][name], name
 assert of[0]["wait, longest (us)"] == max(o["wait, longest (us)"] for o in of[1:])
 PY
@@ -219,23 +224,25 @@ PY
 
 @test "timeline: the library's own thread has a row of its own" {
     autograph timeline handed -o t.json
-    python3 - "$(launched)" "$(events handed 'len([e for e in events if e.kind == TAKEN])')" <<'PY'
+    python3 - "$(launched)" "$(events handed 'len(chunks)')" "$(events handed 'sum(e.what for e in singles)')" <<'PY'
 import json, sys
-launched, taken = map(int, sys.argv[1:])
+launched, taken, singly = map(int, sys.argv[1:])
 e = json.load(open("t.json"))["traceEvents"]
 names = {x["tid"]: x["args"]["name"] for x in e if x["name"] == "thread_name" and x["pid"]}
 own = [tid for tid, name in names.items() if name.startswith("autograph-submit ")]
 assert len(own) == 1, names
 graphs = [x for x in e if x["name"] == "cuGraphLaunch"]
 assert len([x for x in graphs if x["tid"] == own[0]]) == launched
-assert {x["name"] for x in e if x["ph"] == "X" and x["tid"] == own[0]} == {"cuGraphLaunch"}
+assert {x["name"] for x in e if x["ph"] == "X" and x["tid"] == own[0]} == {"cuGraphLaunch", "launch"}
+single = [x for x in e if x["name"] == "launch"]
+assert len(single) == singly and all(x["tid"] == own[0] and "waited us" in x["args"] for x in single)
 assert len([x for x in graphs if "waited us" in x["args"]]) == taken
 assert all("waited us" in x["args"] for x in graphs if x["tid"] == own[0])
 held = [x for x in e if x["name"] == "held back"]
 assert len([x for x in held if x["args"]["submitted by"].endswith("by the library's own thread")]) == launched
 PY
     # launches that were refused, and the flushes that did their work
-    flushes=$(events refused 'len([e for e in events if e.kind == TAKEN and behind(e).kind == FLUSH])')
+    flushes=$(events refused 'len([e for e in chunks if behind(e).kind == FLUSH])')
     autograph timeline refused | holds "len([x for x in d['traceEvents'] if x['name'].startswith('flush: ') and 'waited us' in x['args']]) == $flushes"
 }
 

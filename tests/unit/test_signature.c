@@ -143,6 +143,65 @@ static void test_whatever_differs_makes_another_signature(void **state)
     assert_ptr_equal(signature_of(&l), first);
 }
 
+/* Whether a launch that is met now counts as one whose like was launched. */
+static bool is_alike(const struct ag_launch *l)
+{
+    struct ag_signature *s = signature_of(l);
+    assert_non_null(s);
+    assert_false(ag_signature_was_launched(s, (CUcontext)0x20)); /* in another context */
+    return ag_signature_was_launched(s, (CUcontext)0x10);
+}
+
+static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three), other = l;
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1};
+    (void)state;
+    l.dims[AG_DIM_SHARED] = other.dims[AG_DIM_SHARED] = 64;
+    assert_false(is_alike(&l));
+    other.dims[0] = 2;
+    assert_false(is_alike(&other)); /* the first was not launched either */
+    struct ag_signature *s = signature_of(&l);
+    s->met = true; /* from here on it was */
+    assert_true(is_alike(&l));
+    for (unsigned int n = 3; n < 40; n++) {
+        other.dims[0] = n;
+        assert_int_equal(is_alike(&other), n < 10); /* it is one of the latest of the function */
+    }
+    s = signature_of(&other);
+    s->met = true;
+    static const struct {
+        unsigned int dims[7];
+        bool alike;
+    } others[] = {
+        {{7, 8, 9, 32, 1, 1, 64}, true},           {{1, 1, 1, 32, 1, 1, 63}, true},
+        {{1, 1, 1, 32, 1, 1, 65}, false},          {{1, 1, 1, 33, 1, 1, 64}, false},
+        {{1, 1, 1, 32, 2, 1, 64}, false},          {{1, 1, 1, 32, 1, 2, 64}, false},
+        {{0, 1, 1, 32, 1, 1, 64}, false},          {{1, 0, 1, 32, 1, 1, 64}, false},
+        {{1, 1, 0, 32, 1, 1, 64}, false},          {{0x7fffffff, 65535, 65535, 32, 1, 1, 64}, true},
+        {{0x80000000, 1, 1, 32, 1, 1, 64}, false}, {{1, 65536, 1, 32, 1, 1, 64}, false},
+        {{1, 1, 65536, 32, 1, 1, 64}, false},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        memcpy(other.dims, others[i].dims, sizeof other.dims);
+        assert_int_equal(is_alike(&other), others[i].alike);
+        if (i % 3 == 2) { /* so that it stays one of the latest */
+            other.dims[0] = 100 + (unsigned int)i;
+            memcpy(other.dims + 1, (unsigned int[]){1, 1, 32, 1, 1, 64}, 24);
+            signature_of(&other)->met = true;
+        }
+    }
+    other = l;
+    other.dims[0] = 1000;
+    other.attrs = &attribute;
+    other.num_attrs = 1;
+    assert_false(is_alike(&other));
+    for (s = signature_of(&l)->function->signatures; s; s = s->sibling)
+        ag_signature_refused(s, CUDA_ERROR_INVALID_VALUE);
+    other.num_attrs = 0;
+    assert_false(is_alike(&other)); /* the driver has refused all of them */
+}
+
 /* By id: what of a value means something (cuda.h), as ranges of bytes from its beginning. */
 #define MEMBER(name)                                                                               \
     {                                                                                              \
@@ -449,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_equal_launches_share_a_signature, invalidate_all),
         cmocka_unit_test_setup(test_whatever_differs_makes_another_signature, invalidate_all),
+        cmocka_unit_test_setup(test_the_like_of_a_launch_differs_in_the_grid_alone, invalidate_all),
         cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts,
                                invalidate_all),
         cmocka_unit_test_setup(test_a_refused_signature_is_never_expected, invalidate_all),
