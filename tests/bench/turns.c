@@ -4,11 +4,13 @@
  * of one program differ by more than most ways do.
  *
  * AG_TURNS: the ways, a letter each. e: eagerly. i: graphs, launched by the program's thread.
- * t: graphs, launched by the submitter where the library would think of it. f: launches, memsets
- * and copies on the device cost nothing and do nothing, so the program's results are wrong.
+ * t: graphs and ops that are in none, launched by the submitter where the library would think of
+ * it. c: the same for graphs alone. f: launches, memsets and copies on the device cost nothing and
+ * do nothing, so the program's results are wrong.
  * AG_TURNS_SECONDS: how long the turns last. Then the process writes one line to stdout, and ends a
- * second later. They begin two seconds after the first graph, so that what a program checks or
- * tries out at its start is right. Until then it is "i".
+ * second later. They begin two seconds after the first graph, or after the library first thinks of
+ * handing an op over, so that what a program checks or tries out at its start is right. Until then
+ * it is "i".
  *
  * Each way has spans of 30 ms, in an order that goes forth and back (e i t f f t i e). The clock of
  * the machine says whose turn it is, so processes that work together have the same turn. The first
@@ -37,11 +39,17 @@ CUresult __real_ag_core_memset(const struct ag_memset *f);
 CUresult __real_ag_core_copy(const struct ag_copy *c);
 bool __real_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
                               bool begins);
+bool __real_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
+                                const struct ag_incoming *in, bool asks);
+bool __real_ag_submitter_takes_ops(struct ag_stream *s);
 CUresult __wrap_ag_core_launch(const struct ag_launch *l);
 CUresult __wrap_ag_core_memset(const struct ag_memset *f);
 CUresult __wrap_ag_core_copy(const struct ag_copy *c);
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
                               bool begins);
+bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
+                                const struct ag_incoming *in, bool asks);
+bool __wrap_ag_submitter_takes_ops(struct ag_stream *s);
 
 struct span {
     char way;
@@ -52,7 +60,7 @@ struct span {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static const char *ways;
 static _Atomic char way = 'i';
-static _Atomic uint64_t first_graph_ns;
+static _Atomic uint64_t first_ns; /* see above */
 static _Atomic uint64_t ops;
 static _Atomic unsigned int chunks; /* of this span */
 static struct span spans[MOST_SPANS];
@@ -98,7 +106,7 @@ static bool starts(uint64_t now)
 {
     if (ways)
         return true;
-    if (!atomic_load(&first_graph_ns) || now < atomic_load(&first_graph_ns) + START_NS)
+    if (!atomic_load(&first_ns) || now < atomic_load(&first_ns) + START_NS)
         return false;
     const char *seconds = getenv("AG_TURNS_SECONDS");
     ways = getenv("AG_TURNS");
@@ -182,14 +190,30 @@ CUresult __wrap_ag_core_copy(const struct ag_copy *c)
     return on_device && passes(&in, c->stream, c->ptsz, &r) ? r : __real_ag_core_copy(c);
 }
 
+/* Whether something is handed over is decided here, and not by what was measured. */
+static bool decides(struct ag_stream *s, bool hands)
+{
+    if (!atomic_load_explicit(&first_ns, memory_order_relaxed))
+        atomic_store(&first_ns, ag_clock_monotonic_ns());
+    s->pairs = (struct ag_pairs){.next_ns = UINT64_MAX, .second = true};
+    s->hands_ops = s->hands_ops && hands;
+    return hands;
+}
+
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
                               bool begins)
 {
     chunks++;
-    if (!atomic_load_explicit(&first_graph_ns, memory_order_relaxed))
-        atomic_store(&first_graph_ns, ag_clock_monotonic_ns());
-    if (way != 't')
-        return false;
-    s->pairs = (struct ag_pairs){.next_ns = UINT64_MAX, .second = true}; /* decided here */
-    return __real_ag_submitter_hand(s, g, bytes, begins);
+    return decides(s, way == 't' || way == 'c') && __real_ag_submitter_hand(s, g, bytes, begins);
+}
+
+bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
+                                const struct ag_incoming *in, bool asks)
+{
+    return decides(s, way == 't') && __real_ag_submitter_put_op(s, signature, in, asks);
+}
+
+bool __wrap_ag_submitter_takes_ops(struct ag_stream *s)
+{
+    return decides(s, way == 't') && __real_ag_submitter_takes_ops(s);
 }

@@ -4,7 +4,8 @@
     tests/gpu/pace/turns.py --build build-gpu --processes 2
 
 Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of 30 ms in turn it launches eagerly (e), by
-graphs that its own thread launches (i), by graphs that the submitter launches (t), and by launches that cost nothing (f).
+graphs that its own thread launches (i), by graphs that the submitter launches (c), by graphs and single launches that the
+submitter makes (t), and by launches that cost nothing (f).
 What could be saved is the time of an op in e less that in f, where the GPU's time does not count. A share is that of the medians of
 all spans, each compared with its neighbours of the same turn; behind it stands the interval that holds 95 % of what other draws of
 as many turns give. Whatever the program computes in f is wrong, so the result is not compared here.
@@ -28,8 +29,8 @@ from rows import framework_rows  # noqa: E402
 from share import ROWS  # noqa: E402
 from suite import Suite  # noqa: E402
 
-WAYS = "eitf"
-TOGETHER = "eit"    # of processes that wait for each other: where one launches nothing, the others wait for ever
+WAYS = "eictf"
+TOGETHER = "eict"   # of processes that wait for each other: where one launches nothing, the others wait for ever
 DRAWS = 1000
 TIMEOUT_S = 90.0
 
@@ -60,14 +61,15 @@ def turns_of(spans, ways):
 
 
 def figures(turns):
-    """Speeds of i, t and f, of e; shares saved by i and t (None: nothing to save); the submitter's share of a processor."""
+    """Speeds of i, c, t and f, of e; shares saved by the first three (None: nothing to save); the submitter's share of a
+    processor in t."""
     def speed(way):
         return statistics.median(turn[way][0] / turn["e"][0] for turn in turns)
-    inline, thread = map(speed, "it")
+    ways = [*map(speed, "ict")]
     free = speed("f") if "f" in turns[0] else None
     savable = 1 - 1 / free if free else 0
-    shares = [(1 - 1 / x) / savable if savable > 0.02 else None for x in (inline, thread)]
-    return [inline, thread, free, *shares, statistics.mean(turn["t"][1] for turn in turns)]
+    shares = [(1 - 1 / x) / savable if savable > 0.02 else None for x in ways]
+    return [*ways, free, *shares, statistics.mean(turn["t"][1] for turn in turns)]
 
 
 def interval(turns, index):
@@ -83,18 +85,18 @@ def percent(value):
 
 def line_of(name, turns):
     if len(turns) < 3:
-        return f"| {name} | - | too few turns | | | | | |"
-    inline, thread, free, by_inline, by_thread, cpu = figures(turns)
-    low, high = interval(turns, 4)
+        return f"| {name} | - | too few turns | | | | | | |"
+    inline, chunks, thread, free, by_inline, by_chunks, by_thread, cpu = figures(turns)
+    low, high = interval(turns, 6)
     us = statistics.median(1 / turn["e"][0] for turn in turns)
     saved = thread - 1
-    return (f"| {name} | {len(turns)} | {us:.1f} | {inline:.2f}x, {percent(by_inline)} | "
+    return (f"| {name} | {len(turns)} | {us:.1f} | {inline:.2f}x, {percent(by_inline)} | {chunks:.2f}x, {percent(by_chunks)} | "
             f"{thread:.2f}x, {percent(by_thread)} ({percent(low)} to {percent(high)}) | {f'{free:.2f}x' if free else '-'} | {cpu:.2f} | "
             f"{'-' if saved < 0.01 else f'{cpu / saved:.1f}'} |")
 
 
-HEAD = ("| program | turns | eager us an op | by its own thread, saved | by the submitter, saved | bound | processors | "
-        "processor s for each s saved |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+HEAD = ("| program | turns | eager us an op | by its own thread, saved | by the submitter, graphs alone | by the submitter, saved | "
+        "bound | processors | processor s for each s saved |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 
 
 class Turns:
