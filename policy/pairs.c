@@ -6,26 +6,24 @@ enum {
     SPAN_NS = 16000000,
     WARM_NS =
         SPAN_NS / 4, /* of a span, that is not counted: the other way's work is still under way */
-    LONGEST_NS = 3 * SPAN_NS, /* a span that takes longer has a pause in it, and says nothing */
+    SHORTEST_NS = SPAN_NS / 2, /* that is counted */
+    LONGEST_NS = 3 * SPAN_NS,  /* a span that takes longer has a pause in it, and says nothing */
     FEWEST_OPS = 64,
     WINS = 1030, /* thousandths */
 };
 static const uint64_t BEFORE_NS = 250000000, /* a program that begins is still warming up */
-    FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000;
+    FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000,
+                      BEGINS_NS = 16 * (uint64_t)SPAN_NS; /* comparisons begin at multiples */
 
-static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops)
+static uint64_t begins_after(uint64_t ns)
 {
-    p->began_ns = now;
-    p->began_ops = ops;
-    p->warms = true;
-    p->second = ((p->spans + 1) >> 1) & 1; /* A B B A */
+    return (ns + BEGINS_NS - 1) / BEGINS_NS * BEGINS_NS;
 }
 
-static void begin(struct ag_pairs *p, uint64_t now, uint64_t ops)
+/* Whether the second way has this span: A B B A. */
+static bool is_second(uint64_t span)
 {
-    p->tries = true;
-    p->spans = p->count = 0;
-    begin_span(p, now, ops);
+    return ((span + 1) >> 1) & 1;
 }
 
 static void end(struct ag_pairs *p, uint64_t now)
@@ -35,7 +33,7 @@ static void end(struct ag_pairs *p, uint64_t now)
     p->interval_ns = same && p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
                      : same                                       ? p->interval_ns
                                                                   : FIRST_NS;
-    p->next_ns = now + p->interval_ns;
+    p->next_ns = begins_after(now + p->interval_ns);
     p->trials++;
     p->wins += won;
     p->percent = median / 10;
@@ -43,40 +41,41 @@ static void end(struct ag_pairs *p, uint64_t now)
     p->second = won;
 }
 
-/* A span has ended. */
+/* A span has ended. The two spans of a pair are neighbours, and the first has an even number. */
 static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     uint64_t ns = now - p->began_ns, n = ops - p->began_ops;
-    if (ns > LONGEST_NS || n < FEWEST_OPS) {
-        p->spans &= ~1u; /* its pair begins anew */
+    if (p->warms || ns < SHORTEST_NS || ns > LONGEST_NS || n < FEWEST_OPS)
         return;
-    }
-    p->rates[p->second] = (double)n / (double)ns;
-    if (++p->spans % 2 == 0)
-        p->ratios[p->count++] = (uint32_t)(p->rates[1] / p->rates[0] * 1000);
+    double rate = (double)n / (double)ns;
+    if (p->span % 2 && p->counted == p->span - 1)
+        p->ratios[p->count++] = (uint32_t)((p->second ? rate / p->rate : p->rate / rate) * 1000);
+    p->counted = p->span;
+    p->rate = rate;
 }
 
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     if (!p->next_ns) {
-        p->next_ns = now + BEFORE_NS;
+        p->next_ns = begins_after(now + BEFORE_NS);
         p->second = true;
     }
-    if (!p->tries) {
-        if (now >= p->next_ns)
-            begin(p, now, ops);
+    if (!p->tries && now < p->next_ns)
         return p->second;
-    }
-    if (p->warms && now - p->began_ns >= WARM_NS) {
+    uint64_t span = now / SPAN_NS;
+    if (p->tries && span != p->span)
+        count(p, now, ops);
+    if (p->count == AG_PAIRS) {
+        p->count = 0;
+        end(p, now);
+    } else if (!p->tries || span != p->span) {
+        p->tries = p->warms = true;
+        p->span = span;
+        p->second = is_second(span);
+    } else if (p->warms && now % SPAN_NS >= WARM_NS) {
         p->warms = false;
         p->began_ns = now;
         p->began_ops = ops;
-    } else if (!p->warms && now - p->began_ns >= SPAN_NS - WARM_NS) {
-        count(p, now, ops);
-        if (p->count == AG_PAIRS)
-            end(p, now);
-        else
-            begin_span(p, now, ops);
     }
     return p->second;
 }

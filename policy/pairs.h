@@ -7,7 +7,11 @@
  * median of nine such pairs and by 3 %; a tie goes to the first way. The answer holds for some
  * seconds, then the two are compared again; the same answer doubles that time. No answer is final.
  *
- * Until the first comparison, a quarter of a second from the start, the second way is taken: ask
+ * The machine's clock says when spans and comparisons begin. Processes that wait for each other, as
+ * the ranks of one program do, then go the same way at the same time. If they did not, each would
+ * measure what the others do.
+ *
+ * Until the first comparison, half a second from the start at most, the second way is taken: ask
  * only where it is likely to be the better one.
  */
 #ifndef AG_PAIRS_H
@@ -20,20 +24,21 @@ enum { AG_PAIRS = 9 };
 
 struct ag_pairs {
     /* all 0 at first */
-    uint64_t began_ns, began_ops; /* of the span under way */
+    uint64_t span;                /* the number of the one under way, from the clock's beginning */
+    uint64_t counted;             /* of the last one that was counted */
+    uint64_t began_ns, began_ops; /* of the part of the span that counts */
     uint64_t next_ns;             /* when the ways are compared next */
     uint64_t interval_ns;
-    double rates[2]; /* ops per ns of the pair's spans */
+    double rate; /* ops per ns of the span that was counted last */
     uint32_t ratios[AG_PAIRS], count;
-    uint32_t spans;   /* of this comparison, that were counted */
     uint32_t trials;  /* comparisons that have ended */
     uint32_t wins;    /* of these, by the second way */
     uint32_t percent; /* median of the last: speed of the second way, of the first */
     bool tries, warms, second;
 };
 
-/* Call this often, with the time and the number of ops until now. Returns whether to do it the
- * second way. */
+/* Call this often, with the time of the machine's clock and the number of ops until now. Returns
+ * whether to do it the second way. */
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now_ns, uint64_t ops);
 
 #endif

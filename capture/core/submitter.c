@@ -335,8 +335,9 @@ static bool wants(struct ag_stream *s)
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
     uint32_t trials = s->pairs.trials;
-    bool hands = ag_pairs_choose(&s->pairs, ag_clock_ns() - atomic_load(&ag_compare_rested_ns),
-                                 ag_policy_counts(p)->ops);
+    bool hands =
+        ag_pairs_choose(&s->pairs, ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
+                        ag_policy_counts(p)->ops);
     if (s->pairs.trials != trials) {
         ag_count(AG_COUNT_SUBMIT_TRIALS);
         ag_count_by(AG_COUNT_SUBMIT_WINS, hands);

@@ -76,12 +76,35 @@ static void test_rarely(void **state)
     rig_at_most(p.trials, 7);
 }
 
+/* Two processes that began at different times go the same way at the same time. */
+static void test_ranks(void **state)
+{
+    (void)state;
+    struct ag_pairs ranks[2] = {{0}};
+    uint64_t differ = 0, both = 0, ops = 0;
+    for (uint64_t now = 5000000000; now < 40000000000; now += 20000, ops++) {
+        bool late = now > 5100000000, way[2] = {ag_pairs_choose(&ranks[0], now, ops), false};
+        if (!late)
+            continue;
+        way[1] = ag_pairs_choose(&ranks[1], now + 7000, ops + 9);
+        if (ranks[0].tries && ranks[1].tries) {
+            both++;
+            differ += way[0] != way[1];
+        }
+    }
+    assert_int_equal(ranks[0].trials, ranks[1].trials);
+    rig_at_least(ranks[0].trials, 3);
+    rig_at_least((double)both, 3 * 0.25e9 / 20000); /* nearly all the time that they compare */
+    rig_at_most((double)differ / (double)both, 0.001);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_changes),
         cmocka_unit_test(test_rarely),
+        cmocka_unit_test(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
