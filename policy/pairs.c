@@ -54,12 +54,16 @@ static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
     p->rate = rate;
 }
 
+void ag_pairs_begin(struct ag_pairs *p, uint64_t now, bool second)
+{
+    p->next_ns = begins_after(now + BEFORE_NS);
+    p->second = second;
+}
+
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
-    if (!p->next_ns) {
-        p->next_ns = begins_after(now + BEFORE_NS);
-        p->second = true;
-    }
+    if (!p->next_ns)
+        ag_pairs_begin(p, now, true);
     if (!p->tries && now < p->next_ns)
         return p->second;
     uint64_t span = now / SPAN_NS;

@@ -11,8 +11,8 @@
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
  * measure what the others do.
  *
- * Until the first comparison, half a second from the start at most, the second way is taken: ask
- * only where it is likely to be the better one.
+ * Until the first comparison, half a second from the start at most, the second way is taken, or
+ * the one that ag_pairs_begin() names.
  */
 #ifndef AG_PAIRS_H
 #define AG_PAIRS_H
@@ -37,6 +37,8 @@ struct ag_pairs {
     bool tries, warms, second;
 };
 
+/* Call this first. Without it ag_pairs_choose() begins with the second way. */
+void ag_pairs_begin(struct ag_pairs *p, uint64_t now_ns, bool second);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns
  * whether to do it the second way. */
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now_ns, uint64_t ops);

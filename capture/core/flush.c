@@ -7,6 +7,7 @@
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
 #include "capture/core/submitter.h"
+#include "capture/core/weigh.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
@@ -30,6 +31,7 @@ void ag_stream_end_segment(struct ag_stream *s)
     ag_engine_sync_point(&s->engine, ag_clock_ns());
     close_segment(s);
     ag_compare_look(s);
+    ag_weigh_look(s);
 }
 
 bool ag_stream_end_segment_if_prompt(struct ag_stream *s)

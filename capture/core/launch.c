@@ -38,6 +38,7 @@
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_define.h"
 #include "capture/core/wait.h"
+#include "capture/core/weigh.h"
 #include "driver/entries.h"
 #include "policy/engine.h"
 
@@ -66,8 +67,10 @@ static inline bool act(struct ag_stream *s, const struct ag_signature *signature
         return is_callers(s, signature, in, known);
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
-    if (v->done)
+    if (v->done) {
         ag_compare_look(s);
+        ag_weigh_look(s);
+    }
     return v->what != AG_DO_DEFER && is_callers(s, signature, in, known);
 }
 

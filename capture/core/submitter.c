@@ -334,6 +334,8 @@ static bool wants(struct ag_stream *s)
         return false;
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
+    if (s->without.tries)
+        return s->pairs.second && is_ordinary();
     uint32_t trials = s->pairs.trials;
     bool hands =
         ag_pairs_choose(&s->pairs, ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
@@ -370,8 +372,6 @@ static bool will_take(struct ag_stream *s, bool single, bool first)
         bool many = held >= MOST_SINGLES || (!single && ag_ring_has_chunks(ring));
         if (many && now != NAPS)
             return false; /* the thread has other work, or no processor */
-        if (held >= (single ? MOST_SINGLES : MOST_WAIT) && now == NAPS)
-            wake();
     }
     if (is_long_at_another(ring))
         return false;
@@ -392,11 +392,14 @@ static void notes(struct ag_stream *s)
     ag_deferring_hands(s);
 }
 
-static void was_put(struct ag_stream *s, enum ag_count counter)
+/* `most`: what may wait for the end of a nap. To wake the thread before something is put in is too
+ * early: it might sleep again until that is there. */
+static void was_put(struct ag_stream *s, enum ag_count counter, uint32_t most)
 {
     ag_deferring_handed(s);
     ag_count(counter);
-    if (atomic_load(&state) == ASLEEP) /* not before: it might sleep again until it is there */
+    uint32_t now = atomic_load(&state);
+    if (now == ASLEEP || (now == NAPS && ag_ring_held(s->ring) > most))
         wake();
 }
 
@@ -412,7 +415,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
         return false;
     }
-    was_put(s, AG_COUNT_HANDED);
+    was_put(s, AG_COUNT_HANDED, MOST_WAIT);
     return true;
 }
 
@@ -445,7 +448,7 @@ static void put_op(struct ag_stream *s, ag_key key)
 {
     notes(s);
     ag_ring_put_op(s->ring, key);
-    was_put(s, AG_COUNT_HANDED_SINGLY);
+    was_put(s, AG_COUNT_HANDED_SINGLY, MOST_SINGLES);
     s->singles++;
 }
 

@@ -11,6 +11,7 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
+#include "capture/core/weigh.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
@@ -44,13 +45,23 @@ enum flags {
     REPORTS = 1,  /* the call may return a stream's unreported error */
     OWN_ONLY = 2, /* leaves the streams of other threads alone */
     BLOCKS = 4,   /* the thread waits for the GPU in the call */
+    TIES = 8,     /* the call may tie the stream to others */
 };
+
+static bool ties(enum ag_sym sym)
+{
+    return sym == AG_SYM_cuEventRecord || sym == AG_SYM_cuEventRecord_ptsz ||
+           sym == AG_SYM_cuEventRecordWithFlags || sym == AG_SYM_cuEventRecordWithFlags_ptsz ||
+           sym == AG_SYM_cuStreamWaitEvent || sym == AG_SYM_cuStreamWaitEvent_ptsz;
+}
 
 static CUresult end_segment(struct ag_stream *s, unsigned int flags)
 {
     CUresult r = CUDA_SUCCESS;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {
+        if (flags & TIES)
+            ag_weigh_tie(s);
         ag_stream_end_segment(s);
         if (flags & REPORTS)
             r = ag_stream_tell(s);
@@ -185,7 +196,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);
-    CUresult r = end_segment(s, flags);
+    CUresult r = end_segment(s, flags | (ties(sym) ? TIES : 0u));
     if (measures)
         ag_measure_begins(s);
     if (flags & BLOCKS && !s->legacy && ag_owns_others(s))

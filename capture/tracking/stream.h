@@ -110,6 +110,8 @@ struct ag_stream {
     _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
+    struct ag_pairs without;         /* whether it is faster without graphs (weigh.h) */
+    uint64_t ties;                   /* event records and waits */
     bool hands_ops;                  /* it does, as far as is known: it gets single ops as well */
     bool handed_op;                  /* the last eager op went into the ring */
     uint32_t asked;                  /* single ops for which this was asked */

@@ -51,6 +51,7 @@ ended() {
 @test "a stream of a context that ends is launched to for the first time" {
     export AUTOGRAPH_MAX_DEFER_US=1000000
     for build in inline thread; do
+        AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_BUILD=$build same "$life" new-in-ending 50
         AUTOGRAPH_TEST_BUILD=$build same "$life" new-in-ending 50
         cat summary
         [ "$(ended)" -eq 50 ]

@@ -190,6 +190,21 @@ hands() {
     grep -q '^autograph-send' with.out
 }
 
+# ---- streams that are tied by events
+
+# On the slow driver each event and each graph launch takes long, so the steps are faster without graphs.
+@test "streams that are tied by events go eager where that makes the program faster, and not where it does not" {
+    export AUTOGRAPH_SUBMIT=inline
+    for steps in 4000 8000 16000 32000 64000; do # a busy machine breaks spans
+        SIMCUDA_SLOW_US=50 AUTOGRAPH_TEST_PROFIT=2 same "$submit" tied $steps
+        [ "$(figure 'to compare or because that was faster')" -lt $((steps * 10)) ] || break
+    done
+    at_least "ops submitted eagerly" "$(figure 'to compare or because that was faster')" $((steps * 10))
+    grep -q 'why not more: mostly because its streams wait for each other and were measured to be faster without graphs' summary
+    SIMCUDA_SLOW_US=50 same "$submit" tied 4000 # AUTOGRAPH_TEST_PROFIT=0
+    [ "$(figure 'to compare or because that was faster')" -eq 0 ]
+}
+
 # ---- launches that are in no graph
 
 singly() {
@@ -231,8 +246,12 @@ singly() {
         [ "$(singly)" -lt 500 ] || break
     done
     at_least "single launches handed over" "$(singly)" 500
-    same "$submit" slow-singles 2001
-    [ "$(singly)" -eq 0 ]
+    for try in {1..10}; do
+        same "$submit" slow-singles 2001
+        [ "$(singly)" -le 1000 ]
+        [ "$(singly)" -lt 250 ] || break
+    done
+    at_least "single launches handed over" "$(singly)" 250
 }
 
 @test "where no thread can be started, the program does not try at every chunk" {

@@ -250,17 +250,43 @@ static float elapsed(void)
 }
 
 /* The same for a host that has something else to do between two launches. If N is odd, the program
- * has just asked for the time between two events. */
+ * asks for the time between two events half way. */
 static int slow_singles(int n)
 {
     start();
-    if (n % 2)
-        REQUIRE(elapsed() >= 0);
     for (int i = 0; i < n; i++) {
+        if (n % 2 && i == n / 2)
+            REQUIRE(elapsed() >= 0);
         double until = ag_prog_seconds() + 8e-6;
         CHECK(launch(&line, (uint64_t)i));
         while (ag_prog_seconds() < until)
             ;
+    }
+    return print_value(&line);
+}
+
+/* ---- two streams ------------------------------------------------------------------------------
+ */
+
+/* N steps on two streams, each of which waits for the other, over one word. */
+static int tied(int n)
+{
+    CUevent there, back;
+    struct line side;
+    start();
+    open_line(&side);
+    CHECK(cuEventCreate(&there, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&back, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < n; i++) {
+        step(&line);
+        CHECK(cuEventRecord(there, line.stream));
+        CHECK(cuStreamWaitEvent(side.stream, there, 0));
+        side.data = line.data;
+        side.want = line.want;
+        step(&side);
+        line.want = side.want;
+        CHECK(cuEventRecord(back, side.stream));
+        CHECK(cuStreamWaitEvent(line.stream, back, 0));
     }
     return print_value(&line);
 }
@@ -468,6 +494,7 @@ int main(int argc, char **argv)
         {"forks", forks},
         {"graphs-refused", graphs_refused},
         {"told-by-launch", told_by_launch},
+        {"tied", tied},
         {"singles", singles},
         {"slow-singles", slow_singles},
         {"stuck", stuck},

@@ -327,14 +327,17 @@ static int end_naps(void **state)
  * several wait. */
 static void chunks_wait_for_the_end_of_a_nap(void **state)
 {
-    enum { WAIT = 4 };
+    enum { WAIT = 4, LOOKS = 1000 };
     (void)state;
     struct handing *h = make_handing();
     is_program = true;
-    atomic_store(&holds_naps, true);
-    assert_true(launch_chunk(h)); /* wakes it, or starts it */
-    while (!atomic_load(&naps))
-        sched_yield();
+    while (!atomic_load(&naps)) { /* it may sleep, or take a nap of the system's, which ends */
+        atomic_store(&holds_naps, false);
+        assert_true(launch_chunk(h));
+        atomic_store(&holds_naps, true);
+        for (int i = 0; i < LOOKS && !atomic_load(&naps); i++)
+            sched_yield();
+    }
     atomic_store(&wakes, 0);
     uint32_t before = atomic_load(&graph_launches);
     for (int i = 0; i < WAIT; i++)

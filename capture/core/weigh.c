@@ -1,0 +1,43 @@
+/* weigh.c - see weigh.h. */
+#include "capture/core/weigh.h"
+#include "capture/core/measure.h"
+#include "capture/report/compare.h"
+#include "capture/settings/options.h"
+#include "capture/system/clock.h"
+#include "capture/tracking/count.h"
+
+enum {
+    OPS_A_TIE = 64,  /* most ops for each tie, on a stream that counts as tied */
+    TRY_OPS = 64,    /* dormant ops until the stream looks again, in a comparison */
+    REST_OPS = 1024, /* the same between two comparisons */
+};
+
+static uint64_t ops_of(const struct ag_stream *s)
+{
+    const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
+    return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
+}
+
+/* While the program measures its launches, or another comparison is under way, nothing changes. */
+static bool may_weigh(const struct ag_stream *s, uint64_t ops)
+{
+    return ag_options.profit && s->ties * OPS_A_TIE >= ops &&
+           ag_engine_counts(&s->engine)->replayed && ag_engine_is_idle(&s->engine) &&
+           !s->pairs.tries && !ag_measures() &&
+           atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF;
+}
+
+void ag_weigh_meet(struct ag_stream *s)
+{
+    uint64_t ops = ops_of(s);
+    if (!may_weigh(s, ops))
+        return;
+    if (!s->without.next_ns)
+        ag_pairs_begin(&s->without, ag_clock_monotonic_ns(), false);
+    if (!ag_pairs_choose(&s->without, ag_clock_monotonic_ns(), ops))
+        return;
+    uint32_t rest = s->without.tries ? TRY_OPS : REST_OPS;
+    ag_count_by(AG_COUNT_WEIGHED, rest);
+    ag_engine_rest(&s->engine, rest);
+    ag_stream_goes_dormant(s);
+}
