@@ -48,6 +48,14 @@ static void dormant(struct ag_policy *p)
     s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
 }
 
+void ag_policy_refuse_rest(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    ag_policy_not_rested(p, ag_policy_take_rest(p));
+    s->rest = s->rest > FIRST_DORMANT ? s->rest / 2 : 0;
+    s->unproductive = 0;
+}
+
 /* A new sequence was made of the latest ops. If too many were made since any of them
  * came again, the stream goes dormant. */
 void ag_sequence_is_new(struct ag_policy_state *s)

@@ -9,7 +9,8 @@ enum {
     SHORTEST_NS = SPAN_NS / 2, /* that is counted */
     LONGEST_NS = 3 * SPAN_NS,  /* a span that takes longer has a pause in it, and says nothing */
     FEWEST_OPS = 64,
-    WINS = 1030, /* thousandths */
+    WINS = 1030,          /* thousandths */
+    MOST_NS = 1000000000, /* of a comparison */
 };
 static const uint64_t BEFORE_NS = 250000000, /* a program that begins is still warming up */
     FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000,
@@ -26,6 +27,15 @@ static bool is_second(uint64_t span)
     return ((span + 1) >> 1) & 1;
 }
 
+void ag_pairs_abort(struct ag_pairs *p)
+{
+    if (!p->tries)
+        return;
+    p->tries = false;
+    p->count = 0;
+    p->second = p->last;
+}
+
 static void end(struct ag_pairs *p, uint64_t now)
 {
     uint32_t median = ag_samples_middle(p->ratios, AG_PAIRS, 0);
@@ -38,7 +48,7 @@ static void end(struct ag_pairs *p, uint64_t now)
     p->wins += won;
     p->percent = median / 10;
     p->tries = false;
-    p->second = won;
+    p->second = p->last = won;
 }
 
 /* A span has ended. The two spans of a pair are neighbours, and the first has an even number. */
@@ -57,7 +67,7 @@ static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 void ag_pairs_begin(struct ag_pairs *p, uint64_t now, bool second)
 {
     p->next_ns = begins_after(now + BEFORE_NS);
-    p->second = second;
+    p->second = p->last = second;
 }
 
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
@@ -72,7 +82,12 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
     if (p->count == AG_PAIRS) {
         p->count = 0;
         end(p, now);
+    } else if (p->tries && now > p->tries_since + MOST_NS) {
+        ag_pairs_abort(p);
+        p->next_ns = begins_after(now + FIRST_NS);
     } else if (!p->tries || span != p->span) {
+        if (!p->tries)
+            p->tries_since = now;
         p->tries = p->warms = true;
         p->span = span;
         p->second = is_second(span);

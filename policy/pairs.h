@@ -6,6 +6,7 @@
  * Each span of one way is compared with its neighbour of the other. The second way must win by the
  * median of nine such pairs and by 3 %; a tie goes to the first way. The answer holds for some
  * seconds, then the two are compared again; the same answer doubles that time. No answer is final.
+ * A comparison that finds no nine pairs within a second ends without an answer: the last one holds.
  *
  * The machine's clock says when spans and comparisons begin. Processes that wait for each other, as
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
@@ -31,14 +32,17 @@ struct ag_pairs {
     uint64_t interval_ns;
     double rate; /* ops per ns of the span that was counted last */
     uint32_t ratios[AG_PAIRS], count;
-    uint32_t trials;  /* comparisons that have ended */
-    uint32_t wins;    /* of these, by the second way */
-    uint32_t percent; /* median of the last: speed of the second way, of the first */
-    bool tries, warms, second;
+    uint32_t trials;                 /* comparisons that have ended */
+    uint32_t wins;                   /* of these, by the second way */
+    uint32_t percent;                /* median of the last: speed of the second way, of the first */
+    bool tries, warms, second, last; /* the last: what the ways were last found to be */
+    uint64_t tries_since;            /* ns */
 };
 
 /* Call this first. Without it ag_pairs_choose() begins with the second way. */
 void ag_pairs_begin(struct ag_pairs *p, uint64_t now_ns, bool second);
+/* A comparison that is under way ends without an answer. */
+void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns
  * whether to do it the second way. */
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now_ns, uint64_t ops);

@@ -161,6 +161,11 @@ static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops);
 static inline bool ag_policy_wants_rest(const struct ag_policy *p);
 static inline uint32_t ag_policy_take_rest(struct ag_policy *p);
 static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops);
+/* Or it lets the stream pass nothing unseen: the policy looks on, and wishes to rest again later.
+ */
+void ag_policy_refuse_rest(struct ag_policy *p);
+/* Calls of ag_policy_meets_new(). */
+static inline uint32_t ag_policy_met(const struct ag_policy *p);
 
 /* Why the last op was submitted eagerly, if it was. For reports; read it between calls. */
 enum ag_why {

@@ -110,6 +110,10 @@ static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops)
 {
     p->counts.dormant -= ops;
 }
+static inline uint32_t ag_policy_met(const struct ag_policy *p)
+{
+    return p->fresh;
+}
 static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_policy *p)
 {
     return &p->counts;

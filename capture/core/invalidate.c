@@ -363,6 +363,7 @@ static void context_has_ended(struct ag_context *context)
     }
     ag_streams_release(streams, n);
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
+    ag_signatures_disprove(); /* a CUkernel outlives the context */
     ag_broken_context_ended(context);
     ag_core_invalidate_memory();
 }

@@ -35,6 +35,7 @@
 #include "capture/report/shortfall.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
+#include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_define.h"
 #include "capture/core/wait.h"
@@ -42,36 +43,35 @@
 #include "driver/entries.h"
 #include "policy/engine.h"
 
-/* The op goes at once. Returns whether the caller must launch it. */
-static __attribute__((noinline)) bool is_callers(struct ag_stream *s,
-                                                 const struct ag_signature *signature,
-                                                 const struct ag_incoming *in, bool known)
+/* The op goes at once. Returns whether the caller must launch it: the first of its signature, or
+ * what is not handed over. */
+static __attribute__((noinline)) bool
+is_callers(struct ag_stream *s, const struct ag_signature *signature, const struct ag_incoming *in)
 {
-    s->handed_op = known && ag_submitter_hand_op(s, signature, in);
+    s->handed_op = ag_signature_is_proven(signature, s->context->bit) &&
+                   ag_submitter_hand_op(s, signature, in);
     if (!s->handed_op)
         ag_submitter_settle(s);
     return !s->handed_op;
 }
 
-/* Acts on the policy's verdict about an op of this signature. `known`: the stream has launched one
- * before. Returns whether the caller must still launch the op itself, after it has released the
- * lock. The caller holds the lock. */
+/* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
+ * launch the op itself, after it has released the lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
-                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now,
-                       bool known)
+                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
 {
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
     uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
     if (!room)
-        return is_callers(s, signature, in, known);
+        return is_callers(s, signature, in);
     ag_op_record(room, signature, in);
     ag_engine_recorded(e, v, now);
     if (v->done) {
         ag_compare_look(s);
         ag_weigh_look(s);
     }
-    return v->what != AG_DO_DEFER && is_callers(s, signature, in, known);
+    return v->what != AG_DO_DEFER && is_callers(s, signature, in);
 }
 
 /* Handles an op that is not recordable: it is a sync point. */
@@ -104,17 +104,45 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     return ag_incoming_first_error(in, r, pending);
 }
 
-/* Ops that pass unseen are not handed over. Where handing over gains something, or is being
- * compared, the stream stays awake: looking at an op costs far less than its launch. */
+/* The program's own call has succeeded, the first of its signature in this context. */
+static void prove(struct ag_stream *s, const struct ag_incoming *in)
+{
+    const char *why;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s)) {
+        /* looked up again: all signatures may have been invalidated during the call */
+        struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
+        if (signature)
+            ag_signature_prove(signature, s->context->bit);
+    }
+    ag_unlock(&s->lock);
+}
+
+/* Ops that pass unseen are not handed over, so a stream that hands its ops over stays awake: to
+ * look at an op costs far less than its launch. But one whose ops are new each time rests: their
+ * signatures would fill the memory. */
+static bool stays_awake(struct ag_stream *s)
+{
+    enum { HANDS = 4, NEW = 8 }; /* one op in so many */
+    const struct ag_policy *policy = ag_engine_policy(&s->engine);
+    uint64_t ops = ag_policy_counts(policy)->ops, met = ag_policy_met(policy);
+    bool hands = (s->singles - s->wish.singles) * HANDS > ops - s->wish.ops;
+    bool knows = (met - s->wish.met) * NEW < ops - s->wish.ops;
+    s->wish = (struct ag_wish){ops, met, s->singles};
+    return hands && knows;
+}
+
 static void update_dormant(struct ag_stream *s)
 {
     struct ag_policy *policy = ag_engine_policy(&s->engine);
     if (!ag_policy_wants_rest(policy))
         return;
-    if (s->hands_ops || s->pairs.tries)
-        ag_engine_wake(&s->engine, ag_policy_take_rest(policy));
-    else
+    if (stays_awake(s)) {
+        ag_policy_refuse_rest(policy);
+        ag_engine_wake(&s->engine, 0);
+    } else {
         ag_stream_goes_dormant(s);
+    }
 }
 
 static inline void open_segment(struct ag_stream *s)
@@ -162,13 +190,7 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
     ag_trace_call(s, began, r);
-    if (ns < 50000) {
-        uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
-        mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
-        atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
-        uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
-        atomic_store_explicit(&s->usual_ns, ag_usual_ns(usual, (uint32_t)ns), memory_order_relaxed);
-    }
+    ag_stream_call_took(s, ns);
     return r;
 }
 
@@ -229,25 +251,21 @@ static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *i
     return r;
 }
 
-/* The driver is asked about a new signature, and may load the kernel's code for that. `*known`: the
- * stream has launched one before. */
+/* The driver is asked about a new signature, and may load the kernel's code for that. */
 static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_incoming *in,
-                                         const char **why, bool *known)
+                                         const char **why)
 {
+    if (in->kind != AG_OP_LAUNCH) /* nobody is asked */
+        return ag_signature_of(&s->signatures, in, why);
     uint64_t hash;
-    struct ag_signature *signature;
-    if (in->kind != AG_OP_LAUNCH) { /* nobody is asked */
-        signature = ag_signature_of(&s->signatures, in, why);
-        *known = signature && atomic_load_explicit(&signature->met, memory_order_relaxed);
-        return signature;
-    }
-    signature = ag_signature_cached(&s->signatures, in->launch, &hash);
-    *known = true;
+    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch, &hash);
     if (__builtin_expect(!signature, 0)) {
+        if (atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed) &&
+            !ag_signatures_know(in->launch->func))
+            ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
         struct ag_visit visit = ag_driver_enter(s);
         signature = ag_signature_ask(&s->signatures, in->launch, hash, why);
         ag_driver_leave(s, visit);
-        *known = signature && ag_signature_was_launched(signature, s->context->handle);
     }
     return signature;
 }
@@ -271,8 +289,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         return ag_op_call(in);
     }
     uint64_t now = wants_time(s) ? ag_clock_ns() : 0;
-    bool known;
-    signature = signature_of(s, in, &why, &known);
+    signature = signature_of(s, in, &why);
     if (signature && !ag_incoming_has_arguments(in, signature))
         signature = NULL;
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
@@ -290,7 +307,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     }
     open_segment(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
-    bool eager = act(s, signature, in, &v, now, known);
+    bool proven = ag_signature_is_proven(signature, s->context->bit);
+    bool eager = act(s, signature, in, &v, now);
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
     update_dormant(s);
@@ -300,6 +318,8 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, in, r, pending);
+    if (__builtin_expect(eager && !proven && s->context->bit, 0))
+        prove(s, in);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
         ag_core_invalidate_signatures();
@@ -420,7 +440,7 @@ CUresult ag_core_launch(const struct ag_launch *l)
         now = ag_clock_ns();
         ag_engine_run_ends(&s->engine, now, &v);
     }
-    bool eager = act(s, signature, &in, &v, now, true);
+    bool eager = act(s, signature, &in, &v, now);
     CUresult pending = ag_stream_tell(s);
     bool timed = v.what != AG_DO_DEFER && is_sample(s);
     ag_unlock(&s->lock);

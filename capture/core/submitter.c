@@ -11,7 +11,9 @@
 #include "capture/settings/options.h"
 #include "capture/graphs/replay.h"
 #include "capture/tracking/signature.h"
+#include "capture/tracking/state.h"
 #include "capture/system/thread.h"
+#include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
 #include "capture/core/watchdog.h"
 #include "driver/own.h"
@@ -111,8 +113,14 @@ static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot)
 
 static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot)
 {
-    uint64_t began = ag_trace_clock();
-    ag_trace_call(s, began, submit_op(s, slot->key, slot->bytes));
+    enum { ONE_IN = 61 }; /* launch.c times as many of the calls that the program makes */
+    static _Atomic uint32_t calls;
+    bool timed = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % ONE_IN == 0;
+    uint64_t began = timed ? ag_clock_ns() : ag_trace_clock();
+    CUresult r = submit_op(s, slot->key, slot->bytes);
+    if (timed)
+        ag_stream_call_took(s, ag_clock_ns() - began);
+    ag_trace_call(s, began, r);
     if (is_submitter)
         ag_count(AG_COUNT_SUBMITTED_SINGLY);
 }
@@ -293,6 +301,7 @@ static bool has_ring(struct ag_stream *s)
     if (n < RINGS) {
         atomic_store(&rings[n], ring);
         atomic_store(&num_rings, n + 1);
+        atomic_store(&ag_rings_are_used, true);
         s->ring = ring;
     }
     ag_mutex_unlock(&mutex);
@@ -326,12 +335,16 @@ static bool tosses(uint64_t ops)
 static bool wants(struct ag_stream *s)
 {
     const struct ag_policy *p = ag_engine_policy(&s->engine);
+    if (ag_state_builds_nothing()) /* the library only observes */
+        return false;
     if (__builtin_expect(ag_options.test_switch, 0))
         return tosses(ag_policy_counts(p)->ops);
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
-    if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed))
+    if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed)) {
+        ag_pairs_abort(&s->pairs);
         return false;
+    }
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
     if (s->without.tries)
@@ -425,11 +438,10 @@ static bool takes_ops(struct ag_stream *s, bool asks)
 {
     if (asks || __builtin_expect(ag_options.test_switch, 0))
         s->hands_ops = wants(s);
-    if (!s->hands_ops)
+    if (!s->hands_ops || ag_measures())
         return false;
-    if (ag_options.submit != AG_SUBMIT_AUTO)
-        return true;
-    return ag_policy_gap(ag_engine_policy(&s->engine)) < SPIN_NS && !ag_measures();
+    return ag_options.submit != AG_SUBMIT_AUTO ||
+           ag_policy_gap(ag_engine_policy(&s->engine)) < SPIN_NS;
 }
 
 static bool takes_op(struct ag_stream *s, bool asks)

@@ -87,8 +87,6 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
     struct ag_graphs *g = ag_chunk_user(chunk);
     if (s->pending || !g)
         return false;
-    if (s->flush_hands && ag_submitter_hand(s, g, bytes, false))
-        return true;
     if (s->flush_hands)
         flush_enters(s);
     return ag_graphs_launch(s, g, bytes);

@@ -111,7 +111,8 @@ static void build(struct ag_request *r, bool evict)
         bool entered = ag_context_enter(g->context->handle);
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
-        again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
+        again = !ag_waits_rings_pass() || over_limit(g) ||
+                (touches && !ag_memory_hold(r->memory_epoch));
         v = again ? NULL : ag_variant_build(g, r->bytes);
         if (touches && !again)
             ag_memory_release();

@@ -88,6 +88,23 @@ static bool has_device_runtime(const struct ag_function *f)
     return r == CUDA_SUCCESS;
 }
 
+/* Whether the kernel was compiled for clusters, which must divide each grid. */
+static bool has_clusters(const struct ag_function *f)
+{
+    int width = 0;
+    CUdevice device;
+    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    bool entered = ag_context_enter(f->ctx);
+    if (!f->is_kernel && AG_HAVE(cuFuncGetAttribute))
+        r = AG_REAL(cuFuncGetAttribute)(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, f->func);
+    else if (f->is_kernel && AG_HAVE(cuKernelGetAttribute) &&
+             AG_REAL(cuCtxGetDevice)(&device) == CUDA_SUCCESS)
+        r = AG_REAL(cuKernelGetAttribute)(&width, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+                                          (CUkernel)f->func, device);
+    ag_context_leave(entered);
+    return r != CUDA_SUCCESS || width;
+}
+
 const char *ag_function_name(CUfunction func)
 {
     const char *name = NULL;
@@ -157,6 +174,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     entry->function.ctx = context_of(stream);
     read_layout(&entry->function);
     entry->function.may_launch = has_device_runtime(&entry->function);
+    entry->function.clusters = has_clusters(&entry->function);
     ag_probe_ends();
     entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
     entry->function.kernel = kernel_get(t, func, true);

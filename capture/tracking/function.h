@@ -30,6 +30,7 @@ struct ag_function {
     bool all_words;  /* every parameter has eight bytes: recorded without checking sizes */
     bool usable;     /* its layout is known */
     bool immediate;  /* waits for peers (NCCL, NVSHMEM): never deferred */
+    bool clusters;   /* its grid must be a multiple of something, or nobody knows */
     bool may_launch; /* its module has the device runtime (dynamic parallelism): never deferred */
     bool invalid;    /* its module has ended; kept because other structures point to it */
     uint32_t num_params;

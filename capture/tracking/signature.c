@@ -118,23 +118,23 @@ static bool same_launch(const struct ag_signature *s, const void *what)
 /* Of a function that is launched with new dimensions each time, only the latest are looked at. */
 enum { LATEST = 8 };
 
-/* See struct ag_signature. The limits of a grid are those of every device (CUDA C++ Programming
- * Guide, technical specifications per compute capability). Whatever is more than the grid may be
- * what the driver objects to: clusters divide it. */
-static bool differs_in_grid(const struct ag_signature *s)
+/* Where a launch is proven that differs from this one in the grid alone. The limits of a grid are
+ * those of every device (CUDA C++ Programming Guide, technical specifications per compute
+ * capability). Clusters must divide the grid. */
+static uint64_t proven_but_for_grid(const struct ag_signature *s)
 {
     const unsigned int *dims = s->dims;
-    if (s->num_attrs || !dims[0] || !dims[1] || !dims[2] || dims[0] > INT32_MAX ||
-        dims[1] > UINT16_MAX || dims[2] > UINT16_MAX)
-        return false;
+    uint64_t contexts = 0;
+    if (s->num_attrs || s->function->clusters || !dims[0] || !dims[1] || !dims[2] ||
+        dims[0] > INT32_MAX || dims[1] > UINT16_MAX || dims[2] > UINT16_MAX)
+        return 0;
     const struct ag_signature *other = s->function->signatures;
     for (int i = 0; other && i < LATEST; i++, other = other->sibling)
         if (!other->num_attrs && !ag_signature_bad(other) &&
-            atomic_load_explicit(&other->met, memory_order_relaxed) &&
             !memcmp(other->dims + 3, dims + 3, 3 * sizeof(*dims)) &&
             dims[AG_DIM_SHARED] <= other->dims[AG_DIM_SHARED])
-            return true;
-    return false;
+            contexts |= atomic_load_explicit(&other->proven, memory_order_relaxed);
+    return contexts;
 }
 
 static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
@@ -183,7 +183,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
     s->attrs = attrs;
     s->function = f;
     s->recorded_bytes = f->recorded_bytes;
-    s->alike = differs_in_grid(s);
+    s->proven = proven_but_for_grid(s);
     s->sibling = f->signatures;
     f->signatures = s;
     return s;
@@ -234,10 +234,12 @@ struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
     return signature ? signature : ag_signature_ask(cache, l, hash, why);
 }
 
-bool ag_signature_was_launched(const struct ag_signature *signature, CUcontext ctx)
+bool ag_signatures_know(CUfunction func)
 {
-    bool met = atomic_load_explicit(&signature->met, memory_order_relaxed);
-    return (met || signature->alike) && signature->function->ctx == ctx;
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    bool knows = tables && ag_function_get(&tables->functions, func, NULL, false);
+    ag_unlock(&lock);
+    return knows;
 }
 
 static bool same_sizes(const struct ag_signature *s, const void *what)
@@ -364,6 +366,22 @@ void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
 
 /* ---- functions -------------------------------------------------------------------------- */
 
+/* `kernel`: of its launches alone. */
+static void disprove(const struct ag_kernel *kernel)
+{
+    for (uint32_t i = 0; tables && i < tables->num_buckets; i++)
+        for (struct ag_signature *s = tables->buckets[i]; s; s = s->next)
+            if (!kernel || (s->function && s->function->kernel == kernel))
+                atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
+}
+
+void ag_signatures_disprove(void)
+{
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    disprove(NULL);
+    ag_unlock(&lock);
+}
+
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
                                           const struct ag_kernel **kernel)
 {
@@ -372,6 +390,8 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
     enum ag_change change =
         tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
                : AG_CHANGES_NOTHING;
+    if (change == AG_CHANGES_GRAPHS)
+        disprove(*kernel);
     ag_unlock(&lock);
     return change;
 }

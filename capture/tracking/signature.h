@@ -18,14 +18,14 @@ struct ag_signature {
     CUfunction func;
     unsigned int dims[AG_DIMS];
     unsigned int num_attrs;
-    _Atomic uint8_t bad;       /* AG_SIGNATURE_*: not to be deferred if any is set */
-    _Atomic bool met;          /* a policy has met it */
+    _Atomic uint8_t bad;     /* AG_SIGNATURE_*: not to be deferred if any is set */
+    _Atomic bool met;        /* a policy has met it */
+    _Atomic uint64_t proven; /* contexts (ag_context.bit) in which the driver has taken one; or, of
+                                launches, one that differs in the grid alone */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
     uint8_t elem_size; /* memset */
     bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
-    bool alike;        /* launch: when it was first met, one had been launched that differs in the
-                          grid alone; so the driver has loaded the kernel, and takes this grid too */
     uint32_t recorded_bytes;
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
@@ -83,9 +83,19 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
                                       const struct ag_launch *launch, uint64_t hash,
                                       const char **why);
 
-/* Whether one of this signature, or alike, has been launched in the context before. */
-bool ag_signature_was_launched(const struct ag_signature *signature, CUcontext ctx);
+/* Whether the function was launched before. */
+bool ag_signatures_know(CUfunction func);
 
+/* The driver has taken one in this context: the kernel is loaded there, and it will object to the
+ * next one only for reasons that have nothing to do with the signature. */
+static inline void ag_signature_prove(struct ag_signature *signature, uint64_t context)
+{
+    atomic_fetch_or_explicit(&signature->proven, context, memory_order_relaxed);
+}
+static inline bool ag_signature_is_proven(const struct ag_signature *signature, uint64_t context)
+{
+    return atomic_load_explicit(&signature->proven, memory_order_relaxed) & context;
+}
 /* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
  * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
  * the reason. */
@@ -142,6 +152,9 @@ struct ag_recorded_copy {
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out
  * about it. */
 bool ag_function_waits(CUfunction func, CUstream stream);
+
+/* From now on no signature counts as proven: a context has ended. */
+void ag_signatures_disprove(void);
 
 /* Call the first before the program sets a function attribute, the second after; `done`: the call
  * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; callers only compare

@@ -95,6 +95,8 @@ static struct ag_context *context_get(CUcontext handle)
     if (!c)
         return NULL;
     c->handle = handle;
+    uint32_t number = atomic_load(&num_contexts);
+    c->bit = number < 64 ? (uint64_t)1 << number : 0;
     c->next = atomic_load(&contexts);
     atomic_store(&contexts, c);
     atomic_fetch_add(&num_contexts, 1);

@@ -31,6 +31,7 @@
 struct ag_context {
     CUcontext handle;
     _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
+    uint64_t bit;                 /* constant: 1 << its number; 0 for the 65th and later ones */
     _Atomic uint32_t ending;      /* calls under way that may end it */
     _Atomic bool own_kernels;     /* the library's are loaded there (ownkernels.h) */
     _Atomic uint64_t host_calls;  /* see hostfunction.c */
@@ -63,6 +64,11 @@ struct ag_totals {
 struct ag_visit {
     bool entered;
     int cancel;
+};
+
+/* How much a stream had seen: ops, keys that nobody had met, ops handed over by themselves. */
+struct ag_wish {
+    uint64_t ops, met, singles;
 };
 
 enum ag_deferring {
@@ -116,6 +122,7 @@ struct ag_stream {
     bool handed_op;                  /* the last eager op went into the ring */
     uint32_t asked;                  /* single ops for which this was asked */
     uint64_t singles;                /* ops that went into the ring by themselves */
+    struct ag_wish wish;             /* when the policy last wished to rest */
     uint64_t flush_began;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
@@ -152,6 +159,19 @@ static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
     if (mean > 2 * ns)
         mean = 2 * ns;
     return (mean * 7 + (ns < 2 * mean ? ns : 2 * mean)) / 8;
+}
+
+/* An eager call took that long. */
+static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
+{
+    enum { LONGEST_NS = 50000 }; /* longer ones loaded a kernel, or waited for room in a queue */
+    if (ns >= LONGEST_NS)
+        return;
+    uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
+    atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
+    uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
+    atomic_store_explicit(&s->usual_ns, ag_usual_ns(usual, (uint32_t)ns), memory_order_relaxed);
 }
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`

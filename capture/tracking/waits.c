@@ -11,8 +11,13 @@
 #include "capture/system/lock.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
+#include "capture/system/clock.h"
+#include "capture/system/thread.h"
 #include "driver/own.h"
 #include <pthread.h>
+#include <sched.h>
+
+_Atomic bool ag_rings_are_used;
 
 static _Atomic bool any; /* some stream's `waits` is set, or `loose` has an event */
 
@@ -185,6 +190,46 @@ void ag_waits_context_ends(CUcontext ctx)
         if (loose[i].ctx == ctx)
             loose[i].event = NULL;
     ag_mutex_unlock(&mutex);
+}
+
+/* Whoever has the role may wait in the driver for room in a queue. Eagerly the program's own thread
+ * would wait there, and nothing behind that would be launched either. */
+static bool passes(struct ag_ring *ring, uint64_t now)
+{
+    enum { LOOKS = 64, STUCK_NS = 1000000, MOST_NS = 10000000 };
+    uint32_t put = atomic_load(&ring->put), before = atomic_load(&ring->taken), taken;
+    uint64_t until = now + MOST_NS, since = now;
+    for (unsigned int looks = 1; (int32_t)(put - (taken = atomic_load(&ring->taken))) > 0;
+         looks++) {
+        ag_relax();
+        if (looks % LOOKS)
+            continue;
+        now = ag_clock_monotonic_ns();
+        if (taken != before || !ag_ring_is_busy(ring))
+            since = now;
+        if (now > since + STUCK_NS)
+            return true;
+        if (now > until)
+            return false;
+        before = taken;
+        sched_yield();
+    }
+    return true;
+}
+
+bool ag_waits_rings_pass(void)
+{
+    size_t n;
+    bool pass = true;
+    if (!atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed))
+        return true;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_ring *ring = atomic_load(&streams[i]->ring);
+        pass &= !ring || ag_ring_is_empty(ring) || passes(ring, ag_clock_monotonic_ns());
+    }
+    ag_streams_release(streams, n);
+    return pass;
 }
 
 bool ag_waits_pending(void)

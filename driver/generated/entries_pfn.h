@@ -85,6 +85,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload)(CUgraphExec hGraph, CUstream hSt
 typedef CUresult(CUDAAPI *AG_PFN_cuGraphUpload_ptsz)(CUgraphExec hGraphExec, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxDestroy)(CUgreenCtx hCtx);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxStreamCreate)(CUstream* phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
+typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetAttribute)(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetLibrary)(CUlibrary *pLib, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetName)(const char **name, CUkernel hfunc);

@@ -4,7 +4,8 @@
 load ../command/common.bash
 setup() {
     common_setup
-    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline
+    # a stream that hands its launches over stays awake
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_SUBMIT=inline
 }
 
 # dormant_in_order HOW LEAST-REPLAYED-PER-CENT

@@ -190,6 +190,10 @@ hands() {
     grep -q '^autograph-send' with.out
 }
 
+@test "a build waits for launches of other streams that were handed over before it" {
+    SIMCUDA_WAITS=1 hands 1 "$submit" build-behind 60
+}
+
 # ---- streams that are tied by events
 
 # On the slow driver each event and each graph launch takes long, so the steps are faster without graphs.
@@ -217,8 +221,10 @@ singly() {
         mv "summary.$try" summary
         cat with.out summary
         grep -qx 'value right' with.out
-        [ "$(grep -c 'told 1 time' with.out)" -eq 3 ]
+        [ "$(grep -c 'told 1 time' with.out)" -eq 4 ]
         grep -qx 'another block: told 1 time, by the launch' with.out
+        grep -qx 'another attribute: told 1 time, by the launch' with.out
+        [ "$(grep -cx 'no memory: 2' with.out)" -eq 2 ]
         [ "$(singly)" -lt 2500 ] || break
     done
     at_least "single launches handed over" "$(singly)" 2500
@@ -228,8 +234,10 @@ singly() {
     under "$submit" singles 3000 2>with.err >with.out
     grep -Eq 'replayed 0 of 300[0-9] launches and handed [0-9]+ others to a thread of its own: ' with.err
     AUTOGRAPH_SUBMIT=inline AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary.inline under "$submit" singles 300 >with.out
-    [ "$(grep -c 'told 1 time, by the launch' with.out)" -eq 3 ]
+    [ "$(grep -c 'told 1 time, by the launch' with.out)" -eq 4 ]
     [ "$(grep -c 'single launches' summary.inline)" -eq 0 ]
+    AUTOGRAPH=observe same "$submit" singles 300
+    [ "$(singly)" -eq 0 ]
 }
 
 @test "what is held back at a departure from a sequence goes through the ring as well" {

@@ -18,6 +18,7 @@ enum { STEP = 20, QUEUE = 64 };
 static CUcontext home;
 static CUmodule module;
 static CUfunction hash;
+static unsigned int *flag;
 
 /* A stream with what its launches have made of one word. */
 struct line {
@@ -218,8 +219,22 @@ static int told(const char *what, uint64_t k, unsigned int block)
     return n;
 }
 
+/* A kernel whose first launch finds no memory, and the next one, with another grid, neither. */
+static void short_of_memory(void)
+{
+    CUfunction f = ag_prog_function(module, "publish");
+    void *none = NULL;
+    for (unsigned int grid = 1; grid <= 2; grid++) {
+        cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        printf("no memory: %d\n", (int)cuLaunchKernel(f, grid, 1, 1, 1, 1, 1, 0, line.stream,
+                                                      (void *[]){&none, &grid}, NULL));
+        CHECK(cuStreamSynchronize(line.stream));
+    }
+}
+
 /* N launches that never repeat: a new grid each, one stream. Then launches that the driver refuses:
- * one of a kind that was launched, one with another grid than any, one with another block. */
+ * one of a kind that was launched, one with another grid than any, one with another block, and one
+ * whose kernel got another attribute. */
 static int singles(int n)
 {
     start();
@@ -231,6 +246,9 @@ static int singles(int n)
     told("known", 7, 1);
     told("another grid", (uint64_t)n + 7, 1);
     told("another block", 3, 2);
+    CHECK(cuFuncSetAttribute(hash, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
+    told("another attribute", 9, 1);
+    short_of_memory();
     return print_value(&line);
 }
 
@@ -265,6 +283,32 @@ static int slow_singles(int n)
     return print_value(&line);
 }
 
+/* A stream polls a word that a launch of a second stream publishes, and a graph of a third is due
+ * right behind that. On this driver to build a graph waits for all streams. */
+static int build_behind(int n)
+{
+    CUfunction poll, publish;
+    CUstream polls, publishes;
+    void *none = NULL;
+    start();
+    poll = ag_prog_function(module, "poll");
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuStreamCreate(&polls, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&publishes, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    for (unsigned int i = 1; i <= (unsigned int)n; i++) {
+        for (uint64_t k = 1; k < STEP; k++)
+            CHECK(launch(&line, k));
+        usleep(1000); /* the submitter naps, or sleeps */
+        CHECK(cuLaunchKernel(poll, 1, 1, 1, i, 1, 1, 0, polls, (void *[]){&flag, &i, &none}, NULL));
+        CHECK(cuLaunchKernel(publish, i, 1, 1, 1, 1, 1, 0, publishes, (void *[]){&flag, &i}, NULL));
+        CHECK(launch(&line, STEP));
+        CHECK(cuCtxSynchronize());
+    }
+    return print_value(&line);
+}
+
 /* ---- two streams ------------------------------------------------------------------------------
  */
 
@@ -295,7 +339,6 @@ static int tied(int n)
  */
 
 static struct line full; /* of a thread whose last step finds no room */
-static unsigned int *flag;
 static _Atomic uint64_t calls_before;
 static _Atomic bool polls;
 
@@ -494,6 +537,7 @@ int main(int argc, char **argv)
         {"forks", forks},
         {"graphs-refused", graphs_refused},
         {"told-by-launch", told_by_launch},
+        {"build-behind", build_behind},
         {"tied", tied},
         {"singles", singles},
         {"slow-singles", slow_singles},

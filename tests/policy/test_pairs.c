@@ -65,6 +65,32 @@ static void test_changes(void **state)
     assert_int_equal(later.interval_ns, 2000000000);
 }
 
+/* A comparison without an answer ends, and the last answer holds. */
+static void test_no_answer(void **state)
+{
+    (void)state;
+    struct ag_pairs p = {0};
+    play(&p, &(struct play){.gain = 1.2, .noise = 0.2}, 3);
+    assert_true(p.second);
+    uint32_t trials = p.trials;
+    uint64_t ops = 1000000, now = p.next_ns, tried = 0;
+    for (uint64_t end = now + 10000000000; now < end; now += 1000000, ops++) { /* too few to say */
+        ag_pairs_choose(&p, now, ops);
+        tried += p.tries;
+        if (!p.tries)
+            assert_true(p.second);
+    }
+    assert_int_equal(p.trials, trials);
+    rig_at_least((double)tried, 1000);
+    rig_at_most((double)tried, 5000);
+    p.next_ns = 1; /* once more, and given up from outside */
+    ag_pairs_choose(&p, now, ops);
+    assert_true(p.tries);
+    ag_pairs_abort(&p);
+    assert_false(p.tries);
+    assert_true(p.second);
+}
+
 /* Comparing again and again costs less and less. */
 static void test_rarely(void **state)
 {
@@ -101,9 +127,8 @@ static void test_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_rarely),
+        cmocka_unit_test(test_choice), cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_rarely), cmocka_unit_test(test_no_answer),
         cmocka_unit_test(test_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,16 @@ static CUresult CUDAAPI kernel_name(const char **name, CUkernel k)
     return CUDA_SUCCESS;
 }
 
+static int clusters;
+
+static CUresult CUDAAPI func_attribute(int *value, CUfunction_attribute attribute, CUfunction f)
+{
+    (void)f;
+    assert_int_equal(attribute, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+    *value = clusters;
+    return CUDA_SUCCESS;
+}
+
 static struct ag_signature_cache cache;
 
 static CUresult CUDAAPI current(CUcontext *ctx)
@@ -78,6 +88,7 @@ static int invalidate_all(void **state)
     ag_real[AG_SYM_cuFuncGetParamInfo] = (void *)func_info;
     ag_real[AG_SYM_cuKernelGetParamInfo] = (void *)kernel_info;
     ag_real[AG_SYM_cuFuncGetName] = (void *)func_name;
+    ag_real[AG_SYM_cuFuncGetAttribute] = (void *)func_attribute;
     ag_real[AG_SYM_cuKernelGetName] = (void *)kernel_name;
     return 0;
 }
@@ -143,13 +154,15 @@ static void test_whatever_differs_makes_another_signature(void **state)
     assert_ptr_equal(signature_of(&l), first);
 }
 
+enum { HERE = 1, ELSEWHERE = 2 }; /* contexts */
+
 /* Whether a launch that is met now counts as one whose like was launched. */
 static bool is_alike(const struct ag_launch *l)
 {
     struct ag_signature *s = signature_of(l);
     assert_non_null(s);
-    assert_false(ag_signature_was_launched(s, (CUcontext)0x20)); /* in another context */
-    return ag_signature_was_launched(s, (CUcontext)0x10);
+    assert_false(ag_signature_is_proven(s, ELSEWHERE));
+    return ag_signature_is_proven(s, HERE);
 }
 
 static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
@@ -162,14 +175,14 @@ static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
     other.dims[0] = 2;
     assert_false(is_alike(&other)); /* the first was not launched either */
     struct ag_signature *s = signature_of(&l);
-    s->met = true; /* from here on it was */
+    ag_signature_prove(s, HERE);
     assert_true(is_alike(&l));
     for (unsigned int n = 3; n < 40; n++) {
         other.dims[0] = n;
-        assert_int_equal(is_alike(&other), n < 10); /* it is one of the latest of the function */
+        assert_true(is_alike(&other));
     }
     s = signature_of(&other);
-    s->met = true;
+    ag_signature_prove(s, HERE);
     static const struct {
         unsigned int dims[7];
         bool alike;
@@ -188,7 +201,7 @@ static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
         if (i % 3 == 2) { /* so that it stays one of the latest */
             other.dims[0] = 100 + (unsigned int)i;
             memcpy(other.dims + 1, (unsigned int[]){1, 1, 32, 1, 1, 64}, 24);
-            signature_of(&other)->met = true;
+            ag_signature_prove(signature_of(&other), HERE);
         }
     }
     other = l;
@@ -200,6 +213,31 @@ static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
         ag_signature_refused(s, CUDA_ERROR_INVALID_VALUE);
     other.num_attrs = 0;
     assert_false(is_alike(&other)); /* the driver has refused all of them */
+    ag_signature_prove(signature_of(&other), HERE | ELSEWHERE);
+    ag_signatures_disprove();
+    assert_false(is_alike(&other));
+}
+
+static void test_no_launch_is_like_another_if_there_are_clusters(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three);
+    const struct ag_kernel *kernel;
+    (void)state;
+    for (clusters = 0; clusters < 2; clusters++) {
+        invalidate_all(NULL);
+        l.dims[0] = 1;
+        ag_signature_prove(signature_of(&l), HERE);
+        l.dims[0] = 2;
+        assert_int_equal(is_alike(&l), !clusters);
+    }
+    clusters = 0;
+    invalidate_all(NULL);
+    ag_signature_prove(signature_of(&l), HERE);
+    assert_true(is_alike(&l));
+    /* what was proven may be refused after another setting */
+    assert_int_equal(ag_function_setting_begins((CUfunction)&plain, 99, 1, 0, &kernel),
+                     AG_CHANGES_GRAPHS);
+    assert_false(is_alike(&l));
 }
 
 /* By id: what of a value means something (cuda.h), as ranges of bytes from its beginning. */
@@ -509,6 +547,8 @@ int main(void)
         cmocka_unit_test_setup(test_equal_launches_share_a_signature, invalidate_all),
         cmocka_unit_test_setup(test_whatever_differs_makes_another_signature, invalidate_all),
         cmocka_unit_test_setup(test_the_like_of_a_launch_differs_in_the_grid_alone, invalidate_all),
+        cmocka_unit_test_setup(test_no_launch_is_like_another_if_there_are_clusters,
+                               invalidate_all),
         cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts,
                                invalidate_all),
         cmocka_unit_test_setup(test_a_refused_signature_is_never_expected, invalidate_all),
