@@ -314,11 +314,12 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
     bool timed = v.what != AG_DO_DEFER && is_sample(s);
+    bool first = eager && !proven && s->context->bit; /* it may load the kernel: no usual call */
     ag_unlock(&s->lock);
-    CUresult r = eager ? call_eagerly(s, in, timed) : CUDA_SUCCESS;
+    CUresult r = eager ? call_eagerly(s, in, timed && !first) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, in, r, pending);
-    if (__builtin_expect(eager && !proven && s->context->bit, 0))
+    if (__builtin_expect(first, 0))
         prove(s, in);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))

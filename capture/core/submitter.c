@@ -119,7 +119,7 @@ static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot)
     uint64_t began = timed ? ag_clock_ns() : ag_trace_clock();
     CUresult r = submit_op(s, slot->key, slot->bytes);
     if (timed)
-        ag_stream_call_took(s, ag_clock_ns() - began);
+        ag_stream_call_usually_takes(s, ag_clock_ns() - began);
     ag_trace_call(s, began, r);
     if (is_submitter)
         ag_count(AG_COUNT_SUBMITTED_SINGLY);
@@ -407,10 +407,9 @@ static void notes(struct ag_stream *s)
 
 /* `most`: what may wait for the end of a nap. To wake the thread before something is put in is too
  * early: it might sleep again until that is there. */
-static void was_put(struct ag_stream *s, enum ag_count counter, uint32_t most)
+static void was_put(struct ag_stream *s, uint32_t most)
 {
     ag_deferring_handed(s);
-    ag_count(counter);
     uint32_t now = atomic_load(&state);
     if (now == ASLEEP || (now == NAPS && ag_ring_held(s->ring) > most))
         wake();
@@ -428,7 +427,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
         return false;
     }
-    was_put(s, AG_COUNT_HANDED, MOST_WAIT);
+    ag_count(AG_COUNT_HANDED);
+    was_put(s, MOST_WAIT);
     return true;
 }
 
@@ -460,8 +460,8 @@ static void put_op(struct ag_stream *s, ag_key key)
 {
     notes(s);
     ag_ring_put_op(s->ring, key);
-    was_put(s, AG_COUNT_HANDED_SINGLY, MOST_SINGLES);
     s->singles++;
+    was_put(s, MOST_SINGLES);
 }
 
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,

@@ -161,17 +161,25 @@ static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
     return (mean * 7 + (ns < 2 * mean ? ns : 2 * mean)) / 8;
 }
 
-/* An eager call took that long. */
-static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
+/* An eager call took that long: one of the submitter's, or of the program's. */
+enum {
+    AG_LONGEST_CALL_NS = 50000
+}; /* longer ones loaded a kernel, or waited for room in a queue */
+static inline void ag_stream_call_usually_takes(struct ag_stream *s, uint64_t ns)
 {
-    enum { LONGEST_NS = 50000 }; /* longer ones loaded a kernel, or waited for room in a queue */
-    if (ns >= LONGEST_NS)
+    if (ns >= AG_LONGEST_CALL_NS)
         return;
-    uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
-    mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
-    atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
     uint32_t usual = atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
     atomic_store_explicit(&s->usual_ns, ag_usual_ns(usual, (uint32_t)ns), memory_order_relaxed);
+}
+static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
+{
+    uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    if (ns >= AG_LONGEST_CALL_NS)
+        return;
+    mean = mean ? (mean * 7 + (uint32_t)ns) / 8 : (uint32_t)ns;
+    atomic_store_explicit(&s->call_ns, mean, memory_order_relaxed);
+    ag_stream_call_usually_takes(s, ns);
 }
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`

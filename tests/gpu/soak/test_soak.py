@@ -52,7 +52,7 @@ while True:
 
 
 class Judge(unittest.TestCase):
-    def run_on(self, fault, mib=None, others=0):
+    def run_on(self, fault, mib=None, others=0, patience=90):
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ):
             def script(name, text):
                 path = Path(folder) / name
@@ -63,7 +63,7 @@ class Judge(unittest.TestCase):
                 script("nvidia-smi", SMI.format(python=sys.executable, folder=folder, mib=mib))
             os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"
             args = soak.parse_arguments(["--build", folder, "--programs", folder, "--library", "", "--only", "driver",
-                                         "--seconds", "11", "--patience", "4"])
+                                         "--seconds", "11", "--patience", str(patience)])
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 status = soak.Soak(args).run()
@@ -98,7 +98,7 @@ class Judge(unittest.TestCase):
         self.assertIn("1 phases differ", text)
 
     def test_silence(self):
-        status, text = self.run_on("time.sleep(60 if library and done == 3 else 0)")
+        status, text = self.run_on("time.sleep(300 if library and done == 3 else 0)", patience=4)
         self.assertEqual(status, 1, text)
         self.assertIn("hang", text)
 
