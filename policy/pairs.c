@@ -12,6 +12,7 @@ enum {
     WINS = 1030,          /* thousandths */
     MOST_NS = 1000000000, /* of a comparison */
 };
+enum { AGAIN = 1 };                          /* next_ns: as at the beginning */
 static const uint64_t BEFORE_NS = 250000000, /* a program that begins is still warming up */
     FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000,
                       BEGINS_NS = 16 * (uint64_t)SPAN_NS; /* comparisons begin at multiples */
@@ -34,15 +35,23 @@ void ag_pairs_abort(struct ag_pairs *p)
     p->tries = false;
     p->count = 0;
     p->second = p->last;
+    p->next_ns = AGAIN;
+}
+
+static void wait_longer(struct ag_pairs *p)
+{
+    p->interval_ns = !p->interval_ns                        ? FIRST_NS
+                     : p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
+                                                            : p->interval_ns;
 }
 
 static void end(struct ag_pairs *p, uint64_t now)
 {
     uint32_t median = ag_samples_middle(p->ratios, AG_PAIRS, 0);
     bool won = median >= WINS, same = p->trials && won == (p->percent * 10 >= WINS);
-    p->interval_ns = same && p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
-                     : same                                       ? p->interval_ns
-                                                                  : FIRST_NS;
+    if (!same)
+        p->interval_ns = 0;
+    wait_longer(p);
     p->next_ns = begins_after(now + p->interval_ns);
     p->trials++;
     p->wins += won;
@@ -72,8 +81,8 @@ void ag_pairs_begin(struct ag_pairs *p, uint64_t now, bool second)
 
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
-    if (!p->next_ns)
-        ag_pairs_begin(p, now, true);
+    if (p->next_ns <= AGAIN)
+        ag_pairs_begin(p, now, p->next_ns == AGAIN ? p->last : true);
     if (!p->tries && now < p->next_ns)
         return p->second;
     uint64_t span = now / SPAN_NS;
@@ -84,7 +93,8 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
         end(p, now);
     } else if (p->tries && now > p->tries_since + MOST_NS) {
         ag_pairs_abort(p);
-        p->next_ns = begins_after(now + FIRST_NS);
+        wait_longer(p);
+        p->next_ns = begins_after(now + p->interval_ns);
     } else if (!p->tries || span != p->span) {
         if (!p->tries)
             p->tries_since = now;

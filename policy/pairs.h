@@ -41,7 +41,7 @@ struct ag_pairs {
 
 /* Call this first. Without it ag_pairs_choose() begins with the second way. */
 void ag_pairs_begin(struct ag_pairs *p, uint64_t now_ns, bool second);
-/* A comparison that is under way ends without an answer. */
+/* A comparison that is under way ends without an answer; the next one comes as the first did. */
 void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns
  * whether to do it the second way. */

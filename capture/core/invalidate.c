@@ -200,8 +200,10 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
                               enum ag_change change, CUresult result)
 {
     ag_function_setting_ends(func, attribute, value, device, result == CUDA_SUCCESS);
-    if (change == AG_CHANGES_GRAPHS)
-        ag_pause_resume();
+    if (change != AG_CHANGES_GRAPHS)
+        return;
+    ag_function_disprove(func, attribute); /* what was proven during the call */
+    ag_pause_resume();
 }
 
 /* ---- streams ------------------------------------------------------------------------------ */
@@ -363,7 +365,7 @@ static void context_has_ended(struct ag_context *context)
     }
     ag_streams_release(streams, n);
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
-    ag_signatures_disprove(); /* a CUkernel outlives the context */
+    ag_signatures_disprove(context->bit); /* a CUkernel outlives the context */
     ag_broken_context_ended(context);
     ag_core_invalidate_memory();
 }

@@ -55,6 +55,13 @@ is_callers(struct ag_stream *s, const struct ag_signature *signature, const stru
     return !s->handed_op;
 }
 
+/* Whether the driver has not yet taken such an op in this context: its call may load the kernel, so
+ * it is no usual one. */
+static inline bool is_first(const struct ag_stream *s, const struct ag_signature *signature)
+{
+    return !ag_signature_is_proven(signature, s->context->bit) && s->context->bit;
+}
+
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
 static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
@@ -104,12 +111,13 @@ static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUres
     return ag_incoming_first_error(in, r, pending);
 }
 
-/* The program's own call has succeeded, the first of its signature in this context. */
-static void prove(struct ag_stream *s, const struct ag_incoming *in)
+/* The program's own call has succeeded, the first of its signature in this context. `disproofs`:
+ * before that call. */
+static void prove(struct ag_stream *s, const struct ag_incoming *in, uint32_t disproofs)
 {
     const char *why;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s)) {
+    if (ag_stream_is_live(s) && atomic_load(&ag_disproofs) == disproofs) {
         /* looked up again: all signatures may have been invalidated during the call */
         struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
         if (signature)
@@ -127,9 +135,10 @@ static bool stays_awake(struct ag_stream *s)
     const struct ag_policy *policy = ag_engine_policy(&s->engine);
     uint64_t ops = ag_policy_counts(policy)->ops, met = ag_policy_met(policy);
     bool hands = (s->singles - s->wish.singles) * HANDS > ops - s->wish.ops;
+    bool compares = s->pairs.tries && s->asked != s->wish.asked;
     bool knows = (met - s->wish.met) * NEW < ops - s->wish.ops;
-    s->wish = (struct ag_wish){ops, met, s->singles};
-    return hands && knows;
+    s->wish = (struct ag_wish){ops, met, s->singles, s->asked};
+    return (hands || compares) && knows;
 }
 
 static void update_dormant(struct ag_stream *s)
@@ -260,10 +269,13 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
     uint64_t hash;
     struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch, &hash);
     if (__builtin_expect(!signature, 0)) {
-        if (atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed) &&
-            !ag_signatures_know(in->launch->func))
-            ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
+        bool may_load = atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed) &&
+                        !ag_signatures_know(in->launch->func);
+        if (may_load)
+            ag_submitter_settle(s);
         struct ag_visit visit = ag_driver_enter(s);
+        if (may_load)
+            ag_waits_rings_pass(); /* the driver may wait for the GPU in that */
         signature = ag_signature_ask(&s->signatures, in->launch, hash, why);
         ag_driver_leave(s, visit);
     }
@@ -307,20 +319,22 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     }
     open_segment(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
-    bool proven = ag_signature_is_proven(signature, s->context->bit);
+    bool first = is_first(s, signature);
+    uint32_t disproofs = atomic_load(&ag_disproofs);
     bool eager = act(s, signature, in, &v, now);
     if (v.what == AG_DO_EAGER)
         ag_compare_look(s);
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
     bool timed = v.what != AG_DO_DEFER && is_sample(s);
-    bool first = eager && !proven && s->context->bit; /* it may load the kernel: no usual call */
     ag_unlock(&s->lock);
+    if (first && eager)
+        ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
     CUresult r = eager ? call_eagerly(s, in, timed && !first) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, in, r, pending);
-    if (__builtin_expect(first, 0))
-        prove(s, in);
+    if (__builtin_expect(first && eager, 0))
+        prove(s, in, disproofs);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
         ag_core_invalidate_signatures();
@@ -443,11 +457,20 @@ CUresult ag_core_launch(const struct ag_launch *l)
     }
     bool eager = act(s, signature, &in, &v, now);
     CUresult pending = ag_stream_tell(s);
-    bool timed = v.what != AG_DO_DEFER && is_sample(s);
+    if (__builtin_expect(!eager, 1)) {
+        if (v.what != AG_DO_DEFER)
+            is_sample(s);
+        ag_unlock(&s->lock);
+        return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
+    }
+    bool timed = is_sample(s), first = is_first(s, signature);
+    uint32_t disproofs = atomic_load(&ag_disproofs);
     ag_unlock(&s->lock);
-    CUresult r = eager ? call_eagerly(s, &in, timed) : CUDA_SUCCESS;
+    CUresult r = call_eagerly(s, &in, timed && !first);
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return refused(s, &in, r, pending);
+    if (__builtin_expect(first, 0))
+        prove(s, &in, disproofs);
     return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
 }
 

@@ -341,10 +341,12 @@ static bool wants(struct ag_stream *s)
         return tosses(ag_policy_counts(p)->ops);
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
-    if (ag_policy_gap(p) < GAP_NS || atomic_load_explicit(&alone, memory_order_relaxed)) {
+    if (atomic_load_explicit(&alone, memory_order_relaxed)) {
         ag_pairs_abort(&s->pairs);
         return false;
     }
+    if (!s->pairs.tries && ag_policy_gap(p) < GAP_NS) /* a comparison goes on to its end */
+        return false;
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();
     if (s->without.tries)

@@ -5,8 +5,9 @@
  * Databases commit what has gathered while the last commit was under way; here it is the same for
  * launches. When the last op of a chunk has come, the program's thread puts the chunk into the ring
  * of its stream and goes on. The submitter updates and launches the chunk's graph meanwhile. An op
- * that is in no chunk goes the same way, and the submitter makes its launch. Only ops that the
- * stream has launched before enter: the first launch of a kernel loads it, and may be refused.
+ * that is in no chunk goes the same way, and the submitter makes its launch. Only ops enter whose
+ * like the driver has taken in this context (ag_signature.proven): the first launch of a kernel
+ * loads it, and may be refused.
  *
  * What is in the ring counts as deferred (ag_stream.deferring), and whoever must submit what a
  * stream holds back takes the ring along: ag_submitter_settle(), under the stream's lock. It takes
@@ -33,8 +34,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 enum { AG_ASK_EVERY = 16 }; /* single ops between two questions whether the submitter is wanted */
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks);
-/* Gives the submitter a copy of an op that is in no chunk. The stream has launched one of this
- * signature before, and holds nothing back but what is in its ring. False: the caller settles and
+/* Gives the submitter a copy of an op that is in no chunk. Its signature is proven, and the stream
+ * holds nothing back but what is in its ring. False: the caller settles and
  * makes the call itself. The caller holds the stream's lock. */
 static inline bool ag_submitter_hand_op(struct ag_stream *s, const struct ag_signature *signature,
                                         const struct ag_incoming *in)

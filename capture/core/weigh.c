@@ -7,7 +7,8 @@
 #include "capture/tracking/count.h"
 
 enum {
-    OPS_A_TIE = 64,  /* most ops for each tie, on a stream that counts as tied */
+    OPS_A_TIE = 128, /* most ops for each tie, on a stream that counts as tied. A wait right behind
+                        a record is not seen, as nothing is held back there */
     TRY_OPS = 64,    /* dormant ops until the stream looks again, in a comparison */
     REST_OPS = 1024, /* the same between two comparisons */
 };
@@ -19,9 +20,11 @@ static uint64_t ops_of(const struct ag_stream *s)
 }
 
 /* While the program measures its launches, or another comparison is under way, nothing changes. */
-static bool may_weigh(const struct ag_stream *s, uint64_t ops)
+static bool may_weigh(const struct ag_stream *s)
 {
-    return ag_options.profit && s->ties * OPS_A_TIE >= ops &&
+    /* while the stream is dormant, neither ops nor ties are seen */
+    uint64_t seen = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
+    return ag_options.profit && s->ties * OPS_A_TIE >= seen &&
            ag_engine_counts(&s->engine)->replayed && ag_engine_is_idle(&s->engine) &&
            !s->pairs.tries && !ag_measures() &&
            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF;
@@ -29,12 +32,14 @@ static bool may_weigh(const struct ag_stream *s, uint64_t ops)
 
 void ag_weigh_meet(struct ag_stream *s)
 {
-    uint64_t ops = ops_of(s);
-    if (!may_weigh(s, ops))
+    if (!may_weigh(s)) {
+        ag_pairs_abort(&s->without);
         return;
+    }
+    uint64_t now = ag_clock_monotonic_ns();
     if (!s->without.next_ns)
-        ag_pairs_begin(&s->without, ag_clock_monotonic_ns(), false);
-    if (!ag_pairs_choose(&s->without, ag_clock_monotonic_ns(), ops))
+        ag_pairs_begin(&s->without, now, false);
+    if (!ag_pairs_choose(&s->without, now, ops_of(s)))
         return;
     uint32_t rest = s->without.tries ? TRY_OPS : REST_OPS;
     ag_count_by(AG_COUNT_WEIGHED, rest);

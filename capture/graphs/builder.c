@@ -103,16 +103,15 @@ static bool over_limit(const struct ag_graphs *g)
 static void build(struct ag_request *r, bool evict)
 {
     struct ag_graphs *g = r->graphs;
-    uint64_t began = ag_clock_monotonic_ns(), took;
     struct ag_variant *v = NULL;
-    bool again = false;
-    bool room = ag_budget_room(g, evict, r->apart_ns);
+    bool pass = ag_waits_rings_pass(), again = !pass;
+    uint64_t began = ag_clock_monotonic_ns(), took;
+    bool room = pass && ag_budget_room(g, evict, r->apart_ns);
     if (room) {
         bool entered = ag_context_enter(g->context->handle);
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         bool touches = touches_memory(g);
-        again = !ag_waits_rings_pass() || over_limit(g) ||
-                (touches && !ag_memory_hold(r->memory_epoch));
+        again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
         v = again ? NULL : ag_variant_build(g, r->bytes);
         if (touches && !again)
             ag_memory_release();
@@ -121,7 +120,7 @@ static void build(struct ag_request *r, bool evict)
         ag_core_mode(mode);
         ag_context_leave(entered);
     } else {
-        ag_count(AG_COUNT_BUILD_OVER_BUDGET);
+        ag_count(pass ? AG_COUNT_BUILD_OVER_BUDGET : AG_COUNT_BUILD_HELD_UP);
         took = ag_clock_monotonic_ns() - began;
     }
     ag_count_by(AG_COUNT_BUILD_NS, took);

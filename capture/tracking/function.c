@@ -194,6 +194,14 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     return &entry->function;
 }
 
+void ag_functions_each(struct ag_function_table *t, const struct ag_kernel *kernel,
+                       void (*visit)(struct ag_function *f, int attribute), int attribute)
+{
+    for (struct ag_function_entry *entry = t->functions; entry; entry = entry->handle.next)
+        if (entry->function.kernel == kernel)
+            visit(&entry->function, attribute);
+}
+
 struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
 {
     struct ag_function *f = ag_function_get(t, func, NULL, false);

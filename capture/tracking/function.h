@@ -77,6 +77,10 @@ struct ag_function_table {
 struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction func,
                                     CUstream stream, bool create);
 
+/* Calls `visit` for each function of the kernel. */
+void ag_functions_each(struct ag_function_table *table, const struct ag_kernel *kernel,
+                       void (*visit)(struct ag_function *f, int attribute), int attribute);
+
 /* The kernel that this is a handle of; NULL if none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);
 

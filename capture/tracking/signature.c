@@ -366,19 +366,38 @@ void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
 
 /* ---- functions -------------------------------------------------------------------------- */
 
-/* `kernel`: of its launches alone. */
-static void disprove(const struct ag_kernel *kernel)
-{
-    for (uint32_t i = 0; tables && i < tables->num_buckets; i++)
-        for (struct ag_signature *s = tables->buckets[i]; s; s = s->next)
-            if (!kernel || (s->function && s->function->kernel == kernel))
-                atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
-}
+_Atomic uint32_t ag_disproofs;
 
-void ag_signatures_disprove(void)
+void ag_signatures_disprove(uint64_t context)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    disprove(NULL);
+    atomic_fetch_add(&ag_disproofs, 1);
+    for (uint32_t i = 0; tables && i < tables->num_buckets; i++)
+        for (struct ag_signature *s = tables->buckets[i]; s; s = s->next)
+            atomic_fetch_and_explicit(&s->proven, ~context, memory_order_relaxed);
+    ag_unlock(&lock);
+}
+
+/* An attribute of the function's kernel changes: the driver may refuse what it took before. */
+static void disprove(struct ag_function *f, int attribute)
+{
+    f->clusters = f->clusters || attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
+    for (struct ag_signature *s = f->signatures; s; s = s->sibling)
+        atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
+}
+
+static void disprove_kernel(const struct ag_kernel *kernel, int attribute)
+{
+    atomic_fetch_add(&ag_disproofs, 1);
+    ag_functions_each(&tables->functions, kernel, disprove, attribute);
+}
+
+void ag_function_disprove(CUfunction func, int attribute)
+{
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    const struct ag_kernel *kernel = tables ? ag_kernel_find(&tables->functions, func) : NULL;
+    if (kernel)
+        disprove_kernel(kernel, attribute);
     ag_unlock(&lock);
 }
 
@@ -391,7 +410,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
         tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
                : AG_CHANGES_NOTHING;
     if (change == AG_CHANGES_GRAPHS)
-        disprove(*kernel);
+        disprove_kernel(*kernel, attribute);
     ag_unlock(&lock);
     return change;
 }

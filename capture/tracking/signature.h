@@ -153,8 +153,12 @@ struct ag_recorded_copy {
  * about it. */
 bool ag_function_waits(CUfunction func, CUstream stream);
 
-/* From now on no signature counts as proven: a context has ended. */
-void ag_signatures_disprove(void);
+/* From now on no signature counts as proven in this context: it has ended. */
+void ag_signatures_disprove(uint64_t context);
+/* The same of the function's kernel, whose attribute has changed. */
+void ag_function_disprove(CUfunction func, int attribute);
+/* How often something that was proven has become doubtful. */
+extern _Atomic uint32_t ag_disproofs;
 
 /* Call the first before the program sets a function attribute, the second after; `done`: the call
  * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; callers only compare

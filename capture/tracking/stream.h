@@ -66,9 +66,11 @@ struct ag_visit {
     int cancel;
 };
 
-/* How much a stream had seen: ops, keys that nobody had met, ops handed over by themselves. */
+/* How much a stream had seen: ops, keys that nobody had met, ops handed over by themselves, ops for
+ * which it was asked whether they are. */
 struct ag_wish {
     uint64_t ops, met, singles;
+    uint32_t asked;
 };
 
 enum ag_deferring {

@@ -194,11 +194,11 @@ void ag_waits_context_ends(CUcontext ctx)
 
 /* Whoever has the role may wait in the driver for room in a queue. Eagerly the program's own thread
  * would wait there, and nothing behind that would be launched either. */
-static bool passes(struct ag_ring *ring, uint64_t now)
+static bool passes(struct ag_ring *ring, uint64_t now, uint64_t until)
 {
-    enum { LOOKS = 64, STUCK_NS = 1000000, MOST_NS = 10000000 };
+    enum { LOOKS = 64, STUCK_NS = 1000000 };
     uint32_t put = atomic_load(&ring->put), before = atomic_load(&ring->taken), taken;
-    uint64_t until = now + MOST_NS, since = now;
+    uint64_t since = now;
     for (unsigned int looks = 1; (int32_t)(put - (taken = atomic_load(&ring->taken))) > 0;
          looks++) {
         ag_relax();
@@ -219,14 +219,20 @@ static bool passes(struct ag_ring *ring, uint64_t now)
 
 bool ag_waits_rings_pass(void)
 {
+    enum { MOST_NS = 10000000 };
     size_t n;
     bool pass = true;
+    uint64_t until = 0, now;
     if (!atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed))
         return true;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++) {
         struct ag_ring *ring = atomic_load(&streams[i]->ring);
-        pass &= !ring || ag_ring_is_empty(ring) || passes(ring, ag_clock_monotonic_ns());
+        if (!ring || ag_ring_is_empty(ring))
+            continue;
+        now = ag_clock_monotonic_ns();
+        until = until ? until : now + MOST_NS;
+        pass &= passes(ring, now, until);
     }
     ag_streams_release(streams, n);
     return pass;

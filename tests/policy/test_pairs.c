@@ -82,13 +82,16 @@ static void test_no_answer(void **state)
     }
     assert_int_equal(p.trials, trials);
     rig_at_least((double)tried, 1000);
-    rig_at_most((double)tried, 5000);
-    p.next_ns = 1; /* once more, and given up from outside */
-    ag_pairs_choose(&p, now, ops);
-    assert_true(p.tries);
-    ag_pairs_abort(&p);
+    rig_at_most((double)tried, 3000); /* ever more rarely */
+    for (now = p.next_ns; !p.tries; now += 1000000)
+        ag_pairs_choose(&p, now, ops);
+    ag_pairs_abort(&p); /* given up from outside */
     assert_false(p.tries);
-    assert_true(p.second);
+    assert_true(ag_pairs_choose(&p, now, ops));
+    assert_false(p.tries);
+    for (; !p.tries; now += 1000000)
+        ag_pairs_choose(&p, now, ops);
+    assert_int_equal((now - 1000000) / 256000000, (now - 2000000) / 256000000 + 1);
 }
 
 /* Comparing again and again costs less and less. */

@@ -214,8 +214,9 @@ static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
     other.num_attrs = 0;
     assert_false(is_alike(&other)); /* the driver has refused all of them */
     ag_signature_prove(signature_of(&other), HERE | ELSEWHERE);
-    ag_signatures_disprove();
-    assert_false(is_alike(&other));
+    ag_signatures_disprove(HERE);
+    assert_true(ag_signature_is_proven(signature_of(&other), ELSEWHERE));
+    assert_false(ag_signature_is_proven(signature_of(&other), HERE));
 }
 
 static void test_no_launch_is_like_another_if_there_are_clusters(void **state)
@@ -235,8 +236,20 @@ static void test_no_launch_is_like_another_if_there_are_clusters(void **state)
     ag_signature_prove(signature_of(&l), HERE);
     assert_true(is_alike(&l));
     /* what was proven may be refused after another setting */
-    assert_int_equal(ag_function_setting_begins((CUfunction)&plain, 99, 1, 0, &kernel),
+    assert_int_equal(ag_function_setting_begins((CUfunction)&plain,
+                                                CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                                1, 0, &kernel),
                      AG_CHANGES_GRAPHS);
+    assert_false(is_alike(&l));
+    ag_signature_prove(signature_of(&l), HERE);
+    l.dims[0] = 3;
+    assert_true(is_alike(&l));
+    /* clusters may be set for a kernel that was compiled without */
+    uint32_t before = ag_disproofs;
+    ag_function_disprove((CUfunction)&plain, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+    assert_int_equal(ag_disproofs, before + 1);
+    ag_signature_prove(signature_of(&l), HERE);
+    l.dims[0] = 4;
     assert_false(is_alike(&l));
 }
 
