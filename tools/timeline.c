@@ -293,21 +293,6 @@ static void flush(struct writer *w, const struct dump_event *event)
             name);
 }
 
-/* An eager launch that the library's own thread makes. That of a thread of the program's is in the
- * slice of its op. */
-static void call(struct writer *w, const struct dump_event *event)
-{
-    const struct ag_dump_event *e = &event->e;
-    if (!handed_is_own(&w->handed, event->thread) || !is_shown(w, e->time))
-        return;
-    begin_slice(w, "launch", "cuda_driver", w->d->header.pid, event->thread, began(e), e->b,
-                "on stream", e->stream);
-    json_add_number(w->out, "result", e->value);
-    if (w->waited)
-        json_add_us(w->out, "waited us", w->wait_ns);
-    end_slice(w);
-}
-
 static void sync_point(struct writer *w, const struct dump_event *event)
 {
     const struct ag_dump_event *e = &event->e;
@@ -331,7 +316,11 @@ static void own_work(struct writer *w, const struct dump_event *event)
     uint64_t pid = w->d->header.pid;
     if (!is_shown(w, e->time))
         return;
-    if (e->kind == AG_EVENT_BUILD) {
+    if (e->kind == AG_EVENT_CALL) {
+        begin_slice(w, "launch", "cuda_driver", pid, event->thread, began(e), e->b, "on stream",
+                    e->stream);
+        json_add_us(w->out, "waited us", w->waited ? w->wait_ns : 0);
+    } else if (e->kind == AG_EVENT_BUILD) {
         begin_slice(w, e->what == AG_BUILT ? "build graph" : "build graph (failed)", "autograph",
                     pid, event->thread, began(e), e->value, "graph", e->a);
         json_add_number(w->out, "launches", e->b);
@@ -358,11 +347,12 @@ static void one(struct writer *w, size_t i)
     case AG_EVENT_FLUSH:
         flush(w, event);
         break;
-    case AG_EVENT_CALL:
-        call(w, event);
-        break;
     case AG_EVENT_SYNC_POINT:
         sync_point(w, event);
+        break;
+    case AG_EVENT_CALL: /* that of a thread of the program's is in the slice of its op */
+        if (handed_is_own(&w->handed, event->thread))
+            own_work(w, event);
         break;
     case AG_EVENT_BUILD:
     case AG_EVENT_DROP:

@@ -1,17 +1,15 @@
 /* submitter.c - see submitter.h. */
 #include "capture/core/submitter.h"
+#include "capture/core/wanted.h"
+#include "capture/core/work.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/count.h"
 #include "capture/core/deferral.h"
-#include "capture/settings/log.h"
 #include "capture/core/measure.h"
-#include "capture/report/compare.h"
 #include "capture/core/op.h"
 #include "capture/settings/options.h"
-#include "capture/graphs/replay.h"
 #include "capture/tracking/signature.h"
-#include "capture/tracking/state.h"
 #include "capture/system/thread.h"
 #include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
@@ -31,7 +29,6 @@ enum {
     RINGS = 64,
     LOOKS = 32,              /* looks between two readings of the clock */
     SPIN_NS = 30000,         /* if chunks come more often, the thread looks for them all the time */
-    CHUNK = 4,               /* single launches that count as much as a chunk there */
     NAP_NS = 20000,          /* the first nap; in a virtual machine it takes 6 to 8 us more */
     LONGEST_NAP_NS = 110000, /* in place of a longer nap the thread sleeps until it is woken */
     MOST_WAIT = 4,           /* in the ring of a napping thread; the next chunk wakes it */
@@ -39,9 +36,6 @@ enum {
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
-
-/* A host that takes less between two ops launches graphs faster than it hands them over. */
-enum { GAP_NS = 3000 };
 
 enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
 static _Atomic uint32_t state;
@@ -72,86 +66,6 @@ static void wait_briefly(unsigned int looks)
         sched_yield();
 }
 
-/* ---- with the role ------------------------------------------------------------------------ */
-
-static CUresult submit_op(struct ag_stream *s, ag_key key, const uint8_t *bytes)
-{
-    const struct ag_signature *signature = ag_key_signature(key);
-    CUresult r = ag_op_submit(s, signature, bytes);
-    int none = CUDA_SUCCESS;
-    if (__builtin_expect(r != CUDA_SUCCESS, 0)) {
-        ag_info("flush", "a deferred launch failed with error %d", (int)r);
-        ag_signature_refused(signature, r);
-        atomic_compare_exchange_strong(&s->handed_error, &none, (int)r);
-    }
-    return r;
-}
-
-/* The graph could not be launched: nothing of it was submitted. */
-static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
-{
-    uint64_t began = ag_trace_clock();
-    for (uint32_t i = 0; i < g->count; i++)
-        submit_op(s, g->ops[i].key, bytes + g->ops[i].offset);
-    atomic_fetch_add_explicit(&s->handed_eagerly, g->count, memory_order_relaxed);
-    ag_trace_cause(AG_CAUSE_GRAPH_FAILED);
-    ag_trace_flush(s, g->count, 0, began);
-}
-
-static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot)
-{
-    struct ag_graphs *g = slot->graphs;
-    if (!ag_graphs_launch(s, g, slot->bytes)) {
-        atomic_store(&g->failed, true);
-        submit_ops(s, g, slot->bytes);
-    } else if (is_submitter) {
-        ag_count(AG_COUNT_SUBMITTED);
-        ag_count_by(AG_COUNT_HANDED_OPS, g->count);
-    }
-    atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
-}
-
-static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot)
-{
-    enum { ONE_IN = 61 }; /* launch.c times as many of the calls that the program makes */
-    static _Atomic uint32_t calls;
-    bool timed = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % ONE_IN == 0;
-    uint64_t began = timed ? ag_clock_ns() : ag_trace_clock();
-    CUresult r = submit_op(s, slot->key, slot->bytes);
-    if (timed)
-        ag_stream_call_usually_takes(s, ag_clock_ns() - began);
-    ag_trace_call(s, began, r);
-    if (is_submitter)
-        ag_count(AG_COUNT_SUBMITTED_SINGLY);
-}
-
-/* Submits what is in the ring. The caller has the role. Returns how much that was, in launches:
- * updating and launching the graph of a chunk counts as CHUNK of them. */
-static uint32_t work(struct ag_ring *ring)
-{
-    struct ag_stream *s = ring->stream;
-    const struct ag_ring_slot *slot;
-    uint32_t launches = 0;
-    if (ag_ring_is_empty(ring))
-        return 0;
-    bool entered;
-    if (!ag_context_try(s->context->handle, &entered) && is_submitter)
-        return 0; /* nothing may be launched without the context */
-    while ((slot = ag_ring_next(ring))) {
-        const struct ag_graphs *g = slot->graphs;
-        ag_trace_taken(s, g ? g->trace_id : 0, slot->ops, ag_ring_put_ns(ring),
-                       is_submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
-        if (g)
-            submit_chunk(s, slot);
-        else
-            submit_single(s, slot);
-        launches += g ? CHUNK : 1;
-        ag_ring_took(ring, slot);
-    }
-    ag_context_leave(entered);
-    return launches;
-}
-
 /* ---- the owner's side --------------------------------------------------------------------- */
 
 /* The ring is at rest: what the driver had to say is told by the next call that may tell it. */
@@ -176,7 +90,7 @@ static bool works(struct ag_ring *ring, uint32_t *launches)
         return false;
     ag_rank_take(ring, AG_RANK_ROLE);
     ag_locks_held++;
-    *launches = work(ring);
+    *launches = ag_work_in(ring, is_submitter);
     ag_locks_held--;
     ag_rank_give(ring);
     ag_ring_give_role(ring);
@@ -310,59 +224,6 @@ static bool has_ring(struct ag_stream *s)
     return s->ring;
 }
 
-/* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
- * running. Asking for the class takes a system call, so it is done now and then. */
-static bool is_ordinary(void)
-{
-    enum { ASKS_EVERY = 16 };
-    static __thread struct {
-        uint32_t calls;
-        bool ordinary;
-    } caller __attribute__((tls_model("initial-exec")));
-    if (caller.calls++ % ASKS_EVERY == 0)
-        caller.ordinary = ag_thread_is_ordinary();
-    return caller.ordinary;
-}
-
-/* For tests: the same in every run of a program that does the same. */
-static bool tosses(uint64_t ops)
-{
-    return (ops * 0x9E3779B97F4A7C15u) >> 63;
-}
-
-/* Whether the submitter makes this program faster is measured again and again; but not while the
- * program itself measures. */
-static bool wants(struct ag_stream *s)
-{
-    const struct ag_policy *p = ag_engine_policy(&s->engine);
-    if (ag_state_builds_nothing()) /* the library only observes */
-        return false;
-    if (__builtin_expect(ag_options.test_switch, 0))
-        return tosses(ag_policy_counts(p)->ops);
-    if (ag_options.submit != AG_SUBMIT_AUTO)
-        return ag_options.submit == AG_SUBMIT_THREAD;
-    if (atomic_load_explicit(&alone, memory_order_relaxed)) {
-        ag_pairs_abort(&s->pairs);
-        return false;
-    }
-    if (!s->pairs.tries && ag_policy_gap(p) < GAP_NS) /* a comparison goes on to its end */
-        return false;
-    if (ag_measures())
-        return s->pairs.second && !s->pairs.tries && is_ordinary();
-    if (s->without.tries)
-        return s->pairs.second && is_ordinary();
-    uint32_t trials = s->pairs.trials;
-    bool hands =
-        ag_pairs_choose(&s->pairs, ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
-                        ag_policy_counts(p)->ops);
-    if (s->pairs.trials != trials) {
-        ag_count(AG_COUNT_SUBMIT_TRIALS);
-        ag_count_by(AG_COUNT_SUBMIT_WINS, hands);
-        atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
-    }
-    return hands && is_ordinary();
-}
-
 /* The thread may be waiting for room in the queue of another stream, and that stream for the very
  * chunk that it would be given. */
 static bool is_long_at_another(const struct ag_ring *ring)
@@ -419,7 +280,7 @@ static void was_put(struct ag_stream *s, uint32_t most)
 
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins)
 {
-    s->hands_ops = wants(s);
+    s->hands_ops = ag_submitter_is_wanted(s, alone);
     s->begins = false;
     if (!s->hands_ops || !will_take(s, false, begins))
         return false;
@@ -439,7 +300,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 static bool takes_ops(struct ag_stream *s, bool asks)
 {
     if (asks || __builtin_expect(ag_options.test_switch, 0))
-        s->hands_ops = wants(s);
+        s->hands_ops = ag_submitter_is_wanted(s, alone);
     if (!s->hands_ops || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||
@@ -494,7 +355,7 @@ bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
-/* Returns how much work there was, as work() counts it. */
+/* Returns how much work there was, as ag_work_in() counts it. */
 static uint32_t look(void)
 {
     uint32_t launches, all = 0;
@@ -527,7 +388,7 @@ static bool look_until(struct pace *p, uint64_t until)
             return false;
         ag_relax();
     }
-    uint64_t now = ag_clock_ns(), ns = (now - p->last) * CHUNK / launches;
+    uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / launches;
     p->apart = (p->apart * 7 + (ns < 2 * SPIN_NS ? ns : 2 * SPIN_NS)) / 8;
     p->last = now;
     return true;

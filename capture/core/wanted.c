@@ -1,0 +1,63 @@
+/* wanted.c - see wanted.h. */
+#include "capture/core/wanted.h"
+#include "capture/core/measure.h"
+#include "capture/report/compare.h"
+#include "capture/settings/options.h"
+#include "capture/system/clock.h"
+#include "capture/system/thread.h"
+#include "capture/tracking/count.h"
+#include "capture/tracking/state.h"
+
+/* A host that takes less between two ops launches graphs faster than it hands them over. */
+enum { GAP_NS = 3000 };
+
+/* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
+ * running. Asking for the class takes a system call, so it is done now and then. */
+static bool is_ordinary(void)
+{
+    enum { ASKS_EVERY = 16 };
+    static __thread struct {
+        uint32_t calls;
+        bool ordinary;
+    } caller __attribute__((tls_model("initial-exec")));
+    if (caller.calls++ % ASKS_EVERY == 0)
+        caller.ordinary = ag_thread_is_ordinary();
+    return caller.ordinary;
+}
+
+/* For tests: the same in every run of a program that does the same. */
+static bool tosses(uint64_t ops)
+{
+    return (ops * 0x9E3779B97F4A7C15u) >> 63;
+}
+
+bool ag_submitter_is_wanted(struct ag_stream *s, bool alone)
+{
+    const struct ag_policy *p = ag_engine_policy(&s->engine);
+    if (ag_state_builds_nothing()) /* the library only observes */
+        return false;
+    if (__builtin_expect(ag_options.test_switch, 0))
+        return tosses(ag_policy_counts(p)->ops);
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return ag_options.submit == AG_SUBMIT_THREAD;
+    if (alone) {
+        ag_pairs_abort(&s->pairs);
+        return false;
+    }
+    if (!s->pairs.tries && ag_policy_gap(p) < GAP_NS) /* a comparison goes on to its end */
+        return false;
+    if (ag_measures())
+        return s->pairs.second && !s->pairs.tries && is_ordinary();
+    if (s->without.tries)
+        return s->pairs.second && is_ordinary();
+    uint32_t trials = s->pairs.trials;
+    bool hands =
+        ag_pairs_choose(&s->pairs, ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
+                        ag_policy_counts(p)->ops);
+    if (s->pairs.trials != trials) {
+        ag_count(AG_COUNT_SUBMIT_TRIALS);
+        ag_count_by(AG_COUNT_SUBMIT_WINS, hands);
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
+    }
+    return hands && is_ordinary();
+}

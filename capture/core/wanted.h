@@ -1,0 +1,14 @@
+/*
+ * wanted.h - whether the submitter makes a stream's launches (AUTOGRAPH_SUBMIT).
+ */
+#ifndef AG_WANTED_H
+#define AG_WANTED_H
+
+#include "capture/tracking/stream.h"
+
+/* Whether the submitter makes this program faster is measured again and again; but not while the
+ * program itself measures. `alone`: there is no processor for it. The caller holds the stream's
+ * lock. */
+bool ag_submitter_is_wanted(struct ag_stream *s, bool alone);
+
+#endif

@@ -1,0 +1,16 @@
+/*
+ * work.h - makes the launches of what is in a stream's ring: graphs of chunks, and single ops.
+ */
+#ifndef AG_WORK_H
+#define AG_WORK_H
+
+#include "capture/tracking/stream.h"
+
+enum { AG_WORK_OF_CHUNK = 4 }; /* updating and launching a graph, in single launches */
+
+/* Submits what is in the ring. The caller has the role; `submitter`: it is the library's own
+ * thread, and not the program's. Returns how much that was, in single launches; 0 if the submitter
+ * cannot enter the stream's context. */
+uint32_t ag_work_in(struct ag_ring *ring, bool submitter);
+
+#endif
