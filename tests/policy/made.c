@@ -16,6 +16,11 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
     return &made->chunk;
 }
 
+void made_op(struct ag_policy *p)
+{
+    p->counts.ops++;
+}
+
 void made_gap(struct ag_policy *p, uint32_t ns)
 {
     p->state->gap = ns;

@@ -6,6 +6,8 @@
 
 /* A chunk of one op, at the place `first` of a sequence. free() it. */
 struct ag_chunk *made_chunk(void *user, uint32_t first);
+/* The policy has seen an op, of which it learns nothing. */
+void made_op(struct ag_policy *p);
 /* What the policy takes for the host's time between two ops, ns. */
 void made_gap(struct ag_policy *p, uint32_t ns);
 
