@@ -30,7 +30,8 @@ from share import ROWS  # noqa: E402
 from suite import Suite  # noqa: E402
 
 WAYS = "eictf"
-TOGETHER = "eict"   # of processes that wait for each other: where one launches nothing, the others wait for ever
+NOT_FREE = "eict"   # of processes that wait for each other: where one launches nothing, the others wait for ever
+NEEDS_RESULTS = ("transformers generate()",)    # it reads back what it goes on with
 DRAWS = 1000
 TIMEOUT_S = 90.0
 
@@ -107,7 +108,7 @@ class Turns:
         self.ways = {}
 
     def start(self, row):
-        self.ways[row.name] = ways = WAYS if row.gpus == 1 else TOGETHER
+        self.ways[row.name] = ways = WAYS if row.gpus == 1 and row.name not in NEEDS_RESULTS else NOT_FREE
         command = [*self.suite.command(row), "--gated", "--reps=1000000"]
         env = {**self.suite.preload_env(row.env), "AG_TURNS": ways, "AG_TURNS_SECONDS": str(self.args.seconds)}
         return Process(row.name, command, env, TIMEOUT_S)
