@@ -9,7 +9,8 @@ enum {
     SHORTEST_NS = SPAN_NS / 2, /* that is counted */
     LONGEST_NS = 3 * SPAN_NS,  /* a span that takes longer has a pause in it, and says nothing */
     FEWEST_OPS = 64,
-    WINS = 1030,          /* thousandths */
+    WINS = 1030, /* thousandths */
+    AT_ONCE = 3,
     MOST_NS = 1000000000, /* of a comparison */
 };
 enum { AGAIN = 1 };                          /* next_ns: as at the beginning */
@@ -38,26 +39,62 @@ void ag_pairs_abort(struct ag_pairs *p)
     p->next_ns = AGAIN;
 }
 
+/* The time is that from beginning to beginning, which processes that wait for each other have in
+ * common, whenever each of them comes to its answer. */
 static void wait_longer(struct ag_pairs *p)
 {
     p->interval_ns = !p->interval_ns                        ? FIRST_NS
                      : p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
                                                             : p->interval_ns;
+    p->next_ns = begins_after(p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns);
 }
 
-static void end(struct ag_pairs *p, uint64_t now)
+/* Whether the answer is known, and which it is. More pairs would change the median of nine no more;
+ * and where the first way is faster three times in a row, it is left at that, because each pair
+ * takes the program some time of the slower way. */
+static bool is_known(const struct ag_pairs *p, bool *second)
 {
-    uint32_t median = ag_samples_middle(p->ratios, AG_PAIRS, 0);
-    bool won = median >= WINS, same = p->trials && won == (p->percent * 10 >= WINS);
+    uint32_t for_second = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        for_second += p->ratios[i] >= WINS;
+    *second = for_second > AG_PAIRS / 2;
+    return *second || p->count - for_second > AG_PAIRS / 2 || (!for_second && p->count == AT_ONCE);
+}
+
+static void end(struct ag_pairs *p, bool won)
+{
+    uint32_t median = ag_samples_middle(p->ratios, p->count, 0);
+    bool same = p->trials && won == p->last;
     if (!same)
         p->interval_ns = 0;
     wait_longer(p);
-    p->next_ns = begins_after(now + p->interval_ns);
     p->trials++;
     p->wins += won;
     p->percent = median / 10;
     p->tries = false;
+    p->count = 0;
     p->second = p->last = won;
+}
+
+static void give_up(struct ag_pairs *p)
+{
+    ag_pairs_abort(p);
+    wait_longer(p);
+}
+
+/* The first span of a comparison has ended, and spans of this program have too few ops to say
+ * anything. */
+static bool says_nothing(const struct ag_pairs *p, uint64_t now, uint64_t ops)
+{
+    return p->span == p->tries_since / SPAN_NS && now - p->began_ns >= SHORTEST_NS &&
+           ops - p->began_ops < FEWEST_OPS;
+}
+
+static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warms)
+{
+    p->warms = warms;
+    p->began_ns = now;
+    p->began_ops = ops;
 }
 
 /* A span has ended. The two spans of a pair are neighbours, and the first has an even number. */
@@ -86,25 +123,26 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
     if (!p->tries && now < p->next_ns)
         return p->second;
     uint64_t span = now / SPAN_NS;
-    if (p->tries && span != p->span)
+    bool begins = !p->tries, changes = begins || span != p->span, second;
+    if (begins) {
+        p->tries = true;
+        p->tries_since = now;
+    } else if (changes && says_nothing(p, now, ops)) {
+        give_up(p);
+        return p->second;
+    } else if (changes) {
         count(p, now, ops);
-    if (p->count == AG_PAIRS) {
-        p->count = 0;
-        end(p, now);
-    } else if (p->tries && now > p->tries_since + MOST_NS) {
-        ag_pairs_abort(p);
-        wait_longer(p);
-        p->next_ns = begins_after(now + p->interval_ns);
-    } else if (!p->tries || span != p->span) {
-        if (!p->tries)
-            p->tries_since = now;
-        p->tries = p->warms = true;
+    }
+    if (changes && is_known(p, &second)) {
+        end(p, second);
+    } else if (now > p->tries_since + MOST_NS) {
+        give_up(p);
+    } else if (changes) {
         p->span = span;
         p->second = is_second(span);
+        begin_span(p, now, ops, true);
     } else if (p->warms && now % SPAN_NS >= WARM_NS) {
-        p->warms = false;
-        p->began_ns = now;
-        p->began_ops = ops;
+        begin_span(p, now, ops, false);
     }
     return p->second;
 }

@@ -4,9 +4,11 @@
  *
  * Both ways take turns in short spans, in the order A B B A, so that what drifts meets both alike.
  * Each span of one way is compared with its neighbour of the other. The second way must win by the
- * median of nine such pairs and by 3 %; a tie goes to the first way. The answer holds for some
- * seconds, then the two are compared again; the same answer doubles that time. No answer is final.
- * A comparison that finds no nine pairs within a second ends without an answer: the last one holds.
+ * median of nine such pairs and by 3 %; a tie goes to the first way. A comparison ends as soon as
+ * its answer is known, and after three pairs if the second way won none of them. The answer holds
+ * for some seconds, then the two are compared again; the same answer doubles that time. No answer
+ * is final. A comparison that comes to none within a second, or whose first span has too few ops,
+ * ends without one: the last one holds.
  *
  * The machine's clock says when spans and comparisons begin. Processes that wait for each other, as
  * the ranks of one program do, then go the same way at the same time. If they did not, each would

@@ -65,6 +65,37 @@ static void test_changes(void **state)
     assert_int_equal(later.interval_ns, 2000000000);
 }
 
+/* Goes on until a comparison begins, 1 ms and `ops` a step. */
+static uint64_t goes_on(struct ag_pairs *p, uint64_t now, uint64_t ops)
+{
+    for (; !p->tries; now += 1000000)
+        ag_pairs_choose(p, now, ops += 20);
+    return now;
+}
+
+/* How long a comparison takes in which the second way is so fast, of the first, ns. */
+static uint64_t takes(double gain)
+{
+    struct ag_pairs p = {0};
+    uint64_t now = goes_on(&p, 1000000000, 0), began = now;
+    double ops = 1e6;
+    for (; p.tries; now += 100000) {
+        bool second = ag_pairs_choose(&p, now, (uint64_t)ops);
+        ops += second ? 20 * gain : 20;
+    }
+    return now - began;
+}
+
+/* A comparison ends when its answer is known. */
+static void test_ends_early(void **state)
+{
+    (void)state;
+    rig_at_most((double)takes(0.8), 7 * 16e6); /* three pairs */
+    rig_at_most((double)takes(1.02), 7 * 16e6);
+    rig_at_least((double)takes(1.2), 9 * 16e6); /* five */
+    rig_at_most((double)takes(1.2), 11 * 16e6);
+}
+
 /* A comparison without an answer ends, and the last answer holds. */
 static void test_no_answer(void **state)
 {
@@ -81,16 +112,25 @@ static void test_no_answer(void **state)
             assert_true(p.second);
     }
     assert_int_equal(p.trials, trials);
-    rig_at_least((double)tried, 1000);
-    rig_at_most((double)tried, 3000); /* ever more rarely */
-    for (now = p.next_ns; !p.tries; now += 1000000)
+    rig_at_least((double)tried, 2 * 15);
+    rig_at_most((double)tried, 3 * 17); /* ever more rarely, a span each */
+    now = goes_on(&p, p.next_ns, ops);
+    uint64_t began = now;
+    for (; p.tries; now += 1000000) { /* a pause in every second span */
+        ops += 100;
+        if (now % 32000000 == 0)
+            now += 60000000;
         ag_pairs_choose(&p, now, ops);
+    }
+    assert_int_equal(p.trials, trials);
+    rig_at_least((double)(now - began), 1e9);
+    rig_at_most((double)(now - began), 1.1e9);
+    now = goes_on(&p, p.next_ns, ops);
     ag_pairs_abort(&p); /* given up from outside */
     assert_false(p.tries);
     assert_true(ag_pairs_choose(&p, now, ops));
     assert_false(p.tries);
-    for (; !p.tries; now += 1000000)
-        ag_pairs_choose(&p, now, ops);
+    now = goes_on(&p, now, ops);
     assert_int_equal((now - 1000000) / 256000000, (now - 2000000) / 256000000 + 1);
 }
 
@@ -123,7 +163,7 @@ static void test_ranks(void **state)
     }
     assert_int_equal(ranks[0].trials, ranks[1].trials);
     rig_at_least(ranks[0].trials, 3);
-    rig_at_least((double)both, 3 * 0.25e9 / 20000); /* nearly all the time that they compare */
+    rig_at_least((double)both, 3 * 0.09e9 / 20000); /* nearly all the time that they compare */
     rig_at_most((double)differ / (double)both, 0.001);
 }
 
@@ -132,7 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice), cmocka_unit_test(test_changes),
         cmocka_unit_test(test_rarely), cmocka_unit_test(test_no_answer),
-        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_ends_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
