@@ -24,7 +24,7 @@ SYNC_POINT = re.compile(r"^autograph:   sync point (.+?) +(\d+)$", re.MULTILINE)
 NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d|it (?:saved|lost|cost) |why not more: )(.*)$", re.MULTILINE)
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs", "graph launches",
-            "ops that the library's own thread", "speed with the library's own thread")
+            "single launches", "ops that the library's own thread", "speed with the library's own thread")
 
 
 def counted(text):
