@@ -224,6 +224,13 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
+void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
+{
+    const struct ag_policy_config *config = &p->state->config;
+    if (config->profit && !config->fixed_chunk && sequence->longest == 1)
+        ag_profit_gained(&sequence->profit, ns);
+}
+
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;

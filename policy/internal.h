@@ -102,6 +102,8 @@ struct ag_profit {
     bool replan;        /* the sequence needs a new plan */
     uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
     uint32_t best_most; /* most ops in a chunk when replay is tried again */
+    uint32_t launches;  /* that `gained_ns` is of */
+    int64_t gained_ns;  /* by graphs of one op */
 };
 
 /* Whether a sequence gains from longer or shorter chunks; see tune.c. */
@@ -410,6 +412,7 @@ bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b
 bool ag_profit_defers(const struct ag_profit *profit);
 void ag_profit_first(struct ag_profit *profit, uint64_t ns);
 void ag_profit_followed(struct ag_profit *profit);
+void ag_profit_gained(struct ag_profit *profit, int64_t ns);
 void ag_profit_visit(struct ag_profit *profit, uint64_t ns, bool replayed, uint32_t longest,
                      uint32_t gap);
 

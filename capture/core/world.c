@@ -122,10 +122,15 @@ static void add(_Atomic int64_t *sum, int64_t ns)
 }
 
 /* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
- * counts as an estimate until one has been timed. */
-static void count_gain(struct ag_stream *s, int64_t ops, int64_t ns)
+ * counts as an estimate until one has been timed. To the policy a launch counts as
+ * twice as long at most: if it took longer, it waited for something. */
+static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_t ops, int64_t ns)
 {
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
+    int64_t usual = ops * atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
+    if (usual)
+        ag_policy_gained(ag_engine_policy(&s->engine), sequence,
+                         ns < 2 * usual ? usual - ns : -usual);
     add(&s->worth_ns, ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns);
     add(&s->graph_ops[s->handed], ops);
     add(&s->graph_ns[s->handed], ns);
@@ -148,7 +153,7 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     struct ag_sequence *sequence = ag_chunk_sequence(chunk);
     uint64_t now = ag_clock_ns();
     g->last_used_ns = began;
-    count_gain(s, ag_chunk_count(chunk), (int64_t)(now - began));
+    count_gain(s, sequence, ag_chunk_count(chunk), (int64_t)(now - began));
     if (s->handed) { /* what was launched, and when, is the submitter's */
         ag_policy_submitted(ag_engine_policy(e), now);
         return;

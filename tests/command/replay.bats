@@ -236,6 +236,16 @@ compared() {
     done
 }
 
+# A graph of one op gains nothing but what its launch takes less. On the slow driver that is nothing.
+@test "single ops whose graphs take the host longer go eager soon" {
+    export AUTOGRAPH_TEST_PROFIT=1 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_SUBMIT=inline
+    SIMCUDA_SLOW_US=50 same "$loop" --sync=kernel --steps=110 --kernels=1 --reps=1
+    cat summary
+    at_least "replayed" "$(figure replayed)" 20
+    at_least "spared" $((85 - $(figure replayed))) 0
+    grep -q 'measured to be faster without graphs' summary
+}
+
 # What the library asks the driver for behind the wait takes 200 ms, meanwhile a graph is asked for, and none afterwards.
 @test "a build that is kept back by a wait is made when that is over" {
     export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_CHUNK=1024 SIMCUDA_SLOW_US=100000

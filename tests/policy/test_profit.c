@@ -105,6 +105,30 @@ static void test_slow_host(void **state)
     }
 }
 
+/* Chunks of one op that cost the host more than eager calls are left, whatever the visits say; and
+ * replay is tried again, and stays where visits are faster so. */
+static void test_one_op(void **state)
+{
+    (void)state;
+    enum { LAUNCHES = 1000 };
+    static const struct {
+        int64_t ns[2];
+        bool stays;
+    } cases[] = {
+        {{-100, -100}, false}, {{-2000, 1900}, false}, {{-2000, 2000}, true}, {{5, 5}, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ag_profit g = {.mode = AG_PROFIT_REPLAY, .left = 10000};
+        for (int k = 0; k < LAUNCHES; k++)
+            ag_profit_gained(&g, cases[i].ns[k % 2]);
+        assert_true(ag_profit_defers(&g) == cases[i].stays);
+        int visits = 0;
+        for (; !ag_profit_defers(&g); visits++)
+            ag_profit_visit(&g, 200000, false, 1, 100000);
+        rig_at_least(visits, cases[i].stays ? 0 : 1024);
+        rig_at_most(visits, cases[i].stays ? 0 : 1024);
+    }
+}
+
 /* The early look ends with the fourth eager visit if that many are not far faster than replay, and
  * goes on for eight if they are. */
 static void test_early_look_ends(void **state)
@@ -366,12 +390,19 @@ static void test_trial_without_visits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_early_look_ends), cmocka_unit_test(test_replay_wins),
-        cmocka_unit_test(test_replay_loses),    cmocka_unit_test(test_even),
-        cmocka_unit_test(test_shorter_cut),     cmocka_unit_test(test_changes_sides),
-        cmocka_unit_test(test_drift),           cmocka_unit_test(test_in_policy),
-        cmocka_unit_test(test_cut_in_policy),   cmocka_unit_test(test_slow_host),
-        cmocka_unit_test(test_rising_clock),    cmocka_unit_test(test_trial_without_visits),
+        cmocka_unit_test(test_one_op),
+        cmocka_unit_test(test_early_look_ends),
+        cmocka_unit_test(test_replay_wins),
+        cmocka_unit_test(test_replay_loses),
+        cmocka_unit_test(test_even),
+        cmocka_unit_test(test_shorter_cut),
+        cmocka_unit_test(test_changes_sides),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_in_policy),
+        cmocka_unit_test(test_cut_in_policy),
+        cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_rising_clock),
+        cmocka_unit_test(test_trial_without_visits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
