@@ -189,10 +189,17 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
     consider(f, t->flushed, causes[most].why, causes[most].advice);
 }
 
+/* What was granted may not all have come yet. */
+uint64_t ag_shortfall_weighed(const struct ag_totals *t)
+{
+    uint64_t granted = count(AG_COUNT_WEIGHED);
+    return granted < t->dormant ? granted : t->dormant;
+}
+
 void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
 {
     bool own = atomic_load(&observing);
-    uint64_t weighed = count(AG_COUNT_WEIGHED);
+    uint64_t weighed = ag_shortfall_weighed(t);
     uint64_t captured = ag_state_captures() ? count(AG_COUNT_IN_CAPTURE) : 0;
     *f = (struct ag_shortfall){.launched = t->ops + unseen() + captured,
                                .replayed = t->replayed + t->covered};
@@ -205,8 +212,7 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
         consider(f, t->dormant, "one of two intervals is eager, for the comparison",
                  "a run that compares nothing replays those too");
     else
-        consider(f, t->dormant > weighed ? t->dormant - weighed : 0,
-                 "nothing in its launches repeated for long",
+        consider(f, t->dormant - weighed, "nothing in its launches repeated for long",
                  "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
     consider(f, weighed,
              "its streams wait for each other and were measured to be faster without graphs",

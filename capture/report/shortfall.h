@@ -21,6 +21,8 @@ struct ag_shortfall {
     char text[160];     /* of `why`, if it is composed */
 };
 
+/* Returns the ops that were eager because their streams are compared, or faster so (weigh.h). */
+uint64_t ag_shortfall_weighed(const struct ag_totals *t);
 void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f);
 
 /* Call it once, when the library, not the user, has decided to replay nothing from here on. */

@@ -157,6 +157,7 @@ void ag_summary_print(void)
     ag_process_name(process, sizeof(process));
     ag_stats_collect(&t);
     atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t.singles); /* counted by streams */
+    atomic_store(&ag_counts[AG_COUNT_WEIGHED], ag_shortfall_weighed(&t));
     ag_shortfall_find(&t, &f);
     if (f.launched)
         print_answers(process, &t, &f);
