@@ -5,8 +5,9 @@
  *     bench_calls [-b BATCHES] [CASE[/THREADS]]...
  *
  * Prints a line `CASE THREADS NANOSECONDS` for each case: the median over batches, of several
- * threads the median thread. It is the same program with and without the library: tests/bench/run
- * compares.
+ * threads the median thread. "each" takes the time of each single launch instead, by the clock, and
+ * prints the median and the 99th percentile ("each-p99"); reading the clock is part of it. It is
+ * the same program with and without the library: tests/bench/run compares.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,9 +17,10 @@
 #include "tests/simdriver/simprog.h"
 
 enum {
-    STEP = 20,   /* launches of a step, each of a signature of its own */
-    ARGS = 8,    /* of eight bytes each */
-    LARGE = 164, /* words of a large argument */
+    STEP = 20,      /* launches of a step, each of a signature of its own */
+    ARGS = 8,       /* of eight bytes each */
+    LARGE = 164,    /* words of a large argument */
+    LARGEST = 4096, /* bytes of the largest that a launch could have before CUDA 12.1 */
     SIGNATURES = 64,
     MAX_THREADS = 8,
     MAX_BATCHES = 9999
@@ -34,7 +36,10 @@ struct worker {
     uint64_t args[ARGS];
     void *params[ARGS];
     uint32_t large[LARGE];
+    uint8_t largest[LARGEST];
     double ns[MAX_BATCHES];
+    double *each; /* ns of each launch */
+    size_t num_each;
 };
 
 /* `calls` of a batch are what its time is divided by. `warm` batches are not measured: in them
@@ -46,7 +51,7 @@ struct bench {
 };
 
 static CUcontext context;
-static CUfunction kernel, large_kernel;
+static CUfunction kernel, large_kernel, largest_kernel;
 static int max_batches = 15;
 static pthread_barrier_t together;
 
@@ -98,6 +103,31 @@ static void loop(struct worker *w, int calls)
     for (int i = 0; i < calls; i += STEP)
         for (unsigned int k = 1; k <= STEP; k++)
             launch(w, k);
+}
+
+static void loop_largest(struct worker *w, int calls)
+{
+    void *params[] = {w->largest};
+    for (int i = 0; i < calls; i += STEP)
+        for (unsigned int k = 1; k <= STEP; k++)
+            CHECK(cuLaunchKernel(largest_kernel, k, 1, 1, 64, 1, 1, 0, w->stream, params, NULL));
+}
+
+static double clock_ns(clockid_t clock)
+{
+    struct timespec ts;
+    clock_gettime(clock, &ts);
+    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+static void each(struct worker *w, int calls)
+{
+    REQUIRE(w->each = realloc(w->each, (w->num_each + (size_t)calls) * sizeof(*w->each)));
+    for (int i = 0; i < calls; i++) {
+        double begin = clock_ns(CLOCK_MONOTONIC);
+        launch(w, 1 + (unsigned int)i % STEP);
+        w->each[w->num_each++] = clock_ns(CLOCK_MONOTONIC) - begin;
+    }
 }
 
 static void step(struct worker *w, int calls)
@@ -159,6 +189,8 @@ static const struct bench benches[] = {
     {"barrier", barrier, 20000, 1, 0},
     {"sync", synchronize, 20000, 1, 0},
     {"loop", loop, 400 * STEP, 12, 0},
+    {"loop-4096", loop_largest, 400 * STEP, 12, 0},
+    {"each", each, 400 * STEP, 12, 0},
     {"step", step, 400 * STEP, 12, 0},
     {"step-args", step_args, 400 * STEP, 12, 0},
     {"step-stack", step_stack, 400 * STEP, 12, 0},
@@ -168,13 +200,6 @@ static const struct bench benches[] = {
     /* ... and when it has looked long enough */
     {"dormant", random_known, 65536, 8, 0},
 };
-
-static double processor_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -205,11 +230,12 @@ static void *work(void *argument)
         b->batch(w, b->calls);
         usleep(2000);
     }
+    w->num_each = 0;
     for (int i = 0; i < batches_of(b); i++) {
         pthread_barrier_wait(&together);
-        double begin = processor_ns();
+        double begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         b->batch(w, b->calls);
-        w->ns[i] = (processor_ns() - begin) / b->calls;
+        w->ns[i] = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / b->calls;
     }
     CHECK(cuStreamSynchronize(w->stream));
     CHECK(cuStreamDestroy_v2(w->stream));
@@ -233,9 +259,18 @@ static void measure(const struct bench *b, int threads)
         pthread_join(workers[i].thread, NULL);
         values[i] = median(workers[i].ns, batches_of(b));
     }
-    printf("%s %d %.2f\n", b->name, threads, median(values, threads));
+    struct worker *first = workers;
+    if (first->each) {
+        qsort(first->each, first->num_each, sizeof(*first->each), by_value);
+        printf("%s %d %.2f\n%s-p99 %d %.2f\n", b->name, threads, first->each[first->num_each / 2],
+               b->name, threads, first->each[first->num_each * 99 / 100]);
+    } else {
+        printf("%s %d %.2f\n", b->name, threads, median(values, threads));
+    }
     fflush(stdout);
     pthread_barrier_destroy(&together);
+    for (int i = 0; i < threads; i++)
+        free(workers[i].each);
     free(workers);
 }
 
@@ -267,10 +302,13 @@ int main(int argc, char **argv)
     REQUIRE(cuSimRegisterKernel("bench", nothing, ARGS, NULL, sizes, 0) == 0);
     const size_t large[] = {LARGE * sizeof(uint32_t)};
     REQUIRE(cuSimRegisterKernel("large", nothing, 1, NULL, large, 0) == 0);
+    const size_t largest[] = {LARGEST};
+    REQUIRE(cuSimRegisterKernel("largest", nothing, 1, NULL, largest, 0) == 0);
     context = ag_prog_start();
     CUmodule module = ag_prog_module();
     kernel = ag_prog_function(module, "bench");
     large_kernel = ag_prog_function(module, "large");
+    largest_kernel = ag_prog_function(module, "largest");
     if (optind == argc)
         for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++)
             measure(&benches[i], 1);
