@@ -4,7 +4,7 @@
 
 enum {
     LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
-    LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are all loop */
+    LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are mostly loop */
 };
 
 /* All ops since the last sync point of any kind were `sequence`, from start to end, or something
@@ -90,7 +90,7 @@ static struct ag_sequence *whole_segment(struct ag_policy *p)
     if (s->segment_len > AG_MAX_SEQUENCE_OPS || s->segment_len > f->ring_size ||
         f->end - f->floor < s->segment_len)
         return NULL;
-    if (s->segment_len > LOOP_OPS && s->looped * 10 > s->segment_len * 9)
+    if (s->segment_len > LOOP_OPS && s->looped * 2 > s->segment_len)
         return NULL; /* its loops are already known, and a graph of all turns would gain nothing */
     uint32_t len = (uint32_t)s->segment_len;
     uint64_t id = ag_content_id(s->segment_hash, len);

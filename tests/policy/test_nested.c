@@ -83,12 +83,50 @@ static void test_deep(void **state)
     }
 }
 
+/* Some ops: a layer, or what comes before and behind the layers. */
+static void part(struct rig *r, uint64_t family, uint32_t len)
+{
+    for (uint32_t i = 0; i < len; i++)
+        rig_op(r, rig_key(family, i));
+}
+
+/* Training: layers forth and back, ten steps from sync to sync. Each tenth step, by chance, has an
+ * op more. No segment of ten steps becomes a sequence with graphs of its own. */
+static void test_long_steps(void **state)
+{
+    (void)state;
+    for (uint64_t gap = 3000; gap <= 30000; gap *= 10) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = 5;
+        r->gap = gap;
+        r->build_delay = 20;
+        for (int step = 0; step < 400; step++) {
+            part(r, 1, 8);
+            for (int layer = 0; layer < 12; layer++)
+                part(r, 2, 17);
+            part(r, 3, 10);
+            for (int layer = 0; layer < 12; layer++)
+                part(r, 4, 27);
+            part(r, 5, rig_random(&seed) % 10 == 0);
+            part(r, 6, 60);
+            if (step % 10 == 9) {
+                part(r, 7, 3);
+                rig_sync(r);
+            }
+        }
+        rig_at_least(100 * (double)r->replayed / (double)r->ops, 96);
+        rig_at_most((double)r->graphs_built, 1000);
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixed_count),
         cmocka_unit_test(test_random_count),
         cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_long_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
