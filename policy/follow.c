@@ -227,7 +227,7 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
     const struct ag_policy_config *config = &p->state->config;
-    if (config->profit && !config->fixed_chunk && sequence->longest == 1)
+    if (config->profit && sequence->len == 1)
         ag_profit_gained(&sequence->profit, ns);
 }
 

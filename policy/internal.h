@@ -103,7 +103,7 @@ struct ag_profit {
     uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
     uint32_t best_most; /* most ops in a chunk when replay is tried again */
     uint32_t launches;  /* that `gained_ns` is of */
-    int64_t gained_ns;  /* by graphs of one op */
+    int64_t gained_ns;  /* in launches of a sequence of one op */
 };
 
 /* Whether a sequence gains from longer or shorter chunks; see tune.c. */

@@ -41,12 +41,13 @@ void ag_pairs_abort(struct ag_pairs *p)
 
 /* The time is that from beginning to beginning, which processes that wait for each other have in
  * common, whenever each of them comes to its answer. */
-static void wait_longer(struct ag_pairs *p)
+static void wait_longer(struct ag_pairs *p, uint64_t now)
 {
     p->interval_ns = !p->interval_ns                        ? FIRST_NS
                      : p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
                                                             : p->interval_ns;
-    p->next_ns = begins_after(p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns);
+    uint64_t next = p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns;
+    p->next_ns = begins_after(next > now ? next : now);
 }
 
 /* Whether the answer is known, and which it is. More pairs would change the median of nine no more;
@@ -61,13 +62,13 @@ static bool is_known(const struct ag_pairs *p, bool *second)
     return *second || p->count - for_second > AG_PAIRS / 2 || (!for_second && p->count == AT_ONCE);
 }
 
-static void end(struct ag_pairs *p, bool won)
+static void end(struct ag_pairs *p, uint64_t now, bool won)
 {
     uint32_t median = ag_samples_middle(p->ratios, p->count, 0);
     bool same = p->trials && won == p->last;
     if (!same)
         p->interval_ns = 0;
-    wait_longer(p);
+    wait_longer(p, now);
     p->trials++;
     p->wins += won;
     p->percent = median / 10;
@@ -76,10 +77,10 @@ static void end(struct ag_pairs *p, bool won)
     p->second = p->last = won;
 }
 
-static void give_up(struct ag_pairs *p)
+static void give_up(struct ag_pairs *p, uint64_t now)
 {
     ag_pairs_abort(p);
-    wait_longer(p);
+    wait_longer(p, now);
 }
 
 /* The first span of a comparison has ended, and spans of this program have too few ops to say
@@ -128,15 +129,15 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
         p->tries = true;
         p->tries_since = now;
     } else if (changes && says_nothing(p, now, ops)) {
-        give_up(p);
+        give_up(p, now);
         return p->second;
     } else if (changes) {
         count(p, now, ops);
     }
     if (changes && is_known(p, &second)) {
-        end(p, second);
+        end(p, now, second);
     } else if (now > p->tries_since + MOST_NS) {
-        give_up(p);
+        give_up(p, now);
     } else if (changes) {
         p->span = span;
         p->second = is_second(span);

@@ -31,7 +31,7 @@
  * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
  * the best plan is tried again, ever more rarely. No decision is final.
  *
- * A sequence whose chunks all have one op must also gain in the launch calls alone.
+ * A sequence of one op must also gain in the launch call alone.
  */
 #include "policy/internal.h"
 
@@ -49,7 +49,7 @@ enum {
     SLOWER = 102,              /* percent of first_ns that is worth a look at once */
     LOOK = 48,                 /* visits until the early look, in any case: most looks take four */
     FAR_FASTER = 95,
-    LAUNCHES = 64, /* of graphs of one op, until their gain is looked at */
+    LAUNCHES = 64, /* of a sequence of one op, until their gain is looked at */
 };
 
 static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
@@ -248,9 +248,10 @@ void ag_profit_followed(struct ag_profit *g)
     }
 }
 
-/* A graph of one op was launched, which took the host by `ns` less than an eager call. Such a graph
- * gains nothing on the GPU. So if it does not spare the host anything, it is not worth launching,
- * even where that is too little to be seen in the time of a visit. */
+/* The graph of a sequence of one op was launched, which took the host by `ns` less than an eager
+ * call. Such a graph gains nothing on the GPU, and no longer chunk can be tried. So if it does not
+ * spare the host anything, it is not worth launching, even where that is too little to be seen in
+ * the time of a visit. */
 void ag_profit_gained(struct ag_profit *g, int64_t ns)
 {
     if (g->mode != AG_PROFIT_REPLAY)

@@ -105,8 +105,8 @@ static void test_slow_host(void **state)
     }
 }
 
-/* Chunks of one op that cost the host more than eager calls are left, whatever the visits say; and
- * replay is tried again, and stays where visits are faster so. */
+/* Graphs of a sequence of one op that cost the host more than eager calls are left, whatever the
+ * visits say, and tried again later. */
 static void test_one_op(void **state)
 {
     (void)state;
@@ -126,6 +126,21 @@ static void test_one_op(void **state)
             ag_profit_visit(&g, 200000, false, 1, 100000);
         rig_at_least(visits, cases[i].stays ? 0 : 1024);
         rig_at_most(visits, cases[i].stays ? 0 : 1024);
+    }
+}
+
+/* Where a sequence has more ops, longer chunks may be tried yet. */
+static void test_one_op_alone(void **state)
+{
+    (void)state;
+    for (uint32_t len = 1; len <= 2; len++) {
+        struct rig *r = rig_open(NULL);
+        struct ag_sequence b = {
+            .len = len, .longest = 1, .profit = {.mode = AG_PROFIT_REPLAY, .left = 10000}};
+        for (int k = 0; k < 1000; k++)
+            ag_policy_gained(&r->engine.policy, &b, -100);
+        assert_true(ag_profit_defers(&b.profit) == (len > 1));
+        rig_close(r);
     }
 }
 
@@ -390,19 +405,13 @@ static void test_trial_without_visits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_op),
-        cmocka_unit_test(test_early_look_ends),
-        cmocka_unit_test(test_replay_wins),
-        cmocka_unit_test(test_replay_loses),
-        cmocka_unit_test(test_even),
-        cmocka_unit_test(test_shorter_cut),
-        cmocka_unit_test(test_changes_sides),
-        cmocka_unit_test(test_drift),
-        cmocka_unit_test(test_in_policy),
-        cmocka_unit_test(test_cut_in_policy),
-        cmocka_unit_test(test_slow_host),
-        cmocka_unit_test(test_rising_clock),
-        cmocka_unit_test(test_trial_without_visits),
+        cmocka_unit_test(test_one_op),          cmocka_unit_test(test_one_op_alone),
+        cmocka_unit_test(test_early_look_ends), cmocka_unit_test(test_replay_wins),
+        cmocka_unit_test(test_replay_loses),    cmocka_unit_test(test_even),
+        cmocka_unit_test(test_shorter_cut),     cmocka_unit_test(test_changes_sides),
+        cmocka_unit_test(test_drift),           cmocka_unit_test(test_in_policy),
+        cmocka_unit_test(test_cut_in_policy),   cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_rising_clock),    cmocka_unit_test(test_trial_without_visits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
