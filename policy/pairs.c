@@ -41,17 +41,16 @@ void ag_pairs_abort(struct ag_pairs *p)
 
 /* The time is that from beginning to beginning, which processes that wait for each other have in
  * common, whenever each of them comes to its answer. */
-static void wait_longer(struct ag_pairs *p, uint64_t now)
+static void wait_longer(struct ag_pairs *p)
 {
     p->interval_ns = !p->interval_ns                        ? FIRST_NS
                      : p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
                                                             : p->interval_ns;
-    uint64_t next = p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns;
-    p->next_ns = begins_after(next > now ? next : now);
+    p->next_ns = begins_after(p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns);
 }
 
-/* Whether the answer is known, and which it is. More pairs would change the median of nine no more;
- * and where the first way is faster three times in a row, it is left at that, because each pair
+/* Whether the answer is known, and which it is. Further pairs cannot change the answer of nine; and
+ * where the first way is faster three times in a row, it is left at that, because each pair
  * takes the program some time of the slower way. */
 static bool is_known(const struct ag_pairs *p, bool *second)
 {
@@ -62,13 +61,13 @@ static bool is_known(const struct ag_pairs *p, bool *second)
     return *second || p->count - for_second > AG_PAIRS / 2 || (!for_second && p->count == AT_ONCE);
 }
 
-static void end(struct ag_pairs *p, uint64_t now, bool won)
+static void end(struct ag_pairs *p, bool won)
 {
     uint32_t median = ag_samples_middle(p->ratios, p->count, 0);
     bool same = p->trials && won == p->last;
     if (!same)
         p->interval_ns = 0;
-    wait_longer(p, now);
+    wait_longer(p);
     p->trials++;
     p->wins += won;
     p->percent = median / 10;
@@ -77,10 +76,10 @@ static void end(struct ag_pairs *p, uint64_t now, bool won)
     p->second = p->last = won;
 }
 
-static void give_up(struct ag_pairs *p, uint64_t now)
+static void give_up(struct ag_pairs *p)
 {
     ag_pairs_abort(p);
-    wait_longer(p, now);
+    wait_longer(p);
 }
 
 /* The first span of a comparison has ended, and spans of this program have too few ops to say
@@ -121,6 +120,8 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     if (p->next_ns <= AGAIN)
         ag_pairs_begin(p, now, p->next_ns == AGAIN ? p->last : true);
+    if (!p->tries && now > p->next_ns + BEGINS_NS / 2) /* other processes have begun long ago */
+        p->next_ns = begins_after(now);
     if (!p->tries && now < p->next_ns)
         return p->second;
     uint64_t span = now / SPAN_NS;
@@ -129,15 +130,15 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
         p->tries = true;
         p->tries_since = now;
     } else if (changes && says_nothing(p, now, ops)) {
-        give_up(p, now);
+        give_up(p);
         return p->second;
     } else if (changes) {
         count(p, now, ops);
     }
     if (changes && is_known(p, &second)) {
-        end(p, now, second);
+        end(p, second);
     } else if (now > p->tries_since + MOST_NS) {
-        give_up(p, now);
+        give_up(p);
     } else if (changes) {
         p->span = span;
         p->second = is_second(span);

@@ -259,7 +259,7 @@ void ag_profit_gained(struct ag_profit *g, int64_t ns)
     g->gained_ns += ns;
     if (++g->launches < LAUNCHES)
         return;
-    bool lost = g->gained_ns < 0;
+    bool lost = g->gained_ns < 0 && !beats(&g->replay, &g->eager, FASTER);
     g->launches = 0;
     g->gained_ns = 0;
     if (lost)

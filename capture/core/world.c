@@ -122,13 +122,13 @@ static void add(_Atomic int64_t *sum, int64_t ns)
 }
 
 /* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
- * counts as an estimate until one has been timed. To the policy a launch counts as
- * twice as long at most: if it took longer, it waited for something. */
+ * counts as an estimate until one has been timed. The policy hears of the
+ * program's own launches, and of twice an eager call at most: what took longer was waiting. */
 static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_t ops, int64_t ns)
 {
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
     int64_t usual = ops * atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
-    if (usual)
+    if (usual && !s->handed)
         ag_policy_gained(ag_engine_policy(&s->engine), sequence,
                          ns < 2 * usual ? usual - ns : -usual);
     add(&s->worth_ns, ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns);

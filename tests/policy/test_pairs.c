@@ -125,8 +125,10 @@ static void test_no_answer(void **state)
     assert_int_equal(p.trials, trials);
     rig_at_least((double)(now - began), 1e9);
     rig_at_most((double)(now - began), 1.1e9);
-    now =
-        goes_on(&p, p.next_ns, ops) + 100000000000; /* a pause that ends it, longer than any rest */
+    now = goes_on(&p, p.next_ns, ops) + 100000000000; /* a pause longer than any rest */
+    ag_pairs_choose(&p, now, ops);
+    assert_false(p.tries);
+    now += 512000000 - now % 256000000 + 200000000; /* nor does one begin late */
     ag_pairs_choose(&p, now, ops);
     assert_false(p.tries);
     assert_true(p.next_ns > now && p.next_ns % 256000000 == 0);

@@ -129,6 +129,20 @@ static void test_one_op(void **state)
     }
 }
 
+/* What the visits have shown stands. */
+static void test_one_op_that_wins(void **state)
+{
+    (void)state;
+    struct ag_profit g = {.mode = AG_PROFIT_REPLAY, .left = 100000};
+    for (int i = 0; i < AG_PROFIT_SAMPLES; i++) {
+        g.eager.ns[g.eager.count++] = 200000;
+        ag_profit_visit(&g, 160000, true, 1, 5000);
+    }
+    for (int k = 0; k < 1000; k++)
+        ag_profit_gained(&g, -100);
+    assert_true(ag_profit_defers(&g));
+}
+
 /* Where a sequence has more ops, longer chunks may be tried yet. */
 static void test_one_op_alone(void **state)
 {
@@ -405,13 +419,21 @@ static void test_trial_without_visits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_op),          cmocka_unit_test(test_one_op_alone),
-        cmocka_unit_test(test_early_look_ends), cmocka_unit_test(test_replay_wins),
-        cmocka_unit_test(test_replay_loses),    cmocka_unit_test(test_even),
-        cmocka_unit_test(test_shorter_cut),     cmocka_unit_test(test_changes_sides),
-        cmocka_unit_test(test_drift),           cmocka_unit_test(test_in_policy),
-        cmocka_unit_test(test_cut_in_policy),   cmocka_unit_test(test_slow_host),
-        cmocka_unit_test(test_rising_clock),    cmocka_unit_test(test_trial_without_visits),
+        cmocka_unit_test(test_one_op),
+        cmocka_unit_test(test_one_op_alone),
+        cmocka_unit_test(test_one_op_that_wins),
+        cmocka_unit_test(test_early_look_ends),
+        cmocka_unit_test(test_replay_wins),
+        cmocka_unit_test(test_replay_loses),
+        cmocka_unit_test(test_even),
+        cmocka_unit_test(test_shorter_cut),
+        cmocka_unit_test(test_changes_sides),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_in_policy),
+        cmocka_unit_test(test_cut_in_policy),
+        cmocka_unit_test(test_slow_host),
+        cmocka_unit_test(test_rising_clock),
+        cmocka_unit_test(test_trial_without_visits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
