@@ -249,9 +249,9 @@ void ag_profit_followed(struct ag_profit *g)
 }
 
 /* The graph of a sequence of one op was launched, which took the host by `ns` less than an eager
- * call. Such a graph gains nothing on the GPU, and no longer chunk can be tried. So if it does not
- * spare the host anything, it is not worth launching, even where that is too little to be seen in
- * the time of a visit. */
+ * call. Host time is all that such a graph can spare, and no longer chunk can be tried. So if it
+ * spares none, it is not launched for a while, even where the loss is too small to be seen in the
+ * time of a visit. */
 void ag_profit_gained(struct ag_profit *g, int64_t ns)
 {
     if (g->mode != AG_PROFIT_REPLAY)

@@ -6,8 +6,8 @@
  *
  * Prints a line `CASE THREADS NANOSECONDS` for each case: the median over batches, of several
  * threads the median thread. "each" takes the time of each single launch instead, by the clock, and
- * prints the median and the 99th percentile ("each-p99"); reading the clock is part of it. It is
- * the same program with and without the library: tests/bench/run compares.
+ * prints the median and the 99th percentile ("each-p99") of the first thread; reading the clock is
+ * part of it. It is the same program with and without the library: tests/bench/run compares.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
