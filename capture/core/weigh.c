@@ -13,13 +13,16 @@ enum {
     REST_OPS = 1024, /* the same between two comparisons */
 };
 
+_Atomic uint64_t ag_weigh_ns;
+
 static uint64_t ops_of(const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
 }
 
-/* While the program measures its launches, or another comparison is under way, nothing changes. */
+/* Nothing changes while the program measures its launches, or while the submitter or the whole
+ * library (report/compare.h) is compared with eager launches. */
 static bool may_weigh(const struct ag_stream *s)
 {
     /* while the stream is dormant, neither ops nor ties are seen */
@@ -27,7 +30,7 @@ static bool may_weigh(const struct ag_stream *s)
     return ag_options.profit && s->ties * OPS_A_TIE >= seen &&
            ag_engine_counts(&s->engine)->replayed && ag_engine_is_idle(&s->engine) &&
            !s->pairs.tries && !ag_measures() &&
-           atomic_load_explicit(&ag_compare_span, memory_order_relaxed) == AG_COMPARE_OFF;
+           atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS;
 }
 
 void ag_weigh_meet(struct ag_stream *s)
@@ -39,7 +42,10 @@ void ag_weigh_meet(struct ag_stream *s)
     uint64_t now = ag_clock_monotonic_ns();
     if (!s->without.next_ns)
         ag_pairs_begin(&s->without, now, false);
-    if (!ag_pairs_choose(&s->without, now, ops_of(s)))
+    bool without = ag_pairs_choose(&s->without, now, ops_of(s));
+    if (s->without.tries)
+        atomic_store_explicit(&ag_weigh_ns, now, memory_order_relaxed);
+    if (!without)
         return;
     uint32_t rest = s->without.tries ? TRY_OPS : REST_OPS;
     ag_count_by(AG_COUNT_WEIGHED, rest);

@@ -1,5 +1,6 @@
 /* compare.c - see compare.h. */
 #include "capture/report/compare.h"
+#include "capture/core/weigh.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
@@ -16,7 +17,8 @@ enum {
     REST_SHARE = 16, /* rest for at most 1/16 of the ops of the last span, to end in time */
     FEWEST_OPS = 32, /* a span with fewer ops says nothing */
     MOST_PAIRS = 4096,
-    UNEVEN = 2, /* times: if half of the pairs lie further apart, their middle says nothing */
+    UNEVEN = 2,      /* times: if half of the pairs lie further apart, their middle says nothing */
+    WEIGHED_MS = 50, /* a tied stream that was not compared for so long is not compared any more */
 };
 
 _Atomic uint32_t ag_compare_span;
@@ -90,8 +92,20 @@ static double span(bool eager)
     return (double)(to.ops - from.ops) / (double)(to.ns - from.ns);
 }
 
+/* Waits while tied streams are compared by themselves (weigh.h): that takes turns, too. */
+static bool wait_for_weighing(void)
+{
+    const uint64_t ms = 1000000;
+    while (atomic_load(&ag_weigh_ns) + WEIGHED_MS * ms > ag_clock_monotonic_ns())
+        if (!wait_us(1000))
+            return false;
+    return true;
+}
+
 static double eager_span(void)
 {
+    if (!wait_for_weighing())
+        return -1.0;
     uint64_t began = ag_clock_monotonic_ns();
     double rate = span(true);
     atomic_fetch_add(&ag_compare_rested_ns, ag_clock_monotonic_ns() - began);
@@ -113,11 +127,12 @@ static void *compare(void *unused)
     uint64_t state = 0;
     while (!stopping && num_ratios < MOST_PAIRS) {
         bool eager_first = toss(&state);
+        uint64_t began = ag_clock_monotonic_ns();
         double first = eager_first ? eager_span() : span(false);
         if (first < 0.0)
             break;
         double second = eager_first ? span(false) : eager_span();
-        if (first > 0.0 && second > 0.0)
+        if (first > 0.0 && second > 0.0 && atomic_load(&ag_weigh_ns) < began)
             ratios[num_ratios++] = eager_first ? second / first : first / second;
     }
     atomic_store(&ag_compare_span, AG_COMPARE_OFF);

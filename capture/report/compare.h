@@ -8,7 +8,8 @@
  * the span if that is less. The ops per second of the two are compared. The first quarter of each
  * span is not counted, because a stream changes over only at its next sync point or at the end of a
  * chunk. What is measured is the rate at which the program submits, so the program must do the same
- * kind of work throughout.
+ * kind of work throughout. While a tied stream is compared by itself (core/weigh.h), pairs do not
+ * count.
  *
  * Streams report what they have done when they check which span it is. A thread that took their
  * locks instead could wait until the end of a loop that launches all the time.

@@ -22,6 +22,7 @@ SPLIT = re.compile(r"^autograph:   eager (\d+), flushed (\d+), covered by shorte
                    re.MULTILINE)
 SYNC_POINT = re.compile(r"^autograph:   sync point (.+?) +(\d+)$", re.MULTILINE)
 NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d|it (?:saved|lost|cost) |why not more: )(.*)$", re.MULTILINE)
+MOSTLY = re.compile(r"^autograph: why not more: mostly because (.*) \(about (\d+) ops\)", re.MULTILINE)
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs", "graph launches",
             "single launches", "ops that the library's own thread", "speed with the library's own thread")
@@ -31,10 +32,12 @@ def counted(text):
     """What the summaries of all processes of a row say."""
     pairs = [(int(one), int(all_of)) for one, all_of in SUMMARY.findall(text)]
     found = {"ops": sum(pair[1] for pair in pairs), "replayed_ops": sum(pair[0] for pair in pairs), "counters": {},
-             "sync_points": {}, "eager": 0, "flushed": 0, "asleep": 0,
+             "sync_points": {}, "mostly": {}, "eager": 0, "flushed": 0, "asleep": 0,
              "notices": list(dict.fromkeys(NOTICE.findall(text)))}
     for name, number in COUNTER.findall(text):
         found["counters"][name] = found["counters"].get(name, 0) + int(number)
+    for why, number in MOSTLY.findall(text):
+        found["mostly"][why] = found["mostly"].get(why, 0) + int(number)
     for eager, flushed, asleep in SPLIT.findall(text):
         found["eager"] += int(eager)
         found["flushed"] += int(flushed)
@@ -58,6 +61,9 @@ def why_not(steady, whole):
         return "; ".join(reasons or ["the library saw no op"])
     if replayed >= SLOW:
         return "; ".join(reasons)
+    mostly = max(whole.get("mostly", {}).items(), key=lambda pair: pair[1], default=("", 0))
+    if mostly[1] > 0.02 * whole["ops"]:
+        reasons.append(f"mostly because {mostly[0]} {share(mostly[1], whole['ops'])}")
     named = sorted(((number, name) for name, number in whole["counters"].items()
                     if number > 0.02 * whole["ops"] and not name.startswith(HARMLESS)), reverse=True)
     reasons += [f"{name} {share(number, whole['ops'])}" for number, name in named[:3]]

@@ -190,7 +190,7 @@ class Surveys(unittest.TestCase):
 
     def test_why_not(self):
         self.assertEqual(self.one(replayed=9)["why"],
-                         "ops that cannot be recorded (parameters), submitted at once 50 %; eager 10 %; "
+                         "mostly because of something 50 %; ops that cannot be recorded (parameters), submitted at once 50 %; eager 10 %; "
                          "cuStreamSynchronize every 10 ops")
         self.assertEqual(self.one(replayed=10)["why"], "")
         self.assertEqual(self.one(replayed=10, wrong="notice")["why"], "start: nothing is replayed here")
