@@ -135,8 +135,14 @@ def grouped(rows):
     return found.items()
 
 
+def table(rows):
+    """As Markdown without padding: the page's lines are long enough."""
+    lines = [HEAD, ["---"] * len(HEAD), *rows]
+    return "\n".join("|" + "|".join(f" {cell} ".replace("|", "/") if cell else " " for cell in line) + "|" for line in lines)
+
+
 def markdown(entries, made_by):
-    text = "".join(f"### {title}\n{tables.layout(HEAD, rows)}\n" for title, rows in grouped(map(cells, entries)))
+    text = "".join(f"### {title}\n{table(rows)}\n\n" for title, rows in grouped(map(cells, entries)))
     return f"{made_by}\n\n{text}{counts(entries)}\n"
 
 
