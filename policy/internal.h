@@ -161,7 +161,7 @@ struct ag_sequence {
     uint32_t num_chunks;    /* 0 until planned */
     uint32_t longest;       /* ops in the longest chunk, as last planned */
     uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
-    uint64_t planned_at;    /* visits when it was planned */
+    uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
     uint64_t dropped_at;    /* visits when its graphs were last dropped */
     uint32_t replans;
     struct ag_plan aside; /* the other plan, while tune.c compares two */

@@ -12,7 +12,11 @@
 #include <stdlib.h>
 
 enum {
-    REPLAN_VISITS = 8, /* visits before the first new plan; twice as many before each further one */
+    /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
+     * times as many until each further one. A new plan means new graphs, and the pace of a slow
+     * host wanders by more than such plans differ: LoRA training built 16 times as many graphs as
+     * its steps have. */
+    REPLAN_VISITS = 8,
     MOST_REPLANS = 6,
     HOLD_NS = 12000, /* longest time for which the GPU may wait for a chunk to fill */
     /* A loop that keeps repeating is no longer cut: the GPU still has earlier turns to do. (On an
@@ -164,7 +168,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     sequence->chunks = chunks;
     sequence->num_chunks = n;
     sequence->planned_limit = plan.limit;
-    sequence->planned_at = sequence->visits;
+    sequence->unfit = 0;
     return 0;
 }
 
@@ -180,9 +184,13 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
     if (sequence->profit.replan || sequence->tune.replan)
         return sequence->num_chunks > 0;
     if (!sequence->num_chunks || sequence->tune.mode == AG_TUNE_TRIES ||
-        sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == MOST_REPLANS ||
-        sequence->visits < sequence->planned_at + ((uint32_t)REPLAN_VISITS << sequence->replans) ||
-        !is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up)))
+        sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == MOST_REPLANS)
+        return false;
+    if (!is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up))) {
+        sequence->unfit -= sequence->unfit > 0;
+        return false;
+    }
+    if (++sequence->unfit < (uint32_t)REPLAN_VISITS << 2 * sequence->replans)
         return false;
     struct plan plan = plan_of(s, sequence);
     uint32_t previous = 0;

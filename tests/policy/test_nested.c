@@ -90,6 +90,18 @@ static void part(struct rig *r, uint64_t family, uint32_t len)
         rig_op(r, rig_key(family, i));
 }
 
+static void training_step(struct rig *r, uint32_t more)
+{
+    part(r, 1, 8);
+    for (int layer = 0; layer < 12; layer++)
+        part(r, 2, 17);
+    part(r, 3, 10);
+    for (int layer = 0; layer < 12; layer++)
+        part(r, 4, 27);
+    part(r, 5, more);
+    part(r, 6, 60);
+}
+
 /* Training: layers forth and back, ten steps from sync to sync. Each tenth step, by chance, has an
  * op more. No segment of ten steps becomes a sequence with graphs of its own. */
 static void test_long_steps(void **state)
@@ -101,14 +113,7 @@ static void test_long_steps(void **state)
         r->gap = gap;
         r->build_delay = 20;
         for (int step = 0; step < 400; step++) {
-            part(r, 1, 8);
-            for (int layer = 0; layer < 12; layer++)
-                part(r, 2, 17);
-            part(r, 3, 10);
-            for (int layer = 0; layer < 12; layer++)
-                part(r, 4, 27);
-            part(r, 5, rig_random(&seed) % 10 == 0);
-            part(r, 6, 60);
+            training_step(r, rig_random(&seed) % 10 == 0);
             if (step % 10 == 9) {
                 part(r, 7, 3);
                 rig_sync(r);
@@ -120,13 +125,32 @@ static void test_long_steps(void **state)
     }
 }
 
+/* A slow host's pace wanders about one at which chunks of two and of four ops are planned. The
+ * steps are not cut anew each time. */
+static void test_wandering_pace(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 5;
+    r->build_delay = 20;
+    for (int step = 0; step < 400; step++) {
+        uint64_t pace = step / 3 % 2 ? 90000 : 60000;
+        for (int i = 0; i < 32; i++) {
+            r->gap = pace * (50 + rig_random(&seed) % 100) / 100;
+            part(r, 100 + (uint64_t)i, 19);
+        }
+        rig_sync(r);
+    }
+    rig_at_least(100 * (double)r->replayed / (double)r->ops, 97);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_count),
-        cmocka_unit_test(test_random_count),
-        cmocka_unit_test(test_deep),
-        cmocka_unit_test(test_long_steps),
+        cmocka_unit_test(test_fixed_count),    cmocka_unit_test(test_random_count),
+        cmocka_unit_test(test_deep),           cmocka_unit_test(test_long_steps),
+        cmocka_unit_test(test_wandering_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
