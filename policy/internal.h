@@ -163,6 +163,7 @@ struct ag_sequence {
     uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
     uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
     uint64_t dropped_at;    /* visits when its graphs were last dropped */
+    uint32_t segment;       /* the last that it was a subsegment of */
     uint32_t replans;
     struct ag_plan aside; /* the other plan, while tune.c compares two */
     struct ag_profit profit;
@@ -279,8 +280,9 @@ struct ag_policy_state {
     struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
     uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
     uint64_t segment_len;
-    uint32_t splits; /* artificial sync points since the last real one */
-    uint64_t looped; /* ops of this segment that belong to periodic sequences */
+    uint32_t splits;   /* artificial sync points since the last real one */
+    uint64_t looped;   /* ops of this segment in loops, and in subsegments that it had before */
+    uint32_t segments; /* begun until now */
 
     /* realignment after a departure */
     struct ag_ref departed;

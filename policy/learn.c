@@ -69,8 +69,12 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
             sequence = ag_sequence_add(p, s->subsegment.data, len);
         if (p->counts.sequences != made)
             ag_sequence_is_new(s);
-        if (sequence)
+        if (sequence) {
             ag_visited(p, sequence);
+            if (sequence->segment == s->segments && !sequence->periodic)
+                s->looped += len;
+            sequence->segment = s->segments;
+        }
         s->segment_hash = ag_hash_join(s->segment_hash, hash, len);
         s->segment_len += len;
         ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, sequence, ag_content_id(hash, len));
@@ -91,7 +95,7 @@ static struct ag_sequence *whole_segment(struct ag_policy *p)
         f->end - f->floor < s->segment_len)
         return NULL;
     if (s->segment_len > LOOP_OPS && s->looped * 2 > s->segment_len)
-        return NULL; /* its loops are already known, and a graph of all turns would gain nothing */
+        return NULL; /* what repeats in it is known, and graphs of all of it would gain nothing */
     uint32_t len = (uint32_t)s->segment_len;
     uint64_t id = ag_content_id(s->segment_hash, len);
     struct ag_sequence *sequence = ag_sequence_find(s, s->segment_hash, len);
@@ -124,6 +128,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     s->segment_len = 0;
     s->splits = 0;
     s->looped = 0;
+    s->segments++;
     s->subsegment1 = ag_mix(s->real1 + 1);
     s->subsegment2 = ag_mix(s->real2 + 1);
     if (!next)

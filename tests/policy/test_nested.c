@@ -125,6 +125,28 @@ static void test_long_steps(void **state)
     }
 }
 
+/* The same on a host whose pace differs from step to step, so that loops are lost now and then: no
+ * segment of ten steps gets graphs either if its steps are followed in two parts. */
+static void test_long_steps_unevenly(void **state)
+{
+    (void)state;
+    for (uint64_t first = 1; first <= 30; first++) {
+        struct rig *r = rig_open(NULL);
+        uint64_t seed = first * 7919 + 3;
+        r->build_delay = 20;
+        for (int step = 0; step < 400; step++) {
+            r->gap = 50 * (50 + rig_random(&seed) % 100);
+            training_step(r, rig_random(&seed) % 10 == 0);
+            if (step % 10 == 9) {
+                part(r, 7, 3);
+                rig_sync(r);
+            }
+        }
+        rig_at_most((double)r->graphs_built, 1500);
+        rig_close(r);
+    }
+}
+
 /* A slow host's pace wanders about one at which chunks of two and of four ops are planned. The
  * steps are not cut anew each time. */
 static void test_wandering_pace(void **state)
@@ -148,8 +170,11 @@ static void test_wandering_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_count),    cmocka_unit_test(test_random_count),
-        cmocka_unit_test(test_deep),           cmocka_unit_test(test_long_steps),
+        cmocka_unit_test(test_fixed_count),
+        cmocka_unit_test(test_random_count),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_long_steps),
+        cmocka_unit_test(test_long_steps_unevenly),
         cmocka_unit_test(test_wandering_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
