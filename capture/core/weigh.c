@@ -13,8 +13,6 @@ enum {
     REST_OPS = 1024, /* the same between two comparisons */
 };
 
-_Atomic uint64_t ag_weigh_ns;
-
 static uint64_t ops_of(const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
@@ -44,7 +42,7 @@ void ag_weigh_meet(struct ag_stream *s)
         ag_pairs_begin(&s->without, now, false);
     bool without = ag_pairs_choose(&s->without, now, ops_of(s));
     if (s->without.tries)
-        atomic_store_explicit(&ag_weigh_ns, now, memory_order_relaxed);
+        atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);
     if (!without)
         return;
     uint32_t rest = s->without.tries ? TRY_OPS : REST_OPS;

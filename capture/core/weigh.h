@@ -14,9 +14,6 @@
 
 #include "capture/tracking/stream.h"
 
-/* When a stream was last found to be in such a comparison, of the machine's clock; 0: never. */
-extern _Atomic uint64_t ag_weigh_ns;
-
 /* Call it where nothing is deferred. The caller holds the stream's lock. */
 void ag_weigh_meet(struct ag_stream *s);
 static inline void ag_weigh_look(struct ag_stream *s)

@@ -1,6 +1,5 @@
 /* compare.c - see compare.h. */
 #include "capture/report/compare.h"
-#include "capture/core/weigh.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
@@ -22,7 +21,7 @@ enum {
 };
 
 _Atomic uint32_t ag_compare_span;
-_Atomic uint64_t ag_compare_rested_ns;
+_Atomic uint64_t ag_compare_rested_ns, ag_compare_weighed_ns;
 static _Atomic uint32_t rest_ops = LEAST_REST;
 static _Atomic uint64_t told; /* ops of all streams, except those a dormant stream is passing */
 
@@ -96,7 +95,7 @@ static double span(bool eager)
 static bool wait_for_weighing(void)
 {
     const uint64_t ms = 1000000;
-    while (atomic_load(&ag_weigh_ns) + WEIGHED_MS * ms > ag_clock_monotonic_ns())
+    while (atomic_load(&ag_compare_weighed_ns) + WEIGHED_MS * ms > ag_clock_monotonic_ns())
         if (!wait_us(1000))
             return false;
     return true;
@@ -132,7 +131,7 @@ static void *compare(void *unused)
         if (first < 0.0)
             break;
         double second = eager_first ? span(false) : eager_span();
-        if (first > 0.0 && second > 0.0 && atomic_load(&ag_weigh_ns) < began)
+        if (first > 0.0 && second > 0.0 && atomic_load(&ag_compare_weighed_ns) < began)
             ratios[num_ratios++] = eager_first ? second / first : first / second;
     }
     atomic_store(&ag_compare_span, AG_COMPARE_OFF);

@@ -33,6 +33,10 @@ extern _Atomic uint32_t ag_compare_span; /* the present span */
 /* ns of all eager spans that have ended. What compares two ways of replaying leaves them out. */
 extern _Atomic uint64_t ag_compare_rested_ns;
 
+/* When a tied stream was last found in a comparison of its own (core/weigh.h), by the machine's
+ * clock, ns; 0: never. */
+extern _Atomic uint64_t ag_compare_weighed_ns;
+
 /* Counts what the stream has done, and makes it dormant in an eager span. The caller holds the
  * stream's lock, and nothing is deferred. */
 void ag_compare_meet(struct ag_stream *stream);
