@@ -224,12 +224,11 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
-void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns,
-                      int64_t usual_ns)
+void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
     const struct ag_policy_config *config = &p->state->config;
     if (config->profit && sequence->len == 1)
-        ag_profit_gained(&sequence->profit, ns, usual_ns);
+        ag_profit_gained(&sequence->profit, ns);
 }
 
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)

@@ -185,10 +185,8 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p);
 /* The caller has submitted the chunk from the verdict. The time this took is not the host's own
  * time between ops. */
 void ag_policy_submitted(struct ag_policy *p, uint64_t now);
-/* Launching a graph of the sequence took the host by `ns` less than the `usual_ns` of eager
- * calls. */
-void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns,
-                      int64_t usual_ns);
+/* Launching a graph of the sequence took the host by `ns` less than eager calls usually take. */
+void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns);
 
 /* Makes the stream dormant for this many ops, as when nothing repeats: the caller must let
  * ag_policy_take_rest() ops pass unseen. Nothing may be deferred. */

@@ -31,7 +31,7 @@
  * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
  * the best plan is tried again, ever more rarely. No decision is final.
  *
- * Launching the graph of a sequence of one op may also not take clearly longer than an eager call.
+ * A sequence of one op must also gain in the launch call alone.
  */
 #include "policy/internal.h"
 
@@ -50,7 +50,6 @@ enum {
     LOOK = 48,                 /* visits until the early look, in any case: most looks take four */
     FAR_FASTER = 95,
     LAUNCHES = 64, /* of a sequence of one op, until their gain is looked at */
-    LOSES = 4,     /* times what they lose must be more than eager calls take */
 };
 
 static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
@@ -250,21 +249,19 @@ void ag_profit_followed(struct ag_profit *g)
 }
 
 /* The graph of a sequence of one op was launched, which took the host by `ns` less than an eager
- * call usually takes. Host time is all that such a graph can spare, and no longer chunk can be
- * tried. So if it takes clearly more, it is not launched for a while, even where the loss is too
- * small to be seen in the time of a visit. (With constant arguments the two take about the same;
- * with an update a graph takes 1.7 to 5.1 us more, on an H100.) */
-void ag_profit_gained(struct ag_profit *g, int64_t ns, int64_t usual_ns)
+ * call. Host time is all that such a graph can spare, and no longer chunk can be tried. So if it
+ * spares none, it is not launched for a while, even where the loss is too small to be seen in the
+ * time of a visit. */
+void ag_profit_gained(struct ag_profit *g, int64_t ns)
 {
     if (g->mode != AG_PROFIT_REPLAY)
         return;
     g->gained_ns += ns;
-    g->usual_ns += usual_ns;
     if (++g->launches < LAUNCHES)
         return;
-    bool lost = g->gained_ns * LOSES < -g->usual_ns && !beats(&g->replay, &g->eager, FASTER);
+    bool lost = g->gained_ns < 0 && !beats(&g->replay, &g->eager, FASTER);
     g->launches = 0;
-    g->gained_ns = g->usual_ns = 0;
+    g->gained_ns = 0;
     if (lost)
         wait_longer(g, AG_PROFIT_EAGER);
 }

@@ -130,7 +130,7 @@ static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_
     int64_t usual = ops * atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
     if (usual && !s->handed)
         ag_policy_gained(ag_engine_policy(&s->engine), sequence,
-                         ns < 2 * usual ? usual - ns : -usual, usual);
+                         ns < 2 * usual ? usual - ns : -usual);
     add(&s->worth_ns, ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns);
     add(&s->graph_ops[s->handed], ops);
     add(&s->graph_ns[s->handed], ns);
