@@ -14,8 +14,7 @@
 enum {
     /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
      * times as many until each further one. A new plan means new graphs, and the pace of a slow
-     * host wanders by more than such plans differ: LoRA training built 16 times as many graphs as
-     * its steps have. */
+     * host may halve and double from step to step. */
     REPLAN_VISITS = 8,
     MOST_REPLANS = 6,
     HOLD_NS = 12000, /* longest time for which the GPU may wait for a chunk to fill */

@@ -19,8 +19,8 @@ static uint64_t ops_of(const struct ag_stream *s)
     return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
 }
 
-/* Nothing changes while the program measures its launches, or while the submitter or the whole
- * library (report/compare.h) is compared with eager launches. */
+/* Nothing changes while the program measures its launches, while the submitter is compared, or in
+ * an eager span of report/compare.h. */
 static bool may_weigh(const struct ag_stream *s)
 {
     /* while the stream is dormant, neither ops nor ties are seen */

@@ -164,6 +164,7 @@ static void test_wandering_pace(void **state)
         rig_sync(r);
     }
     rig_at_least(100 * (double)r->replayed / (double)r->ops, 97);
+    rig_at_most((double)r->graphs_built, 800);
     rig_close(r);
 }
 
