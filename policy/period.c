@@ -64,6 +64,31 @@ static bool finding_back(struct ag_policy_state *s, uint32_t period)
     return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
 }
 
+/* The known loop of which the `period` ops that begin at position `began` of the history are one
+ * turn; *from is where in the loop they begin. NULL if there is none. A loop that is found again
+ * after a variation mostly begins at another op, and would otherwise get all its graphs once more.
+ */
+static struct ag_sequence *known_loop(struct ag_policy_state *s, uint64_t began, uint32_t period,
+                                      uint32_t *from)
+{
+    uint64_t hash = 0, power = 1;
+    for (uint32_t i = 0; i < period; i++, power *= AG_MULTIPLIER)
+        hash = ag_hash_add(hash, ag_finder_at(&s->finder, began + i));
+    for (struct ag_entry *e = s->by_id; e; e = e->hh.next) {
+        struct ag_sequence *b = &e->sequence;
+        if (b->len != period || !b->periodic)
+            continue;
+        uint64_t turn = b->prefix[period];
+        for (*from = 0; *from < period; ++*from) {
+            if (turn == hash)
+                return b;
+            turn = ag_hash_add(turn, b->keys[*from]) - ag_mix(b->keys[*from]) * power;
+        }
+    }
+    *from = 0;
+    return NULL;
+}
+
 /* If the history has just repeated a whole period, enters the sequence of that period. All ops seen
  * so far must be in the history. */
 bool ag_adopt_period(struct ag_policy *p, uint64_t now)
@@ -77,10 +102,13 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
         return false;
     uint64_t began = ag_finder_began(f, period);
     uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
-    uint32_t at = (uint32_t)((f->end - began) % ((uint64_t)period * times));
-    struct ag_sequence *sequence = repeat(p, began, period, times);
+    uint32_t from;
+    struct ag_sequence *sequence = known_loop(s, began, period, &from);
+    if (!sequence)
+        sequence = repeat(p, began, period, times);
     if (!sequence)
         return false;
+    uint32_t at = (uint32_t)((from + f->end - began) % sequence->len);
     if (s->sequence) { /* it has just ended, and is already in the segment */
         s->sequence->streak = 0;
         ag_follow_nothing(p);

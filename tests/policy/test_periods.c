@@ -101,6 +101,26 @@ static void test_loop_resumes(void **state)
 }
 
 /* Every loop count, with a sync behind the loop: epochs of sync-free iterations. */
+/* A long loop in which a few ops differ in some turns, each time others: it is found again at
+ * another op, and still is the same loop. */
+static void test_found_again(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 5;
+    for (uint32_t turn = 0; turn < 400; turn++) {
+        uint32_t odd = turn % 12 == 11 ? (uint32_t)(rig_random(&seed) % 290) : 300;
+        for (uint32_t i = 0; i < 300; i++)
+            rig_op(r, i >= odd && i < odd + 9 ? rig_key(2 + turn, i) : rig_key(1, i));
+    }
+    uint32_t loops = 0;
+    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+        loops += e->sequence.len == 300 && e->sequence.periodic;
+    assert_int_equal(loops, 1);
+    rig_at_least((double)r->replayed / (double)r->ops * 100, 90);
+    rig_close(r);
+}
+
 static void test_epochs(void **state)
 {
     (void)state;
@@ -229,12 +249,13 @@ static void test_slow_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_periods),    cmocka_unit_test(test_phases),
-        cmocka_unit_test(test_prefix),     cmocka_unit_test(test_any_two_keys),
-        cmocka_unit_test(test_merging),    cmocka_unit_test(test_loop_resumes),
-        cmocka_unit_test(test_epochs),     cmocka_unit_test(test_aligned),
-        cmocka_unit_test(test_steady),     cmocka_unit_test(test_hold_most),
-        cmocka_unit_test(test_interrupts), cmocka_unit_test(test_slow_pace),
+        cmocka_unit_test(test_periods),     cmocka_unit_test(test_phases),
+        cmocka_unit_test(test_prefix),      cmocka_unit_test(test_any_two_keys),
+        cmocka_unit_test(test_merging),     cmocka_unit_test(test_loop_resumes),
+        cmocka_unit_test(test_found_again), cmocka_unit_test(test_epochs),
+        cmocka_unit_test(test_aligned),     cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_hold_most),   cmocka_unit_test(test_interrupts),
+        cmocka_unit_test(test_slow_pace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
