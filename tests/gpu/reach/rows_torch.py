@@ -367,9 +367,12 @@ def threads():
         nonlocal number
         number = -1
         begun.wait()
+        for server in servers:      # Python ends daemon threads that it finds in C++ with an abort
+            server.join()
     torch.cuda.synchronize()
-    for k in range(4):
-        threading.Thread(target=serve, args=(k,), daemon=True).start()
+    servers = [threading.Thread(target=serve, args=(k,), daemon=True) for k in range(4)]
+    for server in servers:
+        server.start()
     return loop(step, lambda: [totals], end=end)
 
 
