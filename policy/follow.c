@@ -135,13 +135,16 @@ void ag_follow(struct ag_policy *p, struct ag_sequence *sequence, uint32_t at, u
 }
 
 /* If the host's pace has changed, gives the sequence that is about to begin a new plan; or changes
- * to the other one of two plans that are compared. Call this only while the caller holds no chunk
- * from a verdict. */
+ * to the other one of two plans that are compared. A new cut gives it one at once. Call this only
+ * while the caller holds no chunk from a verdict. */
 void ag_replan(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *sequence = s->sequence;
-    if (!sequence || p->next != sequence->keys)
+    if (!sequence)
+        return;
+    uint32_t at = ag_position(p);
+    if (at && !(sequence->tune.replan && at < sequence->len && ag_is_cut(sequence, at)))
         return;
     if (!ag_plan_is_stale(s, sequence)) {
         if (ag_tune_changes_plan(p, sequence))
@@ -158,7 +161,7 @@ void ag_replan(struct ag_policy *p, uint64_t now)
     if (!sequence->profit.replan && !sequence->tune.replan)
         sequence->replans++;
     sequence->profit.replan = sequence->tune.replan = false;
-    begin_run(p, 0, now);
+    begin_run(p, at, now);
 }
 
 void ag_follow_nothing(struct ag_policy *p)
@@ -253,17 +256,18 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             p->counts.replayed += chunk->count;
             b->tries++;
             chunk->hits++;
-            /* the time of a segment's first run includes the wait before it */
-            if (now > s->run_began && (chunk->first || (b->periodic && !b->ends_in_pause)))
+            /* the time of the first run behind a sync point or a pause includes the wait */
+            if (now > s->run_began && (chunk->first || b->periodic) && !ag_is_cut(b, chunk->first))
                 ag_learn_gap(s, (now - s->run_began) / chunk->count);
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }
         ag_something_repeats(s);
     }
-    if (at == b->len && b->ends_in_pause)
-        ag_end_in_pause(p, now);
-    else if (at == b->len && b->periodic)
+    if (b->num_cuts && p->doing == AG_DO_DEFER && now > s->run_began)
+        ag_cut_passed(s, b, b->chunks[s->chunk].first, now - s->run_began,
+                      b->chunks[s->chunk].count);
+    if (at == b->len && b->periodic)
         ag_end_period(p, now);
     else
         begin_run(p, at, now);

@@ -126,6 +126,15 @@ struct ag_tune {
     bool replan; /* the sequence needs a new plan */
 };
 
+/* A place at which a chunk must end, because the program pauses there. */
+struct ag_cut {
+    uint32_t at;   /* ops before it, from 1; in a loop, of the turn */
+    uint32_t left; /* visits without a pause until it goes; 0: it has gone */
+    uint32_t most; /* that `left` becomes when the program does pause there */
+    uint64_t gone; /* visits of the sequence when it last went */
+    uint8_t times; /* it was made again soon behind that */
+};
+
 /* How a sequence is cut into chunks. */
 struct ag_plan {
     struct ag_chunk *chunks;
@@ -149,15 +158,14 @@ struct ag_sequence {
     uint64_t seen_ns;       /* when it was last seen; 0: never */
     uint64_t first_seen_ns; /* when it was first seen; 0: never */
     bool periodic;          /* ends in an artificial sync point and is expected to repeat */
-    bool ends_in_pause;     /* its end is a sync point; see pause.c */
-    uint8_t marks;          /* times that it was taken for such a sequence */
-    uint32_t mark_left;     /* visits until it counts as one no more */
     bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
     struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
     ag_key *keys;
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
     struct ag_chunk *chunks;
     uint32_t num_chunks;    /* 0 until planned */
+    struct ag_cut *cuts;    /* places at which a chunk must end; see pause.c */
+    uint32_t num_cuts;      /* those that have gone as well */
     uint32_t longest;       /* ops in the longest chunk, as last planned */
     uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
     uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
@@ -182,7 +190,6 @@ struct ag_pause_place {
     struct ag_ref sequence;
     uint32_t at, times;
     uint64_t visits; /* of the sequence, at the last pause */
-    bool in_each;    /* all these times came in successive visits */
 };
 
 struct ag_head {
@@ -371,8 +378,13 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now);
 void ag_end_period(struct ag_policy *p, uint64_t now);
 
 /* pause.c */
-/* The stream has followed a sequence that ends in a pause to its end. */
-void ag_end_in_pause(struct ag_policy *p, uint64_t now);
+/* The first index above `at` at which a chunk must end: a cut, or the end of the sequence. */
+uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at);
+bool ag_is_cut(const struct ag_sequence *b, uint32_t at);
+/* `ops` deferred ops behind index `at` took `ns` from the op before them: tells the cut there, if
+ * there is one, whether the program has paused. */
+void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at, uint64_t ns,
+                   uint32_t ops);
 
 /* learn.c */
 /* The segment ends here, with nothing deferred, and the next one begins. Returns the sequence that

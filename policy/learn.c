@@ -161,8 +161,7 @@ struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen
         s->rejoined = true;
     }
     if (s->sequence) {
-        if (s->pure && ag_position(p) == s->sequence->len &&
-            (!s->sequence->periodic || s->sequence->ends_in_pause))
+        if (s->pure && ag_position(p) == s->sequence->len && !s->sequence->periodic)
             subsegment = s->sequence;
         if (subsegment && !s->splits)
             ag_follow_nothing(p);

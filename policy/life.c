@@ -105,7 +105,7 @@ uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence)
 
 bool ag_sequence_is_periodic(const struct ag_sequence *sequence)
 {
-    return sequence->periodic && !sequence->ends_in_pause;
+    return sequence->periodic;
 }
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)

@@ -2,41 +2,67 @@
  * pause.c - places at which the program pauses without a call that the library could see. Most
  * often it polls memory that a kernel writes. Deferred ops would then wait for the watchdog.
  *
- * If ops had to be flushed at one place of a sequence several times, a few visits apart, the policy
- * takes that place for a sync point. What ended there becomes a sequence of its own; in a loop that
- * pauses in each turn, the turn that begins behind the place. From then on the end of that sequence
- * is a sync point, so that its last chunk is launched as soon as its last op has come.
+ * If ops had to be flushed at one place of a sequence several times, a few visits apart, the
+ * sequence is cut there: a chunk ends at the place, and so is launched as soon as its last op has
+ * come. Behind a cut the sequence is planned as behind a sync point, because the GPU may be idle.
  *
- * Nobody can see from outside whether the program still pauses there, so a mark goes after a number
- * of visits, four times as many as the mark before it had. If the program does pause there, it
- * waits for the watchdog three times more, ever more rarely.
+ * Whether the program still pauses there shows in the time until the next ops come. A cut goes when
+ * it has seen no pause for a number of visits, four times as many if it is soon made again. A pause
+ * that is shorter than the host's pace does not show. Then the program waits for the watchdog three
+ * times more, ever more rarely.
  */
 #include "policy/internal.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     ENOUGH_PAUSES = 3, /* at one place ... */
     NEAR_VISITS = 16,  /* ... with at most this many visits of its sequence from one to the next */
-    /* Visits for which the first mark stays. Three waits of 500 us take 2 % of the time of that
-     * many steps of 20 us. A program that polls after each step rarely has shorter ones. */
-    FIRST_MARK = 4096,
-    GROWTH = 2, /* of the visits from mark to mark, as a power of two */
-    MOST_MARKS = 9,
+    FIRST_CUT = 256,   /* visits without a pause until a cut goes; */
+    GROWTH = 2,        /* if it is soon made again, as a power of two more */
+    MOST_TIMES = 9,
+    PAUSE_WORTH = 4, /* visits without a pause that one with a pause makes up for */
 };
 
-static void mark(struct ag_sequence *sequence)
+/* A place counts once for all turns of a loop. */
+static uint32_t unit_of(const struct ag_sequence *b)
 {
-    if (sequence->ends_in_pause)
-        return;
-    sequence->ends_in_pause = true;
-    sequence->mark_left = FIRST_MARK << (GROWTH * sequence->marks);
-    sequence->marks += sequence->marks < MOST_MARKS;
-    sequence->tune.replan |= sequence->periodic; /* it was cut as a loop */
+    return b->periodic && b->shortest_period ? b->shortest_period : b->len;
+}
+
+uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at)
+{
+    uint32_t unit = unit_of(b), turn = at - at % unit, first = b->len;
+    for (uint32_t i = 0; i < b->num_cuts; i++) {
+        uint32_t place = turn + b->cuts[i].at + (turn + b->cuts[i].at > at ? 0 : unit);
+        if (b->cuts[i].left && place < first)
+            first = place;
+    }
+    return first;
+}
+
+/* The cut right before the op at this index, or NULL. */
+static struct ag_cut *cut_before(const struct ag_sequence *b, uint32_t at)
+{
+    uint32_t unit = unit_of(b);
+    if (!at && !b->periodic)
+        return NULL;
+    at = (at + unit - 1) % unit + 1;
+    for (uint32_t i = 0; i < b->num_cuts; i++)
+        if (b->cuts[i].at == at)
+            return &b->cuts[i];
+    return NULL;
+}
+
+bool ag_is_cut(const struct ag_sequence *b, uint32_t at)
+{
+    const struct ag_cut *cut = b->num_cuts ? cut_before(b, at) : NULL;
+    return cut && cut->left;
 }
 
 /* Notes a pause at this place, and returns it. NULL without memory. */
-static const struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_sequence *b,
-                                         uint32_t at)
+static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_sequence *b,
+                                   uint32_t at)
 {
     struct ag_ref sequence = ag_sequence_ref(b);
     struct ag_pause_place *place = NULL;
@@ -52,27 +78,29 @@ static const struct ag_pause_place *note(struct ag_policy_state *s, const struct
         place = &s->pauses[s->next_pause++ % AG_PAUSES];
         *place = (struct ag_pause_place){.sequence = sequence, .at = at};
     }
-    uint64_t apart = b->visits - place->visits;
-    bool near = place->times && apart <= NEAR_VISITS;
-    place->in_each = near ? place->in_each && apart <= 1 : true;
+    bool near = place->times && b->visits - place->visits <= NEAR_VISITS;
     place->times = near ? place->times + 1 : 1;
     place->visits = b->visits;
     return place;
 }
 
-/* The turn of the loop `b` that begins at `at`. NULL if there is none, or if the loop pauses
- * elsewhere too. */
-static struct ag_sequence *turn(struct ag_policy *p, const struct ag_sequence *b, uint32_t at)
+/* Cuts the sequence behind this many ops of a turn. */
+static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
 {
-    uint32_t len = b->shortest_period ? b->shortest_period : b->len;
-    ag_key *keys = b->periodic && !b->ends_in_pause ? malloc(len * sizeof(*keys)) : NULL;
-    if (!keys)
-        return NULL;
-    for (uint32_t i = 0; i < len; i++)
-        keys[i] = b->keys[(at + i) % len];
-    struct ag_sequence *sequence = ag_sequence_periodic(p, keys, len);
-    free(keys);
-    return sequence;
+    struct ag_cut *cut = cut_before(b, at);
+    if (!cut) {
+        struct ag_cut *cuts = realloc(b->cuts, (b->num_cuts + 1) * sizeof(*cuts));
+        if (!cuts)
+            return;
+        b->cuts = cuts;
+        cut = &cuts[b->num_cuts++];
+        *cut = (struct ag_cut){.at = at, .gone = b->visits - FIRST_CUT - 1};
+    }
+    bool soon = b->visits - cut->gone <= FIRST_CUT;
+    cut->times = soon ? cut->times + (cut->times < MOST_TIMES) : 0;
+    cut->left = cut->most = FIRST_CUT << (GROWTH * cut->times);
+    b->tune.replan = true;
+    p->counts.pauses++;
 }
 
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
@@ -82,39 +110,27 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
     uint32_t deferred = ag_policy_deferred(p);
     if (!deferred)
         return 0;
-    uint32_t at = ag_position(p);
-    if (b->periodic)
-        at %= b->shortest_period ? b->shortest_period : b->len;
-    const struct ag_pause_place *place = note(s, b, at);
-    if (!place || place->times < ENOUGH_PAUSES)
-        return ag_policy_break(p);
-    ag_chunk_failed(&b->chunks[s->chunk]); /* if nothing new can be marked, it rests */
-    p->counts.pauses++;
-    bool in_each = place->in_each;
-    struct ag_sequence *next = turn(p, b, at);
-    s->keep = next;
-    struct ag_sequence *segment = ag_segment_ends(p, now, false);
-    s->keep = NULL;
-    if (next && (in_each || !segment || segment->ends_in_pause)) {
-        mark(next);
-        ag_follow(p, next, 0, now);
-    } else if (segment) {
-        mark(segment);
+    uint32_t at = (ag_position(p) - 1) % unit_of(b) + 1;
+    struct ag_pause_place *place = note(s, b, at);
+    if (place && place->times >= ENOUGH_PAUSES) {
+        place->times = 0;
+        make_cut(p, b, at);
     }
+    ag_policy_break(p);
     ag_replan(p, now);
     return deferred;
 }
 
-void ag_end_in_pause(struct ag_policy *p, uint64_t now)
+void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at, uint64_t ns,
+                   uint32_t ops)
 {
-    struct ag_policy_state *s = p->state;
-    struct ag_sequence *b = s->sequence;
-    s->keep = b; /* its chunk is in the verdict */
-    p->counts.pauses++;
-    ag_segment_ends(p, now, true);
-    s->keep = NULL;
-    if (--b->mark_left == 0) {
-        b->ends_in_pause = false;
-        b->tune.replan |= b->periodic; /* it becomes a loop again */
+    struct ag_cut *cut = cut_before(b, at);
+    if (!cut || !cut->left)
+        return;
+    if (ns > 2ull * s->gap * ops)
+        cut->left = cut->left + PAUSE_WORTH < cut->most ? cut->left + PAUSE_WORTH : cut->most;
+    else if (--cut->left == 0) {
+        cut->gone = b->visits;
+        b->tune.replan = true;
     }
 }

@@ -30,7 +30,7 @@ enum {
 
 static bool is_loop(const struct ag_sequence *sequence)
 {
-    return sequence->periodic && !sequence->loose && !sequence->ends_in_pause;
+    return sequence->periodic && !sequence->loose;
 }
 
 /* Several short turns merged, and mostly followed to the end. */
@@ -71,7 +71,11 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequence *sequence,
                            uint32_t limit, uint32_t at, uint32_t previous)
 {
-    uint32_t left = sequence->len - at, count;
+    uint32_t left = ag_cut_behind(sequence, at) - at, count;
+    bool cut = ag_is_cut(sequence, at), begins = at == 0 || cut;
+    uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK; /* on an idle GPU */
+    if (s->gap > FIRST_NS / FIRST_CHUNK)
+        first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (is_loop(sequence)) {
@@ -83,24 +87,24 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
         uint32_t pieces = (sequence->len + count - 1) / count;
         if (unit > limit)
             count = (sequence->len + pieces - 1) / pieces;
+        count -= at % count; /* with cuts: up to where it would end without them */
+        if (cut && count > first)
+            count = first;
     } else if (sequence->tune.up > 0) {
         /* the GPU waits for the host, and only the last chunk keeps the program waiting */
         uint32_t tail = ag_plan_limit(s, sequence, 0);
         count = left > limit + tail ? limit : left > tail ? left - tail : left;
     } else {
-        uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
-        if (s->gap > FIRST_NS / FIRST_CHUNK)
-            first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
-        count = at == 0 ? first : previous * 4;
+        count = begins ? first : previous * 4;
         if (count > limit)
             count = limit;
-        if (left < count + first && left <= limit + first && at > 0)
+        if (left < count + first && left <= limit + first && !begins)
             count = left; /* leave no tiny chunk at the end */
-        if (at == 0 && left <= first + first / 2)
+        if (begins && left <= first + first / 2)
             count = left;
         if (sequence->tune.up <
             0) { /* shorter and shorter: only the end keeps the program waiting */
-            count = at == 0 ? limit : count;
+            count = begins ? limit : count;
             count = left > 1 && count > left / 2 ? left / 2 : count;
         }
     }
@@ -119,7 +123,8 @@ static uint32_t copied_count(const struct ag_sequence *model, const struct ag_se
     chunk = &model->chunks[ag_plan_chunk_at(model, at)];
     if (chunk->first != at)
         return 0;
-    return chunk->count < sequence->len - at ? chunk->count : sequence->len - at;
+    uint32_t left = ag_cut_behind(sequence, at) - at;
+    return chunk->count < left ? chunk->count : left;
 }
 
 struct plan {
@@ -146,6 +151,24 @@ static uint32_t count_at(const struct ag_policy_state *s, const struct plan *pla
     return count ? count : next_count(s, sequence, plan->limit, at, previous);
 }
 
+/* Chunks of the plan that was just dropped go on with their graphs where the new plan has the same.
+ */
+static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32_t n)
+{
+    struct ag_chunk *old = s->retired, *end = old + s->num_retired;
+    for (uint32_t i = 0; i < n && old < end; i++) {
+        while (old < end && old->first < chunks[i].first)
+            old++;
+        if (old == end || old->sequence != chunks->sequence || old->first != chunks[i].first ||
+            old->count != chunks[i].count)
+            continue;
+        enum ag_chunk_state state = ag_chunk_state(old);
+        ag_chunk_set_user(&chunks[i], ag_chunk_user(old));
+        ag_chunk_set_user(old, NULL);
+        atomic_store_explicit(&chunks[i].state, state, memory_order_release);
+    }
+}
+
 int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
     struct plan plan = plan_of(s, sequence);
@@ -164,6 +187,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
         if (sequence->longest < previous)
             sequence->longest = previous;
     }
+    take_over(s, chunks, n);
     sequence->chunks = chunks;
     sequence->num_chunks = n;
     sequence->planned_limit = plan.limit;
@@ -175,7 +199,8 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
 {
     return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
-           (is_steady(sequence) && limit >= sequence->len && sequence->num_chunks > 1);
+           (is_steady(sequence) && !sequence->num_cuts && limit >= sequence->len &&
+            sequence->num_chunks > 1);
 }
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)

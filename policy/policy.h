@@ -67,7 +67,7 @@ struct ag_verdict {
 struct ag_policy_counts {
     uint64_t ops;
     uint64_t sync_points; /* calls */
-    uint64_t pauses;      /* ends of segments where the program is taken to pause (events) */
+    uint64_t pauses;      /* cuts made where the program is taken to pause (events) */
     uint64_t replayed;    /* deferred ops submitted by launching their whole chunk */
     uint64_t mismatches;  /* departures from a followed sequence while ops were deferred (events) */
     uint64_t switches;    /* changes to another sequence without departing (events) */
@@ -207,7 +207,7 @@ uint32_t ag_policy_break(struct ag_policy *p);
 
 /* The deferred ops have waited for too long: the program may be polling memory that one of them
  * writes. At first the same as a break. If this happens at one place several times, the policy
- * takes the place for a sync point. Returns how many ops to submit. */
+ * ends a chunk there. Returns how many ops to submit. */
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now);
 
 /* The number of ops deferred now. */

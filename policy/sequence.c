@@ -304,6 +304,7 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
             other->sequence.unrolled = NULL;
     free(sequence->keys);
     free(sequence->prefix);
+    free(sequence->cuts);
     free(entry);
 }
 
@@ -472,6 +473,7 @@ size_t ag_policy_memory(const struct ag_policy *p)
                    ag_chain_memory(&s->chain);
     for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
         bytes += sizeof(*e) + (e->sequence.len * 2 + 1) * sizeof(ag_key) +
-                 e->sequence.num_chunks * sizeof(struct ag_chunk);
+                 e->sequence.num_chunks * sizeof(struct ag_chunk) +
+                 e->sequence.num_cuts * sizeof(struct ag_cut);
     return bytes;
 }

@@ -331,13 +331,10 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     struct ag_engine *e = &r->engine;
     struct ag_verdict v = {0};
     uint64_t submitted = r->submitted, launches = r->launches, op = r->ops, now = r->now += r->gap;
-    uint64_t pauses = e->policy.counts.pauses;
     r->dormant += e->policy.dormant > 0;
     r->segment_hash = ag_hash_add(r->segment_hash, key);
     r->segment_len++;
     arrive(r, key, &v);
-    if (e->policy.counts.pauses != pauses)
-        r->segment_hash = r->segment_len = 0;
     r->keys[r->ops++ % AG_MAX_SEQUENCE_OPS] = key;
     uint8_t *room = ag_engine_record(e, key, bytes_of(key), &v);
     assert_int_equal(room == NULL, v.what == AG_DO_EAGER || e->state == AG_ENGINE_BYPASSED);
@@ -383,13 +380,10 @@ void rig_break(struct rig *r)
 
 void rig_pause(struct rig *r)
 {
-    uint64_t pauses = r->engine.policy.counts.pauses;
     bool any = ag_engine_deferred(&r->engine) > 0;
     r->now += RIG_WATCHDOG_NS;
     ag_engine_pause(&r->engine, r->now);
     assert_true(!any || !r->engine.num_recorded);
-    if (r->engine.policy.counts.pauses != pauses)
-        r->segment_hash = r->segment_len = 0;
     check(r);
 }
 

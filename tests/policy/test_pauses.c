@@ -34,9 +34,10 @@ static void test_polled_loops(void **state)
                         rig_op(r, rig_key(1, i));
                     waits += poll(r) && step >= 500;
                 }
-                if (waits > 3)
+                /* of turns of one op the policy cannot tell a pause from the pace */
+                if (waits > (ops > 1 ? 3 : 9))
                     fail_msg("%u ops, %u before: waited %u times", ops, before, waits);
-                rig_at_least(rig_replayed(r), 95);
+                rig_at_least(rig_replayed(r), ops > 1 ? 95 : 65);
                 rig_close(r);
             }
 }
@@ -141,7 +142,6 @@ static void test_measured(void **state)
             rig_op(r, rig_key(1, i));
         poll(r);
     }
-    assert_true(r->engine.policy.idle);
     uint64_t replayed = r->replayed;
     ag_policy_may_measure(&r->engine.policy, 256);
     rig_sync(r);
@@ -185,8 +185,9 @@ static void test_cut(void **state)
     }
     const struct ag_sequence *b = r->engine.policy.state->sequence;
     assert_non_null(b);
-    assert_int_equal(b->len, 7);
-    assert_int_equal(b->chunks[0].count, 4);
+    assert_int_equal(b->len % 7, 0);
+    for (uint32_t i = 0; i < b->num_chunks; i++)
+        assert_int_equal(b->chunks[i].count, i % 2 ? 3 : 4);
     assert_in_range(ag_policy_gap(&r->engine.policy), 50, 200);
     rig_close(r);
 }
@@ -217,12 +218,6 @@ static void test_full_table(void **state)
     }
 }
 
-static void not_marked(void *unused, struct ag_sequence *b)
-{
-    (void)unused;
-    assert_false(b->ends_in_pause);
-}
-
 /* The program polls for a while and then does so no more: its loop is cut as any other is. */
 static void test_polls_no_more(void **state)
 {
@@ -239,7 +234,9 @@ static void test_polls_no_more(void **state)
                 if (step < 200)
                     poll(r);
             }
-            ag_policy_each(&r->engine.policy, not_marked, NULL);
+            const struct ag_sequence *b = r->engine.policy.state->sequence;
+            for (uint32_t i = 0; i < b->num_cuts; i++)
+                assert_int_equal(b->cuts[i].left, 0);
             rig_at_least(rig_replayed(r), 95);
             rig_at_least(rig_ops_per_launch(r), gap < 100 ? 30 : 3);
             rig_close(r);
@@ -326,6 +323,33 @@ static void test_many_places(void **state)
         }
 }
 
+/* A step of a slow host, which at some places works for longer than the watchdog waits. Only the
+ * chunks at these places get new graphs. */
+static void test_slow_places(void **state)
+{
+    (void)state;
+    static const uint32_t slow[] = {38, 121, 222, 223, 397, 590};
+    struct rig *r = rig_open(NULL);
+    r->gap = 20000;
+    for (uint32_t step = 0; step < 60; step++) {
+        if (step == 20)
+            rig_mark(r);
+        for (uint32_t i = 0, next = 0; i < 608; i++) {
+            rig_op(r, rig_key(1, i));
+            if (next == sizeof(slow) / sizeof(slow[0]) || i != slow[next])
+                continue;
+            next++;
+            if (ag_engine_deferred(&r->engine))
+                rig_pause(r);
+            r->now += 700000;
+        }
+    }
+    rig_at_most((double)r->graphs_built, 152 + 2 * 6);
+    rig_at_most((double)rig_built(r), 0);
+    rig_at_least(rig_replayed(r), 85); /* the rest is the profitability check */
+    rig_close(r);
+}
+
 /* Now and then the program's thread loses its processor, and the watchdog strikes. Some places are
  * met three times by chance, and the sequence is cut there for a while; it must not fall to pieces.
  */
@@ -375,9 +399,9 @@ static void test_rare_accidents(void **state)
 static void test_accidents(void **state)
 {
     (void)state;
-    accidents(60, 80, false, 75, 7);
-    accidents(60, 80, true, 75, 7);
-    accidents(20, 20, true, 60, 1.2);
+    accidents(60, 80, false, 75, 4);
+    accidents(60, 80, true, 75, 4);
+    accidents(20, 60, true, 60, 2);
 }
 
 int main(void)
@@ -390,7 +414,7 @@ int main(void)
         cmocka_unit_test(test_full_table),      cmocka_unit_test(test_polls_no_more),
         cmocka_unit_test(test_polls_for_ever),  cmocka_unit_test(test_polls_behind_any_turns),
         cmocka_unit_test(test_many_places),     cmocka_unit_test(test_rare_accidents),
-        cmocka_unit_test(test_accidents),
+        cmocka_unit_test(test_accidents),       cmocka_unit_test(test_slow_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
