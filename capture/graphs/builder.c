@@ -145,8 +145,8 @@ static void wait_ns(uint32_t ns)
  * during which a launch of the program's waits for the driver's locks (580, on an H100). So graphs
  * are destroyed one by one with rests in between, and ahead of a build only if very many wait.
  * Nothing is destroyed while paused, since the thread that pauses may be about to destroy what the
- * graphs depend on. Nor is anything destroyed while the GPU may be waiting for the program
- * (waits.c). The caller holds the mutex.
+ * graphs depend on. Nor is anything destroyed while the GPU may be waiting for the program, or for
+ * what is in a ring (waits.c). The caller holds the mutex.
  */
 static void tidy(void)
 {
@@ -156,7 +156,7 @@ static void tidy(void)
         ag_clock_monotonic_ns() >= rests_until) {
         ag_pause.busy = true;
         ag_pause_unlock();
-        if (ag_waits_at_rest())
+        if (ag_waits_at_rest() && ag_waits_rings_pass())
             ag_graphs_collect(1);
         ag_pause_lock();
         ag_pause_rests();
@@ -232,7 +232,8 @@ bool ag_builder_submit(struct ag_request *r)
             return false;
         taken = ag_waits_at_rest();
         if (taken) {
-            ag_graphs_collect(UINT32_MAX);
+            if (ag_waits_rings_pass())
+                ag_graphs_collect(UINT32_MAX);
             build(r, false);
             ag_request_free(r);
         }
