@@ -129,8 +129,7 @@ struct ag_tune {
 /* A place at which a chunk must end, because the program pauses there. */
 struct ag_cut {
     uint32_t at;   /* ops before it, from 1; in a loop, of the turn */
-    uint32_t left; /* visits without a pause until it goes; 0: it has gone */
-    uint32_t most; /* that `left` becomes when the program does pause there */
+    uint32_t left; /* visits with a pause until it goes; 0: it has gone */
     uint64_t gone; /* visits of the sequence when it last went */
     uint8_t times; /* it was made again soon behind that */
 };
@@ -381,6 +380,9 @@ void ag_end_period(struct ag_policy *p, uint64_t now);
 /* The first index above `at` at which a chunk must end: a cut, or the end of the sequence. */
 uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at);
 bool ag_is_cut(const struct ag_sequence *b, uint32_t at);
+bool ag_has_cuts(const struct ag_sequence *b);
+/* The program pauses where it does in the ops that `b` and `model` both begin with. */
+void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model);
 /* `ops` deferred ops behind index `at` took `ns` from the op before them: tells the cut there, if
  * there is one, whether the program has paused. */
 void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at, uint64_t ns,

@@ -6,10 +6,10 @@
  * sequence is cut there: a chunk ends at the place, and so is launched as soon as its last op has
  * come. Behind a cut the sequence is planned as behind a sync point, because the GPU may be idle.
  *
- * Whether the program still pauses there shows in the time until the next ops come. A cut goes when
- * it has seen no pause for a number of visits, four times as many if it is soon made again. A pause
- * that is shorter than the host's pace does not show. Then the program waits for the watchdog three
- * times more, ever more rarely.
+ * Nobody can see from outside whether the program still pauses there, though a pause may show in
+ * the time until the next ops come. So a cut goes after a number of visits, and far sooner where it
+ * sees no pause. If it is soon made again, it stays four times as long. A program that does pause
+ * there waits for the watchdog three times more, ever more rarely.
  */
 #include "policy/internal.h"
 #include <stdlib.h>
@@ -18,10 +18,13 @@
 enum {
     ENOUGH_PAUSES = 3, /* at one place ... */
     NEAR_VISITS = 16,  /* ... with at most this many visits of its sequence from one to the next */
-    FIRST_CUT = 256,   /* visits without a pause until a cut goes; */
-    GROWTH = 2,        /* if it is soon made again, as a power of two more */
-    MOST_TIMES = 9,
-    PAUSE_WORTH = 4, /* visits without a pause that one with a pause makes up for */
+    /* Visits for which the first cut stays. Three waits of 500 us take 2 % of the time of that many
+     * steps of 20 us. A program that polls after each step rarely has shorter ones. */
+    FIRST_CUT = 4096,
+    SILENT = 12, /* so many visits counts one without a pause */
+    GROWTH = 2,  /* of the visits, as a power of two, if a cut is made again ... */
+    SOON = 256,  /* ... within so many visits */
+    MOST_TIMES = 8,
 };
 
 /* A place counts once for all turns of a loop. */
@@ -30,11 +33,18 @@ static uint32_t unit_of(const struct ag_sequence *b)
     return b->periodic && b->shortest_period ? b->shortest_period : b->len;
 }
 
+/* The unit may have become shorter since the cut was made. */
+static uint32_t in_turn(const struct ag_cut *cut, uint32_t unit)
+{
+    return (cut->at - 1) % unit + 1;
+}
+
 uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at)
 {
     uint32_t unit = unit_of(b), turn = at - at % unit, first = b->len;
     for (uint32_t i = 0; i < b->num_cuts; i++) {
-        uint32_t place = turn + b->cuts[i].at + (turn + b->cuts[i].at > at ? 0 : unit);
+        uint32_t place = turn + in_turn(&b->cuts[i], unit);
+        place += place > at ? 0 : unit;
         if (b->cuts[i].left && place < first)
             first = place;
     }
@@ -49,7 +59,7 @@ static struct ag_cut *cut_before(const struct ag_sequence *b, uint32_t at)
         return NULL;
     at = (at + unit - 1) % unit + 1;
     for (uint32_t i = 0; i < b->num_cuts; i++)
-        if (b->cuts[i].at == at)
+        if (in_turn(&b->cuts[i], unit) == at)
             return &b->cuts[i];
     return NULL;
 }
@@ -58,6 +68,42 @@ bool ag_is_cut(const struct ag_sequence *b, uint32_t at)
 {
     const struct ag_cut *cut = b->num_cuts ? cut_before(b, at) : NULL;
     return cut && cut->left;
+}
+
+bool ag_has_cuts(const struct ag_sequence *b)
+{
+    for (uint32_t i = 0; i < b->num_cuts; i++)
+        if (b->cuts[i].left)
+            return true;
+    return false;
+}
+
+bool ag_chunk_begins(const struct ag_chunk *chunk)
+{
+    const struct ag_sequence *b = chunk->sequence;
+    return chunk->first ? ag_is_cut(b, chunk->first) : !b->periodic || ag_is_cut(b, 0);
+}
+
+/* NULL without memory. */
+static struct ag_cut *add_cut(struct ag_sequence *b, struct ag_cut cut)
+{
+    struct ag_cut *cuts = realloc(b->cuts, (b->num_cuts + 1) * sizeof(*cuts));
+    if (!cuts)
+        return NULL;
+    b->cuts = cuts;
+    cuts[b->num_cuts] = cut;
+    return &cuts[b->num_cuts++];
+}
+
+void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model)
+{
+    for (uint32_t i = 0; i < model->num_cuts && !model->periodic; i++) {
+        struct ag_cut cut = model->cuts[i];
+        cut.gone = b->visits - SOON - 1;
+        if (cut.left && cut.at < b->len && b->prefix[cut.at] == model->prefix[cut.at] &&
+            !cut_before(b, cut.at))
+            add_cut(b, cut);
+    }
 }
 
 /* Notes a pause at this place, and returns it. NULL without memory. */
@@ -88,18 +134,14 @@ static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_se
 static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
 {
     struct ag_cut *cut = cut_before(b, at);
-    if (!cut) {
-        struct ag_cut *cuts = realloc(b->cuts, (b->num_cuts + 1) * sizeof(*cuts));
-        if (!cuts)
-            return;
-        b->cuts = cuts;
-        cut = &cuts[b->num_cuts++];
-        *cut = (struct ag_cut){.at = at, .gone = b->visits - FIRST_CUT - 1};
-    }
-    bool soon = b->visits - cut->gone <= FIRST_CUT;
-    cut->times = soon ? cut->times + (cut->times < MOST_TIMES) : 0;
-    cut->left = cut->most = FIRST_CUT << (GROWTH * cut->times);
     b->tune.replan = true;
+    if (!cut)
+        cut = add_cut(b, (struct ag_cut){.at = at, .gone = b->visits - SOON - 1});
+    if (!cut || cut->left)
+        return;
+    bool soon = b->visits - cut->gone <= SOON;
+    cut->times = soon ? cut->times + (cut->times < MOST_TIMES) : 0;
+    cut->left = FIRST_CUT << (GROWTH * cut->times);
     p->counts.pauses++;
 }
 
@@ -127,10 +169,10 @@ void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at
     struct ag_cut *cut = cut_before(b, at);
     if (!cut || !cut->left)
         return;
-    if (ns > 2ull * s->gap * ops)
-        cut->left = cut->left + PAUSE_WORTH < cut->most ? cut->left + PAUSE_WORTH : cut->most;
-    else if (--cut->left == 0) {
-        cut->gone = b->visits;
-        b->tune.replan = true;
-    }
+    uint32_t counts = ns > 2ull * s->gap * ops ? 1 : SILENT;
+    cut->left -= counts < cut->left ? counts : cut->left;
+    if (cut->left)
+        return;
+    cut->gone = b->visits;
+    b->tune.replan = true;
 }

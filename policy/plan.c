@@ -68,14 +68,19 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
     return limit;
 }
 
+/* Ops in a chunk that finds the GPU idle. */
+static uint32_t first_count(const struct ag_policy_state *s, uint32_t limit)
+{
+    uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
+    if (s->gap > FIRST_NS / FIRST_CHUNK)
+        first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
+    return first;
+}
+
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequence *sequence,
                            uint32_t limit, uint32_t at, uint32_t previous)
 {
-    uint32_t left = ag_cut_behind(sequence, at) - at, count;
-    bool cut = ag_is_cut(sequence, at), begins = at == 0 || cut;
-    uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK; /* on an idle GPU */
-    if (s->gap > FIRST_NS / FIRST_CHUNK)
-        first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
+    uint32_t left = sequence->len - at, count;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (is_loop(sequence)) {
@@ -87,24 +92,22 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
         uint32_t pieces = (sequence->len + count - 1) / count;
         if (unit > limit)
             count = (sequence->len + pieces - 1) / pieces;
-        count -= at % count; /* with cuts: up to where it would end without them */
-        if (cut && count > first)
-            count = first;
     } else if (sequence->tune.up > 0) {
         /* the GPU waits for the host, and only the last chunk keeps the program waiting */
         uint32_t tail = ag_plan_limit(s, sequence, 0);
         count = left > limit + tail ? limit : left > tail ? left - tail : left;
     } else {
-        count = begins ? first : previous * 4;
+        uint32_t first = first_count(s, limit);
+        count = at == 0 ? first : previous * 4;
         if (count > limit)
             count = limit;
-        if (left < count + first && left <= limit + first && !begins)
+        if (left < count + first && left <= limit + first && at > 0)
             count = left; /* leave no tiny chunk at the end */
-        if (begins && left <= first + first / 2)
+        if (at == 0 && left <= first + first / 2)
             count = left;
         if (sequence->tune.up <
             0) { /* shorter and shorter: only the end keeps the program waiting */
-            count = begins ? limit : count;
+            count = at == 0 ? limit : count;
             count = left > 1 && count > left / 2 ? left / 2 : count;
         }
     }
@@ -123,20 +126,31 @@ static uint32_t copied_count(const struct ag_sequence *model, const struct ag_se
     chunk = &model->chunks[ag_plan_chunk_at(model, at)];
     if (chunk->first != at)
         return 0;
-    uint32_t left = ag_cut_behind(sequence, at) - at;
-    return chunk->count < left ? chunk->count : left;
+    return chunk->count < sequence->len - at ? chunk->count : sequence->len - at;
+}
+
+/* Whether much longer or shorter chunks would now do, or a steady loop need not be cut at all. */
+static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
+{
+    return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
+           (is_steady(sequence) && !ag_has_cuts(sequence) && limit >= sequence->len &&
+            sequence->num_chunks != 1);
 }
 
 struct plan {
     uint32_t limit;
     const struct ag_sequence *model;
+    uint32_t at, end; /* of the chunk that is being cut, as it would be without cuts */
 };
 
-/* After the end of its model, a sequence goes on with the model's limit. Otherwise each change of
- * the pace would give the next longer sequence a different plan. */
+/* A plan keeps its limit unless the pace asks for far more or less. So a new cut changes none of
+ * the other chunks. After the end of its model, a sequence goes on with the model's limit.
+ * Otherwise each change of the pace would give the next longer sequence a different plan. */
 static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
     struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
+    if (!is_far(sequence, plan.limit))
+        plan.limit = sequence->planned_limit;
     if (!is_loop(sequence))
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
     if (plan.model)
@@ -144,11 +158,26 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
     return plan;
 }
 
-static uint32_t count_at(const struct ag_policy_state *s, const struct plan *plan,
-                         const struct ag_sequence *sequence, uint32_t at, uint32_t previous)
+/* The length of the chunk at `at`. Call it for all chunks, from the first to the last. A chunk ends
+ * at a cut, and the next one is as short as on an idle GPU; then the plan goes on as without. */
+static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
+                         const struct ag_sequence *sequence, uint32_t at)
 {
-    uint32_t count = copied_count(plan->model, sequence, at);
-    return count ? count : next_count(s, sequence, plan->limit, at, previous);
+    if (at == plan->end) {
+        uint32_t count = copied_count(plan->model, sequence, at);
+        if (!count)
+            count = next_count(s, sequence, plan->limit, at, at - plan->at);
+        plan->at = at;
+        plan->end = at + count;
+    }
+    uint32_t end = plan->end;
+    if (sequence->num_cuts) {
+        uint32_t cut = ag_cut_behind(sequence, at);
+        uint32_t first = ag_is_cut(sequence, at) ? first_count(s, plan->limit) : end - at;
+        end = cut < end ? cut : end;
+        end = first < end - at ? at + first : end;
+    }
+    return end - at;
 }
 
 /* Chunks of the plan that was just dropped go on with their graphs where the new plan has the same.
@@ -156,36 +185,43 @@ static uint32_t count_at(const struct ag_policy_state *s, const struct plan *pla
 static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32_t n)
 {
     struct ag_chunk *old = s->retired, *end = old + s->num_retired;
-    for (uint32_t i = 0; i < n && old < end; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         while (old < end && old->first < chunks[i].first)
             old++;
-        if (old == end || old->sequence != chunks->sequence || old->first != chunks[i].first ||
-            old->count != chunks[i].count)
+        if (old == end || old->sequence != chunks->sequence)
+            return;
+        if (old->first != chunks[i].first || old->count != chunks[i].count)
             continue;
         enum ag_chunk_state state = ag_chunk_state(old);
         ag_chunk_set_user(&chunks[i], ag_chunk_user(old));
         ag_chunk_set_user(old, NULL);
+        chunks[i].retries = old->retries;
+        chunks[i].retry_at = old->retry_at;
+        chunks[i].hits = old->hits;
+        chunks[i].fails = old->fails;
+        chunks[i].cold_until = old->cold_until;
         atomic_store_explicit(&chunks[i].state, state, memory_order_release);
     }
 }
 
 int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    struct plan plan = plan_of(s, sequence);
-    uint32_t n = 0, previous = 0;
-    for (uint32_t at = 0; at < sequence->len; at += previous, n++)
-        previous = count_at(s, &plan, sequence, at, previous);
+    struct plan plan = plan_of(s, sequence), again = plan;
+    uint32_t n = 0;
+    if (plan.model)
+        ag_cuts_copy(sequence, plan.model);
+    for (uint32_t at = 0; at < sequence->len; n++)
+        at += count_at(s, &plan, sequence, at);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks)
         return -ENOMEM;
-    previous = sequence->longest = 0;
-    for (uint32_t at = 0, i = 0; i < n; at += previous, i++) {
-        previous = count_at(s, &plan, sequence, at, previous);
+    sequence->longest = 0;
+    for (uint32_t at = 0, i = 0; i < n; at += chunks[i++].count) {
         chunks[i].sequence = sequence;
         chunks[i].first = at;
-        chunks[i].count = previous;
-        if (sequence->longest < previous)
-            sequence->longest = previous;
+        chunks[i].count = count_at(s, &again, sequence, at);
+        if (sequence->longest < chunks[i].count)
+            sequence->longest = chunks[i].count;
     }
     take_over(s, chunks, n);
     sequence->chunks = chunks;
@@ -193,14 +229,6 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     sequence->planned_limit = plan.limit;
     sequence->unfit = 0;
     return 0;
-}
-
-/* Whether much longer or shorter chunks would now do, or a steady loop need not be cut at all. */
-static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
-{
-    return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
-           (is_steady(sequence) && !sequence->num_cuts && limit >= sequence->len &&
-            sequence->num_chunks > 1);
 }
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
@@ -217,12 +245,9 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
     if (++sequence->unfit < (uint32_t)REPLAN_VISITS << 2 * sequence->replans)
         return false;
     struct plan plan = plan_of(s, sequence);
-    uint32_t previous = 0;
-    for (uint32_t i = 0, at = 0; i < sequence->num_chunks; i++, at += previous) {
-        previous = count_at(s, &plan, sequence, at, previous);
-        if (previous != sequence->chunks[i].count)
+    for (uint32_t i = 0; i < sequence->num_chunks; i++)
+        if (count_at(s, &plan, sequence, sequence->chunks[i].first) != sequence->chunks[i].count)
             return true;
-    }
     sequence->planned_limit = plan.limit; /* the plan would be the same */
     return false;
 }

@@ -105,6 +105,8 @@ struct ag_policy_hooks {
 /* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */
 static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk);
 static inline uint32_t ag_chunk_first(const struct ag_chunk *chunk);
+/* Whether the program may have waited before it, so that the GPU is likely to be idle. */
+bool ag_chunk_begins(const struct ag_chunk *chunk);
 static inline uint32_t ag_chunk_count(const struct ag_chunk *chunk);
 /* Whoever reads AG_CHUNK_READY sees the graphs that the builder gave the chunk before. */
 static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk);

@@ -241,6 +241,15 @@ static void drop_plan(struct ag_policy *p, struct ag_sequence *sequence)
 
 static void drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
 {
+    struct ag_policy_state *s = p->state;
+    for (uint32_t i = 0; i < s->num_retired; i++) {
+        struct ag_chunk *chunk = &s->retired[i];
+        if (chunk->sequence != sequence)
+            continue;
+        if (chunk->user && s->hooks.drop)
+            s->hooks.drop(s->hooks.context, chunk);
+        chunk->sequence = NULL; /* no later plan may take it over */
+    }
     drop_plan(p, sequence);
     ag_sequence_swap_plans(sequence);
     drop_plan(p, sequence);

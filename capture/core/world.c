@@ -99,8 +99,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     bool launched = false;
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
-    bool begins = !ag_chunk_first(chunk) && !ag_sequence_is_periodic(ag_chunk_sequence(chunk));
-    s->handed = !failed && !looks && ag_submitter_hand(s, g, bytes, begins);
+    s->handed = !failed && !looks && ag_submitter_hand(s, g, bytes, ag_chunk_begins(chunk));
     if (s->handed)
         return true;
     ag_submitter_settle(s);

@@ -110,8 +110,13 @@ static void test_found_again(void **state)
     uint64_t seed = 5;
     for (uint32_t turn = 0; turn < 400; turn++) {
         uint32_t odd = turn % 12 == 11 ? (uint32_t)(rig_random(&seed) % 290) : 300;
-        for (uint32_t i = 0; i < 300; i++)
-            rig_op(r, i >= odd && i < odd + 9 ? rig_key(2 + turn, i) : rig_key(1, i));
+        for (uint32_t i = 0; i < 300; i++) {
+            ag_key key = i >= odd && i < odd + 9 ? rig_key(2 + turn, i) : rig_key(1, i);
+            ag_key expected = ag_engine_expected(&r->engine);
+            if ((i < odd || i > odd + 9) && expected) /* it is found where it is */
+                assert_int_equal(expected, key);
+            rig_op(r, key);
+        }
     }
     uint32_t loops = 0;
     for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)

@@ -1,0 +1,245 @@
+/* test_cuts.c - what a cut (pause.c) changes in a plan, what it leaves, and what goes with a plan.
+ */
+#include "rig.h"
+
+/* Waits for the watchdog, if anything is deferred, and `ns` more. */
+static bool pause_for(struct rig *r, uint64_t ns)
+{
+    bool waits = ag_engine_deferred(&r->engine) > 0;
+    if (waits)
+        rig_pause(r);
+    r->now += ns;
+    return waits;
+}
+
+/* Turns of `ops` ops until the program has paused `pauses` times behind op `at`, where it stops. */
+static void until_paused(struct rig *r, uint32_t ops, uint32_t at, uint32_t pauses)
+{
+    for (uint32_t i = 0; pauses; i++) {
+        rig_op(r, rig_key(1, i % ops));
+        if (i % ops == at)
+            pauses -= pause_for(r, 0);
+    }
+}
+
+/* The budget gives back the graphs of a plan that a cut has just made. None comes again. */
+static void test_dropped_behind_a_cut(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t last;
+    r->gap = 20000;
+    until_paused(r, 20, 9, 3);
+    rig_op(r, rig_key(2, 0)); /* the stream leaves the loop for an op */
+    struct ag_sequence *b = ag_policy_victim(&r->engine.policy, &last);
+    assert_non_null(b);
+    assert_true(ag_policy_drop_graphs(&r->engine.policy, b));
+    assert_int_equal(r->graphs_live, 0);
+    for (uint32_t i = 10; i < 200; i++)
+        rig_op(r, rig_key(1, i % 20));
+    rig_close(r);
+}
+
+static void drop_all(void *policy, struct ag_sequence *sequence)
+{
+    ag_policy_drop_graphs(policy, sequence);
+}
+
+/* A cut goes at a sync point, at which all graphs are given back as well. */
+static void test_dropped_at_a_sync(void **state)
+{
+    (void)state;
+    for (int profit = 0; profit < 2; profit++) {
+        struct ag_policy_config config;
+        ag_policy_defaults(&config);
+        config.profit = profit;
+        struct rig *r = rig_open(&config);
+        bool dropped = false;
+        r->gap = 3000;
+        for (uint32_t step = 0; step < 600; step++) {
+            for (uint32_t i = 0; i < 60; i++) {
+                rig_op(r, rig_key(1, i));
+                if (step < 30 && i == 37)
+                    pause_for(r, 0);
+            }
+            rig_sync(r);
+            if (step <= 100 || dropped || !r->engine.policy.state->retired)
+                continue;
+            dropped = true;
+            ag_policy_each(&r->engine.policy, drop_all, &r->engine.policy);
+            assert_int_equal(r->graphs_live, 0);
+        }
+        assert_true(dropped);
+        rig_close(r);
+    }
+}
+
+/* A loop is cut, and left at once for another one with chunks as long. */
+static void test_others_take_nothing(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    r->gap = 20000;
+    until_paused(r, 40, 9, 3);
+    for (uint32_t i = 0; i < 800; i++)
+        rig_op(r, rig_key(2, i % 44));
+    rig_close(r);
+}
+
+/* A step with a sync, polled behind op 17: a short chunk follows, as at the beginning; three pauses
+ * make the cut, which then counts for as many runs as a first one. */
+static void test_behind_a_cut(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint32_t begin = 0, pauses = 0;
+    for (uint32_t step = 0; step < 60; step++) {
+        for (uint32_t i = 0; i < 60; i++) {
+            rig_op(r, rig_key(1, i));
+            if (i == 16)
+                pauses += pause_for(r, 10000);
+        }
+        rig_sync(r);
+    }
+    const struct ag_sequence *b = r->engine.policy.state->sequence;
+    assert_non_null(b);
+    assert_int_equal(pauses, 3);
+    assert_int_equal(b->num_cuts, 1);
+    assert_in_range(b->cuts[0].left, 4096 - 60, 4096);
+    for (uint32_t i = 0; i < b->num_chunks; i++) {
+        const struct ag_chunk *chunk = &b->chunks[i];
+        assert_false(chunk->first < 17 && chunk->first + chunk->count > 17);
+        begin += ag_chunk_begins(chunk);
+        if (chunk->first == 17)
+            rig_at_most(chunk->count, 4);
+    }
+    assert_int_equal(begin, 2); /* the first one, and the one behind the cut */
+    rig_close(r);
+}
+
+/* Segments of three turns, polled within; then the same ops as a loop that nobody polls: the unit
+ * in which places count has become shorter. */
+static void test_shorter_unit(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t step = 0; step < 20000; step++) {
+        if (step == 15000)
+            rig_mark(r);
+        for (uint32_t i = 0; i < 60; i++) {
+            rig_op(r, rig_key(1, i % 20));
+            if (step < 100 && i == 29)
+                pause_for(r, 10000);
+        }
+        if (step < 100)
+            rig_sync(r);
+    }
+    rig_at_least(rig_ops_per_launch(r), 50);
+    rig_close(r);
+}
+
+/* A short loop is polled for a while, and then no more, on a host that is slower by then: all its
+ * chunks lie behind a cut, so its pace is not known. */
+static void test_slower_than_known(void **state)
+{
+    (void)state;
+    for (uint32_t ops = 1; ops <= 4; ops++) {
+        struct rig *r = rig_open(NULL);
+        r->gap = 100;
+        for (uint32_t step = 0; step < 60000; step++) {
+            if (step == 3000)
+                r->gap = 400;
+            if (step == 50000)
+                rig_mark(r);
+            for (uint32_t i = 0; i < ops; i++)
+                rig_op(r, rig_key(1, i));
+            if (step >= 2000 && step < 3000)
+                pause_for(r, 10000);
+        }
+        rig_at_least(rig_ops_per_launch(r), 30);
+        rig_close(r);
+    }
+}
+
+/* Thirty sequences begin alike and wait in there. One is cut, the others take its plan, and know
+ * that the wait is not the pace. */
+static void test_alike(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 11;
+    r->gap = 100;
+    for (uint32_t step = 0; step < 6000; step++) {
+        uint32_t body = (uint32_t)(rig_random(&seed) % 30);
+        for (uint32_t i = 0; i < 20; i++) {
+            rig_op(r, rig_key(1, i));
+            if (i == 9)
+                pause_for(r, 10000);
+        }
+        for (uint32_t i = 0; i < 8; i++)
+            rig_op(r, rig_key(10 + body, i));
+        rig_sync(r);
+        if (step > 3000)
+            assert_in_range(ag_policy_gap(&r->engine.policy), 50, 200);
+    }
+    rig_close(r);
+}
+
+/* A long step that is polled now and then only: the cut comes and goes, and each time only the
+ * chunks at the place get new graphs. */
+static void test_comes_and_goes(void **state)
+{
+    (void)state;
+    enum { EACH = 534, TIMES = 40 };
+    struct rig *r = rig_open(NULL);
+    r->gap = 20000;
+    for (uint32_t step = 0; step < TIMES * EACH; step++) {
+        if (step == TIMES / 2 * EACH)
+            rig_mark(r);
+        for (uint32_t i = 0; i < 600; i++) {
+            rig_op(r, rig_key(1, i));
+            if (i == 21 && step % EACH < 4)
+                pause_for(r, 10000);
+        }
+        rig_sync(r);
+    }
+    rig_at_most((double)rig_built(r), 10 * TIMES / 2);
+    rig_close(r);
+}
+
+/* A loop that has been cut, and is so no more, is not cut at all where the host is fast. */
+static void test_cut_no_more(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint32_t pauses = 0;
+    r->gap = 220;
+    for (uint32_t turn = 0; turn < 60000; turn++) {
+        if (turn == 50000)
+            rig_mark(r);
+        for (uint32_t i = 0; i < 20; i++) {
+            rig_op(r, rig_key(1, i));
+            if (i == 7 && turn > 50 && pauses < 3)
+                pauses += pause_for(r, 0);
+        }
+    }
+    assert_int_equal(pauses, 3);
+    rig_at_least(rig_ops_per_launch(r), 59);
+    rig_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_dropped_behind_a_cut),
+        cmocka_unit_test(test_dropped_at_a_sync),
+        cmocka_unit_test(test_others_take_nothing),
+        cmocka_unit_test(test_behind_a_cut),
+        cmocka_unit_test(test_shorter_unit),
+        cmocka_unit_test(test_slower_than_known),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_comes_and_goes),
+        cmocka_unit_test(test_cut_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
