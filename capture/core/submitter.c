@@ -33,7 +33,6 @@ enum {
     LONGEST_NAP_NS = 110000, /* in place of a longer nap the thread sleeps until it is woken */
     MOST_WAIT = 4,           /* in the ring of a napping thread; the next chunk wakes it */
     MOST_SINGLES = 16, /* the same for a single launch; a thread that looks has no processor then */
-    SEVERAL = 3,       /* times the usual until the next chunk: then the program has stopped */
     LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
     PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
@@ -375,10 +374,9 @@ static uint32_t look(void)
 }
 
 /* When the thread last had work, and the usual time between two chunks, or from single launches to
- * as many as make up for a chunk, ns. `deferrals`: of the streams, as they were at a later look. */
+ * as many as make up for a chunk, ns. */
 struct pace {
     uint64_t last, apart;
-    uint64_t deferrals[RINGS];
 };
 
 /* Looks for work until that time, once at least. Returns whether there was some. */
@@ -406,26 +404,6 @@ static bool nap(uint64_t ns)
     return !atomic_compare_exchange_strong(&state, &naps, AWAKE);
 }
 
-/* Looks which streams hold ops back. Where these are still those of the last such look, and chunks
- * usually come far sooner, the program has stopped in the middle of a chunk. It may be polling what
- * one of the ops writes. */
-static void look_at_deferrals(struct pace *p)
-{
-    bool overdue = false, late = ag_clock_ns() > p->last + SEVERAL * p->apart;
-    uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
-    for (uint32_t i = 0; i < n; i++) {
-        struct ag_stream *s = atomic_load_explicit(&rings[i], memory_order_relaxed)->stream;
-        uint64_t now = atomic_load(&s->deferrals), before = p->deferrals[i];
-        p->deferrals[i] = now;
-        if (!late || now != before || atomic_load(&s->deferring) != AG_DEFERS)
-            continue;
-        atomic_store(&s->overdue, now);
-        overdue = true;
-    }
-    if (overdue)
-        ag_watchdog_hurry();
-}
-
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
  * and to wake the thread takes 2 to 4 us of the program's time (docs/results-log.md). So if little
  * comes, the thread looks now and then. */
@@ -434,13 +412,7 @@ static void serve(struct pace *p)
     uint64_t woken = ag_clock_ns(), ns = NAP_NS;
     while (ns < LONGEST_NAP_NS && !atomic_load(&stopping)) {
         uint64_t from = p->last > woken ? p->last : woken;
-        bool often = p->apart < SPIN_NS, found = false;
-        for (uint64_t half = 1; half <= 2 && !found; half++) {
-            found = look_until(p, often ? from + half * SPIN_NS / 2 : 0);
-            if (often && !found)
-                look_at_deferrals(p);
-        }
-        if (found) {
+        if (look_until(p, p->apart < SPIN_NS ? from + SPIN_NS : 0)) {
             ns = NAP_NS;
         } else if (nap(ns)) {
             woken = ag_clock_ns();

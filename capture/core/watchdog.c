@@ -34,16 +34,10 @@ static bool vacant;      /* a resting thread is to take the watch */
 static void *watch(void *unused);
 static void (*submit_deferred)(struct ag_stream *stream);
 
-static _Atomic bool hurried;
-
-/* Returns whether somebody hurries. */
-static bool wait_for(uint64_t ns)
+static void wait_for(uint64_t ns)
 {
-    if (atomic_exchange(&hurried, false))
-        return true;
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAIT_PRIVATE, AG_WATCHDOG_AWAKE, &t, NULL, 0);
-    return atomic_exchange(&hurried, false);
 }
 
 static void sleep_until_woken(void)
@@ -175,35 +169,6 @@ static enum sight look(uint32_t mine)
     return sight;
 }
 
-/* Submits what is overdue, and leaves the looks alone: for other streams it is too early. */
-static enum sight look_at_overdue(uint32_t mine)
-{
-    size_t n;
-    enum sight sight = NOTHING;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; streams && i < n && sight != RELIEVED; i++) {
-        struct ag_stream *s = streams[i];
-        if (atomic_load(&s->deferring) && atomic_load(&s->overdue) == ag_deferring_since(s) &&
-            !submit(s, mine))
-            sight = RELIEVED;
-    }
-    ag_streams_release(streams, n);
-    return sight;
-}
-
-/* Waits for that time. Returns RELIEVED if another thread has taken the watch. */
-static enum sight wait_and_help(uint32_t mine, uint64_t ns)
-{
-    uint64_t until = ag_clock_ns() + ns;
-    for (uint64_t now = until - ns; now < until; now = ag_clock_ns()) {
-        if (!wait_for(until - now))
-            return NOTHING;
-        if (look_at_overdue(mine) == RELIEVED)
-            return RELIEVED;
-    }
-    return NOTHING;
-}
-
 /* Keeps one watch from its beginning to its end. */
 static void keep_watch(uint32_t mine)
 {
@@ -216,8 +181,7 @@ static void keep_watch(uint32_t mine)
         idle = sight == DEFERRED ? 0 : idle + 1;
         ag_live_poll();
         if (idle < IDLE_LOOKS) {
-            if (wait_and_help(mine, period) == RELIEVED)
-                return;
+            wait_for(period);
             continue;
         }
         /* Say that this thread sleeps, then look once more. A stream that began to defer in between
@@ -291,12 +255,6 @@ void ag_watchdog_wake(void)
         start();
     else
         relieve();
-}
-
-void ag_watchdog_hurry(void)
-{
-    atomic_store(&hurried, true);
-    syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* Waits a second at most. A thread may be in the driver, behind another thread's launch that waits

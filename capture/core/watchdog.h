@@ -3,8 +3,7 @@
  *
  * The thread looks every AUTOGRAPH_MAX_DEFER_US / 2, and submits what a stream already held back at
  * the look before. So nothing waits longer than that time plus the scheduling of one thread, and
- * the launch path keeps no timestamps. The submitter, while it looks for work, tells the thread of
- * deferrals that have lasted for too long already. When no stream has deferred anything
+ * the launch path keeps no timestamps. When no stream has deferred anything
  * for a while, the thread sleeps until one does. While the thread waits in the driver for room in a
  * stream's queue, another thread takes its place.
  */
@@ -25,9 +24,6 @@ struct ag_stream;
 void ag_watchdog_start(void (*submits)(struct ag_stream *stream));
 
 void ag_watchdog_wake(void);
-
-/* The deferral ag_stream.overdue of some streams is to end now. */
-void ag_watchdog_hurry(void);
 
 /* Whether the thread runs or can be started, and will get a processor. If not, nothing may be held
  * back. */

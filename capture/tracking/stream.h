@@ -97,7 +97,6 @@ struct ag_stream {
     struct ag_dormant dormant;
     _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
-    _Atomic uint64_t overdue;   /* one of them that has lasted for too long, if it still lasts */
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
     _Atomic uintptr_t owner;    /* the thread that launched last */

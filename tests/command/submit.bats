@@ -128,13 +128,6 @@ hands() {
     at_least "times" "$(figure "$times")" 1
 }
 
-# ---- polling
-
-@test "a program that polls what a held launch writes does not wait for the watchdog" {
-    AUTOGRAPH_MAX_DEFER_US=1000000 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" polled 20
-    grep -qx 'the word was seen soon: yes' with.out
-}
-
 # ---- ends
 
 @test "exit handlers find what was handed over" {

@@ -456,40 +456,6 @@ static int stuck(int how)
     return bad;
 }
 
-/* ---- a word that is polled --------------------------------------------------------------------
- */
-
-/* Steps of which one launch publishes a word, in quick succession; then the program stops a few
- * launches later, each time at another one, and polls the word. Once of N times at least it comes
- * long before the watchdog would look: not each time, as the machine may be busy. */
-static int polled(int n)
-{
-    enum { PUBLISHES = 5, STEPS = 40 };
-    bool soon = false;
-    start();
-    CUfunction publish = ag_prog_function(module, "publish");
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    *flag = 0;
-    for (unsigned int i = 1; i <= (unsigned int)n && !soon; i++) {
-        for (unsigned int k = 0; k < STEPS * STEP; k++) {
-            bool last = k / STEP == STEPS - 1;
-            unsigned int value = last ? i : 0;
-            if (k % STEP == PUBLISHES)
-                CHECK(ag_prog_launch(publish, line.stream, (void *[]){&flag, &value}));
-            else
-                CHECK(launch(&line, k % STEP));
-            if (!last || k % STEP != PUBLISHES + 1 + i % (STEP - PUBLISHES - 2))
-                continue;
-            double began = ag_prog_seconds();
-            while (*(volatile unsigned int *)flag != i)
-                sched_yield();
-            soon = ag_prog_seconds() - began < 0.2;
-        }
-    }
-    printf("the word was seen soon: %s\n", soon ? "yes" : "no");
-    return print_value(&line);
-}
-
 /* ---- ends of streams --------------------------------------------------------------------------
  */
 
@@ -576,7 +542,6 @@ int main(int argc, char **argv)
         {"singles", singles},
         {"slow-singles", slow_singles},
         {"stuck", stuck},
-        {"polled", polled},
         {"destroys", destroys},
         {"exit-beside", exit_beside},
     };
