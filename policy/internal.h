@@ -165,6 +165,7 @@ struct ag_sequence {
     uint32_t num_chunks;    /* 0 until planned */
     struct ag_cut *cuts;    /* places at which a chunk must end; see pause.c */
     uint32_t num_cuts;      /* those that have gone as well */
+    bool recut;             /* it needs a new plan for its cuts alone */
     uint32_t longest;       /* ops in the longest chunk, as last planned */
     uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
     uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
@@ -389,10 +390,6 @@ void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at
                    uint32_t ops);
 
 /* learn.c */
-/* The segment ends here, with nothing deferred, and the next one begins. Returns the sequence that
- * was the whole segment; NULL if there is none. `seen`: the segment's last op came at `now`, so its
- * time may be judged. */
-struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen);
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now);
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence);
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id);

@@ -147,14 +147,15 @@ static bool departed_late(struct ag_policy_state *s)
            s->departed_at + AG_REALIGN_WINDOW >= b->len;
 }
 
-struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen)
+/* The segment ends here, with nothing deferred, and the next one begins. */
+static void end_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *subsegment = NULL;
     s->last_op = 0; /* the program may wait here */
     bool followed = s->sequence && s->pure && !s->splits && ag_position(p) == s->sequence->len;
-    uint64_t took = seen && now > s->sequence_began ? now - s->sequence_began : 0;
-    ag_measure(p, followed && seen ? s->sequence : NULL, now);
+    uint64_t took = now > s->sequence_began ? now - s->sequence_began : 0;
+    ag_measure(p, followed ? s->sequence : NULL, now);
     struct ag_ref stayed = ag_sequence_ref(s->sequence);
     if (!s->sequence && !s->splits && departed_late(s)) {
         stayed = s->departed;
@@ -187,7 +188,6 @@ struct ag_sequence *ag_segment_ends(struct ag_policy *p, uint64_t now, bool seen
         ag_chain_learn(s, AG_CHAIN_REAL, main ? main : segment, id);
     ag_finder_sync_point(&s->finder);
     begin_segment(p, now);
-    return main ? NULL : segment;
 }
 
 uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
@@ -211,7 +211,7 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
         ag_chunk_failed(&s->sequence->chunks[s->chunk]);
         p->counts.mismatches++;
     }
-    ag_segment_ends(p, now, true);
+    end_segment(p, now);
     ag_replan(p, now);
     return deferred;
 }

@@ -13,7 +13,6 @@
  */
 #include "policy/internal.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     ENOUGH_PAUSES = 3, /* at one place ... */
@@ -51,17 +50,19 @@ uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at)
     return first;
 }
 
-/* The cut right before the op at this index, or NULL. */
+/* The cut right before the op at this index, or NULL. Where the unit has become shorter there may
+ * be several, of which one that counts is given. */
 static struct ag_cut *cut_before(const struct ag_sequence *b, uint32_t at)
 {
+    struct ag_cut *found = NULL;
     uint32_t unit = unit_of(b);
     if (!at && !b->periodic)
         return NULL;
     at = (at + unit - 1) % unit + 1;
     for (uint32_t i = 0; i < b->num_cuts; i++)
-        if (in_turn(&b->cuts[i], unit) == at)
-            return &b->cuts[i];
-    return NULL;
+        if (in_turn(&b->cuts[i], unit) == at && (!found || !found->left))
+            found = &b->cuts[i];
+    return found;
 }
 
 bool ag_is_cut(const struct ag_sequence *b, uint32_t at)
@@ -134,7 +135,7 @@ static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_se
 static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
 {
     struct ag_cut *cut = cut_before(b, at);
-    b->tune.replan = true;
+    b->tune.replan = b->recut = true;
     if (!cut)
         cut = add_cut(b, (struct ag_cut){.at = at, .gone = b->visits - SOON - 1});
     if (!cut || cut->left)
@@ -174,5 +175,5 @@ void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at
     if (cut->left)
         return;
     cut->gone = b->visits;
-    b->tune.replan = true;
+    b->tune.replan = b->recut = true;
 }

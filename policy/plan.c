@@ -115,18 +115,20 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
 }
 
 /* Sequences with the same beginning are cut alike, so that deferred ops fit when one takes over
- * from another. This gives the length of the chunk at `at`, from a planned sequence with the same
- * beginning, or 0. */
+ * from another. This gives the length of the chunk at `at`, as it would be without cuts, from a
+ * planned sequence with the same beginning, or 0. */
 static uint32_t copied_count(const struct ag_sequence *model, const struct ag_sequence *sequence,
                              uint32_t at)
 {
-    const struct ag_chunk *chunk;
     if (!model || at >= model->len || model->prefix[at] != sequence->prefix[at])
         return 0;
-    chunk = &model->chunks[ag_plan_chunk_at(model, at)];
-    if (chunk->first != at)
+    uint32_t i = ag_plan_chunk_at(model, at);
+    if (model->chunks[i].first != at || model->chunks[i].goes_on)
         return 0;
-    return chunk->count < sequence->len - at ? chunk->count : sequence->len - at;
+    uint32_t count = model->chunks[i].count;
+    while (++i < model->num_chunks && model->chunks[i].goes_on)
+        count += model->chunks[i].count;
+    return count < sequence->len - at ? count : sequence->len - at;
 }
 
 /* Whether much longer or shorter chunks would now do, or a steady loop need not be cut at all. */
@@ -143,13 +145,13 @@ struct plan {
     uint32_t at, end; /* of the chunk that is being cut, as it would be without cuts */
 };
 
-/* A plan keeps its limit unless the pace asks for far more or less. So a new cut changes none of
- * the other chunks. After the end of its model, a sequence goes on with the model's limit.
+/* Where only the cuts have changed, the limit stays unless the pace asks for far more or less, so
+ * the other chunks stay. After the end of its model, a sequence goes on with the model's limit.
  * Otherwise each change of the pace would give the next longer sequence a different plan. */
 static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
     struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
-    if (!is_far(sequence, plan.limit))
+    if (sequence->recut && !sequence->profit.replan && !is_far(sequence, plan.limit))
         plan.limit = sequence->planned_limit;
     if (!is_loop(sequence))
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
@@ -220,6 +222,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
         chunks[i].sequence = sequence;
         chunks[i].first = at;
         chunks[i].count = count_at(s, &again, sequence, at);
+        chunks[i].goes_on = at > again.at;
         if (sequence->longest < chunks[i].count)
             sequence->longest = chunks[i].count;
     }
@@ -228,6 +231,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     sequence->num_chunks = n;
     sequence->planned_limit = plan.limit;
     sequence->unfit = 0;
+    sequence->recut = false;
     return 0;
 }
 

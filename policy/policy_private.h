@@ -14,6 +14,7 @@ struct ag_chunk {
     struct ag_sequence *sequence;
     uint32_t first; /* index of its first op in the sequence */
     uint32_t count; /* number of ops, at least 1 */
+    bool goes_on;   /* without cuts it would be one with the chunk before it */
     _Atomic uint8_t state;
     uint8_t retries;     /* failed builds so far */
     uint64_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the

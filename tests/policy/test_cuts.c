@@ -117,24 +117,51 @@ static void test_behind_a_cut(void **state)
     rig_close(r);
 }
 
-/* Segments of three turns, polled within; then the same ops as a loop that nobody polls: the unit
- * in which places count has become shorter. */
+/* Segments of three turns, polled within, once or in each turn; then the same ops as a loop that
+ * nobody polls: the unit in which places count has become shorter. */
 static void test_shorter_unit(void **state)
 {
     (void)state;
+    for (uint32_t polls = 1; polls <= 3; polls += 2) {
+        struct rig *r = rig_open(NULL);
+        for (uint32_t step = 0; step < 20000; step++) {
+            if (step == 15000)
+                rig_mark(r);
+            for (uint32_t i = 0; i < 60; i++) {
+                rig_op(r, rig_key(1, i % 20));
+                if (step < 100 && (polls == 1 ? i == 29 : i % 20 == 9))
+                    pause_for(r, 10000);
+            }
+            if (step < 100)
+                rig_sync(r);
+        }
+        rig_at_least(rig_ops_per_launch(r), 50);
+        rig_close(r);
+    }
+}
+
+/* Steps that begin alike take the plan of each other. When nobody polls there any more, the cut
+ * goes from all of them. */
+static void test_goes_from_all(void **state)
+{
+    (void)state;
     struct rig *r = rig_open(NULL);
-    for (uint32_t step = 0; step < 20000; step++) {
-        if (step == 15000)
-            rig_mark(r);
+    for (uint32_t step = 0; step < 30000; step++) {
         for (uint32_t i = 0; i < 60; i++) {
-            rig_op(r, rig_key(1, i % 20));
-            if (step < 100 && i == 29)
+            rig_op(r, rig_key(i < 40 ? 1 : 2 + step % 4, i));
+            if (step < 200 && i == 16)
                 pause_for(r, 10000);
         }
-        if (step < 100)
-            rig_sync(r);
+        rig_sync(r);
     }
-    rig_at_least(rig_ops_per_launch(r), 50);
+    uint32_t steps = 0;
+    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next) {
+        steps += e->sequence.len == 60;
+        for (uint32_t i = 0; i < e->sequence.num_chunks; i++)
+            assert_int_not_equal(e->sequence.chunks[i].first, 17);
+        assert_false(ag_has_cuts(&e->sequence));
+    }
+    assert_int_equal(steps, 4);
     rig_close(r);
 }
 
@@ -168,13 +195,14 @@ static void test_alike(void **state)
     (void)state;
     struct rig *r = rig_open(NULL);
     uint64_t seed = 11;
+    uint32_t waits = 0;
     r->gap = 100;
     for (uint32_t step = 0; step < 6000; step++) {
         uint32_t body = (uint32_t)(rig_random(&seed) % 30);
         for (uint32_t i = 0; i < 20; i++) {
             rig_op(r, rig_key(1, i));
             if (i == 9)
-                pause_for(r, 10000);
+                waits += pause_for(r, 10000);
         }
         for (uint32_t i = 0; i < 8; i++)
             rig_op(r, rig_key(10 + body, i));
@@ -182,6 +210,7 @@ static void test_alike(void **state)
         if (step > 3000)
             assert_in_range(ag_policy_gap(&r->engine.policy), 50, 200);
     }
+    rig_at_most(waits, 30);
     rig_close(r);
 }
 
@@ -231,15 +260,11 @@ static void test_cut_no_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dropped_behind_a_cut),
-        cmocka_unit_test(test_dropped_at_a_sync),
-        cmocka_unit_test(test_others_take_nothing),
-        cmocka_unit_test(test_behind_a_cut),
-        cmocka_unit_test(test_shorter_unit),
-        cmocka_unit_test(test_slower_than_known),
-        cmocka_unit_test(test_alike),
-        cmocka_unit_test(test_comes_and_goes),
-        cmocka_unit_test(test_cut_no_more),
+        cmocka_unit_test(test_dropped_behind_a_cut), cmocka_unit_test(test_dropped_at_a_sync),
+        cmocka_unit_test(test_others_take_nothing),  cmocka_unit_test(test_behind_a_cut),
+        cmocka_unit_test(test_shorter_unit),         cmocka_unit_test(test_goes_from_all),
+        cmocka_unit_test(test_slower_than_known),    cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_comes_and_goes),       cmocka_unit_test(test_cut_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
