@@ -27,6 +27,14 @@ struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys
     return sequence;
 }
 
+/* The sequence repeats after `unit` ops. Its cuts count in each unit from now on. */
+static void set_unit(struct ag_sequence *b, uint32_t unit)
+{
+    if (b->num_cuts && b->shortest_period != unit)
+        b->tune.replan = b->recut = true;
+    b->shortest_period = unit;
+}
+
 /* A sequence of `times` repetitions of the `period` ops that begin at position `began` of the
  * history. */
 static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t period,
@@ -42,7 +50,7 @@ static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t 
     struct ag_sequence *sequence = ag_sequence_periodic(p, keys, len);
     free(keys);
     if (sequence && times > 1)
-        sequence->shortest_period = period;
+        set_unit(sequence, period);
     return sequence;
 }
 
@@ -150,7 +158,7 @@ static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
     struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times);
     if (merged) {
-        merged->shortest_period = unit;
+        set_unit(merged, unit);
         b->unrolled = merged;
     }
 }
@@ -175,7 +183,7 @@ void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period
         b->tune.replan = true;
         return;
     }
-    aligned->shortest_period = unit;
+    set_unit(aligned, unit);
     for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
         if (e->sequence.unrolled == b)
             e->sequence.unrolled = aligned;

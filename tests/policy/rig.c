@@ -358,6 +358,28 @@ void rig_run(struct rig *r, const ag_key *keys, uint32_t n)
         rig_op(r, keys[i]);
 }
 
+/* A sequence's chunks follow each other from its first op to its last, and none lies across a cut.
+ */
+static void plan_holds(const struct ag_sequence *b)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < b->num_chunks; i++) {
+        assert_int_equal(b->chunks[i].first, at);
+        assert_true(b->chunks[i].count > 0);
+        at += b->chunks[i].count;
+        if (!b->tune.replan)
+            assert_true(at <= ag_cut_behind(b, b->chunks[i].first));
+    }
+    if (b->num_chunks)
+        assert_int_equal(at, b->len);
+}
+
+static void plans_hold(const struct rig *r)
+{
+    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+        plan_holds(&e->sequence);
+}
+
 struct rig_given rig_sync(struct rig *r)
 {
     uint64_t submitted = r->submitted, launches = r->launches;
@@ -384,6 +406,7 @@ void rig_pause(struct rig *r)
     r->now += RIG_WATCHDOG_NS;
     ag_engine_pause(&r->engine, r->now);
     assert_true(!any || !r->engine.num_recorded);
+    plans_hold(r);
     check(r);
 }
 

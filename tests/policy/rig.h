@@ -8,7 +8,8 @@
  * were deferred or recorded for it; a graph is launched only for the keys that it was built from;
  * graphs are dropped exactly once, and never while they are being built; the engine says that it
  * defers exactly while it does; the content of the running segment as the policy keeps it (hash and
- * length) is that of the ops it was given.
+ * length) is that of the ops it was given; after a pause, the chunks of every plan follow each
+ * other, and none lies across a cut.
  */
 #ifndef AG_TESTS_RIG_H
 #define AG_TESTS_RIG_H
