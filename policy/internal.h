@@ -129,9 +129,9 @@ struct ag_tune {
 /* A place at which a chunk must end, because the program pauses there. */
 struct ag_cut {
     uint32_t at;   /* ops before it, from 1; in a loop, of the turn */
-    uint32_t left; /* visits with a pause until it goes; 0: it has gone */
+    uint32_t left; /* visits until it goes, if the program pauses in each; 0: it has gone */
     uint64_t gone; /* visits of the sequence when it last went */
-    uint8_t times; /* it was made again soon behind that */
+    uint8_t times; /* times in a row that it was made again soon after it went */
 };
 
 /* How a sequence is cut into chunks. */

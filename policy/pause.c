@@ -20,9 +20,9 @@ enum {
     /* Visits for which the first cut stays. Three waits of 500 us take 2 % of the time of that many
      * steps of 20 us. A program that polls after each step rarely has shorter ones. */
     FIRST_CUT = 4096,
-    SILENT = 12, /* so many visits counts one without a pause */
-    GROWTH = 2,  /* of the visits, as a power of two, if a cut is made again ... */
-    SOON = 256,  /* ... within so many visits */
+    SILENT = 12, /* a visit without a pause counts as so many */
+    GROWTH = 2,  /* of these visits, as a power of two, each time the cut is made again ... */
+    SOON = 256,  /* ... at most this many visits after it went */
     MOST_TIMES = 8,
 };
 
