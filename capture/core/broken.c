@@ -59,12 +59,11 @@ static void keep_anywhere(CUresult pending)
 {
     if (ag_error_ends_context(pending))
         return;
-    struct ag_stream *s = ag_stream_find(ag_thread.told_of, false);
-    if (s && keep(s, pending))
-        return;
     size_t n;
     bool kept = false;
     struct ag_stream **streams = ag_streams_concerned(false, &n);
+    for (size_t i = 0; i < n && !kept; i++) /* no look-up: it may have ended */
+        kept = streams[i]->handle == ag_thread.told_of && keep(streams[i], pending);
     for (size_t i = 0; i < n && !kept; i++)
         kept = ag_stream_is_own(streams[i]) && keep(streams[i], pending);
     ag_streams_release(streams, n);

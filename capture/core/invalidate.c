@@ -313,7 +313,8 @@ void ag_core_green_context_ended(CUgreenCtx green)
 static void context_may_end(struct ag_context *context)
 {
     size_t n;
-    atomic_fetch_add(&context->ending, 1); /* for streams that are not there yet */
+    atomic_fetch_add(&context->ending, 1);      /* for streams that are not there yet */
+    atomic_fetch_add(&ag_stream_generation, 1); /* from here on handles may become another's */
     ag_pause_hold();
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);

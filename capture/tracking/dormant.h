@@ -43,7 +43,8 @@ struct ag_dormant_streams {
 extern __thread struct ag_dormant_streams ag_dormant_streams
     __attribute__((tls_model("initial-exec")));
 
-/* Changes when a stream is removed, and when one is added that others are ordered with. */
+/* Changes when a stream is removed, when its context may end from here on, and when one is added
+ * that others are ordered with. */
 extern _Atomic uint64_t ag_stream_generation;
 
 #define AG_DORMANT_MULTIPLIER 0x9E3779B97F4A7C15ull

@@ -77,6 +77,16 @@ static struct ag_stream *look_up(uintptr_t key)
     return s;
 }
 
+/* Nobody finds it any more. Under the lock. */
+static void unchain(struct ag_stream *s)
+{
+    struct ag_stream **at = bucket(s->key);
+    while (*at && *at != s)
+        at = &(*at)->chained;
+    if (*at)
+        *at = s->chained;
+}
+
 struct ag_context *ag_context_find(CUcontext handle)
 {
     struct ag_context *c = atomic_load(&contexts);
@@ -247,17 +257,46 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     return s;
 }
 
-static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
+/*
+ * The stream of this key, or NULL. Before a call that ends a context has returned, the driver may
+ * give the handle of a stream that ended with it to a new stream of another context. The table
+ * still has the old one then. So while a stream's context may be ending, the driver is asked whose
+ * the handle is. `*lasts` is false then: the answer holds for this call alone.
+ */
+static struct ag_stream *known(uintptr_t key, CUstream handle, bool *lasts)
 {
-    uintptr_t key = key_of(handle, ctx);
-    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
     ag_lock(&lock, AG_RANK_STREAMS);
     struct ag_stream *s = look_up(key);
+    struct ag_context *context = s ? s->context : NULL;
+    uint64_t serial = s ? s->serial : 0;
+    *lasts = !s || !atomic_load(&context->ending);
     ag_unlock(&lock);
-    if (!s && create)
+    CUcontext ctx;
+    if (*lasts || handle == CU_STREAM_LEGACY ||
+        AG_REAL(cuStreamGetCtx)(handle, &ctx) != CUDA_SUCCESS || ctx == context->handle)
+        return s;
+    ag_lock(&lock, AG_RANK_STREAMS);
+    s = look_up(key);
+    if (s && s->serial == serial) {
+        unchain(s);
+        s = NULL;
+    }
+    ag_unlock(&lock);
+    return s;
+}
+
+static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
+{
+    bool lasts;
+    uintptr_t key = key_of(handle, ctx);
+    uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
+    struct ag_stream *s = known(key, handle, &lasts);
+    if (!s && create) {
         s = make(handle, ctx);
-    if (!s)
-        return NULL;
+        lasts = s && !atomic_load(&s->context->ending);
+    }
+    if (!s || !lasts)
+        return s;
     if (cache.generation != now)
         memset(&cache, 0, sizeof(cache));
     cache.generation = now;
@@ -330,10 +369,7 @@ void ag_stream_invalidate(struct ag_stream *s)
         s->next->prev = s->prev;
     if (s->context->legacy == s)
         s->context->legacy = NULL;
-    struct ag_stream **at = bucket(s->key);
-    while (*at != s)
-        at = &(*at)->chained;
-    *at = s->chained;
+    unchain(s);
     num_streams--;
     atomic_fetch_add(&ag_stream_generation, 1);
     ag_unlock(&lock);
@@ -392,7 +428,7 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
 static const _Atomic uint32_t *held_before(struct ag_stream *s)
 {
     static const _Atomic uint32_t nothing;
-    if (s->in_order)
+    if (s->in_order || atomic_load(&s->context->ending)) /* its handle may become another's */
         return NULL;
     if (s->legacy) /* if only one context is known, no other current context holds anything back */
         return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;

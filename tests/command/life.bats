@@ -59,6 +59,11 @@ ended() {
     done
 }
 
+@test "a stream gets the handle of one whose context is still ending" {
+    SIMCUDA_HANDLES=reuse SIMCUDA_SLOW_US=100000 same "$life" handle-again 4
+    grep -q 'graphs lack: 0$' with.out
+}
+
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary

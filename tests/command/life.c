@@ -300,6 +300,72 @@ static int new_in_ending(int n)
     return print("beside contexts with new streams", is_right(&w));
 }
 
+/* ---- a handle that is another stream's while the context still ends -------------------------- */
+
+static void *destroy_context(void *ctx)
+{
+    CHECK(cuCtxDestroy_v2(ctx));
+    return NULL;
+}
+
+/* In the current context. SIMCUDA_HANDLES=reuse, and SIMCUDA_SLOW_US for the time to do it in. */
+static CUstream stream_with_handle(CUstream handle)
+{
+    enum { MOST = 4 };
+    CUstream s[MOST];
+    int n = 0;
+    do {
+        REQUIRE(n < MOST);
+        CHECK(cuStreamCreate(&s[n], CU_STREAM_NON_BLOCKING));
+    } while (s[n++] != handle);
+    while (--n)
+        CHECK(cuStreamDestroy_v2(s[n - 1]));
+    return handle;
+}
+
+static void set_property(CUstream stream)
+{
+    CUstreamAttrValue value;
+    memset(&value, 0, sizeof value);
+    value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
+    CHECK(cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+}
+
+/* The streams of a context have ended, and the call that ends it has not returned. One of their
+ * handles is a new stream's by then, which gets a property or is destroyed. */
+static int handle_again(int n)
+{
+    bool right = true;
+    ag_prog_start();
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        CUcontext ctx;
+        int64_t streams = cuSimAlive("stream");
+        CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+        struct work old = make_work(NULL);
+        step(&old);
+        CHECK(cuCtxPopCurrent_v2(&ctx));
+        REQUIRE(!pthread_create(&thread, NULL, destroy_context, ctx));
+        while (cuSimAlive("stream") > streams)
+            sched_yield();
+        CUstream again = stream_with_handle(old.stream);
+        if (i % 2)
+            set_property(again);
+        else
+            CHECK(cuStreamDestroy_v2(again));
+        pthread_join(thread, NULL);
+        if (i % 2) {
+            struct work w = make_work(again);
+            steps(&w, 10);
+            right &= is_right(&w);
+            CHECK(cuStreamDestroy_v2(again));
+        }
+    }
+    printf("graph launches of streams with a property that graphs lack: %d\n",
+           (int)cuSimCallCount("cuGraphLaunch"));
+    return print("handles given again", right);
+}
+
 /* ---- green contexts ----------------------------------------------------------------------- */
 
 static CUgreenCtx new_green(void)
@@ -339,11 +405,8 @@ static int kept_property(int n)
     uint64_t before = cuSimCallCount("cuGraphLaunch");
     CUcontext ctx = ag_prog_start();
     struct work w = make_work(NULL);
-    CUstreamAttrValue value;
-    memset(&value, 0, sizeof value);
-    value.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
     step(&w);
-    CHECK(cuStreamSetAttribute(w.stream, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &value));
+    set_property(w.stream);
     steps(&w, n);
     pair();
     steps(&w, n);
@@ -542,6 +605,7 @@ int main(int argc, char **argv)
         {"resets", resets},
         {"contexts", contexts},
         {"new-in-ending", new_in_ending},
+        {"handle-again", handle_again},
         {"green-contexts", green_contexts},
         {"kept-property", kept_property},
         {"failing-ends", failing_ends},

@@ -1,6 +1,7 @@
 /* context.c - primary and created contexts, the stack of each thread, limits, peers. */
 #include "sim.h"
 #include <string.h>
+#include <unistd.h>
 
 #define STACK_DEPTH 32
 
@@ -48,6 +49,8 @@ static void context_destroy(struct sim_context *ctx)
         if (!s->ghost)
             sim_object_destroy(s, SIM_STREAM);
     }
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us); /* their handles may be given out again by now */
     sim_module_release_context(ctx);
     sim_mem_release_context(ctx);
     sim_object_destroy(ctx, SIM_CONTEXT);
