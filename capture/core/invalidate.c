@@ -286,7 +286,14 @@ void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
         s->green = green;
 }
 
-void ag_core_green_context_ended(CUgreenCtx green)
+/* Streams that come later are another green context's, though it may have the same handle: the
+ * driver gives that out again before the call that destroys the context has returned. */
+uint64_t ag_core_green_context_ends(void)
+{
+    return ag_streams_latest();
+}
+
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
 {
     size_t n;
     if (!ag_state_tracks())
@@ -294,7 +301,7 @@ void ag_core_green_context_ended(CUgreenCtx green)
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        if (streams[i]->green == green) {
+        if (streams[i]->green == green && streams[i]->serial <= latest) {
             close_stream(streams[i], true);
             remove_stream(streams[i]);
         }

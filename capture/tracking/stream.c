@@ -497,6 +497,14 @@ static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), siz
     return list;
 }
 
+uint64_t ag_streams_latest(void)
+{
+    ag_lock(&lock, AG_RANK_STREAMS);
+    uint64_t serial = last_serial;
+    ag_unlock(&lock);
+    return serial;
+}
+
 static bool any(const struct ag_stream *s)
 {
     return s != NULL;

@@ -234,6 +234,8 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
     return ag_thread.owned > ag_stream_is_own(stream);
 }
 void ag_streams_release(struct ag_stream **streams, size_t n);
+/* The `serial` of the stream that was made last. */
+uint64_t ag_streams_latest(void);
 
 /* Removes a stream that has ended from the table. */
 void ag_stream_invalidate(struct ag_stream *stream);

@@ -173,9 +173,15 @@ void ag_core_time_asked(void)
 {
 }
 
-void ag_core_green_context_ended(CUgreenCtx green)
+uint64_t ag_core_green_context_ends(void)
+{
+    return 0;
+}
+
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
 {
     (void)green;
+    (void)latest;
 }
 
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)

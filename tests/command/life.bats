@@ -64,6 +64,11 @@ ended() {
     grep -q 'graphs lack: 0$' with.out
 }
 
+@test "a green context gets the handle of one whose end has not returned" {
+    SIMCUDA_HANDLES=reuse SIMCUDA_SLOW_US=100000 same "$life" green-handle-again 2
+    grep -q 'graphs lack: 0$' with.out
+}
+
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary

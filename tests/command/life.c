@@ -381,6 +381,39 @@ static CUgreenCtx new_green(void)
     return green;
 }
 
+static void *destroy_green(void *green)
+{
+    CHECK(cuGreenCtxDestroy(green));
+    return NULL;
+}
+
+/* The call that destroys a green context has not returned, and its handle is another one's. */
+static int green_handle_again(int n)
+{
+    bool right = true;
+    ag_prog_start();
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        CUstream stream;
+        CUgreenCtx green = new_green();
+        CHECK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+        REQUIRE(!pthread_create(&thread, NULL, destroy_green, green));
+        while (cuSimAlive("green context"))
+            sched_yield();
+        REQUIRE(new_green() == green);
+        CHECK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+        pthread_join(thread, NULL);
+        struct work w = make_work(stream);
+        steps(&w, 10);
+        right &= is_right(&w);
+        CHECK(cuStreamDestroy_v2(stream));
+        CHECK(cuGreenCtxDestroy(green));
+    }
+    printf("graph launches of streams with a property that graphs lack: %d\n",
+           (int)cuSimCallCount("cuGraphLaunch"));
+    return print("green contexts", right);
+}
+
 static void green_context(void)
 {
     CUgreenCtx green = new_green();
@@ -606,6 +639,7 @@ int main(int argc, char **argv)
         {"contexts", contexts},
         {"new-in-ending", new_in_ending},
         {"handle-again", handle_again},
+        {"green-handle-again", green_handle_again},
         {"green-contexts", green_contexts},
         {"kept-property", kept_property},
         {"failing-ends", failing_ends},

@@ -224,9 +224,15 @@ void ag_core_time_asked(void)
     say("time_asked\n");
 }
 
-void ag_core_green_context_ended(CUgreenCtx green)
+uint64_t ag_core_green_context_ends(void)
 {
-    say("green_context_ended %p\n", (void *)green);
+    say("green_context_ends\n");
+    return 7;
+}
+
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
+{
+    say("green_context_ended %p latest=%d\n", (void *)green, (int)latest);
 }
 
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)

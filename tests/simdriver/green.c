@@ -6,6 +6,7 @@
  */
 #include "sim.h"
 #include <string.h>
+#include <unistd.h>
 
 enum { PROCESSORS = 132, SMALLEST = 8 }; /* of the device, and of a part of it */
 
@@ -165,6 +166,8 @@ SIM_API(cuGreenCtxDestroy, (CUgreenCtx handle), (handle))
     pthread_mutex_unlock(&primary->lock);
     sim_object_destroy(g, SIM_GREEN);
     sim_primary_release(ctx->device);
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us); /* its handle may be given out again by now */
     return alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
