@@ -322,6 +322,7 @@ static void context_may_end(struct ag_context *context)
     size_t n;
     atomic_fetch_add(&context->ending, 1);      /* for streams that are not there yet */
     atomic_fetch_add(&ag_stream_generation, 1); /* from here on handles may become another's */
+    ag_waits_context_may_end();
     ag_pause_hold();
     ag_builder_pause();
     struct ag_stream **streams = ag_streams_snapshot(&n);
@@ -359,7 +360,7 @@ static void context_has_ended(struct ag_context *context)
     size_t n;
     ag_count(AG_COUNT_CONTEXT_ENDED);
     atomic_store(&context->attached, 0);
-    ag_waits_context_ends(context->handle);
+    ag_waits_context_ends(context);
     ag_host_functions_invalidate(context);
     for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
         ag_core_capture_ended(NULL);

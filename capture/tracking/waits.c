@@ -25,7 +25,7 @@ static _Atomic bool any; /* some stream's `waits` is set, or `loose` has an even
 enum { LOOSE = 16 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    CUcontext ctx;
+    struct ag_context *context;
     CUevent event;
 } loose[LOOSE];
 
@@ -67,17 +67,16 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
     CUcontext ctx = ag_context_current();
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
         AG_REAL(cuStreamGetCtx)(stream, &ctx);
-    if (ctx)
-        ag_context_get(ctx); /* so that its end is noticed */
+    struct ag_context *context = ctx ? ag_context_get(ctx) : NULL;
     bool entered = ag_context_enter(ctx);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     loose_at_rest(); /* makes room */
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
-    for (int i = 0; i < LOOSE && !done; i++) {
+    for (int i = 0; i < LOOSE && context && !done; i++) {
         if (loose[i].event ||
             AG_REAL(cuEventCreate)(&loose[i].event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
             continue;
-        loose[i].ctx = ctx;
+        loose[i].context = context;
         CUresult r = ptsz ? AG_REAL(cuEventRecord_ptsz)(loose[i].event, stream)
                           : AG_REAL(cuEventRecord)(loose[i].event, stream);
         done = r == CUDA_SUCCESS;
@@ -105,6 +104,7 @@ static bool has_passed(CUcontext ctx, CUevent event)
     return passed;
 }
 
+/* Events of a context that may be ending stay: they may have ended with it by now. */
 static bool loose_at_rest(void)
 {
     bool rest = true;
@@ -112,7 +112,8 @@ static bool loose_at_rest(void)
     for (int i = 0; i < LOOSE; i++) {
         if (!loose[i].event)
             continue;
-        if (has_passed(loose[i].ctx, loose[i].event)) {
+        if (!atomic_load(&loose[i].context->ending) &&
+            has_passed(loose[i].context->handle, loose[i].event)) {
             AG_REAL(cuEventDestroy_v2)(loose[i].event);
             loose[i].event = NULL;
         } else {
@@ -166,7 +167,7 @@ bool ag_waits_stream_ends(struct ag_stream *s)
     for (int i = 0; i < LOOSE && atomic_load(&s->waits); i++) {
         if (loose[i].event)
             continue;
-        loose[i].ctx = s->context->handle;
+        loose[i].context = s->context;
         loose[i].event = event;
         event = NULL;
         atomic_store(&s->waits, false);
@@ -183,11 +184,17 @@ bool ag_waits_stream_ends(struct ag_stream *s)
     return told;
 }
 
-void ag_waits_context_ends(CUcontext ctx)
+void ag_waits_context_may_end(void)
+{
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    ag_mutex_unlock(&mutex);
+}
+
+void ag_waits_context_ends(const struct ag_context *context)
 {
     ag_mutex_lock(&mutex, AG_RANK_WAITS);
     for (int i = 0; i < LOOSE; i++)
-        if (loose[i].ctx == ctx)
+        if (loose[i].context == context)
             loose[i].event = NULL;
     ag_mutex_unlock(&mutex);
 }

@@ -19,10 +19,12 @@ bool ag_waits_at_rest(void);
  * still there. */
 bool ag_waits_rings_pass(void);
 extern _Atomic bool ag_rings_are_used; /* set with the first ring */
-/* Call the first before a stream is destroyed, under the stream's lock; the second after a context
- * is destroyed. The builder must be paused for both. False: the end of the stream's wait cannot be
- * found out, so nothing may be built any more. */
+/* Call it before a stream is destroyed, under the stream's lock, with the builder paused. False:
+ * the end of the stream's wait cannot be found out, so nothing may be built any more. */
 bool ag_waits_stream_ends(struct ag_stream *s);
-void ag_waits_context_ends(CUcontext ctx);
+/* Call the first before a context may be destroyed, when its `ending` says so: it waits for whoever
+ * asks about the context's events. Call the second after that, with the builder paused. */
+void ag_waits_context_may_end(void);
+void ag_waits_context_ends(const struct ag_context *context);
 
 #endif

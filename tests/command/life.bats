@@ -104,6 +104,10 @@ waits() {
 @test "a stream that waits for a word outlives another context" { waits stream-waits; }
 @test "a wait in a stream of which nothing is kept outlives another context" { waits loose-waits; }
 
+@test "a wait in a stream of which nothing is kept ends with its context, beside another one" {
+    SIMCUDA_HANDLES=reuse SIMCUDA_SLOW_US=100000 same "$life" loose-waits-while-ending 5
+}
+
 @test "a context that is detached from, but not for the last time, does not end" {
     same "$life" attached 100
     cat with.out summary

@@ -616,6 +616,36 @@ static int lost_captures(int n)
     return bad | print("behind a reset", is_right(&w));
 }
 
+/* A wait in a stream of which nothing is kept, and then in another context while the first one has
+ * ended and the call that ends it has not returned. */
+static int loose_waits_while_ending(int n)
+{
+    CUcontext ctx;
+    uint32_t *word;
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word,
+                         CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE));
+    *word = 1;
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        int64_t contexts = cuSimAlive("context");
+        CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+        CHECK(cuStreamWaitValue32(CU_STREAM_PER_THREAD, (CUdeviceptr)(uintptr_t)word, 1,
+                                  CU_STREAM_WAIT_VALUE_EQ));
+        CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        CHECK(cuCtxPopCurrent_v2(&ctx));
+        REQUIRE(!pthread_create(&thread, NULL, destroy_context, ctx));
+        while (cuSimAlive("context") > contexts)
+            sched_yield();
+        CHECK(cuStreamWaitValue32(CU_STREAM_PER_THREAD, (CUdeviceptr)(uintptr_t)word, 1,
+                                  CU_STREAM_WAIT_VALUE_EQ));
+        pthread_join(thread, NULL);
+    }
+    steps(&w, n);
+    return print("behind waits", is_right(&w));
+}
+
 /* A capture that the program forgets. */
 static int forgotten_capture(int n)
 {
@@ -646,6 +676,7 @@ int main(int argc, char **argv)
         {"host-function-waits", host_function_waits},
         {"stream-waits", stream_waits},
         {"loose-waits", loose_waits},
+        {"loose-waits-while-ending", loose_waits_while_ending},
         {"attached", attached},
         {"lost-captures", lost_captures},
         {"forgotten-capture", forgotten_capture},

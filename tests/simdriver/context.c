@@ -49,11 +49,11 @@ static void context_destroy(struct sim_context *ctx)
         if (!s->ghost)
             sim_object_destroy(s, SIM_STREAM);
     }
-    if (sim_settings.slow_us)
-        usleep(sim_settings.slow_us); /* their handles may be given out again by now */
     sim_module_release_context(ctx);
     sim_mem_release_context(ctx);
     sim_object_destroy(ctx, SIM_CONTEXT);
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us); /* its handles may be given out again by now */
 }
 
 struct sim_context *sim_current_quiet(void)
