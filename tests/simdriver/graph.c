@@ -67,10 +67,14 @@ bool sim_graph_sort(struct sim_graph *g, struct sim_node **out)
     bool progress = true;
     while (done < g->count && progress) {
         progress = false;
-        for (unsigned int i = 0; i < g->count; i++) {
+        for (unsigned int k = 0; k < g->count; k++) {
+            /* one at a time, from the end, so that what no edge orders comes the other way round */
+            unsigned int i = sim_settings.graphs_last_first ? g->count - 1 - k : k;
+            if (progress && sim_settings.graphs_last_first)
+                break;
             bool ready = !placed[i];
-            for (unsigned int k = 0; ready && k < g->nodes[i]->from_count; k++)
-                ready = placed[g->nodes[i]->from[k]->index];
+            for (unsigned int from = 0; ready && from < g->nodes[i]->from_count; from++)
+                ready = placed[g->nodes[i]->from[from]->index];
             if (ready) {
                 placed[i] = progress = true;
                 out[done++] = g->nodes[i];

@@ -108,6 +108,8 @@ static void start(void)
     if (memory && atoi(memory) > 0)
         sim_settings.memory = (size_t)atoi(memory) << 20;
     const char *node = getenv("SIMCUDA_NODE_BYTES");
+    const char *graphs = getenv("SIMCUDA_GRAPHS");
+    sim_settings.graphs_last_first = graphs && !strcmp(graphs, "last");
     sim_settings.node_bytes = node && atoi(node) > 0 ? (size_t)atoi(node) : 0;
     const char *handles = getenv("SIMCUDA_HANDLES");
     sim_settings.reuse_handles = handles && !strcmp(handles, "reuse");

@@ -66,7 +66,8 @@ struct sim_settings {
     enum sim_mode mode;
     int version;
     int devices;
-    size_t memory;     /* of each device */
+    size_t memory; /* of each device */
+    bool graphs_last_first;
     size_t node_bytes; /* of it, that a node of an executable graph takes */
     bool reuse_handles;
     bool report_leaks;
