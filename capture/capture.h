@@ -64,6 +64,19 @@ CUresult ag_core_copy(const struct ag_copy *copy);
  * also submits everything that this thread has deferred on any stream. */
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
+/* Makes the program's cuEventRecord, cuEventRecordWithFlags or cuStreamWaitEvent: a sync point, or
+ * an op of streams that fork and join (tracking/fork.h). */
+CUresult ag_core_event_call(const struct ag_event_call *call);
+/* Call the first behind cuEventCreate, the second before cuEventDestroy, the third before
+ * cuEventSynchronize. */
+void ag_core_event_made(CUevent event, unsigned int flags);
+void ag_core_event_ends(CUevent event);
+void ag_core_event_settles(CUevent event);
+/* Call it before cuEventQuery. CUDA_ERROR_NOT_READY: that is the answer. */
+CUresult ag_core_event_query(CUevent event);
+/* Call it, behind the barrier, before a call that may record an event unseen. */
+void ag_core_events_unseen(void);
+
 /* The program has just learned the time between two events, so it is measuring; see measure.c. */
 void ag_core_time_asked(void);
 

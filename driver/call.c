@@ -57,9 +57,22 @@ CUresult ag_call_fill(const struct ag_memset *f)
     return ((AG_PFN_cuMemsetD32Async)real)(f->dst, f->value, f->width, f->stream);
 }
 
+static CUresult call_event(const struct ag_event_call *e)
+{
+    void *real = ag_real[e->sym];
+    if (e->sym == AG_SYM_cuStreamWaitEvent || e->sym == AG_SYM_cuStreamWaitEvent_ptsz)
+        return ((AG_PFN_cuStreamWaitEvent)real)(e->stream, e->event, e->flags);
+    if (e->sym == AG_SYM_cuEventRecord || e->sym == AG_SYM_cuEventRecord_ptsz)
+        return ((AG_PFN_cuEventRecord)real)(e->event, e->stream);
+    return ((AG_PFN_cuEventRecordWithFlags)real)(e->event, e->stream, e->flags);
+}
+
 CUresult ag_call_make(const struct ag_incoming *in)
 {
     switch (in->kind) {
+    case AG_OP_RECORD:
+    case AG_OP_WAIT:
+        return call_event(in->event);
     case AG_OP_LAUNCH:
         return ag_call_launch(in->launch);
     case AG_OP_MEMSET:

@@ -53,17 +53,30 @@ struct ag_copy {
     CUstream stream;
 };
 
-enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY };
+/* cuEventRecord, cuEventRecordWithFlags and cuStreamWaitEvent. */
+struct ag_event_call {
+    enum ag_sym sym;
+    bool ptsz;
+    CUevent event;
+    CUstream stream;
+    unsigned int flags;
+};
+
+enum ag_op_kind { AG_OP_LAUNCH, AG_OP_MEMSET, AG_OP_COPY, AG_OP_RECORD, AG_OP_WAIT };
 
 /* An op as the program submitted it. */
 struct ag_incoming {
     enum ag_op_kind kind;
-    bool movable; /* a fill or copy of memory that no graph node may name
-                     (capture/tracking/memory.h) */
+    bool movable;      /* a fill or copy of memory that no graph node may name
+                          (capture/tracking/memory.h) */
+    uint8_t branch;    /* which stream of a fork it goes to (capture/tracking/fork.h); 0: the stream
+                          whose engine has it */
+    uint32_t distance; /* a wait: records of that fork since the one that it waits for */
     union {
         const struct ag_launch *launch;
         const struct ag_memset *fill;
         const struct ag_copy *copy;
+        const struct ag_event_call *event;
     };
 };
 
@@ -71,7 +84,8 @@ static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
 {
     return in->kind == AG_OP_LAUNCH   ? in->launch->stream
            : in->kind == AG_OP_MEMSET ? in->fill->stream
-                                      : in->copy->stream;
+           : in->kind == AG_OP_COPY   ? in->copy->stream
+                                      : in->event->stream;
 }
 
 /* Makes the real call. */

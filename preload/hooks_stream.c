@@ -4,21 +4,86 @@
 AG_STREAM_HOOK(cuStreamSynchronize, hStream, AG_LEGACY, AG_BLOCKS, (CUstream hStream), (hStream))
 AG_STREAM_HOOK(cuStreamSynchronize_ptsz, hStream, AG_PTSZ, AG_BLOCKS, (CUstream hStream), (hStream))
 
-AG_STREAM_HOOK(cuStreamWaitEvent, hStream, AG_LEGACY, AG_RETURNS,
-               (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
-AG_STREAM_HOOK(cuStreamWaitEvent_ptsz, hStream, AG_PTSZ, AG_RETURNS,
-               (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
+/* Records and waits may be ops; capture/ makes the call. */
+#define AG_EVENT_HOOK(name, is_ptsz, the_flags, params, args)                                      \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
+        struct ag_event_call call = {.sym = AG_SYM_##name,                                         \
+                                     .ptsz = is_ptsz,                                              \
+                                     .event = hEvent,                                              \
+                                     .stream = hStream,                                            \
+                                     .flags = the_flags};                                          \
+        return ag_core_event_call(&call);                                                          \
+    }
 
-AG_STREAM_HOOK(cuEventRecord, hStream, AG_LEGACY, AG_RETURNS, (CUevent hEvent, CUstream hStream),
-               (hEvent, hStream))
-AG_STREAM_HOOK(cuEventRecord_ptsz, hStream, AG_PTSZ, AG_RETURNS, (CUevent hEvent, CUstream hStream),
-               (hEvent, hStream))
-AG_STREAM_HOOK(cuEventRecordWithFlags, hStream, AG_LEGACY, AG_RETURNS,
-               (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
-AG_STREAM_HOOK(cuEventRecordWithFlags_ptsz, hStream, AG_PTSZ, AG_RETURNS,
-               (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
+AG_EVENT_HOOK(cuStreamWaitEvent, AG_LEGACY, Flags,
+              (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
+AG_EVENT_HOOK(cuStreamWaitEvent_ptsz, AG_PTSZ, Flags,
+              (CUstream hStream, CUevent hEvent, unsigned int Flags), (hStream, hEvent, Flags))
+AG_EVENT_HOOK(cuEventRecord, AG_LEGACY, 0, (CUevent hEvent, CUstream hStream), (hEvent, hStream))
+AG_EVENT_HOOK(cuEventRecord_ptsz, AG_PTSZ, 0, (CUevent hEvent, CUstream hStream), (hEvent, hStream))
+AG_EVENT_HOOK(cuEventRecordWithFlags, AG_LEGACY, flags,
+              (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
+AG_EVENT_HOOK(cuEventRecordWithFlags_ptsz, AG_PTSZ, flags,
+              (CUevent hEvent, CUstream hStream, unsigned int flags), (hEvent, hStream, flags))
 
-AG_BARRIER_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
+AG_HOOK cuEventCreate(CUevent *phEvent, unsigned int Flags)
+{
+    CUresult result = AG_CALL(cuEventCreate, phEvent, Flags);
+    if (result == CUDA_SUCCESS && ag_hooked())
+        ag_core_event_made(*phEvent, Flags);
+    return result;
+}
+
+#define AG_EVENT_END_HOOK(name)                                                                    \
+    AG_HOOK name(CUevent hEvent)                                                                   \
+    {                                                                                              \
+        if (ag_hooked())                                                                           \
+            ag_core_event_ends(hEvent);                                                            \
+        return AG_CALL(name, hEvent);                                                              \
+    }
+
+AG_EVENT_END_HOOK(cuEventDestroy)
+AG_EVENT_END_HOOK(cuEventDestroy_v2)
+
+AG_HOOK cuEventQuery(CUevent hEvent)
+{
+    CUresult known = ag_hooked() ? ag_core_event_query(hEvent) : CUDA_SUCCESS;
+    return known == CUDA_SUCCESS ? AG_CALL(cuEventQuery, hEvent) : known;
+}
+
+/* Waits for the event, by the host or by streams that they do not name. */
+#define AG_WAIT_ALL_HOOK(name, params, args)                                                       \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked()) {                                                                         \
+            ag_core_event_settles(hEvent);                                                         \
+            pending = ag_core_barrier(AG_SYM_##name);                                              \
+        }                                                                                          \
+        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
+    }
+
+AG_WAIT_ALL_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
+AG_WAIT_ALL_HOOK(cuCtxWaitEvent, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_WAIT_ALL_HOOK(cuGreenCtxWaitEvent, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
+
+/* These record an event for streams that they do not name. */
+#define AG_RECORD_ALL_HOOK(name, params, args)                                                     \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked()) {                                                                         \
+            pending = ag_core_barrier(AG_SYM_##name);                                              \
+            ag_core_events_unseen();                                                               \
+        }                                                                                          \
+        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
+    }
+
+AG_RECORD_ALL_HOOK(cuCtxRecordEvent, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_RECORD_ALL_HOOK(cuGreenCtxRecordEvent, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
 
 /* Headers before CUDA 12.8 do not declare it. */
 AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);

@@ -143,6 +143,10 @@ static const char *call_name(const struct writer *w, uint32_t signature)
                                    : "cuMemsetD2D32Async";
     case AG_DUMP_COPY:
         return "cuMemcpyDtoDAsync";
+    case AG_DUMP_RECORD:
+        return "cuEventRecord";
+    case AG_DUMP_WAIT:
+        return "cuStreamWaitEvent";
     default:
         return "cuLaunchKernel";
     }

@@ -1,6 +1,8 @@
 /* enter.c - see enter.h. */
 #include "capture/core/enter.h"
 #include "capture/capture.h"
+#include "capture/core/branch.h"
+#include "capture/core/submitter.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/settings/options.h"
@@ -32,6 +34,16 @@ static void leave_to_watchdog(const struct ag_stream *s, uint64_t until)
         ag_sleep_ns(50000);
 }
 
+/* The process's exit handlers may still launch to a branch, whose work lies in another stream. */
+static void end_branches_at_end(struct ag_stream *s)
+{
+    if (!ag_stream_forks(s) || !ag_stream_lock_if_prompt(s))
+        return;
+    if (ag_stream_is_live(s) && ag_submitter_settle_if_prompt(s) && ag_engine_is_idle(&s->engine))
+        ag_fork_end(s);
+    ag_unlock(&s->lock);
+}
+
 static void submit_everything(void)
 {
     enum { MOST_NS = 10000000, LOOKS = 4 };
@@ -46,11 +58,13 @@ static void submit_everything(void)
         bool own = ag_stream_is_own(streams[i]);
         if (!ag_state_is(AG_EAGER_END)) {
             ag_stream_submit_deferred(streams[i], own);
+            ag_branches_end(streams[i]); /* what passes by must find all its work in its stream */
             continue;
         }
         if (!own)
             leave_to_watchdog(streams[i], watched);
         submit_at_end(streams[i], own, watched, until);
+        end_branches_at_end(streams[i]);
     }
     ag_streams_release(streams, n);
 }

@@ -5,6 +5,7 @@
  * These calls are rare, so the code is simple: it pauses the builder, every stream submits what it
  * has deferred and invalidates what it must, and then the tables are freed.
  */
+#include "capture/core/branch.h"
 #include "capture/core/broken.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
@@ -212,11 +213,13 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
  * submits at once; `gone`: for good. The builder is paused. */
 static CUresult close_stream(struct ag_stream *s, bool gone)
 {
+    ag_branches_end(s);
     ag_lock(&s->lock, AG_RANK_STREAM);
     ag_submitter_settle(s);
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);
+    ag_fork_free(s);
     CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call returns it */
     ag_stream_close(s);
     ag_engine_close(&s->engine);
@@ -264,6 +267,7 @@ static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym 
     ag_count_sync_point(sym);
     ag_info("invalidate", "%s: stream %p is never deferred again", ag_sym_name(sym),
             (void *)s->handle);
+    ag_branches_end(s);
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);

@@ -22,6 +22,7 @@
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
+#include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
@@ -29,6 +30,7 @@
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/core/submitter.h"
+#include "capture/tracking/fork.h"
 #include "capture/tracking/peers.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
@@ -52,6 +54,8 @@ is_callers(struct ag_stream *s, const struct ag_signature *signature, const stru
                    ag_submitter_hand_op(s, signature, in);
     if (!s->handed_op)
         ag_submitter_settle(s);
+    if (!s->handed_op && ag_branch_concerns(s, in))
+        ag_branch_calls(s, in);
     return !s->handed_op;
 }
 
@@ -91,6 +95,7 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
         pending = ag_stream_tell(s);
     }
     ag_unlock(&s->lock);
+    ag_branch_is_foreign(s);
     return ag_incoming_first_error(in, ag_op_call(in), pending);
 }
 
@@ -255,7 +260,9 @@ static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *i
     ag_trace_passed(s, in, why);
     bool held = collective && ag_wait_of_peers_begins();
     CUresult r = pass_through(s, in);
-    if (held)
+    if (held && in->branch)
+        ag_core_wait_ends(ag_incoming_stream(in), false, true);
+    else if (held)
         ag_wait_of_peers_ends(s);
     return r;
 }
@@ -267,7 +274,8 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
     if (in->kind != AG_OP_LAUNCH) /* nobody is asked */
         return ag_signature_of(&s->signatures, in, why);
     uint64_t hash;
-    struct ag_signature *signature = ag_signature_cached(&s->signatures, in->launch, &hash);
+    struct ag_signature *signature =
+        ag_signature_cached(&s->signatures, in->launch, in->branch, &hash);
     if (__builtin_expect(!signature, 0)) {
         bool may_load = atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed) &&
                         !ag_signatures_know(in->launch->func);
@@ -276,7 +284,7 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
         struct ag_visit visit = ag_driver_enter(s);
         if (may_load)
             ag_waits_rings_pass(); /* the driver may wait for the GPU in that */
-        signature = ag_signature_ask(&s->signatures, in->launch, hash, why);
+        signature = ag_signature_ask(&s->signatures, in->launch, in->branch, hash, why);
         ag_driver_leave(s, visit);
     }
     return signature;
@@ -292,11 +300,11 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     if (ag_state_is_eager()) {
         if (sees_nothing(s))
             return call_unseen(s, in);
+        ag_branch_passes(s, in);
         ag_unlock(&s->lock);
         return call_in_eager_state(s, in);
     }
-    if (__builtin_expect(!ag_stream_is(s, ag_incoming_stream(in)),
-                         0)) { /* the stream has gone, see stream.h */
+    if (__builtin_expect(!ag_incoming_is_of(in, s), 0)) { /* the stream has gone, see stream.h */
         ag_unlock(&s->lock);
         return ag_op_call(in);
     }
@@ -306,6 +314,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         signature = NULL;
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
     if (!signature || bad) {
+        ag_branch_passes(s, in);
         ag_unlock(&s->lock);
         return call_unrecorded(s, in, bad, why);
     }
@@ -326,7 +335,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_compare_look(s);
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
-    bool timed = v.what != AG_DO_DEFER && is_sample(s);
+    bool timed = v.what != AG_DO_DEFER && is_sample(s) && in->kind <= AG_OP_COPY;
     ag_unlock(&s->lock);
     if (first && eager)
         ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
@@ -347,12 +356,34 @@ static inline bool is_dormant(struct ag_stream *s)
     return ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant);
 }
 
+/* Streams of several threads are no fork: the order of their calls differs from step to step. */
+static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
+{
+    if (atomic_load(&s->origin) || ag_stream_forks(s))
+        ag_branches_end(s);
+    atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+    ag_thread.owned++;
+}
+
 static inline void set_owner(struct ag_stream *s)
 {
-    if (__builtin_expect(!ag_stream_is_own(s), 0)) {
-        atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
-        ag_thread.owned++;
-    }
+    if (__builtin_expect(!ag_stream_is_own(s), 0))
+        becomes_own(s);
+}
+
+void ag_stream_set_owner(struct ag_stream *s)
+{
+    set_owner(s);
+}
+
+bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
+{
+    CUstream handle = ag_incoming_stream(in);
+    if (__builtin_expect(!in->branch, 1))
+        return ag_stream_is(s, handle);
+    const struct ag_stream *branch =
+        ag_stream_is_live(s) && ag_stream_forks(s) ? s->fork->streams[in->branch] : NULL;
+    return branch && branch->handle == handle;
 }
 
 CUresult ag_incoming_call_now(const struct ag_incoming *in)
@@ -362,12 +393,12 @@ CUresult ag_incoming_call_now(const struct ag_incoming *in)
     return ag_op_call(in);
 }
 
-static inline bool is_of_key(ag_key key, const struct ag_launch *l)
+static inline bool is_of_key(ag_key key, const struct ag_launch *l, uint8_t branch)
 {
     if (!key)
         return false;
     const struct ag_signature *signature = ag_key_signature(key);
-    return ag_signature_is_launch(signature, l) &&
+    return ag_signature_is_launch(signature, l, branch) &&
            (__builtin_expect(l->params && !l->extra, 1) ||
             ag_launch_has_arguments(l, signature->function));
 }
@@ -443,9 +474,9 @@ CUresult ag_core_launch(const struct ag_launch *l)
     }
     set_owner(s);
 
-    ag_lock(&s->lock, AG_RANK_STREAM);
+    s = ag_stream_lock_home(s, &in.branch);
     ag_key key = ag_engine_expected(&s->engine);
-    if (!is_of_key(key, l) || ag_state_is_eager() || !ag_stream_is(s, l->stream))
+    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
         return arrive(s, &in);
     struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
     struct ag_verdict v;
@@ -474,7 +505,12 @@ CUresult ag_core_launch(const struct ag_launch *l)
     return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
 }
 
-CUresult ag_incoming_arrives(struct ag_stream *s, const struct ag_incoming *in)
+CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in)
+{
+    return arrive(s, in);
+}
+
+CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in)
 {
     ag_flush_for_order(s);
     if (!is_understood(s))
@@ -484,6 +520,5 @@ CUresult ag_incoming_arrives(struct ag_stream *s, const struct ag_incoming *in)
         return ag_op_call(in);
     }
     set_owner(s);
-    ag_lock(&s->lock, AG_RANK_STREAM);
-    return arrive(s, in);
+    return arrive(ag_stream_lock_home(s, &in->branch), in);
 }

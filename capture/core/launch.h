@@ -18,6 +18,14 @@ static inline CUresult ag_incoming_first_error(const struct ag_incoming *in, CUr
 CUresult ag_incoming_call_now(const struct ag_incoming *in);
 
 /* A memset or a copy that a graph can hold. */
-CUresult ag_incoming_arrives(struct ag_stream *s, const struct ag_incoming *in);
+CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in);
+/* An op of a stream that has branches, or of one of these. The caller holds the lock of that
+ * stream, and this function releases it. */
+CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in);
+
+/* Whether the stream, whose lock the caller holds, is alive and has the ops of the op's handle. */
+bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s);
+/* The calling thread launches to the stream. */
+void ag_stream_set_owner(struct ag_stream *s);
 
 #endif

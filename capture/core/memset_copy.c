@@ -31,8 +31,8 @@ static const char *const memory_reasons[][2] = {
                                  "a copy of memory of another context"},
 };
 
-static CUresult on_addresses(struct ag_stream *s, const struct ag_incoming *in,
-                             enum ag_memory memory, CUstream stream, bool ptsz, enum ag_sym sym)
+static CUresult on_addresses(struct ag_stream *s, struct ag_incoming *in, enum ag_memory memory,
+                             CUstream stream, bool ptsz, enum ag_sym sym)
 {
     if (!s || (memory != AG_MEMORY_PLAIN && !in->movable)) {
         const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];

@@ -1,6 +1,7 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "driver/call.h"
+#include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
@@ -15,15 +16,18 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
     } else if (in->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};
         memcpy(recorded, &fill, sizeof(fill));
-    } else {
+    } else if (in->kind == AG_OP_COPY) {
         struct ag_recorded_copy copy = {in->copy->dst, in->copy->src};
         memcpy(recorded, &copy, sizeof(copy));
+    } else {
+        struct ag_recorded_event event = {in->event->event, 0};
+        memcpy(recorded, &event, sizeof(event));
     }
 }
 
 /* ---- submitting from recorded arguments --------------------------------------------------- */
 
-static CUresult submit_launch(const struct ag_stream *s, const struct ag_signature *signature,
+static CUresult submit_launch(CUstream stream, const struct ag_signature *signature,
                               const uint8_t *recorded)
 {
     void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
@@ -31,7 +35,7 @@ static CUresult submit_launch(const struct ag_stream *s, const struct ag_signatu
     struct ag_launch call = {.sym = signature->num_attrs ? AG_SYM_cuLaunchKernelEx
                                                          : AG_SYM_cuLaunchKernel,
                              .func = signature->func,
-                             .stream = s->handle,
+                             .stream = stream,
                              .params = params,
                              .attrs = signature->attrs,
                              .num_attrs = signature->num_attrs};
@@ -49,11 +53,29 @@ static enum ag_sym fill_symbol(const struct ag_signature *signature)
     return flat ? AG_SYM_cuMemsetD32Async : AG_SYM_cuMemsetD2D32Async;
 }
 
-CUresult ag_op_submit(const struct ag_stream *s, const struct ag_signature *signature,
+static CUresult submit_event(CUstream stream, const struct ag_signature *signature,
+                             const uint8_t *recorded)
+{
+    struct ag_recorded_event event;
+    memcpy(&event, recorded, sizeof(event));
+    return signature->kind == AG_OP_RECORD ? AG_REAL(cuEventRecord)(event.event, stream)
+                                           : AG_REAL(cuStreamWaitEvent)(stream, event.event, 0);
+}
+
+CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded)
 {
+    CUstream stream = signature->branch ? s->fork->streams[signature->branch]->handle : s->handle;
+    if (ag_stream_forks(s))
+        ag_fork_call_begins(s, signature->branch);
+    if (ag_signature_is_event(signature)) {
+        ag_fork_catches_up(s); /* a record that is due may be what it waits for, or replaces */
+        ag_fork_event_is_done(s, signature->kind == AG_OP_RECORD);
+    }
     if (signature->kind == AG_OP_LAUNCH)
-        return submit_launch(s, signature, recorded);
+        return submit_launch(stream, signature, recorded);
+    if (ag_signature_is_event(signature))
+        return submit_event(stream, signature, recorded);
     if (signature->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill;
         memcpy(&fill, recorded, sizeof(fill));
@@ -64,10 +86,10 @@ CUresult ag_op_submit(const struct ag_stream *s, const struct ag_signature *sign
                                  .elem_size = signature->elem_size,
                                  .width = signature->width,
                                  .height = signature->height,
-                                 .stream = s->handle};
+                                 .stream = stream};
         return ag_call_fill(&call);
     }
     struct ag_recorded_copy copy;
     memcpy(&copy, recorded, sizeof(copy));
-    return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, s->handle);
+    return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, stream);
 }

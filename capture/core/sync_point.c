@@ -8,7 +8,9 @@
 #include "capture/tracking/count.h"
 #include "capture/core/broken.h"
 #include "capture/core/flush.h"
+#include "capture/core/branch.h"
 #include "capture/trace/live.h"
+#include "capture/tracking/event.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
 #include "capture/core/weigh.h"
@@ -45,9 +47,9 @@ enum flags {
     REPORTS = 1,  /* the call may return a stream's unreported error */
     OWN_ONLY = 2, /* leaves the streams of other threads alone */
     BLOCKS = 4,   /* the thread waits for the GPU in the call */
-    TIES = 8,     /* the call may tie the stream to others */
 };
 
+/* The call may tie the stream to others. */
 static bool ties(enum ag_sym sym)
 {
     return sym == AG_SYM_cuEventRecord || sym == AG_SYM_cuEventRecord_ptsz ||
@@ -55,18 +57,53 @@ static bool ties(enum ag_sym sym)
            sym == AG_SYM_cuStreamWaitEvent || sym == AG_SYM_cuStreamWaitEvent_ptsz;
 }
 
+static bool is_wait(enum ag_sym sym)
+{
+    return sym == AG_SYM_cuStreamSynchronize || sym == AG_SYM_cuStreamSynchronize_ptsz;
+}
+
+/* Branches may meet all other calls in every step, and stay branches. */
+static bool is_foreign(enum ag_sym sym)
+{
+    return !ties(sym) && !is_wait(sym);
+}
+
 static CUresult end_segment(struct ag_stream *s, unsigned int flags)
 {
     CUresult r = CUDA_SUCCESS;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s)) {
-        if (flags & TIES)
-            ag_weigh_tie(s);
-        ag_stream_end_segment(s);
+        if (!atomic_load(&s->origin))
+            ag_stream_end_segment(s);
         if (flags & REPORTS)
             r = ag_stream_tell(s);
     }
     ag_unlock(&s->lock);
+    return r;
+}
+
+/* The same before a call on this stream; its origin's segment ends, if it has one. */
+static CUresult end_for_call(struct ag_stream *s, enum ag_sym sym, unsigned int flags)
+{
+    CUresult r = CUDA_SUCCESS;
+    uint8_t branch;
+    if (is_foreign(sym))
+        ag_branch_is_foreign(s);
+    struct ag_stream *home = ag_stream_lock_home(s, &branch);
+    if (ag_stream_is_live(home)) {
+        if (ties(sym))
+            ag_weigh_tie(home);
+        ag_stream_end_segment(home);
+        if (branch)
+            ag_branch_meets(home, branch, is_foreign(sym));
+        else if (ag_stream_forks(home) && !is_wait(sym))
+            ag_branch_meets(home, 0, false);
+        if (flags & REPORTS)
+            r = ag_stream_tell(home);
+    }
+    ag_unlock(&home->lock);
+    if (branch && r == CUDA_SUCCESS && flags & REPORTS)
+        r = end_segment(s, flags); /* it may have an error of its own */
     return r;
 }
 
@@ -139,19 +176,23 @@ static bool others_hold_back_in(const struct ag_context *context)
     return any;
 }
 
-/* cuStreamQuery: work that another thread holds back, or is submitting, has not ended. */
+/* cuStreamQuery: work that another thread holds back, or is submitting, has not ended. Nor has what
+ * a branch has in graphs that run. */
 static CUresult query(struct ag_stream *s, unsigned int flags)
 {
+    struct ag_stream *origin = atomic_load(&s->origin), *home = origin ? origin : s;
     if (s->legacy)
         every_stream(s->context, s, 0, NO_STREAM);
-    if (s->legacy ? others_hold_back_in(s->context) : holds_back_for_another(s))
+    if (s->legacy ? others_hold_back_in(s->context) : holds_back_for_another(home))
         return CUDA_ERROR_NOT_READY;
-    if (!ag_stream_lock_if_prompt(s))
+    if (!ag_stream_lock_if_prompt(home))
         return CUDA_ERROR_NOT_READY;
     CUresult r = CUDA_ERROR_NOT_READY;
-    if (!holds_back_for_another(s) && ag_stream_end_segment_if_prompt(s))
-        r = flags & REPORTS && ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
-    ag_unlock(&s->lock);
+    bool is_branch = origin && atomic_load(&s->origin) == origin;
+    if (!holds_back_for_another(home) && ag_stream_end_segment_if_prompt(home) &&
+        !(is_branch && !ag_fork_branch_is_done(home, s->branch)))
+        r = flags & REPORTS && ag_stream_is_live(home) ? ag_stream_tell(home) : CUDA_SUCCESS;
+    ag_unlock(&home->lock);
     return r;
 }
 
@@ -167,9 +208,20 @@ static CUresult query_unknown(CUstream stream, bool ptsz)
     return ctx && others_hold_back_in(ag_context_find(ctx)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
+/* A graph of the program's, or a call that nobody knows, may record events, and wait for some whose
+ * records the driver lacks. */
+static void may_use_events(void)
+{
+    if (atomic_load(&ag_events_held))
+        ag_forks_catch_up();
+    ag_events_unseen();
+}
+
 static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
+    if (sym == AG_SYM_cuGraphLaunch || sym == AG_SYM_cuGraphLaunch_ptsz)
+        may_use_events();
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
@@ -196,7 +248,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);
-    CUresult r = end_segment(s, flags | (ties(sym) ? TIES : 0u));
+    CUresult r = end_for_call(s, sym, flags);
     if (measures)
         ag_measure_begins(s);
     if (flags & BLOCKS && !s->legacy && ag_owns_others(s))
@@ -221,7 +273,10 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
     ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
-    return every_stream(NULL, NULL, flags, reach_of(sym));
+    CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
+    if (sym == AG_SYM_COUNT || sym == AG_SYM_cuGetExportTable)
+        may_use_events();
+    return r;
 }
 
 CUresult ag_core_barrier(enum ag_sym sym)

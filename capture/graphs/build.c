@@ -11,24 +11,72 @@
 #include "capture/graphs/graph.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/node.h"
+#include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v)
+/* What must have ended before something begins: of each branch its ops up to this one, which count
+ * from 1. */
+struct before {
+    uint32_t ops[AG_BRANCHES];
+};
+
+/* Where each branch is, and behind what each of the last records was made. */
+struct front {
+    struct before next[AG_BRANCHES], records[AG_MOST_DISTANCE + 1];
+    uint32_t num_records;
+};
+
+/* A wait for a record that lies before the chunk is one for what the chunk is behind anyway. */
+static void add_event(struct front *front, const struct ag_signature *signature)
 {
+    struct before *next = &front->next[signature->branch];
+    uint32_t places = AG_MOST_DISTANCE + 1;
+    if (signature->kind == AG_OP_RECORD) {
+        front->records[front->num_records++ % places] = *next;
+        return;
+    }
+    uint32_t distance = (uint32_t)signature->width;
+    if (distance >= front->num_records)
+        return;
+    const struct before *record = &front->records[(front->num_records - 1 - distance) % places];
+    for (uint32_t i = 0; i < AG_BRANCHES; i++)
+        if (next->ops[i] < record->ops[i])
+            next->ops[i] = record->ops[i];
+}
+
+static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v,
+                      uint32_t *nodes)
+{
+    struct front front = {.num_records = 0};
     if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)
         return false;
+    *nodes = 0;
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_recorded *op = &g->ops[i];
-        CUresult r = ag_node_add(v->graph, g, ag_key_signature(op->key), bytes + op->offset,
-                                 i ? &v->nodes[i - 1] : NULL, &v->nodes[i]);
+        const struct ag_signature *signature = ag_key_signature(op->key);
+        const struct ag_node *after[AG_BRANCHES];
+        struct before *next = &front.next[signature->branch];
+        uint32_t n = 0;
+        if (ag_signature_is_event(signature)) {
+            add_event(&front, signature);
+            continue;
+        }
+        for (uint32_t k = 0; k < AG_BRANCHES; k++)
+            if (next->ops[k])
+                after[n++] = &v->nodes[next->ops[k] - 1];
+        CUresult r =
+            ag_node_add(v->graph, g, signature, bytes + op->offset, after, n, &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;
         }
+        *next = (struct before){.ops = {[0] = 0}};
+        next->ops[signature->branch] = i + 1;
+        ++*nodes;
     }
     return true;
 }
@@ -69,6 +117,7 @@ static void variant_destroy(struct ag_variant *v)
 
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes)
 {
+    uint32_t nodes;
     struct ag_variant *v = calloc(1, sizeof(*v));
     if (!v)
         goto fail;
@@ -77,8 +126,10 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
     if (!v->nodes || !v->bytes)
         goto fail;
     memcpy(v->bytes, bytes, g->num_bytes);
-    if (!add_nodes(g, bytes, v))
+    if (!add_nodes(g, bytes, v, &nodes))
         goto fail;
+    if (!nodes) /* records and waits alone */
+        return v;
     CUresult r = instantiate(g, v);
     if (r != CUDA_SUCCESS) {
         v->exec = NULL;

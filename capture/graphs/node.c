@@ -97,15 +97,21 @@ static bool overlaps_predecessor(const struct ag_signature *signature)
 typedef CUresult (*add_edges_fn)(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                  const CUgraphEdgeData *data, size_t n);
 
-/* Adds the edge that stands for the stream's order. A launch with programmatic serialization behind
- * a kernel gets the edge that the driver would have captured (cuda.h, CUgraphEdgeData; from 12.3):
- * it may start when its predecessor triggers. Any other launch gets a full edge, as does every
- * launch on an older driver. */
-static CUresult add_edge(CUgraph graph, const struct ag_node *after, const struct ag_node *node,
-                         const struct ag_signature *signature)
+/* Adds the edges that stand for the stream's order, and for that of events. A launch with
+ * programmatic serialization behind a kernel gets the edge that the driver would have captured
+ * (cuda.h, CUgraphEdgeData; from 12.3): it may start when its predecessor triggers. Any other
+ * launch gets full edges, as does every launch on an older driver, and one that also waits for an
+ * event. */
+static CUresult add_edges(CUgraph graph, const struct ag_node *const *before, uint32_t n,
+                          const struct ag_node *node, const struct ag_signature *signature)
 {
-    if (!after)
-        return CUDA_SUCCESS;
+    if (n != 1) {
+        CUresult r = CUDA_SUCCESS;
+        for (uint32_t i = 0; i < n && r == CUDA_SUCCESS; i++)
+            r = AG_REAL(cuGraphAddDependencies)(graph, &before[i]->node, &node->node, 1);
+        return r;
+    }
+    const struct ag_node *after = before[0];
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
     /* behind a memset or a copy the driver makes a full edge, so a kernel that stands for one gets
      * one too */
@@ -120,7 +126,8 @@ static CUresult add_edge(CUgraph graph, const struct ag_node *after, const struc
 }
 
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
-                     const uint8_t *recorded, const struct ag_node *after, struct ag_node *node)
+                     const uint8_t *recorded, const struct ag_node *const *after, uint32_t n,
+                     struct ag_node *node)
 {
     CUresult r;
     CUDA_KERNEL_NODE_PARAMS p;
@@ -151,7 +158,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
         copy_params(signature, recorded, &c);
         r = AG_REAL(cuGraphAddMemcpyNode)(&node->node, graph, NULL, 0, &c, g->context->handle);
     }
-    return r == CUDA_SUCCESS ? add_edge(graph, after, node, signature) : r;
+    return r == CUDA_SUCCESS ? add_edges(graph, after, n, node, signature) : r;
 }
 
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,

@@ -4,9 +4,10 @@
 
 #include "capture/graphs/graph.h"
 
-/* Adds the op to a graph, behind `after` (NULL: first). */
+/* Adds the op to a graph, behind `n` others. */
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
-                     const uint8_t *recorded, const struct ag_node *after, struct ag_node *node);
+                     const uint8_t *recorded, const struct ag_node *const *after, uint32_t n,
+                     struct ag_node *node);
 /* Gives the op's node in an executable graph new arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                         const struct ag_signature *signature, const uint8_t *recorded);

@@ -10,6 +10,7 @@
 #include "capture/tracking/count.h"
 #include "capture/graphs/graph.h"
 #include "capture/tracking/memory.h"
+#include "capture/tracking/signature.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
@@ -87,6 +88,15 @@ static uint32_t sightings_needed(struct ag_stream *s)
     return price < HIGHEST_PRICE ? (uint32_t)price : HIGHEST_PRICE;
 }
 
+static void look_for_branches(struct ag_graphs *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        g->branches |= 1u << signature->branch;
+        g->events |= ag_signature_is_event(signature);
+    }
+}
+
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     struct ag_visit visit = ag_driver_enter(s);
@@ -133,6 +143,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->ops = malloc(recorded.num_ops * sizeof(*g->ops));
         if (g->ops) {
             memcpy(g->ops, recorded.ops, recorded.num_ops * sizeof(*g->ops));
+            look_for_branches(g);
             g->trace_id = ag_trace_chunk(s, chunk);
             r = make_request(s, g, chunk, recorded.bytes);
             uint64_t last = ag_sequence_seen_ns(sequence);

@@ -103,16 +103,20 @@ static const char *kernel_name(const struct ag_signature *signature)
 }
 
 _Static_assert((int)AG_OP_LAUNCH == AG_DUMP_KERNEL && (int)AG_OP_MEMSET == AG_DUMP_MEMSET &&
-                   (int)AG_OP_COPY == AG_DUMP_COPY,
+                   (int)AG_OP_COPY == AG_DUMP_COPY && (int)AG_OP_RECORD == AG_DUMP_RECORD &&
+                   (int)AG_OP_WAIT == AG_DUMP_WAIT,
                "the dump's kinds of ops are capture's");
 
 static uint32_t define_signature(struct ag_signature *signature)
 {
     static struct ag_lock lock;
     static uint32_t last;
-    uint32_t name = signature->kind == AG_OP_LAUNCH   ? ag_trace_string(kernel_name(signature))
-                    : signature->kind == AG_OP_MEMSET ? ag_trace_string("memset")
-                                                      : ag_trace_string("copy");
+    static const char *const names[] = {[AG_OP_MEMSET] = "memset",
+                                        [AG_OP_COPY] = "copy",
+                                        [AG_OP_RECORD] = "event record",
+                                        [AG_OP_WAIT] = "event wait"};
+    uint32_t name = ag_trace_string(signature->kind == AG_OP_LAUNCH ? kernel_name(signature)
+                                                                    : names[signature->kind]);
     ag_lock(&lock, AG_RANK_SIGNATURE_IDS);
     uint32_t id = atomic_load(&signature->trace_id);
     if (!id) {
@@ -152,6 +156,8 @@ static uint64_t digest(const struct ag_signature *signature, const struct ag_inc
         return ag_digest_word(ag_digest_word(1, in->fill->dst), in->fill->value);
     if (in->kind == AG_OP_COPY)
         return ag_digest_word(ag_digest_word(1, in->copy->dst), in->copy->src);
+    if (ag_signature_is_event(signature))
+        return ag_digest_word(1, (uint64_t)(uintptr_t)in->event->event);
     const struct ag_function *f = signature->function;
     if (in->launch->params && !in->launch->extra) {
         uint64_t hash = 1;

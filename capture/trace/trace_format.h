@@ -66,7 +66,7 @@ struct ag_dump_string {
     uint32_t size; /* bytes of text that follow, no final zero */
 };
 
-enum { AG_DUMP_KERNEL, AG_DUMP_MEMSET, AG_DUMP_COPY };
+enum { AG_DUMP_KERNEL, AG_DUMP_MEMSET, AG_DUMP_COPY, AG_DUMP_RECORD, AG_DUMP_WAIT };
 
 struct ag_dump_signature {
     uint32_t id;
@@ -77,7 +77,7 @@ struct ag_dump_signature {
     uint32_t arg_bytes;
     uint32_t elem_size; /* memset */
     uint32_t num_attrs; /* kernel */
-    uint64_t width;     /* memset: elements per row; copy: bytes */
+    uint64_t width;     /* memset: elements per row; copy: bytes; wait: how many records ago */
     uint64_t height;    /* memset: rows */
     uint64_t pitch;
 };

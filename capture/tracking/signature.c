@@ -110,9 +110,15 @@ static struct ag_signature *insert(uint64_t hash)
     return signature;
 }
 
+struct wanted_launch {
+    const struct ag_launch *launch;
+    uint8_t branch;
+};
+
 static bool same_launch(const struct ag_signature *s, const void *what)
 {
-    return ag_signature_says(s, what);
+    const struct wanted_launch *wanted = what;
+    return ag_signature_says(s, wanted->launch, wanted->branch);
 }
 
 /* Of a function that is launched with new dimensions each time, only the latest are looked at. */
@@ -137,7 +143,8 @@ static uint64_t proven_but_for_grid(const struct ag_signature *s)
     return contexts;
 }
 
-static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, const char **why)
+static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, uint8_t branch,
+                                        const char **why)
 {
     struct ag_function *f =
         have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
@@ -177,6 +184,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
         return NULL;
     }
     s->kind = AG_OP_LAUNCH;
+    s->branch = branch;
     s->func = l->func;
     memcpy(s->dims, l->dims, sizeof(s->dims));
     s->num_attrs = l->num_attrs;
@@ -192,9 +200,9 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
 /* Every observed launch comes here, so this must be fast. The products do not wait for each other.
  * The words are loaded just as the hook stored them, because wider loads would have to wait for
  * those stores. */
-static uint64_t hash_of_launch(const struct ag_launch *l)
+static uint64_t hash_of_launch(const struct ag_launch *l, uint8_t branch)
 {
-    uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull;
+    uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull + branch;
     hash += l->dims[0] * 0xBF58476D1CE4E5B9ull + l->dims[1] * 0x94D049BB133111EBull;
     hash += l->dims[2] * 0xD6E8FEB86659FD93ull + l->dims[3] * 0xA0761D6478BD642Full;
     hash += l->dims[4] * 0xE7037ED1A0B428DBull + l->dims[5] * 0x8EBC6AF09C88C6E3ull;
@@ -203,23 +211,23 @@ static uint64_t hash_of_launch(const struct ag_launch *l)
 }
 
 struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
-                                         const struct ag_launch *l, uint64_t *hash)
+                                         const struct ag_launch *l, uint8_t branch, uint64_t *hash)
 {
-    *hash = hash_of_launch(l);
+    *hash = hash_of_launch(l, branch);
     if (l->num_attrs)
         *hash = hash_attributes(*hash, l);
     struct ag_signature *s = cache->entries[*hash & (AG_SIGNATURE_CACHE - 1)];
-    return s && s->hash == *hash && ag_signature_says(s, l) ? s : NULL;
+    return s && s->hash == *hash && ag_signature_says(s, l, branch) ? s : NULL;
 }
 
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const struct ag_launch *l,
-                                      uint64_t hash, const char **why)
+                                      uint8_t branch, uint64_t hash, const char **why)
 {
     *why = "no memory";
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    struct ag_signature *signature = find(hash, same_launch, l);
+    struct ag_signature *signature = find(hash, same_launch, &(struct wanted_launch){l, branch});
     if (!signature)
-        signature = make_launch(hash, l, why);
+        signature = make_launch(hash, l, branch, why);
     ag_unlock(&lock);
     if (signature)
         cache->entries[hash & (AG_SIGNATURE_CACHE - 1)] = signature;
@@ -227,11 +235,12 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
 }
 
 struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
-                                            const struct ag_launch *l, const char **why)
+                                            const struct ag_launch *l, uint8_t branch,
+                                            const char **why)
 {
     uint64_t hash;
-    struct ag_signature *signature = ag_signature_cached(cache, l, &hash);
-    return signature ? signature : ag_signature_ask(cache, l, hash, why);
+    struct ag_signature *signature = ag_signature_cached(cache, l, branch, &hash);
+    return signature ? signature : ag_signature_ask(cache, l, branch, hash, why);
 }
 
 bool ag_signatures_know(CUfunction func)
@@ -245,15 +254,17 @@ bool ag_signatures_know(CUfunction func)
 static bool same_sizes(const struct ag_signature *s, const void *what)
 {
     const struct ag_signature *o = what;
-    return s->kind == o->kind && s->elem_size == o->elem_size && s->movable == o->movable &&
-           s->width == o->width && s->height == o->height && s->pitch == o->pitch;
+    return s->kind == o->kind && s->branch == o->branch && s->elem_size == o->elem_size &&
+           s->movable == o->movable && s->width == o->width && s->height == o->height &&
+           s->pitch == o->pitch;
 }
 
 static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
                                      const struct ag_signature *wanted)
 {
     uint64_t hash =
-        ag_digest_word(wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8);
+        ag_digest_word(wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8 |
+                                         (uint64_t)wanted->branch << 16);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
@@ -263,6 +274,7 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
     struct ag_signature *signature = find(hash, same_sizes, wanted);
     if (!signature && (signature = insert(hash))) {
         signature->kind = wanted->kind;
+        signature->branch = wanted->branch;
         signature->elem_size = wanted->elem_size;
         signature->movable = wanted->movable;
         signature->width = wanted->width;
@@ -276,34 +288,31 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
     return signature;
 }
 
-struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
-                                            const struct ag_memset *fill, bool movable)
-{
-    struct ag_signature wanted = {.kind = AG_OP_MEMSET,
-                                  .elem_size = (uint8_t)fill->elem_size,
-                                  .movable = movable,
-                                  .width = fill->width,
-                                  .height = fill->height,
-                                  .pitch = fill->height > 1 ? fill->pitch : 0};
-    return of_sizes(cache, &wanted);
-}
-
-struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
-                                          const struct ag_copy *copy, bool movable)
-{
-    struct ag_signature wanted = {
-        .kind = AG_OP_COPY, .movable = movable, .width = copy->bytes, .height = 1};
-    return of_sizes(cache, &wanted);
-}
-
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
                                      const char **why)
 {
-    if (in->kind == AG_OP_LAUNCH)
-        return ag_signature_of_launch(cache, in->launch, why);
-    if (in->kind == AG_OP_MEMSET)
-        return ag_signature_of_memset(cache, in->fill, in->movable);
-    return ag_signature_of_copy(cache, in->copy, in->movable);
+    struct ag_signature wanted = {
+        .kind = (uint8_t)in->kind, .branch = in->branch, .movable = in->movable};
+    switch (in->kind) {
+    case AG_OP_LAUNCH:
+        return ag_signature_of_launch(cache, in->launch, in->branch, why);
+    case AG_OP_MEMSET:
+        wanted.elem_size = (uint8_t)in->fill->elem_size;
+        wanted.width = in->fill->width;
+        wanted.height = in->fill->height;
+        wanted.pitch = in->fill->height > 1 ? in->fill->pitch : 0;
+        break;
+    case AG_OP_COPY:
+        wanted.width = in->copy->bytes;
+        wanted.height = 1;
+        break;
+    case AG_OP_WAIT:
+        wanted.width = in->distance;
+        break;
+    case AG_OP_RECORD:
+        break;
+    }
+    return of_sizes(cache, &wanted);
 }
 
 /* ---- arguments -------------------------------------------------------------------------- */

@@ -24,12 +24,14 @@ struct ag_signature {
                                 launches, one that differs in the grid alone */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
     uint8_t kind;
+    uint8_t branch;    /* ag_incoming.branch */
     uint8_t elem_size; /* memset */
     bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
     uint32_t recorded_bytes;
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
-    size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes */
+    size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes; wait:
+                                    width is ag_incoming.distance */
     uint64_t hash;
     struct ag_signature *next;    /* next in the same bucket */
     struct ag_signature *sibling; /* the next one of the same function */
@@ -54,11 +56,18 @@ struct ag_signature_cache {
     struct ag_signature *entries[AG_SIGNATURE_CACHE];
 };
 
-/* Whether the launch has this signature. */
+/* A record or a wait: no node of a graph stands for it. */
+static inline bool ag_signature_is_event(const struct ag_signature *signature)
+{
+    return signature->kind >= AG_OP_RECORD;
+}
+
+/* Whether the launch, on that branch, has this signature. */
 static inline bool ag_signature_says(const struct ag_signature *signature,
-                                     const struct ag_launch *launch)
+                                     const struct ag_launch *launch, uint8_t branch)
 {
     return signature->func == launch->func && signature->kind == AG_OP_LAUNCH &&
+           signature->branch == branch &&
            !memcmp(signature->dims, launch->dims, sizeof(signature->dims)) &&
            signature->num_attrs == launch->num_attrs &&
            (!signature->num_attrs ||
@@ -67,20 +76,21 @@ static inline bool ag_signature_says(const struct ag_signature *signature,
 
 /* The same, and the launch may be deferred. */
 static inline bool ag_signature_is_launch(const struct ag_signature *signature,
-                                          const struct ag_launch *launch)
+                                          const struct ag_launch *launch, uint8_t branch)
 {
-    return ag_signature_says(signature, launch) && !ag_signature_bad(signature);
+    return ag_signature_says(signature, launch, branch) && !ag_signature_bad(signature);
 }
 
 /* The signature of a launch if the cache has it, else NULL. It asks nobody. Sets `hash` for
  * ag_signature_ask(). */
 struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
-                                         const struct ag_launch *launch, uint64_t *hash);
+                                         const struct ag_launch *launch, uint8_t branch,
+                                         uint64_t *hash);
 
 /* The signature of a launch that the cache does not have. Asks the driver if nobody has. Results as
  * of ag_signature_of_launch(). */
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
-                                      const struct ag_launch *launch, uint64_t hash,
+                                      const struct ag_launch *launch, uint8_t branch, uint64_t hash,
                                       const char **why);
 
 /* Whether the function was launched before. */
@@ -100,11 +110,8 @@ static inline bool ag_signature_is_proven(const struct ag_signature *signature, 
  * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
  * the reason. */
 struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
-                                            const struct ag_launch *launch, const char **why);
-struct ag_signature *ag_signature_of_memset(struct ag_signature_cache *cache,
-                                            const struct ag_memset *fill, bool movable);
-struct ag_signature *ag_signature_of_copy(struct ag_signature_cache *cache,
-                                          const struct ag_copy *copy, bool movable);
+                                            const struct ag_launch *launch, uint8_t branch,
+                                            const char **why);
 
 /* The same for any op. `why` is set if a launch has no signature. */
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
@@ -141,12 +148,16 @@ static inline void ag_signature_params(const struct ag_signature *signature,
         params[i] = (void *)(uintptr_t)(recorded + signature->function->params[i].recorded);
 }
 
-/* Recorded arguments of memsets and copies. */
+/* Recorded arguments of all ops but launches: two words each. */
 struct ag_recorded_fill {
     uint64_t dst, value;
 };
 struct ag_recorded_copy {
     uint64_t dst, src;
+};
+struct ag_recorded_event {
+    CUevent event;
+    uint64_t nothing;
 };
 
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out

@@ -4,6 +4,7 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/dormant.h"
+#include "capture/tracking/fork.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/peers.h"
 #include "driver/entries.h"
@@ -403,6 +404,7 @@ void ag_stream_goes_dormant(struct ag_stream *s)
 {
     if (s->ring && s->ring->active)
         settle_ring(s); /* what passes unseen must not overtake it */
+    ag_fork_end(s);
     uint32_t ops = ag_policy_take_rest(ag_engine_policy(&s->engine));
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);

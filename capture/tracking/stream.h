@@ -94,6 +94,10 @@ struct ag_stream {
                                     ops are eager */
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
+    _Atomic(struct ag_stream *) origin;       /* whose branch it is (fork.h), or NULL */
+    uint8_t branch;                           /* which one */
+    _Atomic bool forks;                       /* it has branches of its own */
+    _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL */
     struct ag_dormant dormant;
     _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
@@ -108,6 +112,9 @@ struct ag_stream {
     void *green;             /* the green context it belongs to, or NULL */
     bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
+    struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
+    uint32_t suits;          /* times that it forked from `suitor` and joined it (core/branch.c) */
+    bool forked;             /* it has not joined it since */
     CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;        /* error of deferred work that has not been reported yet */
     struct ag_visit visit;   /* of a flush under way */

@@ -169,6 +169,37 @@ void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
     (void)sym;
 }
 
+CUresult ag_core_event_call(const struct ag_event_call *call)
+{
+    return ag_call_make(&(struct ag_incoming){.kind = AG_OP_RECORD, .event = call});
+}
+
+void ag_core_event_made(CUevent event, unsigned int flags)
+{
+    (void)event;
+    (void)flags;
+}
+
+void ag_core_event_ends(CUevent event)
+{
+    (void)event;
+}
+
+void ag_core_event_settles(CUevent event)
+{
+    (void)event;
+}
+
+CUresult ag_core_event_query(CUevent event)
+{
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+void ag_core_events_unseen(void)
+{
+}
+
 void ag_core_time_asked(void)
 {
 }

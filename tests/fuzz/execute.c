@@ -172,6 +172,8 @@ static int by_thread(const void *a, const void *b)
 /* What ran on each stream, in order. The threads' own streams come into being in any order. */
 static void print_order(const struct fz_handles *h, FILE *out)
 {
+    if (fz_limits.forks) /* a graph of the library's has work of several streams */
+        return;
     qsort(h->seen, h->num_seen, sizeof *h->seen, by_thread);
     for (size_t i = 0; i < h->num_seen; i++) {
         const struct fz_stream_seen *s = &h->seen[i];

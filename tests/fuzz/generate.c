@@ -522,9 +522,85 @@ static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
     }
 }
 
+/* Another stream that can be captured; `stream` itself where there is none. */
+static int pick_second(struct gen *g, int stream)
+{
+    for (int i = 0; i < 8; i++) {
+        int other = pick_stream(g);
+        if (other >= FZ_FIRST_STREAM && other != stream)
+            return other;
+    }
+    return stream;
+}
+
+/* An event of this thread's, most often a new one without timing. */
+static int event_of_fork(struct gen *g)
+{
+    int slot = g->events[below(g, g->num_events)];
+    if (chance(g, 80) && simple(g, FZ_unevent, slot, 0, 0))
+        simple(g, FZ_event, slot, 1, 0);
+    return slot;
+}
+
+/* A stream of this thread's, most often a new one of the origin's kind. */
+static int side_of_fork(struct gen *g, int origin)
+{
+    int slot = pick_second(g, origin), kind = g->m.stream[origin].kind;
+    if (slot != origin && slot >= FZ_FIRST_STREAM && chance(g, 70) &&
+        simple(g, FZ_unstream, slot, 0, 0))
+        simple(g, FZ_stream, slot, origin < FZ_FIRST_STREAM ? 1 : kind, 0);
+    return slot;
+}
+
+/* Two or three streams that fork and join in each iteration, with ops of all of them between.
+ * Returns the number of ops that it made. */
+static unsigned int fork_loop(struct gen *g, unsigned int budget)
+{
+    enum { LENGTH = 14, SIDES = 2 };
+    struct item body[LENGTH];
+    size_t before = g->p->count;
+    int origin = pick_stream(g), forked = event_of_fork(g), side[SIDES], joined[SIDES];
+    int length = between(g, 1, LENGTH), iterations = (int)budget / (length + 4) + 2;
+    int sides = between(g, 1, SIDES), late = below(g, length), again = chance(g, 30) ? late : -1;
+    for (int i = 0; i < sides; i++) {
+        side[i] = side_of_fork(g, origin);
+        joined[i] = event_of_fork(g);
+    }
+    bool plain = chance(g, 60);
+    for (int k = 0; k < length; k++) {
+        int stream = chance(g, 40) ? origin : side[below(g, sides)];
+        memset(&body[k], 0, sizeof body[k]);
+        if (plain || chance(g, 80))
+            make_launch(g, &body[k].op, stream);
+        else
+            make_op(g, &body[k].op, stream);
+        body[k].op.thread = (uint8_t)g->thread;
+        body[k].rule = chance(g, 30) ? (enum rule)below(g, RULES) : SAME;
+    }
+    int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4), buf = pick_buf(g);
+    bool leaves_out = chance(g, 30);
+    for (int i = 0; i < iterations; i++) {
+        for (int k = 0; k < length; k++) {
+            if (k == 0 || k == again)
+                simple(g, FZ_record, forked, origin, 0);
+            for (int n = 0; n < sides && (k == 0 || k == again); n++)
+                simple(g, FZ_wait, side[n], forked, 0);
+            run_item(g, &body[k], i, mutations);
+        }
+        for (int n = 0; n < sides && !(i % 9 == 8 && leaves_out); n++) {
+            simple(g, FZ_record, joined[n], side[n], 0);
+            simple(g, FZ_wait, origin, joined[n], 0);
+        }
+        end_of_iteration(g, way, chance(g, 70) ? origin : side[0], buf, i);
+    }
+    return (unsigned int)(g->p->count - before);
+}
+
 /* Returns the number of ops that it made. */
 static unsigned int loop(struct gen *g, unsigned int budget)
 {
+    if (fz_limits.forks && g->num_events && chance(g, 70))
+        return fork_loop(g, budget);
     struct item body[MAX_BODY];
     size_t before = g->p->count;
     int length = chance(g, 15) ? between(g, 20, 40) : between(g, 1, 12);
@@ -570,17 +646,6 @@ static void fresh_buf(struct gen *g, int slot)
     int kind = chance(g, 65) ? FZ_DEVICE : chance(g, 60) ? FZ_PINNED : FZ_MANAGED;
     simple(g, FZ_alloc, slot, kind,
            chance(g, 20) ? between(g, 100, FZ_MAX_WORDS) : between(g, 16, 64));
-}
-
-/* Another stream that can be captured; `stream` itself where there is none. */
-static int pick_second(struct gen *g, int stream)
-{
-    for (int i = 0; i < 8; i++) {
-        int other = pick_stream(g);
-        if (other >= FZ_FIRST_STREAM && other != stream)
-            return other;
-    }
-    return stream;
 }
 
 /* The program's own capture: some ops on one stream, perhaps others beside it, and the graph in use

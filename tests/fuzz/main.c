@@ -3,11 +3,13 @@
  *
  *     fuzz_program --seed FIRST [--count N] [--ops N] [--threads 0|1|2] [--print]
  *     fuzz_program FILE... | -
- *     further: [--real] [--queues] [--without KIND,...] [--limit SECONDS]
+ *     further: [--real] [--queues] [--forks] [--without KIND,...] [--limit SECONDS]
  *
  * --threads: 0 one host thread, 1 several, 2 (the default) several in every fourth program.
  * --print writes the program instead of running it. --real: what only the simulated driver decides
- * is left out. --queues: and what may not return where queues fill. --without: kinds of ops that
+ * is left out. --queues: and what may not return where queues fill. --forks: many loops on
+ * two or three streams that fork and join; the transcript then does not tell which stream work ran
+ * on. --without: kinds of ops that
  * are left out. --limit: a program that takes longer hangs. Each transcript ends with "done".
  */
 #include "tests/fuzz/execute.h"
@@ -240,6 +242,8 @@ int main(int argc, char **argv)
             fz_limits.real = true;
         else if (!strcmp(argv[i], "--queues"))
             fz_limits.queues = true;
+        else if (!strcmp(argv[i], "--forks"))
+            fz_limits.forks = true;
         else if (!strcmp(argv[i], "--without") && argv[i + 1])
             leave_out(argv[++i]);
         else if (!strcmp(argv[i], "--print"))

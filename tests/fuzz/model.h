@@ -79,6 +79,7 @@ struct fz_model {
 struct fz_limits {
     bool real;        /* only what a real GPU decides as well: see tests/gpu/fuzz/README.md */
     bool queues;      /* queues fill */
+    bool forks;       /* many loops fork and join; on which stream work ran is not told */
     uint64_t without; /* kinds of ops, a bit each */
 };
 extern struct fz_limits fz_limits;

@@ -219,6 +219,40 @@ void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
     say("green_stream %s stream=%p green=%p\n", ag_sym_name(sym), (void *)stream, (void *)green);
 }
 
+CUresult ag_core_event_call(const struct ag_event_call *call)
+{
+    CUresult first = ag_core_stream_sync_point(call->stream, call->ptsz, call->sym, false), result;
+    struct ag_incoming in = {.kind = AG_OP_RECORD, .event = call};
+    result = ag_call_make(&in);
+    return result != CUDA_SUCCESS ? result : first;
+}
+
+void ag_core_event_made(CUevent event, unsigned int flags)
+{
+    say("event made %p flags=%u\n", (void *)event, flags);
+}
+
+void ag_core_event_ends(CUevent event)
+{
+    say("event ends %p\n", (void *)event);
+}
+
+void ag_core_event_settles(CUevent event)
+{
+    say("event settles %p\n", (void *)event);
+}
+
+CUresult ag_core_event_query(CUevent event)
+{
+    say("event query %p\n", (void *)event);
+    return CUDA_SUCCESS;
+}
+
+void ag_core_events_unseen(void)
+{
+    say("events unseen\n");
+}
+
 void ag_core_time_asked(void)
 {
     say("time_asked\n");

@@ -296,14 +296,46 @@ static void barrier_hooks_flush_everything(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "cuCtxSynchronize", "cuCtxSynchronize_v2",  "cuEventSynchronize",
-        "cuMemcpy",         "cuMemcpy_ptds",        "cuMemcpyDtoH_v2",
-        "cuMemcpyHtoD_v2",  "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
+        "cuCtxSynchronize",     "cuCtxSynchronize_v2", "cuMemcpy",
+        "cuMemcpy_ptds",        "cuMemcpyDtoH_v2",     "cuMemcpyHtoD_v2",
+        "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 1);
         assert_string_equal(last_call()->name, names[i]);
         assert_told("barrier %s\n", names[i]);
     }
+}
+
+/* Their records may be held back, and these calls could notice it. */
+static void events_are_followed(void **state)
+{
+    (void)state;
+    uint64_t event = 0x15;
+    static const char *const waits[] = {"cuEventSynchronize", "cuCtxWaitEvent",
+                                        "cuGreenCtxWaitEvent"};
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        call(waits[i], 0x11);
+        assert_string_equal(last_call()->name, waits[i]);
+        assert_told("event settles 0x%x\nbarrier %s\n", i ? 0x12 : 0x11, waits[i]);
+    }
+    call("cuEventQuery", 0x12);
+    assert_string_equal(last_call()->name, "cuEventQuery");
+    assert_told("event query 0x12\n");
+    static const char *const ends[] = {"cuEventDestroy", "cuEventDestroy_v2"};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        call(ends[i], 0x13);
+        assert_string_equal(last_call()->name, ends[i]);
+        assert_told("event ends 0x13\n");
+    }
+    static const char *const all[] = {"cuCtxRecordEvent", "cuGreenCtxRecordEvent"};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        call(all[i], 0x14);
+        assert_string_equal(last_call()->name, all[i]);
+        assert_told("barrier %s\nevents unseen\n", all[i]);
+    }
+    ((int (*)(void *, unsigned int))dlsym(libcuda, "cuEventCreate"))(&event, 2);
+    assert_string_equal(last_call()->name, "cuEventCreate");
+    assert_told("event made 0x15 flags=2\n");
 }
 
 /* An error of earlier work comes back where the call itself succeeds, and only there. */
@@ -612,6 +644,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(memory_ops_are_decoded),
         cmocka_unit_test(stream_hooks_flush_their_stream),
         cmocka_unit_test(barrier_hooks_flush_everything),
+        cmocka_unit_test(events_are_followed),
         cmocka_unit_test(pending_errors_are_returned),
         cmocka_unit_test(what_ends_is_told),
         cmocka_unit_test(captures_are_followed),

@@ -108,7 +108,7 @@ static void *three[] = {&a, &c, &d}, *two[] = {&a, &b};
 static struct ag_signature *signature_of(const struct ag_launch *l)
 {
     const char *why = "";
-    return ag_signature_of_launch(&cache, l, &why);
+    return ag_signature_of_launch(&cache, l, 0, &why);
 }
 
 static void test_equal_launches_share_a_signature(void **state)
@@ -125,7 +125,7 @@ static void test_equal_launches_share_a_signature(void **state)
     memset(&cache, 0, sizeof cache); /* by the table, not by the cache alone */
     assert_ptr_equal(signature_of(&again), s);
     assert_int_equal(layouts_asked, asked); /* once per handle */
-    assert_true(ag_signature_is_launch(s, &again));
+    assert_true(ag_signature_is_launch(s, &again, 0));
 }
 
 static void test_whatever_differs_makes_another_signature(void **state)
@@ -136,19 +136,19 @@ static void test_whatever_differs_makes_another_signature(void **state)
     (void)state;
     for (int i = 0; i < 7; i++) {
         dims[i]++;
-        assert_false(ag_signature_is_launch(first, &l));
+        assert_false(ag_signature_is_launch(first, &l, 0));
         assert_ptr_not_equal(signature_of(&l), first);
         dims[i]--;
     }
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1};
     l.attrs = &attribute;
     l.num_attrs = 1;
-    assert_false(ag_signature_is_launch(first, &l));
+    assert_false(ag_signature_is_launch(first, &l, 0));
     struct ag_signature *second = signature_of(&l);
     assert_non_null(second);
     assert_ptr_not_equal(second, first);
     attribute.value.priority = 2;
-    assert_false(ag_signature_is_launch(second, &l));
+    assert_false(ag_signature_is_launch(second, &l, 0));
     l.num_attrs = 0;
     l.attrs = NULL;
     assert_ptr_equal(signature_of(&l), first);
@@ -318,7 +318,7 @@ static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
         struct ag_signature *signature = with_attribute(&l, &one);
         assert_non_null(signature);
         assert_ptr_equal(with_attribute(&l, &other), signature);
-        assert_true(ag_signature_is_launch(signature, &l));
+        assert_true(ag_signature_is_launch(signature, &l, 0));
         assert_ptr_equal(with_attribute(&l, &clean), signature);
         for (size_t i = 0; i < 5; i++)
             for (size_t at = 0; at < meanings[which].parts[i].bytes; at++) {
@@ -326,7 +326,7 @@ static void test_of_an_attribute_only_what_its_id_defines_counts(void **state)
                     (unsigned char *)&other.value + meanings[which].parts[i].offset + at;
                 *byte = 1;
                 l.attrs = &other;
-                assert_false(ag_signature_is_launch(signature, &l));
+                assert_false(ag_signature_is_launch(signature, &l, 0));
                 assert_ptr_not_equal(with_attribute(&l, &other), signature);
                 *byte = 0;
             }
@@ -348,7 +348,7 @@ static void test_a_refused_signature_is_never_expected(void **state)
     (void)state;
     struct ag_signature *s = signature_of(&l);
     atomic_store(&s->bad, true);
-    assert_false(ag_signature_is_launch(s, &l));
+    assert_false(ag_signature_is_launch(s, &l, 0));
     assert_ptr_equal(signature_of(&l), s); /* and found again, as what it is */
 }
 
@@ -369,25 +369,25 @@ static void test_what_cannot_be_recorded(void **state)
     const char *why;
     struct ag_launch l = launch_of(&dark, two);
     (void)state;
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
     assert_string_equal(why, "kernel of unknown parameters");
     l = launch_of(&peers, two);
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&symmetric, two);
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&plain, NULL);
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
     assert_string_equal(why, "launch without arguments");
     l = launch_of(&plain, three);
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
     l.attrs = &attribute;
     l.num_attrs = 1;
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
     assert_string_equal(why, "launch attribute");
     attribute.id = (CUlaunchAttributeID)60; /* of a driver to come */
-    assert_null(ag_signature_of_launch(&cache, &l, &why));
+    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
 }
 
 static void test_arguments_are_recorded_without_holes(void **state)
@@ -445,27 +445,62 @@ static void test_a_kernel_without_parameters(void **state)
     assert_int_equal(untouched, 0x5a);
 }
 
+static struct ag_signature *of(const struct ag_incoming *in)
+{
+    const char *why;
+    return ag_signature_of(&cache, in, &why);
+}
+
 static void test_fills_and_copies(void **state)
 {
     struct ag_memset fill = {
         .sym = AG_SYM_cuMemsetD32Async, .elem_size = 4, .width = 8, .height = 1};
     struct ag_copy copy = {.sym = AG_SYM_cuMemcpyDtoDAsync_v2, .bytes = 8};
+    struct ag_incoming fills = {.kind = AG_OP_MEMSET, .fill = &fill};
+    struct ag_incoming copies = {.kind = AG_OP_COPY, .copy = &copy}, movable = copies;
     (void)state;
-    struct ag_signature *f = ag_signature_of_memset(&cache, &fill, false),
-                        *k = ag_signature_of_copy(&cache, &copy, false);
+    struct ag_signature *f = of(&fills), *k = of(&copies);
     assert_ptr_not_equal(f, k);
     fill.value = 5;
     fill.dst = 4096;
     fill.pitch = 77; /* means nothing in one row */
-    assert_ptr_equal(ag_signature_of_memset(&cache, &fill, false), f);
-    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill, true), f);
+    assert_ptr_equal(of(&fills), f);
+    fills.movable = true;
+    assert_ptr_not_equal(of(&fills), f);
+    fills.movable = false;
     fill.height = 2;
-    assert_ptr_not_equal(ag_signature_of_memset(&cache, &fill, false), f);
+    assert_ptr_not_equal(of(&fills), f);
     copy.src = 4096;
-    assert_ptr_equal(ag_signature_of_copy(&cache, &copy, false), k);
-    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy, true), k);
+    assert_ptr_equal(of(&copies), k);
+    movable.movable = true;
+    assert_ptr_not_equal(of(&movable), k);
     copy.bytes = 9;
-    assert_ptr_not_equal(ag_signature_of_copy(&cache, &copy, false), k);
+    assert_ptr_not_equal(of(&copies), k);
+}
+
+/* Records and waits, and what goes to another stream of a fork. */
+static void test_events_and_branches(void **state)
+{
+    struct ag_event_call call = {.sym = AG_SYM_cuEventRecord};
+    struct ag_incoming record = {.kind = AG_OP_RECORD, .event = &call};
+    struct ag_incoming wait = {.kind = AG_OP_WAIT, .event = &call, .distance = 1};
+    struct ag_launch l = launch_of(&plain, three);
+    struct ag_incoming launch = {.kind = AG_OP_LAUNCH, .launch = &l};
+    (void)state;
+    struct ag_signature *r = of(&record), *w = of(&wait), *k = of(&launch);
+    assert_true(ag_signature_is_event(r) && ag_signature_is_event(w));
+    assert_false(ag_signature_is_event(k));
+    assert_ptr_not_equal(r, w);
+    call.event = (CUevent)8; /* an argument */
+    assert_ptr_equal(of(&record), r);
+    assert_ptr_equal(of(&wait), w);
+    wait.distance = 2;
+    assert_ptr_not_equal(of(&wait), w);
+    record.branch = launch.branch = 1;
+    assert_ptr_not_equal(of(&record), r);
+    assert_ptr_not_equal(of(&launch), k);
+    assert_true(ag_signature_is_launch(of(&launch), &l, 1));
+    assert_false(ag_signature_is_launch(of(&launch), &l, 0));
 }
 
 enum { LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARVEOUT = 9 };
@@ -571,6 +606,7 @@ int main(void)
         cmocka_unit_test_setup(test_packed_arguments, invalidate_all),
         cmocka_unit_test_setup(test_a_kernel_without_parameters, invalidate_all),
         cmocka_unit_test_setup(test_fills_and_copies, invalidate_all),
+        cmocka_unit_test_setup(test_events_and_branches, invalidate_all),
         cmocka_unit_test_setup(test_settings, invalidate_all),
         cmocka_unit_test_setup(test_the_limit_of_shared_memory, invalidate_all),
         cmocka_unit_test_setup(test_a_limit_that_is_refused, invalidate_all),

@@ -1,0 +1,150 @@
+/*
+ * branch.c - see branch.h.
+ *
+ * A stream becomes a branch of another once the two have forked and joined some times with nothing
+ * but ops between: the second waited for an event of the first, and then the first for an event of
+ * the second. So whoever waits for the first waits for the second as well, and it does no harm that
+ * the first stream has the graphs of both. One thread launches to both.
+ */
+#include "capture/core/branch.h"
+#include "capture/core/flush.h"
+#include "capture/core/submitter.h"
+#include "capture/settings/options.h"
+#include "capture/tracking/state.h"
+
+/* ---- ops of a fork ------------------------------------------------------------------------- */
+
+void ag_branch_calls(struct ag_stream *home, const struct ag_incoming *in)
+{
+    struct ag_visit visit = ag_driver_enter(home);
+    ag_fork_call_begins(home, in->branch);
+    if (in->kind >= AG_OP_RECORD) {
+        ag_fork_catches_up(home); /* as in ag_op_submit() */
+        ag_fork_event_is_done(home, in->kind == AG_OP_RECORD);
+    }
+    ag_driver_leave(home, visit);
+}
+
+void ag_branch_passes(struct ag_stream *home, const struct ag_incoming *in)
+{
+    if (!ag_branch_concerns(home, in) || !ag_stream_is_live(home))
+        return;
+    ag_stream_end_segment(home);
+    ag_branch_calls(home, in);
+    if (in->branch)
+        ag_branch_meets(home, in->branch, true);
+}
+
+void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign)
+{
+    if (foreign) {
+        ag_branch_is_foreign(home->fork->streams[branch]);
+        ag_fork_remove(home, branch);
+        return;
+    }
+    struct ag_visit visit = ag_driver_enter(home);
+    ag_fork_call_begins(home, branch);
+    ag_driver_leave(home, visit);
+}
+
+void ag_forks_catch_up(void)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++) {
+        struct ag_stream *s = streams[i];
+        if (!ag_stream_forks(s))
+            continue;
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (ag_stream_is_live(s) && ag_stream_forks(s)) {
+            if (ag_stream_is_own(s))
+                ag_stream_end_segment(s);
+            else
+                ag_stream_break(s);
+            ag_branch_meets(s, 0, false);
+        }
+        ag_unlock(&s->lock);
+    }
+    ag_streams_release(streams, n);
+}
+
+void ag_branches_end(struct ag_stream *s)
+{
+    uint8_t branch;
+    struct ag_stream *home = ag_stream_lock_home(s, &branch);
+    if (ag_stream_is_live(home) && ag_stream_forks(home)) {
+        ag_stream_break(home);
+        ag_fork_end(home);
+    }
+    ag_unlock(&home->lock);
+}
+
+/* ---- which streams ------------------------------------------------------------------------- */
+
+static bool is_plain(const struct ag_stream *s)
+{
+    return !atomic_load(&s->not_understood) && !s->in_order && ag_stream_is_own(s) &&
+           !ag_dormant_is_active(&s->dormant);
+}
+
+/* Whether the ops of `b` may go into the stream `a`: their priority is the same, and what the
+ * legacy stream orders with `b` it orders with `a` as well. */
+static bool fits(const struct ag_stream *a, const struct ag_stream *b)
+{
+    return a->context == b->context && a->priority == b->priority && !b->legacy &&
+           (!b->blocking || a->blocking) && is_plain(a) && is_plain(b);
+}
+
+/* `b` becomes a branch of `a`, if nothing has changed meanwhile. */
+static void join(struct ag_stream *a, struct ag_stream *b)
+{
+    uint8_t n = 0;
+    ag_lock(&a->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(a) && !atomic_load(&a->origin) && fits(a, b) && !ag_state_is_eager()) {
+        ag_submitter_settle(a);
+        n = ag_fork_add(a, b);
+    }
+    ag_unlock(&a->lock);
+    if (!n)
+        return;
+    ag_lock(&b->lock, AG_RANK_STREAM);
+    bool joins = ag_stream_is_live(b) && !atomic_load(&b->origin) && !ag_stream_forks(b);
+    if (joins) {
+        ag_stream_end_segment(b);
+        b->branch = n;
+        atomic_store_explicit(&b->origin, a, memory_order_release);
+    }
+    ag_unlock(&b->lock);
+    ag_lock(&a->lock, AG_RANK_STREAM);
+    /* another thread may have ended the fork before it was complete */
+    bool lasts = ag_stream_forks(a) && a->fork->streams[n] == b;
+    if (lasts && !joins && ag_stream_is_live(a))
+        ag_fork_remove(a, n);
+    else if (!lasts && joins && atomic_load(&b->origin) == a)
+        atomic_store_explicit(&b->origin, NULL, memory_order_release);
+    ag_unlock(&a->lock);
+}
+
+void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
+{
+    if (s == of || !ag_options.join || ag_state_builds_nothing() || !is_plain(of))
+        return;
+    struct ag_stream *a = atomic_load(&s->origin), *b = of;
+    a = a ? a : s;
+    if (atomic_load(&b->origin)) /* it is a branch, of this one or of another */
+        return;
+    ag_lock(&b->lock, AG_RANK_STREAM);
+    bool enough = atomic_load(&b->suitor) == a && b->forked && ++b->suits >= ag_options.join;
+    b->forked = false;
+    ag_unlock(&b->lock);
+    if (enough && fits(a, b))
+        join(a, b);
+    of = atomic_load(&of->origin) ? atomic_load(&of->origin) : of;
+    if (atomic_load(&s->origin) || s == of)
+        return;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (atomic_exchange(&s->suitor, of) != of)
+        s->suits = 0;
+    s->forked = true;
+    ag_unlock(&s->lock);
+}

@@ -1,0 +1,43 @@
+/* branch.h - which streams become branches of others (capture/tracking/fork.h), and for how long.
+ */
+#ifndef AG_BRANCH_H
+#define AG_BRANCH_H
+
+#include "capture/tracking/fork.h"
+#include "driver/call.h"
+
+/* Whether an op of that stream cannot go to the driver without the functions below. */
+static inline bool ag_branch_concerns(const struct ag_stream *home, const struct ag_incoming *in)
+{
+    return __builtin_expect(ag_stream_forks(home) || in->kind >= AG_OP_RECORD, 0);
+}
+
+/* The caller of these three holds the lock of `home`, whose engine has the op. */
+
+/* The program's thread makes this call next. Nothing that comes before it is held back. */
+void ag_branch_calls(struct ag_stream *home, const struct ag_incoming *in);
+/* The same of an op that cannot be recorded. What is held back goes first, and the op's stream is a
+ * branch no longer. Does nothing if the op is of no fork. */
+void ag_branch_passes(struct ag_stream *home, const struct ag_incoming *in);
+/* The driver gets a call on the branch's stream (0: on that of `home`, which has branches) that is
+ * no op. If it is `foreign` to a fork, the branch is one no longer. */
+void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign);
+
+/* The driver gets all records and waits of all forks. The caller holds no lock. */
+void ag_forks_catch_up(void);
+
+/* The stream is a branch no longer, and has none. The caller holds no lock. */
+void ag_branches_end(struct ag_stream *s);
+
+/* `s` has waited for an event that `of` recorded last: perhaps one of the two becomes a branch of
+ * the other. The caller holds no lock. */
+void ag_branch_waited(struct ag_stream *s, struct ag_stream *of);
+
+/* Something else than ops, records and waits came to the stream: it begins anew to become a branch.
+ */
+static inline void ag_branch_is_foreign(struct ag_stream *s)
+{
+    atomic_store_explicit(&s->suitor, NULL, memory_order_relaxed);
+}
+
+#endif

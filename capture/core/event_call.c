@@ -1,0 +1,142 @@
+/* event_call.c - the program's calls on events. Records and waits may be ops of streams that fork
+ * and join; a call that could notice that such a record is held back submits it first. */
+#include "capture/capture.h"
+#include "capture/core/branch.h"
+#include "capture/core/flush.h"
+#include "capture/core/launch.h"
+#include "capture/core/weigh.h"
+#include "capture/tracking/event.h"
+#include "capture/tracking/state.h"
+#include "driver/entries.h"
+
+/* Submits what holds back records of the event, or waits for it. The driver gets its last record,
+ * or, if that counts no more (`gone`), need not. */
+static void settle(CUevent event, bool gone)
+{
+    struct ag_record last;
+    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin)
+        return;
+    struct ag_stream *origin = last.origin;
+    ag_lock(&origin->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
+        if (ag_stream_is_own(origin))
+            ag_stream_end_segment(origin);
+        else
+            ag_stream_break(origin);
+        if (gone)
+            ag_fork_forgets(origin, event);
+        else
+            ag_fork_shows(origin, event);
+    }
+    ag_unlock(&origin->lock);
+}
+
+/* Whether a record or a wait goes with the ops of a fork. If so, it is done. */
+static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult *result)
+{
+    struct ag_record last;
+    CUevent event = in->event->event;
+    if (!s || in->event->flags || (!atomic_load(&s->origin) && !ag_stream_forks(s)) ||
+        !ag_event_find(event, &last))
+        return false;
+    ag_flush_for_order(s);
+    ag_stream_set_owner(s);
+    struct ag_stream *home = ag_stream_lock_home(s, &in->branch);
+    bool goes = !ag_state_is_eager() && ag_stream_forks(home) && ag_incoming_is_of(in, home);
+    if (goes && in->kind == AG_OP_WAIT) {
+        uint64_t distance = ag_fork_distance(home, &last);
+        goes = distance <= AG_MOST_DISTANCE;
+        in->distance = (uint32_t)distance;
+        if (goes)
+            ag_fork_notes_wait(home);
+    } else if (goes) {
+        last = ag_fork_notes_record(home, s);
+        ag_event_recorded(event, &last);
+    }
+    if (goes) {
+        ag_weigh_tie(home);
+        *result = ag_incoming_of_fork(home, in);
+    } else {
+        ag_unlock(&home->lock);
+        in->branch = 0;
+    }
+    return goes;
+}
+
+/* It has been done, and was a sync point. */
+static void was_called(struct ag_stream *s, const struct ag_incoming *in)
+{
+    struct ag_record last = {.serial = 0};
+    bool seen = s && !ag_state_bypasses();
+    if (in->kind == AG_OP_RECORD) {
+        if (seen && !in->event->flags)
+            last = (struct ag_record){.stream = s, .serial = s->serial};
+        ag_event_recorded(in->event->event, &last);
+    } else if (seen && ag_event_find(in->event->event, &last) && last.stream &&
+               last.stream->serial == last.serial) {
+        ag_branch_waited(s, last.stream);
+    }
+}
+
+CUresult ag_core_event_call(const struct ag_event_call *call)
+{
+    bool waits =
+        call->sym == AG_SYM_cuStreamWaitEvent || call->sym == AG_SYM_cuStreamWaitEvent_ptsz;
+    struct ag_incoming in = {.kind = waits ? AG_OP_WAIT : AG_OP_RECORD, .event = call};
+    struct ag_stream *s = ag_stream_find(call->stream, call->ptsz);
+    CUresult r;
+    if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
+        return r;
+    settle(call->event, in.kind == AG_OP_RECORD);
+    CUresult pending = ag_core_stream_sync_point(call->stream, call->ptsz, call->sym, false);
+    r = ag_call_make(&in);
+    if (r == CUDA_SUCCESS)
+        was_called(s, &in);
+    if (__builtin_expect(r == CUDA_SUCCESS && pending == CUDA_SUCCESS, 1))
+        return CUDA_SUCCESS;
+    return ag_core_stream_first_error(call->stream, call->ptsz, r, pending);
+}
+
+/* ---- other calls on events ----------------------------------------------------------------- */
+
+void ag_core_event_made(CUevent event, unsigned int flags)
+{
+    ag_event_made(event, flags);
+}
+
+void ag_core_event_settles(CUevent event)
+{
+    settle(event, false);
+}
+
+void ag_core_event_ends(CUevent event)
+{
+    settle(event, true);
+    ag_event_ends(event);
+}
+
+CUresult ag_core_event_query(CUevent event)
+{
+    struct ag_record last;
+    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin)
+        return CUDA_SUCCESS;
+    struct ag_stream *origin = last.origin;
+    bool ready = true;
+    if (!ag_stream_lock_if_prompt(origin))
+        return CUDA_ERROR_NOT_READY;
+    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
+        if (ag_fork_holds(origin, &last) && !ag_stream_is_own(origin))
+            ready = false; /* the watchdog submits it */
+        else
+            ready = ag_stream_end_segment_if_prompt(origin);
+        if (ready)
+            ag_fork_shows(origin, event);
+    }
+    ag_unlock(&origin->lock);
+    return ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+void ag_core_events_unseen(void)
+{
+    ag_events_unseen();
+}

@@ -1,0 +1,82 @@
+/* event.c - see event.h. */
+#include "capture/tracking/event.h"
+#include "capture/system/lock.h"
+#include <stdlib.h>
+/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
+ * adding */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct known {
+    CUevent event; /* the key */
+    struct ag_record last;
+    uint64_t epoch; /* when `last` was written */
+    UT_hash_handle hh;
+};
+
+static struct ag_lock lock;
+static struct known *events;
+static _Atomic uint64_t epoch;
+
+/* Under the lock. */
+static struct known *find(CUevent event)
+{
+    struct known *k;
+    HASH_FIND_PTR(events, &event, k);
+    return k;
+}
+
+static void forget(CUevent event)
+{
+    struct known *k = find(event);
+    if (k)
+        HASH_DEL(events, k);
+    free(k);
+}
+
+void ag_event_made(CUevent event, unsigned int flags)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    forget(event); /* one of that name has ended with its context */
+    bool usable = flags & CU_EVENT_DISABLE_TIMING && !(flags & CU_EVENT_INTERPROCESS);
+    struct known *k = usable ? calloc(1, sizeof(*k)) : NULL;
+    if (k) {
+        k->event = event;
+        HASH_ADD_PTR(events, event, k);
+        if (!k->hh.tbl)
+            free(k);
+    }
+    ag_unlock(&lock);
+}
+
+void ag_event_ends(CUevent event)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    forget(event);
+    ag_unlock(&lock);
+}
+
+bool ag_event_find(CUevent event, struct ag_record *last)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    const struct known *k = find(event);
+    *last = k && k->epoch == atomic_load(&epoch) ? k->last : (struct ag_record){.serial = 0};
+    ag_unlock(&lock);
+    return k;
+}
+
+void ag_event_recorded(CUevent event, const struct ag_record *last)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known *k = find(event);
+    if (k) {
+        k->last = *last;
+        k->epoch = atomic_load(&epoch);
+    }
+    ag_unlock(&lock);
+}
+
+void ag_events_unseen(void)
+{
+    atomic_fetch_add(&epoch, 1);
+}

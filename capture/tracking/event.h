@@ -1,0 +1,38 @@
+/*
+ * event.h - which stream recorded each of the program's events last.
+ *
+ * Only events without timing, for this process alone, are known (cuEventCreate): their records may
+ * be held back with other ops (fork.h), because nobody can ask such an event for its time.
+ */
+#ifndef AG_EVENT_H
+#define AG_EVENT_H
+
+#include "driver/entries.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ag_stream;
+
+/* The last record of an event. All 0: none is known. */
+struct ag_record {
+    struct ag_stream *stream; /* it was recorded there; its memory stays, so compare `serial` */
+    uint64_t serial;
+    struct ag_stream *origin; /* whose fork it is a record of; NULL: of none */
+    uint64_t fork, number;    /* ag_fork.id, and which of its records it is */
+};
+
+/* The program has made the event, or destroys it. */
+void ag_event_made(CUevent event, unsigned int flags);
+void ag_event_ends(CUevent event);
+
+/* False if the event is not known. */
+bool ag_event_find(CUevent event, struct ag_record *last);
+/* Does nothing if the event is not known. */
+void ag_event_recorded(CUevent event, const struct ag_record *last);
+
+/* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
+ * record is known any more. */
+void ag_events_unseen(void);
+
+#endif

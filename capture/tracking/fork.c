@@ -1,0 +1,327 @@
+/* fork.c - see fork.h. */
+#include "capture/tracking/fork.h"
+#include "capture/capture.h"
+#include "capture/settings/log.h"
+#include "capture/tracking/count.h"
+#include "driver/entries.h"
+#include "driver/own.h"
+#include <stdlib.h>
+
+_Atomic uint64_t ag_events_held;
+
+/* ---- order between a branch's stream and its origin's -------------------------------------- */
+
+/* `stream` waits for all that is in `other` now. Where the driver refuses, the caller waits itself.
+ */
+static void waits_for_all(CUstream stream, CUstream other, CUevent event)
+{
+    if (AG_REAL(cuEventRecord)(event, other) != CUDA_SUCCESS ||
+        AG_REAL(cuStreamWaitEvent)(stream, event, 0) != CUDA_SUCCESS)
+        AG_REAL(cuStreamSynchronize)(other);
+}
+
+static void count_as_open(struct ag_fork *f)
+{
+    bool open = f->ahead || f->due.n;
+    if (open && !f->open)
+        atomic_fetch_add(&ag_open_streams, 1);
+    else if (!open && f->open)
+        atomic_fetch_sub(&ag_open_streams, 1);
+    f->open = open;
+}
+
+/* Behind all that is in the origin's stream. Where the driver refuses, the caller waits itself. */
+static void record(struct ag_fork *f, CUevent event)
+{
+    if (AG_REAL(cuEventRecord)(event, f->streams[0]->handle) != CUDA_SUCCESS)
+        AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
+}
+
+static void record_own_event(struct ag_fork *f)
+{
+    if (f->event_is_due)
+        record(f, f->event);
+    f->event_is_due = false;
+}
+
+/* The branch's own stream goes on behind its work in graphs. */
+static void release(struct ag_fork *f, uint8_t branch)
+{
+    if (!(f->ahead & 1u << branch))
+        return;
+    record_own_event(f);
+    if (AG_REAL(cuStreamWaitEvent)(f->streams[branch]->handle, f->event, 0) != CUDA_SUCCESS)
+        AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
+    f->ahead &= ~(1u << branch);
+    count_as_open(f);
+}
+
+void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch)
+{
+    struct ag_fork *f = origin->fork;
+    if (!branch) {
+        ag_fork_catches_up(origin);
+        return;
+    }
+    release(f, branch);
+    f->behind |= 1u << branch;
+}
+
+void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits)
+{
+    struct ag_fork *f = origin->fork;
+    if (waits)
+        branches = UINT32_MAX;
+    for (uint32_t left = f->behind & branches; left; left &= left - 1) {
+        const struct ag_stream *branch = f->streams[__builtin_ctz(left)];
+        waits_for_all(origin->handle, branch->handle, f->own);
+    }
+    f->behind &= ~branches;
+}
+
+void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
+{
+    struct ag_fork *f = origin->fork;
+    branches &= ~1u;
+    if (!branches)
+        return;
+    f->event_is_due = true;
+    f->ahead |= branches;
+    count_as_open(f);
+}
+
+/* ---- the program's events ------------------------------------------------------------------ */
+
+static void lacks_one_less(struct ag_fork *f)
+{
+    f->held--;
+    atomic_fetch_sub(&ag_events_held, 1);
+}
+
+void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
+{
+    origin->fork->recorded += is_record;
+    lacks_one_less(origin->fork);
+}
+
+void ag_fork_graph_waits(struct ag_stream *origin)
+{
+    lacks_one_less(origin->fork);
+}
+
+/* Its place; AG_MOST_DUE: it is not there. */
+static uint32_t place_of(const struct ag_events *list, CUevent event)
+{
+    for (uint32_t i = 0; i < list->n && i < AG_MOST_DUE; i++)
+        if (list->events[i] == event)
+            return i;
+    return AG_MOST_DUE;
+}
+
+static bool drop_due(struct ag_fork *f, CUevent event)
+{
+    uint32_t place = place_of(&f->due, event);
+    if (place == AG_MOST_DUE)
+        return false;
+    f->due.events[place] = f->due.events[--f->due.n];
+    lacks_one_less(f);
+    count_as_open(f);
+    return true;
+}
+
+void ag_fork_graph_records(struct ag_stream *origin, CUevent event)
+{
+    struct ag_fork *f = origin->fork;
+    f->recorded++;
+    drop_due(f, event); /* of an earlier record: whoever asks gets this one */
+    if (f->due.n == AG_MOST_DUE || place_of(&f->asked, event) != AG_MOST_DUE) {
+        record(f, event);
+        lacks_one_less(f);
+        return;
+    }
+    f->due.events[f->due.n++] = event;
+    count_as_open(f);
+}
+
+void ag_fork_catches_up(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    record_own_event(f);
+    while (f->due.n) {
+        CUevent event = f->due.events[0];
+        record(f, event);
+        drop_due(f, event);
+    }
+}
+
+void ag_fork_shows(struct ag_stream *origin, CUevent event)
+{
+    struct ag_fork *f = origin->fork;
+    if (!drop_due(f, event))
+        return;
+    struct ag_visit visit = ag_driver_enter(origin);
+    record(f, event);
+    ag_driver_leave(origin, visit);
+    if (place_of(&f->asked, event) == AG_MOST_DUE)
+        f->asked.events[f->asked.n++ % AG_MOST_DUE] = event;
+}
+
+void ag_fork_forgets(struct ag_stream *origin, CUevent event)
+{
+    drop_due(origin->fork, event);
+}
+
+bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
+{
+    struct ag_fork *f = origin->fork;
+    if (!(f->ahead & 1u << branch))
+        return true;
+    struct ag_visit visit = ag_driver_enter(origin);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    record_own_event(f);
+    bool done = AG_REAL(cuEventQuery)(f->event) != CUDA_ERROR_NOT_READY;
+    ag_core_mode(mode);
+    ag_driver_leave(origin, visit);
+    return done;
+}
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+void ag_fork_notes_wait(struct ag_stream *origin)
+{
+    origin->fork->held++;
+    atomic_fetch_add(&ag_events_held, 1);
+}
+
+struct ag_record ag_fork_notes_record(struct ag_stream *origin, struct ag_stream *stream)
+{
+    struct ag_fork *f = origin->fork;
+    f->held++;
+    atomic_fetch_add(&ag_events_held, 1);
+    return (struct ag_record){stream, stream->serial, origin, f->id, ++f->records};
+}
+
+uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record)
+{
+    const struct ag_fork *f = origin->fork;
+    return record->fork == f->id ? f->records - record->number : UINT64_MAX;
+}
+
+bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record)
+{
+    const struct ag_fork *f = origin->fork;
+    return f && record->fork == f->id && f->held;
+}
+
+bool ag_fork_holds(const struct ag_stream *origin, const struct ag_record *record)
+{
+    const struct ag_fork *f = origin->fork;
+    return f && record->fork == f->id && record->number > f->recorded;
+}
+
+/* ---- branches come and go ------------------------------------------------------------------ */
+
+static bool make(struct ag_stream *origin)
+{
+    struct ag_fork *f = calloc(1, sizeof(*f));
+    if (!f)
+        return false;
+    f->streams[0] = origin;
+    struct ag_visit visit = ag_driver_enter(origin);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    bool made = AG_REAL(cuEventCreate)(&f->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+    if (made && AG_REAL(cuEventCreate)(&f->own, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+        AG_REAL(cuEventDestroy_v2)(f->event);
+        made = false;
+    }
+    ag_core_mode(mode);
+    ag_driver_leave(origin, visit);
+    if (made)
+        origin->fork = f;
+    else
+        free(f);
+    return made;
+}
+
+uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
+{
+    static _Atomic uint64_t last;
+    if (!origin->fork && !make(origin))
+        return 0;
+    struct ag_fork *f = origin->fork;
+    uint8_t n = 1;
+    while (n < AG_BRANCHES && f->streams[n])
+        n++;
+    if (n == AG_BRANCHES)
+        return 0;
+    if (!ag_stream_forks(origin))
+        f->id = atomic_fetch_add(&last, 1) + 1;
+    atomic_store(&origin->forks, true);
+    f->streams[n] = branch;
+    f->behind |= 1u << n;
+    ag_count(AG_COUNT_BRANCHES);
+    ag_debug("start", "stream %p is a branch of stream %p", (void *)branch->handle,
+             (void *)origin->handle);
+    return n;
+}
+
+static void remove_branch(struct ag_stream *origin, uint8_t n)
+{
+    struct ag_fork *f = origin->fork;
+    struct ag_stream *branch = f->streams[n];
+    release(f, n);
+    f->behind &= ~(1u << n);
+    f->streams[n] = NULL;
+    if (atomic_load(&branch->origin) == origin)
+        atomic_store_explicit(&branch->origin, NULL, memory_order_release);
+}
+
+/* Without branches nothing is held back: what is left is a call under way. */
+static void end_if_alone(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    for (int n = 1; n < AG_BRANCHES; n++)
+        if (f->streams[n])
+            return;
+    ag_fork_catches_up(origin);
+    f->asked.n = 0;
+    atomic_fetch_sub(&ag_events_held, f->held);
+    f->held = 0;
+    f->recorded = f->records;
+    f->id = 0;
+    atomic_store(&origin->forks, false);
+}
+
+void ag_fork_remove(struct ag_stream *origin, uint8_t branch)
+{
+    struct ag_visit visit = ag_driver_enter(origin);
+    remove_branch(origin, branch);
+    end_if_alone(origin);
+    ag_driver_leave(origin, visit);
+}
+
+void ag_fork_end(struct ag_stream *origin)
+{
+    if (!ag_stream_forks(origin))
+        return;
+    struct ag_visit visit = ag_driver_enter(origin);
+    for (uint8_t n = 1; n < AG_BRANCHES; n++)
+        if (origin->fork->streams[n])
+            remove_branch(origin, n);
+    end_if_alone(origin);
+    ag_driver_leave(origin, visit);
+}
+
+void ag_fork_free(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    if (!f)
+        return;
+    ag_fork_end(origin);
+    struct ag_visit visit = ag_driver_enter(origin);
+    AG_REAL(cuEventDestroy_v2)(f->event);
+    AG_REAL(cuEventDestroy_v2)(f->own);
+    ag_driver_leave(origin, visit);
+    free(f);
+    origin->fork = NULL;
+}

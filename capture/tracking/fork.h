@@ -1,0 +1,127 @@
+/*
+ * fork.h - streams that fork from another one and join it again, as in a stream capture.
+ *
+ * A program with two streams lets the second wait for an event of the first (it *forks*), and later
+ * the first for an event of the second (it *joins*). If every record and every wait were a sync
+ * point, such a program would get short graphs, several for each step. So the ops of the second
+ * stream, a *branch*, go to the engine of the first, its *origin*, in the order of the program's
+ * calls, and records and waits are ops as well. The key of an op says which branch it goes to, and
+ * that of a wait how many records ago its event was recorded. So one graph holds the ops of all
+ * branches, with the edges that the events give, and goes into the origin's stream.
+ *
+ * What a graph does in the origin's stream for a branch must also be ordered with what lies in the
+ * branch's own stream:
+ *
+ *  - *behind*: the branch's stream holds work that the origin's has not waited for. It waits before
+ *    the next graph that holds ops of this branch.
+ *  - *ahead*: the branch's last work lies in a graph. Before anything else goes into the branch's
+ *    own stream, that waits for `event`, which stands for the last such graph.
+ *
+ * A branch is never both. Events of the program whose records are part of a graph stand for it as
+ * well: whoever waits for one waits for no less than the program asked for. Most of them are for
+ * the fork's own waits alone, which are edges of the graph, and each record behind a graph keeps
+ * the program's wait for the GPU longer. So such a record is *due*: the driver gets it when
+ * somebody asks for the event, or before anything but graphs of the fork goes into the origin's
+ * stream, as that may wait for the program, and the program for the event. An event that was asked
+ * for is recorded behind each graph from then on.
+ *
+ * While some branch is ahead or some record is due, the origin counts in ag_open_streams, so that
+ * no call passes by.
+ *
+ * Ownership: ag_stream.origin and .branch of a branch are set under its own lock, when nothing is
+ * held back there, and cleared under the origin's. ag_stream_lock_home() takes the lock that
+ * counts. `ahead`, `behind` and the events belong to whoever has the origin's lock with its ring at
+ * rest, or the ring's role; everything else to the origin's lock.
+ */
+#ifndef AG_FORK_H
+#define AG_FORK_H
+
+#include "capture/tracking/event.h"
+#include "capture/tracking/stream.h"
+
+enum { AG_BRANCHES = 8, AG_MOST_DISTANCE = 15, AG_MOST_DUE = 8 };
+
+struct ag_fork {
+    uint64_t id;                            /* new each time that a fork begins */
+    struct ag_stream *streams[AG_BRANCHES]; /* the first is the origin */
+    CUevent event, own; /* for the last graph; for a branch that is waited for */
+    bool event_is_due, open;
+    uint32_t ahead, behind; /* bits by branch */
+    uint64_t records;       /* record ops that have come */
+    uint64_t recorded;      /* of these, how many the driver has got */
+    uint64_t held;          /* records and waits that the driver has not got */
+    struct ag_events {
+        CUevent events[AG_MOST_DUE];
+        uint32_t n;
+    } due, asked; /* `asked`: the latest ones; n counts all */
+};
+
+/* Records and waits of the program's that are held back, in all forks. */
+extern _Atomic uint64_t ag_events_held;
+
+/* Takes the lock of the stream whose engine has this stream's ops, and returns that stream.
+ * `*branch`: which branch this one is; 0: it has no origin. */
+static inline struct ag_stream *ag_stream_lock_home(struct ag_stream *s, uint8_t *branch)
+{
+    for (;;) {
+        struct ag_stream *origin = atomic_load_explicit(&s->origin, memory_order_acquire);
+        struct ag_stream *home = origin ? origin : s;
+        ag_lock(&home->lock, AG_RANK_STREAM);
+        if (__builtin_expect(atomic_load_explicit(&s->origin, memory_order_relaxed) == origin, 1)) {
+            *branch = origin ? s->branch : 0;
+            return home;
+        }
+        ag_unlock(&home->lock);
+    }
+}
+
+/* Whether the stream has branches. It stays so while the caller holds its lock. */
+static inline bool ag_stream_forks(const struct ag_stream *s)
+{
+    return atomic_load_explicit(&s->forks, memory_order_relaxed);
+}
+
+/* Finds a place for one more branch; 0: there is none. Others do not find the branch yet. The
+ * caller holds the origin's lock, as for all of these. */
+uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch);
+/* The branch is one no longer. Nothing of it is held back. */
+void ag_fork_remove(struct ag_stream *origin, uint8_t branch);
+/* The same for all branches. Does nothing if there are none. */
+void ag_fork_end(struct ag_stream *origin);
+/* The stream, or its context, is about to end. */
+void ag_fork_free(struct ag_stream *origin);
+
+/* A record op has come, in `stream`; returns what is to be known of its event. */
+struct ag_record ag_fork_notes_record(struct ag_stream *origin, struct ag_stream *stream);
+void ag_fork_notes_wait(struct ag_stream *origin);
+/* How many records ago that one was; more than AG_MOST_DISTANCE: it is not one of this fork, or too
+ * long ago. */
+uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record);
+/* Whether the driver lacks records or waits of that record's fork, due ones among them; and whether
+ * that record is held back with other ops. */
+bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record);
+bool ag_fork_holds(const struct ag_stream *origin, const struct ag_record *record);
+
+/* The driver gets an op of this branch by itself. The caller is in the origin's context. */
+void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch);
+/* The driver gets a graph with ops of these branches (bits), and has got it. If the graph stands
+ * for a wait, it may be one for work of any branch: `waits`. The caller is in the origin's context.
+ */
+void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits);
+void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
+/* A record of the program's, or a wait, is part of that graph. */
+void ag_fork_graph_records(struct ag_stream *origin, CUevent event);
+void ag_fork_graph_waits(struct ag_stream *origin);
+/* One of these has gone to the driver by itself. */
+void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
+
+/* The driver gets the records that are due: all of them, before something else goes into the
+ * origin's stream; that of an event that the program asks for. The ring is at rest. */
+void ag_fork_catches_up(struct ag_stream *origin);
+void ag_fork_shows(struct ag_stream *origin, CUevent event);
+/* The event is about to be destroyed or recorded elsewhere: nobody can ask for that record. */
+void ag_fork_forgets(struct ag_stream *origin, CUevent event);
+/* Whether the branch's work in graphs has ended. Waits for nothing. */
+bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch);
+
+#endif
