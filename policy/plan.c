@@ -143,7 +143,28 @@ struct plan {
     uint32_t limit;
     const struct ag_sequence *model;
     uint32_t at, end; /* of the chunk that is being cut, as it would be without cuts */
+    uint8_t *ends;    /* where chunks should end (ag_policy_hooks.ends); NULL: anywhere */
 };
+
+static uint8_t *wanted_ends(const struct ag_policy_state *s, const struct ag_sequence *sequence)
+{
+    uint8_t *ends = s->hooks.ends && !s->config.fixed_chunk ? malloc(sequence->len) : NULL;
+    if (ends && s->hooks.ends(s->hooks.context, sequence->keys, sequence->len, ends))
+        return ends;
+    free(ends);
+    return NULL;
+}
+
+/* A chunk that would end at `end` is made longer, up to the limit, until it ends where it should.
+ */
+static uint32_t good_end(const struct plan *plan, const struct ag_sequence *sequence, uint32_t end)
+{
+    uint32_t most = sequence->len - plan->at < plan->limit ? sequence->len : plan->at + plan->limit;
+    for (uint32_t to = end; plan->ends && to <= most; to++)
+        if (to == sequence->len || plan->ends[to - 1])
+            return to;
+    return end;
+}
 
 /* Where only the cuts have changed, the limit stays unless the pace asks for far more or less, so
  * the other chunks stay. After the end of its model, a sequence goes on with the model's limit.
@@ -157,6 +178,7 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
     if (plan.model)
         plan.limit = plan.model->planned_limit;
+    plan.ends = wanted_ends(s, sequence);
     return plan;
 }
 
@@ -170,7 +192,7 @@ static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
         if (!count)
             count = next_count(s, sequence, plan->limit, at, at - plan->at);
         plan->at = at;
-        plan->end = at + count;
+        plan->end = good_end(plan, sequence, at + count);
     }
     uint32_t end = plan->end;
     if (sequence->num_cuts) {
@@ -215,8 +237,10 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     for (uint32_t at = 0; at < sequence->len; n++)
         at += count_at(s, &plan, sequence, at);
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
-    if (!chunks)
+    if (!chunks) {
+        free(plan.ends);
         return -ENOMEM;
+    }
     sequence->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += chunks[i++].count) {
         chunks[i].sequence = sequence;
@@ -226,6 +250,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
         if (sequence->longest < chunks[i].count)
             sequence->longest = chunks[i].count;
     }
+    free(plan.ends);
     take_over(s, chunks, n);
     sequence->chunks = chunks;
     sequence->num_chunks = n;
@@ -249,11 +274,13 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
     if (++sequence->unfit < (uint32_t)REPLAN_VISITS << 2 * sequence->replans)
         return false;
     struct plan plan = plan_of(s, sequence);
-    for (uint32_t i = 0; i < sequence->num_chunks; i++)
-        if (count_at(s, &plan, sequence, sequence->chunks[i].first) != sequence->chunks[i].count)
-            return true;
-    sequence->planned_limit = plan.limit; /* the plan would be the same */
-    return false;
+    bool same = true;
+    for (uint32_t i = 0; same && i < sequence->num_chunks; i++)
+        same = count_at(s, &plan, sequence, sequence->chunks[i].first) == sequence->chunks[i].count;
+    if (same)
+        sequence->planned_limit = plan.limit;
+    free(plan.ends);
+    return !same;
 }
 
 uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position)

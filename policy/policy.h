@@ -96,6 +96,9 @@ struct ag_policy_hooks {
      * ag_chunk_set_user(), to be dropped like any others, and returns true. If the hook is NULL or
      * returns false, `to` gets graphs of its own. */
     bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
+    /* Whether chunks of these ops should end at certain ops only. If so, sets ends[i] to 1 for
+     * those, and to 0 for all others. NULL: they may end anywhere. */
+    bool (*ends)(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
     /* The chunk is about to be freed: free its graphs. The policy never calls this for a chunk
      * that is being built. */
     void (*drop)(void *context, struct ag_chunk *chunk);

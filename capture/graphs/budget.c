@@ -125,7 +125,8 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
     return true;
 }
 
-const struct ag_policy_hooks ag_graphs_policy_hooks = {.share = share, .drop = drop};
+const struct ag_policy_hooks ag_graphs_policy_hooks = {
+    .share = share, .ends = ag_graphs_ends, .drop = drop};
 
 void ag_graphs_discard(struct ag_chunk *chunk)
 {

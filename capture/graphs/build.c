@@ -48,6 +48,29 @@ static void add_event(struct front *front, const struct ag_signature *signature)
             next->ops[i] = record->ops[i];
 }
 
+/* A graph goes behind all of the one before. So a chunk that ends while some branch has not joined
+ * would make the ops of the next wait for more than the program asked for. */
+bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
+{
+    struct front front = {.num_records = 0};
+    struct before last = {.ops = {0}};
+    bool branches = false;
+    (void)context;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ag_signature *signature = ag_key_signature(keys[i]);
+        uint8_t branch = signature->branch;
+        branches |= branch;
+        if (ag_signature_is_event(signature))
+            add_event(&front, signature);
+        else
+            front.next[branch].ops[branch] = last.ops[branch] = i + 1;
+        ends[i] = true;
+        for (uint32_t k = 0; k < AG_BRANCHES; k++)
+            ends[i] &= front.next[0].ops[k] >= last.ops[k];
+    }
+    return branches;
+}
+
 static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v,
                       uint32_t *nodes)
 {
