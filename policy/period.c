@@ -35,10 +35,29 @@ static void set_unit(struct ag_sequence *b, uint32_t unit)
     b->shortest_period = unit;
 }
 
+/* After how many of the `period` ops that begin at position `began` of the history a turn of their
+ * loop best begins. */
+static uint32_t best_beginning(const struct ag_policy_state *s, uint64_t began, uint32_t period)
+{
+    uint32_t best = 0;
+    ag_key *keys = s->hooks.ends ? malloc(2 * period * (sizeof(*keys) + 1)) : NULL;
+    if (!keys)
+        return 0;
+    uint8_t *ends = (uint8_t *)(keys + 2 * period); /* of the second turn, which knows the first */
+    for (uint32_t i = 0; i < 2 * period; i++)
+        keys[i] = ag_finder_at(&s->finder, began + i % period);
+    bool any = s->hooks.ends(s->hooks.context, keys, 2 * period, ends);
+    for (uint32_t i = 1; any && i <= period && !best; i++)
+        if (ends[period + i - 1] == AG_BEST_END)
+            best = i % period;
+    free(keys);
+    return best;
+}
+
 /* A sequence of `times` repetitions of the `period` ops that begin at position `began` of the
- * history. */
+ * history; it begins with the op `first` of these. */
 static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t period,
-                                  uint32_t times)
+                                  uint32_t times, uint32_t first)
 {
     struct ag_policy_state *s = p->state;
     uint32_t len = period * times;
@@ -46,7 +65,7 @@ static struct ag_sequence *repeat(struct ag_policy *p, uint64_t began, uint32_t 
     if (!keys)
         return NULL;
     for (uint32_t i = 0; i < len; i++)
-        keys[i] = ag_finder_at(&s->finder, began + i % period);
+        keys[i] = ag_finder_at(&s->finder, began + (first + i) % period);
     struct ag_sequence *sequence = ag_sequence_periodic(p, keys, len);
     free(keys);
     if (sequence && times > 1)
@@ -112,8 +131,11 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
     uint32_t from;
     struct ag_sequence *sequence = known_loop(s, began, period, &from);
-    if (!sequence)
-        sequence = repeat(p, began, period, times);
+    if (!sequence) {
+        uint32_t first = best_beginning(s, began, period);
+        sequence = repeat(p, began, period, times, first);
+        from = first ? period - first : 0;
+    }
     if (!sequence)
         return false;
     uint32_t at = (uint32_t)((from + f->end - began) % sequence->len);
@@ -156,7 +178,7 @@ static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
     if (b->unrolled || b->streak < MERGE_STREAK || times < 2)
         return;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
-    struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times);
+    struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times, 0);
     if (merged) {
         set_unit(merged, unit);
         b->unrolled = merged;

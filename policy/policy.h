@@ -90,14 +90,17 @@ struct ag_policy_config {
 };
 void ag_policy_defaults(struct ag_policy_config *config);
 
+/* Whether a chunk should end behind an op; a loop best begins behind an AG_BEST_END. */
+enum ag_end { AG_NO_END, AG_GOOD_END, AG_BEST_END };
+
 struct ag_policy_hooks {
     /* `to` is a chunk without graphs. `from` has the same ops at the same place of a sequence with
      * the same beginning. The hook may let `to` use the graphs of `from`: it gives them to `to` by
      * ag_chunk_set_user(), to be dropped like any others, and returns true. If the hook is NULL or
      * returns false, `to` gets graphs of its own. */
     bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
-    /* Whether chunks of these ops should end at certain ops only. If so, sets ends[i] to 1 for
-     * those, and to 0 for all others. NULL: they may end anywhere. */
+    /* Whether chunks of these ops should end at certain ops only. If so, sets ends[i] to an enum
+     * ag_end for each. NULL: they may end anywhere. */
     bool (*ends)(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
     /* The chunk is about to be freed: free its graphs. The policy never calls this for a chunk
      * that is being built. */

@@ -137,7 +137,8 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
     bool enough = atomic_load(&b->suitor) == a && b->forked && ++b->suits >= ag_options.join;
     b->forked = false;
     ag_unlock(&b->lock);
-    if (enough && fits(a, b))
+    /* the stream that was there first is the origin, as its steps mostly begin there */
+    if (enough && fits(a, b) && (a->serial < b->serial || !fits(b, a)))
         join(a, b);
     of = atomic_load(&of->origin) ? atomic_load(&of->origin) : of;
     if (atomic_load(&s->origin) || s == of)

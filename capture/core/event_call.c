@@ -31,36 +31,44 @@ static void settle(CUevent event, bool gone)
     ag_unlock(&origin->lock);
 }
 
+/* Whether a record or a wait is an op of a fork, and noted as such. The caller holds the lock. */
+static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incoming *in)
+{
+    CUevent event = in->event->event;
+    if (ag_state_is_eager() || !ag_stream_forks(home) || !ag_incoming_is_of(in, home))
+        return false;
+    if (in->kind == AG_OP_RECORD) {
+        struct ag_record record = ag_fork_next_record(home, s);
+        if (!ag_event_recorded(event, &record))
+            return false;
+        ag_fork_notes(home, true);
+        return true;
+    }
+    struct ag_record last;
+    uint64_t distance = ag_event_find(event, &last) ? ag_fork_distance(home, &last) : UINT64_MAX;
+    if (distance > AG_MOST_DISTANCE)
+        return false;
+    in->distance = (uint32_t)distance;
+    ag_fork_notes(home, false);
+    return true;
+}
+
 /* Whether a record or a wait goes with the ops of a fork. If so, it is done. */
 static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult *result)
 {
-    struct ag_record last;
-    CUevent event = in->event->event;
-    if (!s || in->event->flags || (!atomic_load(&s->origin) && !ag_stream_forks(s)) ||
-        !ag_event_find(event, &last))
+    if (!s || in->event->flags || (!atomic_load(&s->origin) && !ag_stream_forks(s)))
         return false;
     ag_flush_for_order(s);
     ag_stream_set_owner(s);
     struct ag_stream *home = ag_stream_lock_home(s, &in->branch);
-    bool goes = !ag_state_is_eager() && ag_stream_forks(home) && ag_incoming_is_of(in, home);
-    if (goes && in->kind == AG_OP_WAIT) {
-        uint64_t distance = ag_fork_distance(home, &last);
-        goes = distance <= AG_MOST_DISTANCE;
-        in->distance = (uint32_t)distance;
-        if (goes)
-            ag_fork_notes_wait(home);
-    } else if (goes) {
-        last = ag_fork_notes_record(home, s);
-        ag_event_recorded(event, &last);
-    }
-    if (goes) {
-        ag_weigh_tie(home);
-        *result = ag_incoming_of_fork(home, in);
-    } else {
+    if (!is_op(home, s, in)) {
         ag_unlock(&home->lock);
         in->branch = 0;
+        return false;
     }
-    return goes;
+    ag_weigh_tie(home);
+    *result = ag_incoming_of_fork(home, in);
+    return true;
 }
 
 /* It has been done, and was a sync point. */

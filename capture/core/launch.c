@@ -444,6 +444,36 @@ static inline bool is_understood(const struct ag_stream *s)
     return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
 }
 
+/* The expected op has come. The caller holds the lock; this function releases it. */
+static inline CUresult follow(struct ag_stream *s, ag_key key, const struct ag_incoming *in)
+{
+    struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
+    struct ag_verdict v;
+    uint64_t now = 0;
+    open_segment(s);
+    if (ag_engine_step(&s->engine, &v)) {
+        now = ag_clock_ns();
+        ag_engine_run_ends(&s->engine, now, &v);
+    }
+    bool eager = act(s, signature, in, &v, now);
+    CUresult pending = ag_stream_tell(s);
+    if (__builtin_expect(!eager, 1)) {
+        if (v.what != AG_DO_DEFER)
+            is_sample(s);
+        ag_unlock(&s->lock);
+        return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
+    }
+    bool timed = is_sample(s) && in->kind <= AG_OP_COPY, first = is_first(s, signature);
+    uint32_t disproofs = atomic_load(&ag_disproofs);
+    ag_unlock(&s->lock);
+    CUresult r = call_eagerly(s, in, timed && !first);
+    if (__builtin_expect(r != CUDA_SUCCESS, 0))
+        return refused(s, in, r, pending);
+    if (__builtin_expect(first, 0))
+        prove(s, in, disproofs);
+    return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
+}
+
 CUresult ag_core_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
@@ -478,36 +508,17 @@ CUresult ag_core_launch(const struct ag_launch *l)
     ag_key key = ag_engine_expected(&s->engine);
     if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
         return arrive(s, &in);
-    struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
-    struct ag_verdict v;
-    uint64_t now = 0;
-    open_segment(s);
-    if (ag_engine_step(&s->engine, &v)) {
-        now = ag_clock_ns();
-        ag_engine_run_ends(&s->engine, now, &v);
-    }
-    bool eager = act(s, signature, &in, &v, now);
-    CUresult pending = ag_stream_tell(s);
-    if (__builtin_expect(!eager, 1)) {
-        if (v.what != AG_DO_DEFER)
-            is_sample(s);
-        ag_unlock(&s->lock);
-        return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
-    }
-    bool timed = is_sample(s), first = is_first(s, signature);
-    uint32_t disproofs = atomic_load(&ag_disproofs);
-    ag_unlock(&s->lock);
-    CUresult r = call_eagerly(s, &in, timed && !first);
-    if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(s, &in, r, pending);
-    if (__builtin_expect(first, 0))
-        prove(s, &in, disproofs);
-    return ag_incoming_first_error(&in, CUDA_SUCCESS, pending);
+    return follow(s, key, &in);
 }
 
 CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in)
 {
-    return arrive(s, in);
+    ag_key key = ag_engine_expected(&s->engine);
+    const struct ag_signature *signature = ag_key_signature(key);
+    if (!key || signature->kind != in->kind || signature->branch != in->branch ||
+        (in->kind == AG_OP_WAIT && signature->width != in->distance) || ag_signature_bad(signature))
+        return arrive(s, in);
+    return follow(s, key, in);
 }
 
 CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in)

@@ -19,8 +19,9 @@ CUresult ag_incoming_call_now(const struct ag_incoming *in);
 
 /* A memset or a copy that a graph can hold. */
 CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in);
-/* An op of a stream that has branches, or of one of these. The caller holds the lock of that
- * stream, and this function releases it. */
+/* A record or a wait of a stream that has branches, or of one of these. The caller holds the lock
+ * of that stream and has seen that nothing keeps the op from it; this function releases the lock.
+ */
 CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in);
 
 /* Whether the stream, whose lock the caller holds, is alive and has the ops of the op's handle. */

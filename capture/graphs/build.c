@@ -48,8 +48,10 @@ static void add_event(struct front *front, const struct ag_signature *signature)
             next->ops[i] = record->ops[i];
 }
 
-/* A graph goes behind all of the one before. So a chunk that ends while some branch has not joined
- * would make the ops of the next wait for more than the program asked for. */
+/* A graph with several beginnings takes the GPU longer (docs/results-log.md), so one best begins
+ * where the branches have just joined. And a graph goes behind all of the one before: so a chunk
+ * that ends while some branch has not joined would make the ops of the next wait for more than the
+ * program asked for. */
 bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
 {
     struct front front = {.num_records = 0};
@@ -64,9 +66,11 @@ bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends
             add_event(&front, signature);
         else
             front.next[branch].ops[branch] = last.ops[branch] = i + 1;
-        ends[i] = true;
+        bool joined = true;
         for (uint32_t k = 0; k < AG_BRANCHES; k++)
-            ends[i] &= front.next[0].ops[k] >= last.ops[k];
+            joined &= front.next[0].ops[k] >= last.ops[k];
+        bool joins = signature->kind == AG_OP_WAIT && !branch;
+        ends[i] = !joined ? AG_NO_END : joins ? AG_BEST_END : AG_GOOD_END;
     }
     return branches;
 }

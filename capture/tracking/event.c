@@ -65,7 +65,7 @@ bool ag_event_find(CUevent event, struct ag_record *last)
     return k;
 }
 
-void ag_event_recorded(CUevent event, const struct ag_record *last)
+bool ag_event_recorded(CUevent event, const struct ag_record *last)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     struct known *k = find(event);
@@ -74,6 +74,7 @@ void ag_event_recorded(CUevent event, const struct ag_record *last)
         k->epoch = atomic_load(&epoch);
     }
     ag_unlock(&lock);
+    return k;
 }
 
 void ag_events_unseen(void)

@@ -28,8 +28,8 @@ void ag_event_ends(CUevent event);
 
 /* False if the event is not known. */
 bool ag_event_find(CUevent event, struct ag_record *last);
-/* Does nothing if the event is not known. */
-void ag_event_recorded(CUevent event, const struct ag_record *last);
+/* False, and nothing else, if the event is not known. */
+bool ag_event_recorded(CUevent event, const struct ag_record *last);
 
 /* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
  * record is known any more. */

@@ -187,18 +187,18 @@ bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-void ag_fork_notes_wait(struct ag_stream *origin)
+struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream)
 {
-    origin->fork->held++;
-    atomic_fetch_add(&ag_events_held, 1);
+    const struct ag_fork *f = origin->fork;
+    return (struct ag_record){stream, stream->serial, origin, f->id, f->records + 1};
 }
 
-struct ag_record ag_fork_notes_record(struct ag_stream *origin, struct ag_stream *stream)
+void ag_fork_notes(struct ag_stream *origin, bool is_record)
 {
     struct ag_fork *f = origin->fork;
+    f->records += is_record;
     f->held++;
     atomic_fetch_add(&ag_events_held, 1);
-    return (struct ag_record){stream, stream->serial, origin, f->id, ++f->records};
 }
 
 uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record)

@@ -91,9 +91,10 @@ void ag_fork_end(struct ag_stream *origin);
 /* The stream, or its context, is about to end. */
 void ag_fork_free(struct ag_stream *origin);
 
-/* A record op has come, in `stream`; returns what is to be known of its event. */
-struct ag_record ag_fork_notes_record(struct ag_stream *origin, struct ag_stream *stream);
-void ag_fork_notes_wait(struct ag_stream *origin);
+/* What is to be known of an event that is recorded next, in `stream`. */
+struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream);
+/* A record op has come, or one that waits. */
+void ag_fork_notes(struct ag_stream *origin, bool is_record);
 /* How many records ago that one was; more than AG_MOST_DISTANCE: it is not one of this fork, or too
  * long ago. */
 uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record);
