@@ -146,6 +146,7 @@ struct plan {
     uint8_t *ends;    /* where chunks should end (ag_policy_hooks.ends); NULL: anywhere */
 };
 
+/* What takes over from such a sequence has its own ends, so it is not cut alike. */
 static uint8_t *wanted_ends(const struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
     uint8_t *ends = s->hooks.ends && !s->config.fixed_chunk ? malloc(sequence->len) : NULL;
@@ -174,11 +175,11 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
     struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
     if (sequence->recut && !sequence->profit.replan && !is_far(sequence, plan.limit))
         plan.limit = sequence->planned_limit;
-    if (!is_loop(sequence))
+    plan.ends = wanted_ends(s, sequence);
+    if (!is_loop(sequence) && !plan.ends)
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
     if (plan.model)
         plan.limit = plan.model->planned_limit;
-    plan.ends = wanted_ends(s, sequence);
     return plan;
 }
 
