@@ -71,7 +71,7 @@ struct ag_incoming {
                           (capture/tracking/memory.h) */
     uint8_t branch;    /* which stream of a fork it goes to (capture/tracking/fork.h); 0: the stream
                           whose engine has it */
-    uint32_t distance; /* a wait: records of that fork since the one that it waits for */
+    uint16_t distance; /* a wait: records of that fork since the one that it waits for */
     union {
         const struct ag_launch *launch;
         const struct ag_memset *fill;

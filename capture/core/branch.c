@@ -70,7 +70,7 @@ void ag_forks_catch_up(void)
 
 void ag_branches_end(struct ag_stream *s)
 {
-    uint8_t branch;
+    uint8_t branch = 0;
     struct ag_stream *home = ag_stream_lock_home(s, &branch);
     if (ag_stream_is_live(home) && ag_stream_forks(home)) {
         ag_stream_break(home);

@@ -48,7 +48,7 @@ static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incomin
     uint64_t distance = ag_event_find(event, &last) ? ag_fork_distance(home, &last) : UINT64_MAX;
     if (distance > AG_MOST_DISTANCE)
         return false;
-    in->distance = (uint32_t)distance;
+    in->distance = (uint16_t)distance;
     ag_fork_notes(home, false);
     return true;
 }

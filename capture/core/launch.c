@@ -68,8 +68,10 @@ static inline bool is_first(const struct ag_stream *s, const struct ag_signature
 
 /* Acts on the policy's verdict about an op of this signature. Returns whether the caller must still
  * launch the op itself, after it has released the lock. The caller holds the lock. */
-static inline bool act(struct ag_stream *s, const struct ag_signature *signature,
-                       const struct ag_incoming *in, const struct ag_verdict *v, uint64_t now)
+static inline __attribute__((always_inline)) bool act(struct ag_stream *s,
+                                                      const struct ag_signature *signature,
+                                                      const struct ag_incoming *in,
+                                                      const struct ag_verdict *v, uint64_t now)
 {
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
@@ -376,7 +378,7 @@ void ag_stream_set_owner(struct ag_stream *s)
     set_owner(s);
 }
 
-bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
+static inline bool is_of(const struct ag_incoming *in, const struct ag_stream *s)
 {
     CUstream handle = ag_incoming_stream(in);
     if (__builtin_expect(!in->branch, 1))
@@ -384,6 +386,11 @@ bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
     const struct ag_stream *branch =
         ag_stream_is_live(s) && ag_stream_forks(s) ? s->fork->streams[in->branch] : NULL;
     return branch && branch->handle == handle;
+}
+
+bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
+{
+    return is_of(in, s);
 }
 
 CUresult ag_incoming_call_now(const struct ag_incoming *in)
@@ -445,7 +452,8 @@ static inline bool is_understood(const struct ag_stream *s)
 }
 
 /* The expected op has come. The caller holds the lock; this function releases it. */
-static inline CUresult follow(struct ag_stream *s, ag_key key, const struct ag_incoming *in)
+static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s, ag_key key,
+                                                             const struct ag_incoming *in)
 {
     struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
     struct ag_verdict v;
@@ -506,7 +514,7 @@ CUresult ag_core_launch(const struct ag_launch *l)
 
     s = ag_stream_lock_home(s, &in.branch);
     ag_key key = ag_engine_expected(&s->engine);
-    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
+    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !is_of(&in, s))
         return arrive(s, &in);
     return follow(s, key, &in);
 }

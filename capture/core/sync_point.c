@@ -86,7 +86,7 @@ static CUresult end_segment(struct ag_stream *s, unsigned int flags)
 static CUresult end_for_call(struct ag_stream *s, enum ag_sym sym, unsigned int flags)
 {
     CUresult r = CUDA_SUCCESS;
-    uint8_t branch;
+    uint8_t branch = 0;
     if (is_foreign(sym))
         ag_branch_is_foreign(s);
     struct ag_stream *home = ag_stream_lock_home(s, &branch);

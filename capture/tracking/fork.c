@@ -9,6 +9,19 @@
 
 _Atomic uint64_t ag_events_held;
 
+struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch)
+{
+    for (;;) {
+        struct ag_stream *origin = atomic_load(&s->origin), *home = origin ? origin : s;
+        ag_lock(&home->lock, AG_RANK_STREAM);
+        if (atomic_load(&s->origin) == origin) {
+            *branch = origin ? s->branch : 0;
+            return home;
+        }
+        ag_unlock(&home->lock);
+    }
+}
+
 /* ---- order between a branch's stream and its origin's -------------------------------------- */
 
 /* `stream` waits for all that is in `other` now. Where the driver refuses, the caller waits itself.

@@ -59,20 +59,18 @@ struct ag_fork {
 /* Records and waits of the program's that are held back, in all forks. */
 extern _Atomic uint64_t ag_events_held;
 
+struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch);
 /* Takes the lock of the stream whose engine has this stream's ops, and returns that stream.
- * `*branch`: which branch this one is; 0: it has no origin. */
+ * `*branch`, which is 0 before: which branch this one is; 0: it has no origin. */
 static inline struct ag_stream *ag_stream_lock_home(struct ag_stream *s, uint8_t *branch)
 {
-    for (;;) {
-        struct ag_stream *origin = atomic_load_explicit(&s->origin, memory_order_acquire);
-        struct ag_stream *home = origin ? origin : s;
-        ag_lock(&home->lock, AG_RANK_STREAM);
-        if (__builtin_expect(atomic_load_explicit(&s->origin, memory_order_relaxed) == origin, 1)) {
-            *branch = origin ? s->branch : 0;
-            return home;
-        }
-        ag_unlock(&home->lock);
+    if (__builtin_expect(!atomic_load_explicit(&s->origin, memory_order_relaxed), 1)) {
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (__builtin_expect(!atomic_load_explicit(&s->origin, memory_order_relaxed), 1))
+            return s;
+        ag_unlock(&s->lock);
     }
+    return ag_stream_lock_origin(s, branch);
 }
 
 /* Whether the stream has branches. It stays so while the caller holds its lock. */

@@ -94,10 +94,9 @@ struct ag_stream {
                                     ops are eager */
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
-    _Atomic(struct ag_stream *) origin;       /* whose branch it is (fork.h), or NULL */
-    uint8_t branch;                           /* which one */
-    _Atomic bool forks;                       /* it has branches of its own */
-    _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL */
+    _Atomic bool forks;          /* it has branches of its own (fork.h) */
+    uint8_t branch;              /* which one it is */
+    _Atomic(struct ag_stream *) origin; /* of whom, or NULL */
     struct ag_dormant dormant;
     _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
@@ -113,12 +112,14 @@ struct ag_stream {
     bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
     struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
-    uint32_t suits;          /* times that it forked from `suitor` and joined it (core/branch.c) */
-    bool forked;             /* it has not joined it since */
-    CUevent behind_wait;     /* recorded behind the last work that waits (waits.c), or NULL */
-    CUresult pending;        /* error of deferred work that has not been reported yet */
-    struct ag_visit visit;   /* of a flush under way */
-    bool flush_hands;        /* that goes into the ring */
+    _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL; anybody
+                                                 may write NULL */
+    uint32_t suits;        /* times that it forked from that and joined it (core/branch.c) */
+    bool forked;           /* it has not joined it since */
+    CUevent behind_wait;   /* recorded behind the last work that waits (waits.c), or NULL */
+    CUresult pending;      /* error of deferred work that has not been reported yet */
+    struct ag_visit visit; /* of a flush under way */
+    bool flush_hands;      /* that goes into the ring */
     _Atomic(struct ag_ring *) ring;  /* what the submitter launches (submitter.h), or NULL; it stays
                                  with the memory of the stream */
     _Atomic int handed_error;        /* what the driver said of them; CUresult */
