@@ -70,7 +70,7 @@ CUresult ag_core_event_call(const struct ag_event_call *call);
 /* Call the first behind cuEventCreate, the second before cuEventDestroy, the third before
  * cuEventSynchronize. */
 void ag_core_event_made(CUevent event, unsigned int flags);
-void ag_core_event_ends(CUevent event);
+bool ag_core_event_ends(CUevent event); /* true: the library destroys it, later */
 void ag_core_event_settles(CUevent event);
 /* Call it before cuEventQuery. CUDA_ERROR_NOT_READY: that is the answer. */
 CUresult ag_core_event_query(CUevent event);

@@ -40,8 +40,8 @@ AG_HOOK cuEventCreate(CUevent *phEvent, unsigned int Flags)
 #define AG_EVENT_END_HOOK(name)                                                                    \
     AG_HOOK name(CUevent hEvent)                                                                   \
     {                                                                                              \
-        if (ag_hooked())                                                                           \
-            ag_core_event_ends(hEvent);                                                            \
+        if (ag_hooked() && ag_core_event_ends(hEvent))                                             \
+            return CUDA_SUCCESS;                                                                   \
         return AG_CALL(name, hEvent);                                                              \
     }
 

@@ -35,13 +35,14 @@ static void settle(CUevent event, bool gone)
 static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incoming *in)
 {
     CUevent event = in->event->event;
-    if (ag_state_is_eager() || !ag_stream_forks(home) || !ag_incoming_is_of(in, home))
+    if (ag_state_is_eager() || !ag_stream_forks(home) || !ag_incoming_is_of(in, home) ||
+        !ag_fork_has_room(home))
         return false;
     if (in->kind == AG_OP_RECORD) {
         struct ag_record record = ag_fork_next_record(home, s);
         if (!ag_event_recorded(event, &record))
             return false;
-        ag_fork_notes(home, true);
+        ag_fork_notes(home, event, true);
         return true;
     }
     struct ag_record last;
@@ -49,7 +50,7 @@ static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incomin
     if (distance > AG_MOST_DISTANCE)
         return false;
     in->distance = (uint16_t)distance;
-    ag_fork_notes(home, false);
+    ag_fork_notes(home, event, false);
     return true;
 }
 
@@ -117,10 +118,19 @@ void ag_core_event_settles(CUevent event)
     settle(event, false);
 }
 
-void ag_core_event_ends(CUevent event)
+bool ag_core_event_ends(CUevent event)
 {
-    settle(event, true);
+    struct ag_record last;
+    bool later = false;
+    if (atomic_load(&ag_events_held) && ag_event_find(event, &last) && last.origin) {
+        ag_lock(&last.origin->lock, AG_RANK_STREAM);
+        later = ag_stream_is_live(last.origin) && ag_fork_dooms(last.origin, event, &last);
+        ag_unlock(&last.origin->lock);
+    }
+    if (!later)
+        settle(event, true);
     ag_event_ends(event);
+    return later;
 }
 
 CUresult ag_core_event_query(CUevent event)

@@ -19,10 +19,7 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
     } else if (in->kind == AG_OP_COPY) {
         struct ag_recorded_copy copy = {in->copy->dst, in->copy->src};
         memcpy(recorded, &copy, sizeof(copy));
-    } else {
-        struct ag_recorded_event event = {in->event->event, 0};
-        memcpy(recorded, &event, sizeof(event));
-    }
+    } /* the fork keeps the event of a record or a wait (fork.h) */
 }
 
 /* ---- submitting from recorded arguments --------------------------------------------------- */
@@ -53,13 +50,14 @@ static enum ag_sym fill_symbol(const struct ag_signature *signature)
     return flat ? AG_SYM_cuMemsetD32Async : AG_SYM_cuMemsetD2D32Async;
 }
 
-static CUresult submit_event(CUstream stream, const struct ag_signature *signature,
-                             const uint8_t *recorded)
+static CUresult submit_event(struct ag_stream *s, CUstream stream, bool is_record)
 {
-    struct ag_recorded_event event;
-    memcpy(&event, recorded, sizeof(event));
-    return signature->kind == AG_OP_RECORD ? AG_REAL(cuEventRecord)(event.event, stream)
-                                           : AG_REAL(cuStreamWaitEvent)(stream, event.event, 0);
+    ag_fork_catches_up(s); /* a record that is due may be what it waits for, or replaces */
+    CUevent event = ag_fork_event(s);
+    CUresult r = is_record ? AG_REAL(cuEventRecord)(event, stream)
+                           : AG_REAL(cuStreamWaitEvent)(stream, event, 0);
+    ag_fork_event_is_done(s, is_record);
+    return r;
 }
 
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
@@ -68,14 +66,10 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
     CUstream stream = signature->branch ? s->fork->streams[signature->branch]->handle : s->handle;
     if (ag_stream_forks(s))
         ag_fork_call_begins(s, signature->branch);
-    if (ag_signature_is_event(signature)) {
-        ag_fork_catches_up(s); /* a record that is due may be what it waits for, or replaces */
-        ag_fork_event_is_done(s, signature->kind == AG_OP_RECORD);
-    }
     if (signature->kind == AG_OP_LAUNCH)
         return submit_launch(stream, signature, recorded);
     if (ag_signature_is_event(signature))
-        return submit_event(stream, signature, recorded);
+        return submit_event(s, stream, signature->kind == AG_OP_RECORD);
     if (signature->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill;
         memcpy(&fill, recorded, sizeof(fill));

@@ -39,8 +39,6 @@ static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_
 
 static bool op_differs(const struct ag_recorded *op, const uint8_t *a, const uint8_t *b)
 {
-    if (ag_signature_is_event(ag_key_signature(op->key)))
-        return false; /* no node has its event */
     return memcmp(a + op->offset, b + op->offset, ag_key_signature(op->key)->recorded_bytes) != 0;
 }
 
@@ -211,23 +209,16 @@ static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 /* ---- launching -------------------------------------------------------------------------- */
 
 /* Of the ops that no node stands for. */
-static void tell_events(struct ag_stream *s, const struct ag_graphs *g, const uint8_t *bytes)
+static void tell_events(struct ag_stream *s, const struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
-        struct ag_recorded_event event;
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
-        if (!ag_signature_is_event(signature))
-            continue;
-        memcpy(&event, bytes + g->ops[i].offset, sizeof(event));
-        if (signature->kind == AG_OP_RECORD)
-            ag_fork_graph_records(s, event.event);
-        else
-            ag_fork_graph_waits(s);
+        if (ag_signature_is_event(signature))
+            ag_fork_event_is_in_graph(s, signature->kind == AG_OP_RECORD);
     }
 }
 
-static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const struct ag_variant *v,
-                       const uint8_t *bytes)
+static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const struct ag_variant *v)
 {
     bool branches = g->branches & ~1u;
     if (__builtin_expect(branches || g->events, 0))
@@ -237,7 +228,7 @@ static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const str
     if (__builtin_expect(branches, 0) && r == CUDA_SUCCESS)
         ag_fork_graph_ends(s, g->branches);
     if (__builtin_expect(g->events, 0) && r == CUDA_SUCCESS)
-        tell_events(s, g, bytes);
+        tell_events(s, g);
     return r;
 }
 
@@ -256,7 +247,7 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     }
     struct ag_variant *v = g->variants[chosen];
     ag_nvtx_begin(g->count);
-    CUresult r = submit(s, g, v, bytes);
+    CUresult r = submit(s, g, v);
     ag_nvtx_end();
     ag_trace_graph(s, g->trace_id, chosen, changes, began, r);
     if (r != CUDA_SUCCESS) {

@@ -35,7 +35,7 @@ static void waits_for_all(CUstream stream, CUstream other, CUevent event)
 
 static void count_as_open(struct ag_fork *f)
 {
-    bool open = f->ahead || f->due.n;
+    bool open = f->ahead || atomic_load(&f->num_due);
     if (open && !f->open)
         atomic_fetch_add(&ag_open_streams, 1);
     else if (!open && f->open)
@@ -105,66 +105,89 @@ void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
 
 /* ---- the program's events ------------------------------------------------------------------ */
 
-static void lacks_one_less(struct ag_fork *f)
-{
-    f->held--;
-    atomic_fetch_sub(&ag_events_held, 1);
-}
-
-void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
-{
-    origin->fork->recorded += is_record;
-    lacks_one_less(origin->fork);
-}
-
-void ag_fork_graph_waits(struct ag_stream *origin)
-{
-    lacks_one_less(origin->fork);
-}
-
 /* Its place; AG_MOST_DUE: it is not there. */
-static uint32_t place_of(const struct ag_events *list, CUevent event)
+static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
 {
-    for (uint32_t i = 0; i < list->n && i < AG_MOST_DUE; i++)
-        if (list->events[i] == event)
+    for (uint32_t i = 0; i < n && i < AG_MOST_DUE; i++)
+        if (list[i] == event)
             return i;
     return AG_MOST_DUE;
 }
 
 static bool drop_due(struct ag_fork *f, CUevent event)
 {
-    uint32_t place = place_of(&f->due, event);
+    uint32_t n = atomic_load(&f->num_due), place = place_of(f->due, n, event);
     if (place == AG_MOST_DUE)
         return false;
-    f->due.events[place] = f->due.events[--f->due.n];
-    lacks_one_less(f);
+    f->due[place] = f->due[n - 1];
+    atomic_store(&f->num_due, n - 1);
+    atomic_fetch_sub(&ag_events_held, 1);
     count_as_open(f);
     return true;
 }
 
-void ag_fork_graph_records(struct ag_stream *origin, CUevent event)
+/* The driver destroys the events that the program has destroyed and nothing needs any more. */
+static void destroy_doomed(struct ag_fork *f)
+{
+    while (f->destroyed != atomic_load_explicit(&f->doomed, memory_order_acquire)) {
+        const struct ag_doomed *doomed = &f->list[f->destroyed % AG_MOST_DOOMED];
+        if (doomed->after > atomic_load(&f->done))
+            return;
+        drop_due(f, doomed->event);
+        AG_REAL(cuEventDestroy_v2)(doomed->event);
+        atomic_store_explicit(&f->destroyed, f->destroyed + 1, memory_order_release);
+    }
+}
+
+CUevent ag_fork_event(const struct ag_stream *origin)
+{
+    const struct ag_fork *f = origin->fork;
+    return f->events[atomic_load(&f->done) % AG_MOST_EVENTS];
+}
+
+static void is_done(struct ag_fork *f, bool is_record)
+{
+    if (is_record)
+        atomic_fetch_add(&f->recorded, 1);
+    atomic_fetch_add(&f->done, 1);
+    atomic_fetch_sub(&ag_events_held, 1);
+    destroy_doomed(f);
+}
+
+void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
+{
+    is_done(origin->fork, is_record);
+}
+
+void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
 {
     struct ag_fork *f = origin->fork;
-    f->recorded++;
-    drop_due(f, event); /* of an earlier record: whoever asks gets this one */
-    if (f->due.n == AG_MOST_DUE || place_of(&f->asked, event) != AG_MOST_DUE) {
-        record(f, event);
-        lacks_one_less(f);
-        return;
+    CUevent event = ag_fork_event(origin);
+    if (is_record) {
+        drop_due(f, event); /* of an earlier record: whoever asks gets this one */
+        uint32_t n = atomic_load(&f->num_due);
+        if (n == AG_MOST_DUE || place_of(f->asked, f->num_asked, event) != AG_MOST_DUE) {
+            record(f, event);
+        } else {
+            f->due[n] = event;
+            atomic_store(&f->num_due, n + 1);
+            atomic_fetch_add(&ag_events_held, 1);
+            count_as_open(f);
+        }
     }
-    f->due.events[f->due.n++] = event;
-    count_as_open(f);
+    is_done(f, is_record);
 }
 
 void ag_fork_catches_up(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
     record_own_event(f);
-    while (f->due.n) {
-        CUevent event = f->due.events[0];
+    while (atomic_load(&f->num_due)) {
+        CUevent event = f->due[0];
         record(f, event);
         drop_due(f, event);
     }
+    destroy_doomed(f);
 }
 
 void ag_fork_shows(struct ag_stream *origin, CUevent event)
@@ -175,13 +198,26 @@ void ag_fork_shows(struct ag_stream *origin, CUevent event)
     struct ag_visit visit = ag_driver_enter(origin);
     record(f, event);
     ag_driver_leave(origin, visit);
-    if (place_of(&f->asked, event) == AG_MOST_DUE)
-        f->asked.events[f->asked.n++ % AG_MOST_DUE] = event;
+    if (place_of(f->asked, f->num_asked, event) == AG_MOST_DUE)
+        f->asked[f->num_asked++ % AG_MOST_DUE] = event;
 }
 
 void ag_fork_forgets(struct ag_stream *origin, CUevent event)
 {
     drop_due(origin->fork, event);
+}
+
+bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_record *record)
+{
+    struct ag_fork *f = origin->fork;
+    if (!ag_fork_has_events(origin, record))
+        return false;
+    uint32_t n = atomic_load(&f->doomed);
+    if (n - atomic_load_explicit(&f->destroyed, memory_order_acquire) == AG_MOST_DOOMED)
+        return false;
+    f->list[n % AG_MOST_DOOMED] = (struct ag_doomed){event, f->noted};
+    atomic_store_explicit(&f->doomed, n + 1, memory_order_release);
+    return true;
 }
 
 bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
@@ -206,11 +242,17 @@ struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream 
     return (struct ag_record){stream, stream->serial, origin, f->id, f->records + 1};
 }
 
-void ag_fork_notes(struct ag_stream *origin, bool is_record)
+bool ag_fork_has_room(const struct ag_stream *origin)
+{
+    const struct ag_fork *f = origin->fork;
+    return f->noted - atomic_load(&f->done) < AG_MOST_EVENTS;
+}
+
+void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)
 {
     struct ag_fork *f = origin->fork;
     f->records += is_record;
-    f->held++;
+    f->events[f->noted++ % AG_MOST_EVENTS] = event;
     atomic_fetch_add(&ag_events_held, 1);
 }
 
@@ -223,13 +265,14 @@ uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record
 bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record)
 {
     const struct ag_fork *f = origin->fork;
-    return f && record->fork == f->id && f->held;
+    return f && record->fork == f->id &&
+           (f->noted != atomic_load(&f->done) || atomic_load(&f->num_due));
 }
 
 bool ag_fork_holds(const struct ag_stream *origin, const struct ag_record *record)
 {
     const struct ag_fork *f = origin->fork;
-    return f && record->fork == f->id && record->number > f->recorded;
+    return f && record->fork == f->id && record->number > atomic_load(&f->recorded);
 }
 
 /* ---- branches come and go ------------------------------------------------------------------ */
@@ -296,11 +339,12 @@ static void end_if_alone(struct ag_stream *origin)
     for (int n = 1; n < AG_BRANCHES; n++)
         if (f->streams[n])
             return;
+    uint64_t left = f->noted - atomic_load(&f->done);
+    atomic_fetch_sub(&ag_events_held, left);
+    atomic_store(&f->done, f->noted);
+    atomic_store(&f->recorded, f->records);
     ag_fork_catches_up(origin);
-    f->asked.n = 0;
-    atomic_fetch_sub(&ag_events_held, f->held);
-    f->held = 0;
-    f->recorded = f->records;
+    f->num_asked = 0;
     f->id = 0;
     atomic_store(&origin->forks, false);
 }

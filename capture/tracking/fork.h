@@ -39,21 +39,42 @@
 #include "capture/tracking/event.h"
 #include "capture/tracking/stream.h"
 
-enum { AG_BRANCHES = 8, AG_MOST_DISTANCE = 15, AG_MOST_DUE = 8 };
+enum {
+    AG_BRANCHES = 8,
+    AG_MOST_DISTANCE = 15,
+    AG_MOST_DUE = 8,
+    AG_MOST_EVENTS = 1024,
+    AG_MOST_DOOMED = 64
+};
 
 struct ag_fork {
     uint64_t id;                            /* new each time that a fork begins */
     struct ag_stream *streams[AG_BRANCHES]; /* the first is the origin */
-    CUevent event, own; /* for the last graph; for a branch that is waited for */
+
+    /* by whoever has the origin's lock */
+    uint64_t records;               /* record ops that have come */
+    uint64_t noted;                 /* records and waits that have come */
+    CUevent events[AG_MOST_EVENTS]; /* of these; events[n % AG_MOST_EVENTS] of number n */
+    _Atomic uint32_t doomed;        /* events that the program has destroyed since the fork began */
+
+    /* by whoever has that lock with the ring at rest, or the ring's role */
+    _Atomic uint64_t recorded, done; /* of `records` and `noted`: the driver has got them, or a
+                                        graph stands for them */
+    CUevent event, own;              /* for the last graph; for a branch that is waited for */
     bool event_is_due, open;
     uint32_t ahead, behind; /* bits by branch */
-    uint64_t records;       /* record ops that have come */
-    uint64_t recorded;      /* of these, how many the driver has got */
-    uint64_t held;          /* records and waits that the driver has not got */
-    struct ag_events {
-        CUevent events[AG_MOST_DUE];
-        uint32_t n;
-    } due, asked; /* `asked`: the latest ones; n counts all */
+    CUevent due[AG_MOST_DUE];
+    _Atomic uint32_t num_due;
+    CUevent asked[AG_MOST_DUE]; /* the latest ones; num_asked counts all */
+    uint32_t num_asked;
+    _Atomic uint32_t destroyed; /* of `doomed` */
+
+    /* Destroyed by the program when so many were noted: the driver destroys them once these are
+     * done, as eagerly it would keep what its streams still need. */
+    struct ag_doomed {
+        CUevent event;
+        uint64_t after;
+    } list[AG_MOST_DOOMED];
 };
 
 /* Records and waits of the program's that are held back, in all forks. */
@@ -89,10 +110,12 @@ void ag_fork_end(struct ag_stream *origin);
 /* The stream, or its context, is about to end. */
 void ag_fork_free(struct ag_stream *origin);
 
+/* Whether there is room for one more record or wait. */
+bool ag_fork_has_room(const struct ag_stream *origin);
 /* What is to be known of an event that is recorded next, in `stream`. */
 struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream);
 /* A record op has come, or one that waits. */
-void ag_fork_notes(struct ag_stream *origin, bool is_record);
+void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record);
 /* How many records ago that one was; more than AG_MOST_DISTANCE: it is not one of this fork, or too
  * long ago. */
 uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record);
@@ -108,16 +131,18 @@ void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch);
  */
 void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits);
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
-/* A record of the program's, or a wait, is part of that graph. */
-void ag_fork_graph_records(struct ag_stream *origin, CUevent event);
-void ag_fork_graph_waits(struct ag_stream *origin);
-/* One of these has gone to the driver by itself. */
+/* The first record or wait that is not done; and it is now: it has gone to the driver by itself, or
+ * is part of that graph. */
+CUevent ag_fork_event(const struct ag_stream *origin);
 void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
+void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
 
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);
 void ag_fork_shows(struct ag_stream *origin, CUevent event);
+/* The program destroys an event of that record's fork. Whether the driver gets that call later. */
+bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_record *record);
 /* The event is about to be destroyed or recorded elsewhere: nobody can ask for that record. */
 void ag_fork_forgets(struct ag_stream *origin, CUevent event);
 /* Whether the branch's work in graphs has ended. Waits for nothing. */

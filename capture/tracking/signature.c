@@ -280,7 +280,7 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
         signature->width = wanted->width;
         signature->height = wanted->height;
         signature->pitch = wanted->pitch;
-        signature->recorded_bytes = 2 * sizeof(uint64_t);
+        signature->recorded_bytes = wanted->recorded_bytes;
     }
     ag_unlock(&lock);
     if (signature)
@@ -291,8 +291,11 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
                                      const char **why)
 {
-    struct ag_signature wanted = {
-        .kind = (uint8_t)in->kind, .branch = in->branch, .movable = in->movable};
+    struct ag_signature wanted = {.kind = (uint8_t)in->kind,
+                                  .branch = in->branch,
+                                  .movable = in->movable,
+                                  .recorded_bytes =
+                                      in->kind >= AG_OP_RECORD ? 0 : 2 * sizeof(uint64_t)};
     switch (in->kind) {
     case AG_OP_LAUNCH:
         return ag_signature_of_launch(cache, in->launch, in->branch, why);

@@ -148,16 +148,12 @@ static inline void ag_signature_params(const struct ag_signature *signature,
         params[i] = (void *)(uintptr_t)(recorded + signature->function->params[i].recorded);
 }
 
-/* Recorded arguments of all ops but launches: two words each. */
+/* Recorded arguments of memsets and copies. Records and waits have none. */
 struct ag_recorded_fill {
     uint64_t dst, value;
 };
 struct ag_recorded_copy {
     uint64_t dst, src;
-};
-struct ag_recorded_event {
-    CUevent event;
-    uint64_t nothing;
 };
 
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out

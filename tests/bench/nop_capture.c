@@ -180,9 +180,10 @@ void ag_core_event_made(CUevent event, unsigned int flags)
     (void)flags;
 }
 
-void ag_core_event_ends(CUevent event)
+bool ag_core_event_ends(CUevent event)
 {
     (void)event;
+    return false;
 }
 
 void ag_core_event_settles(CUevent event)

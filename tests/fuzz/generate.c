@@ -578,13 +578,15 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
         body[k].rule = chance(g, 30) ? (enum rule)below(g, RULES) : SAME;
     }
     int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4), buf = pick_buf(g);
-    bool leaves_out = chance(g, 30);
+    bool leaves_out = chance(g, 30), anew = chance(g, 40);
     for (int i = 0; i < iterations; i++) {
         for (int k = 0; k < length; k++) {
             if (k == 0 || k == again)
                 simple(g, FZ_record, forked, origin, 0);
             for (int n = 0; n < sides && (k == 0 || k == again); n++)
                 simple(g, FZ_wait, side[n], forked, 0);
+            if (anew && (k == 0 || k == again) && simple(g, FZ_unevent, forked, 0, 0))
+                simple(g, FZ_event, forked, 1, 0);
             run_item(g, &body[k], i, mutations);
         }
         for (int n = 0; n < sides && !(i % 9 == 8 && leaves_out); n++) {

@@ -232,9 +232,10 @@ void ag_core_event_made(CUevent event, unsigned int flags)
     say("event made %p flags=%u\n", (void *)event, flags);
 }
 
-void ag_core_event_ends(CUevent event)
+bool ag_core_event_ends(CUevent event)
 {
     say("event ends %p\n", (void *)event);
+    return false;
 }
 
 void ag_core_event_settles(CUevent event)
