@@ -79,6 +79,30 @@ void ag_branches_end(struct ag_stream *s)
     ag_unlock(&home->lock);
 }
 
+/* One thread may take a fork over from another, as PyTorch's does that computes gradients. But if
+ * several threads launch in turn, the order of their calls differs from step to step. */
+void ag_branch_changes_hands(struct ag_stream *s)
+{
+    enum { FEW = 16 }; /* ops between two changes */
+    uint8_t branch = 0;
+    struct ag_stream *home = ag_stream_lock_home(s, &branch);
+    if (ag_stream_is_live(home) && ag_stream_forks(home) && !ag_stream_is_own(home)) {
+        uint64_t ops = ag_policy_counts(ag_engine_policy(&home->engine))->ops;
+        bool in_turn = ops - home->taken_at < FEW;
+        home->taken_at = ops;
+        atomic_store_explicit(&home->owner, ag_this_thread(), memory_order_relaxed);
+        ag_thread.owned++;
+        if (in_turn) {
+            for (int n = 1; n < AG_BRANCHES; n++)
+                if (home->fork->streams[n])
+                    ag_branch_is_foreign(home->fork->streams[n]);
+            ag_stream_break(home);
+            ag_fork_end(home);
+        }
+    }
+    ag_unlock(&home->lock);
+}
+
 /* ---- which streams ------------------------------------------------------------------------- */
 
 static bool is_plain(const struct ag_stream *s)

@@ -26,6 +26,9 @@ void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign);
 /* The driver gets all records and waits of all forks. The caller holds no lock. */
 void ag_forks_catch_up(void);
 
+/* Another thread begins to launch to the stream, which has an origin or branches. */
+void ag_branch_changes_hands(struct ag_stream *s);
+
 /* The stream is a branch no longer, and has none. The caller holds no lock. */
 void ag_branches_end(struct ag_stream *s);
 

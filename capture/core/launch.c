@@ -358,11 +358,12 @@ static inline bool is_dormant(struct ag_stream *s)
     return ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant);
 }
 
-/* Streams of several threads are no fork: the order of their calls differs from step to step. */
 static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
 {
     if (atomic_load(&s->origin) || ag_stream_forks(s))
-        ag_branches_end(s);
+        ag_branch_changes_hands(s);
+    if (ag_stream_is_own(s))
+        return;
     atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
     ag_thread.owned++;
 }

@@ -112,6 +112,7 @@ struct ag_stream {
     bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
     struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
+    uint64_t taken_at;       /* ops when another thread took over the fork */
     _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL; anybody
                                                  may write NULL */
     uint32_t suits;        /* times that it forked from that and joined it (core/branch.c) */

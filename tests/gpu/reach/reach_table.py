@@ -25,7 +25,8 @@ NOTICE = re.compile(r"^autograph: (?! )(?!replayed \d|it (?:saved|lost|cost) |wh
 MOSTLY = re.compile(r"^autograph: why not more: mostly because (.*) \(about (\d+) ops\)", re.MULTILINE)
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs", "graph launches",
-            "single launches", "ops that the library's own thread", "speed with the library's own thread")
+            "single launches", "ops that the library's own thread", "speed with the library's own thread",
+            "times that a stream, which forks")
 
 
 def counted(text):
