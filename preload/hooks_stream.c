@@ -70,12 +70,13 @@ AG_WAIT_ALL_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
 AG_WAIT_ALL_HOOK(cuCtxWaitEvent, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
 AG_WAIT_ALL_HOOK(cuGreenCtxWaitEvent, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
 
-/* These record an event for streams that they do not name. */
+/* The same for records: what is to be recorded of the event before goes first. */
 #define AG_RECORD_ALL_HOOK(name, params, args)                                                     \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked()) {                                                                         \
+            ag_core_event_settles(hEvent);                                                         \
             pending = ag_core_barrier(AG_SYM_##name);                                              \
             ag_core_events_unseen();                                                               \
         }                                                                                          \

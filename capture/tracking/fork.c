@@ -33,16 +33,6 @@ static void waits_for_all(CUstream stream, CUstream other, CUevent event)
         AG_REAL(cuStreamSynchronize)(other);
 }
 
-static void count_as_open(struct ag_fork *f)
-{
-    bool open = f->ahead || atomic_load(&f->num_due);
-    if (open && !f->open)
-        atomic_fetch_add(&ag_open_streams, 1);
-    else if (!open && f->open)
-        atomic_fetch_sub(&ag_open_streams, 1);
-    f->open = open;
-}
-
 /* Behind all that is in the origin's stream. Where the driver refuses, the caller waits itself. */
 static void record(struct ag_fork *f, CUevent event)
 {
@@ -66,7 +56,6 @@ static void release(struct ag_fork *f, uint8_t branch)
     if (AG_REAL(cuStreamWaitEvent)(f->streams[branch]->handle, f->event, 0) != CUDA_SUCCESS)
         AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
     f->ahead &= ~(1u << branch);
-    count_as_open(f);
 }
 
 void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch)
@@ -100,7 +89,6 @@ void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
         return;
     f->event_is_due = true;
     f->ahead |= branches;
-    count_as_open(f);
 }
 
 /* ---- the program's events ------------------------------------------------------------------ */
@@ -122,7 +110,6 @@ static bool drop_due(struct ag_fork *f, CUevent event)
     f->due[place] = f->due[n - 1];
     atomic_store(&f->num_due, n - 1);
     atomic_fetch_sub(&ag_events_held, 1);
-    count_as_open(f);
     return true;
 }
 
@@ -172,7 +159,6 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
             f->due[n] = event;
             atomic_store(&f->num_due, n + 1);
             atomic_fetch_add(&ag_events_held, 1);
-            count_as_open(f);
         }
     }
     is_done(f, is_record);
@@ -310,9 +296,11 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
         n++;
     if (n == AG_BRANCHES)
         return 0;
-    if (!ag_stream_forks(origin))
+    if (!ag_stream_forks(origin)) {
         f->id = atomic_fetch_add(&last, 1) + 1;
-    atomic_store(&origin->forks, true);
+        atomic_fetch_add(&ag_open_streams, 1);
+        atomic_store(&origin->forks, true);
+    }
     f->streams[n] = branch;
     f->behind |= 1u << n;
     ag_count(AG_COUNT_BRANCHES);
@@ -347,6 +335,7 @@ static void end_if_alone(struct ag_stream *origin)
     f->num_asked = 0;
     f->id = 0;
     atomic_store(&origin->forks, false);
+    atomic_fetch_sub(&ag_open_streams, 1);
 }
 
 void ag_fork_remove(struct ag_stream *origin, uint8_t branch)

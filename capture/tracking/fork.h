@@ -25,8 +25,8 @@
  * stream, as that may wait for the program, and the program for the event. An event that was asked
  * for is recorded behind each graph from then on.
  *
- * While some branch is ahead or some record is due, the origin counts in ag_open_streams, so that
- * no call passes by.
+ * While a stream has branches it counts in ag_open_streams, so that no call passes by: not even one
+ * that finds nothing held back, after which a branch is behind.
  *
  * Ownership: ag_stream.origin and .branch of a branch are set under its own lock, when nothing is
  * held back there, and cleared under the origin's. ag_stream_lock_home() takes the lock that
@@ -61,7 +61,7 @@ struct ag_fork {
     _Atomic uint64_t recorded, done; /* of `records` and `noted`: the driver has got them, or a
                                         graph stands for them */
     CUevent event, own;              /* for the last graph; for a branch that is waited for */
-    bool event_is_due, open;
+    bool event_is_due;
     uint32_t ahead, behind; /* bits by branch */
     CUevent due[AG_MOST_DUE];
     _Atomic uint32_t num_due;

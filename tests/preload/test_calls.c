@@ -331,7 +331,7 @@ static void events_are_followed(void **state)
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         call(all[i], 0x14);
         assert_string_equal(last_call()->name, all[i]);
-        assert_told("barrier %s\nevents unseen\n", all[i]);
+        assert_told("event settles 0x15\nbarrier %s\nevents unseen\n", all[i]);
     }
     ((int (*)(void *, unsigned int))dlsym(libcuda, "cuEventCreate"))(&event, 2);
     assert_string_equal(last_call()->name, "cuEventCreate");
