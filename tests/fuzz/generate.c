@@ -533,10 +533,10 @@ static int pick_second(struct gen *g, int stream)
     return stream;
 }
 
-/* An event of this thread's, most often a new one without timing. */
-static int event_of_fork(struct gen *g)
+/* An event of this thread's, most often a new one without timing. `*next` goes around them. */
+static int event_of_fork(struct gen *g, int *next_event)
 {
-    int slot = g->events[below(g, g->num_events)];
+    int slot = g->events[(*next_event)++ % g->num_events];
     if (chance(g, 80) && simple(g, FZ_unevent, slot, 0, 0))
         simple(g, FZ_event, slot, 1, 0);
     return slot;
@@ -546,54 +546,219 @@ static int event_of_fork(struct gen *g)
 static int side_of_fork(struct gen *g, int origin)
 {
     int slot = pick_second(g, origin), kind = g->m.stream[origin].kind;
+    if (g->streams[0] < 2 && origin >= 2 && chance(g, 10))
+        return g->streams[0]; /* the legacy stream */
     if (slot != origin && slot >= FZ_FIRST_STREAM && chance(g, 70) &&
         simple(g, FZ_unstream, slot, 0, 0))
         simple(g, FZ_stream, slot, origin < FZ_FIRST_STREAM ? 1 : kind, 0);
     return slot;
 }
 
+enum { SIDES = 2 };
+
+/* Streams that fork and join. */
+struct fork {
+    int origin, sides, side[SIDES], other; /* `other` has no part in it */
+    int forked, joined[SIDES], crossed;    /* events */
+    int buf;                               /* that ops of all of them write */
+    bool together, backwards,
+        late;           /* all records come first, in the other order, before more work */
+    struct item after;  /* that work */
+    bool orderly;       /* the records and waits alone order the work, which would not race: */
+    int own[SIDES + 1]; /* each stream writes its own buffer, the origin's first ... */
+    int shared;         /* ... and the origin this one where it has joined the sides */
+};
+
+/* A launch whose result depends on what `from` holds by then. */
+static void reads(struct gen *g, int stream, int into, int from)
+{
+    struct fz_op op = {.kind = FZ_launch,
+                       .thread = (uint8_t)g->thread,
+                       .a = {stream, FZ_JOIN, pick_module(g), FZ_PARAMS, 0, into, 0, from, 0, 1}};
+    emit(g, &op);
+}
+
+static void join_sides(struct gen *g, struct fork *f, int i)
+{
+    for (int n = 0; n < f->sides; n++) {
+        simple(g, FZ_record, f->joined[n], f->side[n], 0);
+        if (f->late)
+            run_item(g, &f->after, i, 0);
+        if (!f->together)
+            simple(g, FZ_wait, f->origin, f->joined[n], 0);
+    }
+    for (int n = 0; n < f->sides && f->together; n++) {
+        int side = f->backwards ? f->sides - 1 - n : n;
+        simple(g, FZ_wait, f->origin, f->joined[side], 0);
+        if (f->orderly) /* before it waits for the next */
+            reads(g, f->origin, f->shared, f->own[side + 1]);
+    }
+    for (int n = 0; n < f->sides && f->orderly && !f->together; n++)
+        reads(g, f->origin, f->shared, f->own[n + 1]);
+}
+
+/* What the fork wrote is looked at by the host or, where it cannot, in a stream that has no part in
+ * the fork. */
+static void look_at_fork(struct gen *g, const struct fork *f)
+{
+    struct fz_op op = {.kind = FZ_read,
+                       .thread = (uint8_t)g->thread,
+                       .a = {f->other, f->buf, 0, words_to_read(g, f->buf), 0}};
+    if (g->m.buf[f->buf].kind != FZ_DEVICE) {
+        op.kind = FZ_peek;
+        op.a[0] = f->buf;
+    }
+    emit(g, &op);
+}
+
+/* Something meets the events of a fork, or its streams, from outside. */
+static void meet_fork(struct gen *g, struct fork *f, int way, int i)
+{
+    int event = chance(g, 70) ? f->joined[f->sides - 1] : f->forked, side = f->side[0];
+    struct fz_op op = {.thread = (uint8_t)g->thread};
+    switch (way) {
+    case 0:
+        simple(g, FZ_sync, FZ_SYNC_EVENT, event, 0);
+        look_at_fork(g, f);
+        break;
+    case 1:
+        simple(g, FZ_sync, FZ_POLL_EVENT, event, 0);
+        look_at_fork(g, f);
+        break;
+    case 2:
+        simple(g, FZ_query, FZ_SYNC_EVENT, event, 0);
+        break;
+    case 3:
+        simple(g, FZ_wait, f->other, event, 0);
+        look_at_fork(g, f);
+        break;
+    case 4: /* recorded elsewhere, behind work there */
+        make_launch(g, &op, f->other);
+        emit(g, &op);
+        simple(g, FZ_record, event, f->other, 0);
+        if (i & 1)
+            run_item(g, &f->after, i, 0);
+        simple(g, FZ_sync, FZ_SYNC_EVENT, event, 0);
+        break;
+    case 5:
+        if (simple(g, FZ_unevent, event, 0, 0))
+            simple(g, FZ_event, event, 1, 0);
+        break;
+    case 6: /* a call that is no op, on a branch */
+        op = (struct fz_op){.kind = FZ_read,
+                            .thread = (uint8_t)g->thread,
+                            .a = {side, f->buf, 0, words_to_read(g, f->buf), 0}};
+        emit(g, &op);
+        break;
+    case 7:
+        if (side >= FZ_FIRST_STREAM && simple(g, FZ_unstream, side, 0, 0))
+            simple(g, FZ_stream, side, g->m.stream[side].kind, 0);
+        break;
+    case 8: /* the branch alone */
+        run_item(g, &f->after, i, 0);
+        if (i & 2) /* else the order with the legacy stream may be enough */
+            simple(g, FZ_sync, i & 1 ? FZ_SYNC_STREAM : FZ_POLL_STREAM, side, 0);
+        look_at_fork(g, f);
+        break;
+    case 9: /* the branch works beside a capture */
+        if (simple(g, FZ_begin, f->other, 2, 0)) {
+            run_item(g, &f->after, i, 0);
+            simple(g, FZ_end, f->other, 0, 0);
+            simple(g, FZ_ungraph, 0, 0, 0);
+        }
+        break;
+    case 10: /* a launch that no graph may have */
+        op = f->after.op;
+        op.a[3] = i & 1 ? FZ_COOP : FZ_EX_COOP;
+        emit(g, &op);
+        break;
+    default: /* it goes on for so long before the next iteration */
+        for (int n = between(g, 1, 3); n > 0; n--)
+            run_item(g, &f->after, i, 0);
+        break;
+    }
+}
+
 /* Two or three streams that fork and join in each iteration, with ops of all of them between.
  * Returns the number of ops that it made. */
 static unsigned int fork_loop(struct gen *g, unsigned int budget)
 {
-    enum { LENGTH = 14, SIDES = 2 };
+    enum { LENGTH = 14, WAYS = 12 };
     struct item body[LENGTH];
     size_t before = g->p->count;
-    int origin = pick_stream(g), forked = event_of_fork(g), side[SIDES], joined[SIDES];
+    int event = below(g, g->num_events);
+    struct fork f = {.origin = pick_stream(g), .forked = event_of_fork(g, &event)};
     int length = between(g, 1, LENGTH), iterations = (int)budget / (length + 4) + 2;
-    int sides = between(g, 1, SIDES), late = below(g, length), again = chance(g, 30) ? late : -1;
-    for (int i = 0; i < sides; i++) {
-        side[i] = side_of_fork(g, origin);
-        joined[i] = event_of_fork(g);
+    int late = below(g, length), again = chance(g, 30) ? late : -1;
+    f.sides = chance(g, 35) ? 1 : SIDES;
+    for (int i = 0; i < f.sides; i++) {
+        for (int tries = 0; tries < 4 && (!tries || (i && f.side[i] == f.side[0])); tries++)
+            f.side[i] = side_of_fork(g, f.origin);
+        f.joined[i] = event_of_fork(g, &event);
     }
-    bool plain = chance(g, 60);
+    f.other = pick_stream(g);
+    f.crossed = event_of_fork(g, &event);
+    f.together = chance(g, 50);
+    f.backwards = chance(g, 50);
+    f.late = chance(g, 30);
+    f.orderly = g->num_bufs > SIDES + 2 && chance(g, 70);
+    int buf = below(g, g->num_bufs);
+    f.buf = g->bufs[buf];
+    f.shared = g->bufs[(buf + 1) % g->num_bufs];
+    for (int i = 0; i <= SIDES; i++)
+        f.own[i] = g->bufs[(buf + 2 + i) % g->num_bufs];
+    if (f.orderly && !f.late)
+        f.buf = f.own[1];
+    int crosses = f.sides > 1 && chance(g, 50) ? below(g, length) : -1;
+    memset(&f.after, 0, sizeof f.after);
+    make_launch(g, &f.after.op, f.side[0]);
+    f.after.op.a[5] = f.after.op.a[7] = f.buf;
+    f.after.op.a[6] = f.after.op.a[8] = 0;
+    f.after.op.thread = (uint8_t)g->thread;
+    bool plain = f.orderly || chance(g, 60);
     for (int k = 0; k < length; k++) {
-        int stream = chance(g, 40) ? origin : side[below(g, sides)];
+        int n = chance(g, 40) ? 0 : between(g, 1, f.sides);
+        if (f.orderly && crosses >= 0 && k >= crosses && n == 1)
+            n = 2; /* the other side reads what this one has written */
+        int stream = n ? f.side[n - 1] : f.origin;
         memset(&body[k], 0, sizeof body[k]);
         if (plain || chance(g, 80))
             make_launch(g, &body[k].op, stream);
         else
             make_op(g, &body[k].op, stream);
         body[k].op.thread = (uint8_t)g->thread;
-        body[k].rule = chance(g, 30) ? (enum rule)below(g, RULES) : SAME;
+        body[k].rule = chance(g, 30) ? (enum rule)below(g, f.orderly ? MOVES : RULES) : SAME;
+        if (f.orderly) {
+            body[k].op.a[5] = body[k].op.a[7] = f.own[n];
+            body[k].op.a[6] = body[k].op.a[8] = 0;
+        }
     }
-    int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4), buf = pick_buf(g);
+    int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4);
+    int meets = chance(g, 60) ? below(g, WAYS) : -1, period = chance(g, 40) ? 1 : between(g, 2, 9);
     bool leaves_out = chance(g, 30), anew = chance(g, 40);
     for (int i = 0; i < iterations; i++) {
         for (int k = 0; k < length; k++) {
             if (k == 0 || k == again)
-                simple(g, FZ_record, forked, origin, 0);
-            for (int n = 0; n < sides && (k == 0 || k == again); n++)
-                simple(g, FZ_wait, side[n], forked, 0);
-            if (anew && (k == 0 || k == again) && simple(g, FZ_unevent, forked, 0, 0))
-                simple(g, FZ_event, forked, 1, 0);
+                simple(g, FZ_record, f.forked, f.origin, 0);
+            for (int n = 0; n < f.sides && (k == 0 || k == again); n++)
+                simple(g, FZ_wait, f.side[n], f.forked, 0);
+            if (anew && (k == 0 || k == again) && simple(g, FZ_unevent, f.forked, 0, 0))
+                simple(g, FZ_event, f.forked, 1, 0);
+            for (int n = 0; n < f.sides && k == 0 && f.orderly; n++)
+                reads(g, f.side[n], f.own[n + 1], f.shared);
+            if (k == crosses) { /* one side waits for the other */
+                simple(g, FZ_record, f.crossed, f.side[0], 0);
+                simple(g, FZ_wait, f.side[1], f.crossed, 0);
+                if (f.orderly)
+                    reads(g, f.side[1], f.own[2], f.own[1]);
+            }
             run_item(g, &body[k], i, mutations);
         }
-        for (int n = 0; n < sides && !(i % 9 == 8 && leaves_out); n++) {
-            simple(g, FZ_record, joined[n], side[n], 0);
-            simple(g, FZ_wait, origin, joined[n], 0);
-        }
-        end_of_iteration(g, way, chance(g, 70) ? origin : side[0], buf, i);
+        if (!(i % 9 == 8 && leaves_out))
+            join_sides(g, &f, i);
+        if (meets >= 0 && i % period == period - 1)
+            meet_fork(g, &f, meets, i);
+        end_of_iteration(g, way, chance(g, 70) ? f.origin : f.side[0], f.buf, i);
     }
     return (unsigned int)(g->p->count - before);
 }
