@@ -10,7 +10,7 @@ common_setup() {
     loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
     cases=$AG_BUILD/tests/command/command_cases interop=$AG_BUILD/tests/command/command_interop
     life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
-    submit=$AG_BUILD/tests/command/command_submit
+    submit=$AG_BUILD/tests/command/command_submit forks=$AG_BUILD/tests/command/command_forks
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
     eager=(timeout -k 5 "${AG_TIMEOUT:=120}") # -k: a handler of the program's may hang as well
