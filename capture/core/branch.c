@@ -9,13 +9,17 @@
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
+#include "capture/graphs/pause.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/waits.h"
 
 /* ---- ops of a fork ------------------------------------------------------------------------- */
 
 void ag_branch_calls(struct ag_stream *home, const struct ag_incoming *in)
 {
+    if (!ag_stream_forks(home)) /* its end has counted the call under way */
+        return;
     struct ag_visit visit = ag_driver_enter(home);
     ag_fork_call_begins(home, in->branch);
     if (in->kind >= AG_OP_RECORD) {
@@ -37,6 +41,8 @@ void ag_branch_passes(struct ag_stream *home, const struct ag_incoming *in)
 
 void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign)
 {
+    if (!ag_stream_forks(home))
+        return;
     if (foreign) {
         ag_branch_is_foreign(home->fork->streams[branch]);
         ag_fork_remove(home, branch);
@@ -103,6 +109,21 @@ void ag_branch_changes_hands(struct ag_stream *s)
     ag_unlock(&home->lock);
 }
 
+void ag_forks_end(void)
+{
+    size_t n;
+    if (!atomic_load(&ag_forks))
+        return;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (atomic_load(&streams[i]->origin))
+            ag_branch_is_foreign(streams[i]);
+    for (size_t i = 0; i < n; i++)
+        if (ag_stream_forks(streams[i]))
+            ag_branches_end(streams[i]);
+    ag_streams_release(streams, n);
+}
+
 /* ---- which streams ------------------------------------------------------------------------- */
 
 static bool is_plain(const struct ag_stream *s)
@@ -149,6 +170,16 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     ag_unlock(&a->lock);
 }
 
+/* Also false if that cannot be found out now. */
+static bool nothing_waits(void)
+{
+    if (!ag_pause_enter())
+        return false;
+    bool rest = ag_waits_at_rest();
+    ag_pause_leave();
+    return rest;
+}
+
 void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
 {
     if (s == of || !ag_options.join || ag_state_builds_nothing() || !is_plain(of))
@@ -162,8 +193,12 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
     b->forked = false;
     ag_unlock(&b->lock);
     /* the stream that was there first is the origin, as its steps mostly begin there */
-    if (enough && fits(a, b) && (a->serial < b->serial || !fits(b, a)))
+    if (enough && fits(a, b) && (a->serial < b->serial || !fits(b, a)) && nothing_waits()) {
         join(a, b);
+        if (!nothing_waits()) /* a wait of another thread's has begun, and may have missed the fork
+                               */
+            ag_branches_end(b);
+    }
     of = atomic_load(&of->origin) ? atomic_load(&of->origin) : of;
     if (atomic_load(&s->origin) || s == of)
         return;

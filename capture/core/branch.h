@@ -12,6 +12,13 @@ static inline bool ag_branch_concerns(const struct ag_stream *home, const struct
     return __builtin_expect(ag_stream_forks(home) || in->kind >= AG_OP_RECORD, 0);
 }
 
+/* Whether the fork that the op came to has ended since: its stream has met graphs that do not pay,
+ * and is dormant. */
+static inline bool ag_branch_has_ended(const struct ag_stream *home, const struct ag_incoming *in)
+{
+    return __builtin_expect(in->branch || in->kind >= AG_OP_RECORD, 0) && !ag_stream_forks(home);
+}
+
 /* The caller of these three holds the lock of `home`, whose engine has the op. */
 
 /* The program's thread makes this call next. Nothing that comes before it is held back. */
@@ -19,8 +26,8 @@ void ag_branch_calls(struct ag_stream *home, const struct ag_incoming *in);
 /* The same of an op that cannot be recorded. What is held back goes first, and the op's stream is a
  * branch no longer. Does nothing if the op is of no fork. */
 void ag_branch_passes(struct ag_stream *home, const struct ag_incoming *in);
-/* The driver gets a call on the branch's stream (0: on that of `home`, which has branches) that is
- * no op. If it is `foreign` to a fork, the branch is one no longer. */
+/* The driver gets a call on the branch's stream (0: on that of `home`) that is no op. If it is
+ * `foreign` to a fork, the branch is one no longer. Does nothing if the fork has ended. */
 void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign);
 
 /* The driver gets all records and waits of all forks. The caller holds no lock. */
@@ -31,6 +38,8 @@ void ag_branch_changes_hands(struct ag_stream *s);
 
 /* The stream is a branch no longer, and has none. The caller holds no lock. */
 void ag_branches_end(struct ag_stream *s);
+/* The same for all streams. */
+void ag_forks_end(void);
 
 /* `s` has waited for an event that `of` recorded last: perhaps one of the two becomes a branch of
  * the other. The caller holds no lock. */

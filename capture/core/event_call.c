@@ -9,12 +9,16 @@
 #include "capture/tracking/state.h"
 #include "driver/entries.h"
 
+enum reason { ASKED, RECORDED, DESTROYED };
+
 /* Submits what holds back records of the event, or waits for it. The driver gets its last record,
- * or, if that counts no more (`gone`), need not. */
-static void settle(CUevent event, bool gone)
+ * unless the event is destroyed. */
+static void settle(CUevent event, enum reason reason)
 {
     struct ag_record last;
     if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin)
+        return;
+    if (reason == ASKED && last.told) /* another thread may have the lock for long */
         return;
     struct ag_stream *origin = last.origin;
     ag_lock(&origin->lock, AG_RANK_STREAM);
@@ -23,7 +27,7 @@ static void settle(CUevent event, bool gone)
             ag_stream_end_segment(origin);
         else
             ag_stream_break(origin);
-        if (gone)
+        if (reason == DESTROYED)
             ag_fork_forgets(origin, event);
         else
             ag_fork_shows(origin, event);
@@ -47,7 +51,7 @@ static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incomin
     }
     struct ag_record last;
     uint64_t distance = ag_event_find(event, &last) ? ag_fork_distance(home, &last) : UINT64_MAX;
-    if (distance > AG_MOST_DISTANCE)
+    if (distance > AG_MOST_DISTANCE || last.outdated)
         return false;
     in->distance = (uint16_t)distance;
     ag_fork_notes(home, event, false);
@@ -59,6 +63,15 @@ static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult 
 {
     if (!s || in->event->flags || (!atomic_load(&s->origin) && !ag_stream_forks(s)))
         return false;
+    struct ag_record last;
+    if (in->kind == AG_OP_RECORD && ag_event_find(in->event->event, &last)) {
+        const struct ag_stream *origin = atomic_load(&s->origin);
+        if (last.context != s->context->handle)
+            return false; /* the driver will refuse it */
+        if (last.origin != (origin ? origin : s))
+            settle(in->event->event,
+                   RECORDED); /* else another fork might record it behind this one */
+    }
     ag_flush_for_order(s);
     ag_stream_set_owner(s);
     struct ag_stream *home = ag_stream_lock_home(s, &in->branch);
@@ -81,7 +94,7 @@ static void was_called(struct ag_stream *s, const struct ag_incoming *in)
         if (seen && !in->event->flags)
             last = (struct ag_record){.stream = s, .serial = s->serial};
         ag_event_recorded(in->event->event, &last);
-    } else if (seen && ag_event_find(in->event->event, &last) && last.stream &&
+    } else if (seen && ag_event_find(in->event->event, &last) && last.stream && !last.outdated &&
                last.stream->serial == last.serial) {
         ag_branch_waited(s, last.stream);
     }
@@ -96,7 +109,7 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
     CUresult r;
     if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
         return r;
-    settle(call->event, in.kind == AG_OP_RECORD);
+    settle(call->event, waits ? ASKED : RECORDED);
     CUresult pending = ag_core_stream_sync_point(call->stream, call->ptsz, call->sym, false);
     r = ag_call_make(&in);
     if (r == CUDA_SUCCESS)
@@ -110,12 +123,12 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
 
 void ag_core_event_made(CUevent event, unsigned int flags)
 {
-    ag_event_made(event, flags);
+    ag_event_made(event, ag_context_current(), flags);
 }
 
 void ag_core_event_settles(CUevent event)
 {
-    settle(event, false);
+    settle(event, ASKED);
 }
 
 bool ag_core_event_ends(CUevent event)
@@ -128,7 +141,7 @@ bool ag_core_event_ends(CUevent event)
         ag_unlock(&last.origin->lock);
     }
     if (!later)
-        settle(event, true);
+        settle(event, DESTROYED);
     ag_event_ends(event);
     return later;
 }
@@ -136,7 +149,7 @@ bool ag_core_event_ends(CUevent event)
 CUresult ag_core_event_query(CUevent event)
 {
     struct ag_record last;
-    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin)
+    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin || last.told)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;
     bool ready = true;
@@ -156,5 +169,7 @@ CUresult ag_core_event_query(CUevent event)
 
 void ag_core_events_unseen(void)
 {
+    if (atomic_load(&ag_events_held)) /* this one's record among them */
+        ag_forks_catch_up();
     ag_events_unseen();
 }

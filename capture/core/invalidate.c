@@ -213,8 +213,13 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
  * submits at once; `gone`: for good. The builder is paused. */
 static CUresult close_stream(struct ag_stream *s, bool gone)
 {
-    ag_branches_end(s);
-    ag_lock(&s->lock, AG_RANK_STREAM);
+    for (;;) {
+        ag_branches_end(s);
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (!atomic_load(&s->origin))
+            break;
+        ag_unlock(&s->lock); /* a thread that waits for its last event has made it one */
+    }
     ag_submitter_settle(s);
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);

@@ -51,7 +51,7 @@ static __attribute__((noinline)) bool
 is_callers(struct ag_stream *s, const struct ag_signature *signature, const struct ag_incoming *in)
 {
     s->handed_op = ag_signature_is_proven(signature, s->context->bit) &&
-                   ag_submitter_hand_op(s, signature, in);
+                   !ag_branch_has_ended(s, in) && ag_submitter_hand_op(s, signature, in);
     if (!s->handed_op)
         ag_submitter_settle(s);
     if (!s->handed_op && ag_branch_concerns(s, in))

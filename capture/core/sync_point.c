@@ -208,20 +208,18 @@ static CUresult query_unknown(CUstream stream, bool ptsz)
     return ctx && others_hold_back_in(ag_context_find(ctx)) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-/* A graph of the program's, or a call that nobody knows, may record events, and wait for some whose
- * records the driver lacks. */
-static void may_use_events(void)
+/* The call may put anything into any stream, events among it. */
+static bool names_no_stream(enum ag_sym sym)
 {
-    if (atomic_load(&ag_events_held))
-        ag_forks_catch_up();
-    ag_events_unseen();
+    return sym == AG_SYM_COUNT || sym == AG_SYM_cuGetExportTable ||
+           sym == AG_SYM_cuLaunchCooperativeKernelMultiDevice;
 }
 
 static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
     if (sym == AG_SYM_cuGraphLaunch || sym == AG_SYM_cuGraphLaunch_ptsz)
-        may_use_events();
+        ag_core_events_unseen(); /* its nodes may record some, and wait for some */
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
@@ -274,8 +272,10 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
-    if (sym == AG_SYM_COUNT || sym == AG_SYM_cuGetExportTable)
-        may_use_events();
+    if (names_no_stream(sym)) {
+        ag_forks_end(); /* a branch's work may lie in another stream */
+        ag_events_unseen();
+    }
     return r;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "capture/core/wait.h"
 #include "capture/capture.h"
+#include "capture/core/branch.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
@@ -47,16 +48,19 @@ static bool is_capturing(CUstream stream, bool ptsz)
 
 bool ag_core_wait_begins(CUstream stream, bool ptsz)
 {
-    if (!ag_state_tracks() || ag_state_is(AG_EAGER_BROKEN) || ag_state_builds_nothing())
-        return false;
+    bool holds = ag_state_tracks() && !ag_state_is(AG_EAGER_BROKEN) && !ag_state_builds_nothing();
     /* Ask the stream itself. The count of captures may miss one that an unknown call began. A host
      * function of a graph runs any number of times, and its wrapper must not. */
-    if (is_capturing(stream, ptsz)) {
+    if (holds && is_capturing(stream, ptsz)) {
         ag_core_graphs_wait(); /* the call becomes a node, and nothing waits yet */
         return false;
     }
-    ag_pause_hold();
-    return true;
+    if (holds)
+        ag_pause_hold();
+    /* The program may wait for one stream of a fork before it ends what another waits for. A graph
+     * would be behind both. No fork begins while the builder is held (branch.c). */
+    ag_forks_end();
+    return holds;
 }
 
 bool ag_core_graphs_may_wait(void)

@@ -28,6 +28,7 @@ struct before {
 struct front {
     struct before next[AG_BRANCHES], records[AG_MOST_DISTANCE + 1];
     uint32_t num_records;
+    uint32_t waited; /* bits by branch: it has waited for an event since its last op */
 };
 
 /* A wait for a record that lies before the chunk is one for what the chunk is behind anyway. */
@@ -40,6 +41,7 @@ static void add_event(struct front *front, const struct ag_signature *signature)
         return;
     }
     uint32_t distance = (uint32_t)signature->width;
+    front->waited |= 1u << signature->branch;
     if (distance >= front->num_records)
         return;
     const struct before *record = &front->records[(front->num_records - 1 - distance) % places];
@@ -95,14 +97,16 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
         for (uint32_t k = 0; k < AG_BRANCHES; k++)
             if (next->ops[k])
                 after[n++] = &v->nodes[next->ops[k] - 1];
+        bool waited = front.waited & 1u << signature->branch;
         CUresult r =
-            ag_node_add(v->graph, g, signature, bytes + op->offset, after, n, &v->nodes[i]);
+            ag_node_add(v->graph, g, signature, bytes + op->offset, after, n, waited, &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;
         }
         *next = (struct before){.ops = {[0] = 0}};
         next->ops[signature->branch] = i + 1;
+        front.waited &= ~(1u << signature->branch);
         ++*nodes;
     }
     return true;

@@ -100,12 +100,13 @@ typedef CUresult (*add_edges_fn)(CUgraph graph, const CUgraphNode *from, const C
 /* Adds the edges that stand for the stream's order, and for that of events. A launch with
  * programmatic serialization behind a kernel gets the edge that the driver would have captured
  * (cuda.h, CUgraphEdgeData; from 12.3): it may start when its predecessor triggers. Any other
- * launch gets full edges, as does every launch on an older driver, and one that also waits for an
- * event. */
+ * launch gets full edges, as does every launch on an older driver, and one that waits for an event.
+ */
 static CUresult add_edges(CUgraph graph, const struct ag_node *const *before, uint32_t n,
-                          const struct ag_node *node, const struct ag_signature *signature)
+                          bool waited, const struct ag_node *node,
+                          const struct ag_signature *signature)
 {
-    if (n != 1) {
+    if (n != 1 || waited) {
         CUresult r = CUDA_SUCCESS;
         for (uint32_t i = 0; i < n && r == CUDA_SUCCESS; i++)
             r = AG_REAL(cuGraphAddDependencies)(graph, &before[i]->node, &node->node, 1);
@@ -127,7 +128,7 @@ static CUresult add_edges(CUgraph graph, const struct ag_node *const *before, ui
 
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
                      const uint8_t *recorded, const struct ag_node *const *after, uint32_t n,
-                     struct ag_node *node)
+                     bool waited, struct ag_node *node)
 {
     CUresult r;
     CUDA_KERNEL_NODE_PARAMS p;
@@ -158,7 +159,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
         copy_params(signature, recorded, &c);
         r = AG_REAL(cuGraphAddMemcpyNode)(&node->node, graph, NULL, 0, &c, g->context->handle);
     }
-    return r == CUDA_SUCCESS ? add_edges(graph, after, n, node, signature) : r;
+    return r == CUDA_SUCCESS ? add_edges(graph, after, n, waited, node, signature) : r;
 }
 
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,

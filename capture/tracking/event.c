@@ -9,6 +9,7 @@
 
 struct known {
     CUevent event; /* the key */
+    CUcontext context;
     struct ag_record last;
     uint64_t epoch; /* when `last` was written */
     UT_hash_handle hh;
@@ -34,7 +35,7 @@ static void forget(CUevent event)
     free(k);
 }
 
-void ag_event_made(CUevent event, unsigned int flags)
+void ag_event_made(CUevent event, CUcontext context, unsigned int flags)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     forget(event); /* one of that name has ended with its context */
@@ -42,6 +43,7 @@ void ag_event_made(CUevent event, unsigned int flags)
     struct known *k = usable ? calloc(1, sizeof(*k)) : NULL;
     if (k) {
         k->event = event;
+        k->context = context;
         HASH_ADD_PTR(events, event, k);
         if (!k->hh.tbl)
             free(k);
@@ -60,7 +62,9 @@ bool ag_event_find(CUevent event, struct ag_record *last)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     const struct known *k = find(event);
-    *last = k && k->epoch == atomic_load(&epoch) ? k->last : (struct ag_record){.serial = 0};
+    *last = k ? k->last : (struct ag_record){.serial = 0};
+    last->context = k ? k->context : NULL;
+    last->outdated = k && k->epoch != atomic_load(&epoch);
     ag_unlock(&lock);
     return k;
 }
@@ -75,6 +79,15 @@ bool ag_event_recorded(CUevent event, const struct ag_record *last)
     }
     ag_unlock(&lock);
     return k;
+}
+
+void ag_event_told(CUevent event, uint64_t fork, uint64_t number)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known *k = find(event);
+    if (k && k->last.fork == fork && k->last.number == number)
+        k->last.told = true;
+    ag_unlock(&lock);
 }
 
 void ag_events_unseen(void)

@@ -20,16 +20,22 @@ struct ag_record {
     uint64_t serial;
     struct ag_stream *origin; /* whose fork it is a record of; NULL: of none */
     uint64_t fork, number;    /* ag_fork.id, and which of its records it is */
+    bool told;                /* the driver has got it */
+    CUcontext context;        /* the event's own: only streams of that may record it */
+    bool outdated;            /* it may have been recorded since, in a way that nobody saw */
 };
 
 /* The program has made the event, or destroys it. */
-void ag_event_made(CUevent event, unsigned int flags);
+void ag_event_made(CUevent event, CUcontext context, unsigned int flags);
 void ag_event_ends(CUevent event);
 
 /* False if the event is not known. */
 bool ag_event_find(CUevent event, struct ag_record *last);
 /* False, and nothing else, if the event is not known. */
 bool ag_event_recorded(CUevent event, const struct ag_record *last);
+
+/* The driver has got that record of the event, if it is still the last one. */
+void ag_event_told(CUevent event, uint64_t fork, uint64_t number);
 
 /* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
  * record is known any more. */

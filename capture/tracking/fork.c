@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 _Atomic uint64_t ag_events_held;
+_Atomic uint32_t ag_forks;
 
 struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch)
 {
@@ -108,6 +109,7 @@ static bool drop_due(struct ag_fork *f, CUevent event)
     if (place == AG_MOST_DUE)
         return false;
     f->due[place] = f->due[n - 1];
+    f->due_numbers[place] = f->due_numbers[n - 1];
     atomic_store(&f->num_due, n - 1);
     atomic_fetch_sub(&ag_events_held, 1);
     return true;
@@ -132,10 +134,9 @@ CUevent ag_fork_event(const struct ag_stream *origin)
     return f->events[atomic_load(&f->done) % AG_MOST_EVENTS];
 }
 
-static void is_done(struct ag_fork *f, bool is_record)
+/* The oldest record or wait is done. */
+static void is_done(struct ag_fork *f)
 {
-    if (is_record)
-        atomic_fetch_add(&f->recorded, 1);
     atomic_fetch_add(&f->done, 1);
     atomic_fetch_sub(&ag_events_held, 1);
     destroy_doomed(f);
@@ -143,7 +144,10 @@ static void is_done(struct ag_fork *f, bool is_record)
 
 void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
 {
-    is_done(origin->fork, is_record);
+    struct ag_fork *f = origin->fork;
+    if (is_record)
+        ag_event_told(ag_fork_event(origin), f->id, atomic_fetch_add(&f->recorded, 1) + 1);
+    is_done(f);
 }
 
 void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
@@ -152,37 +156,46 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
     CUevent event = ag_fork_event(origin);
     if (is_record) {
         drop_due(f, event); /* of an earlier record: whoever asks gets this one */
+        uint64_t number = atomic_fetch_add(&f->recorded, 1) + 1;
         uint32_t n = atomic_load(&f->num_due);
         if (n == AG_MOST_DUE || place_of(f->asked, f->num_asked, event) != AG_MOST_DUE) {
             record(f, event);
+            ag_event_told(event, f->id, number);
         } else {
             f->due[n] = event;
+            f->due_numbers[n] = number;
             atomic_store(&f->num_due, n + 1);
             atomic_fetch_add(&ag_events_held, 1);
         }
     }
-    is_done(f, is_record);
+    is_done(f);
+}
+
+static void record_due(struct ag_fork *f, uint32_t place)
+{
+    CUevent event = f->due[place];
+    record(f, event);
+    ag_event_told(event, f->id, f->due_numbers[place]);
+    drop_due(f, event);
 }
 
 void ag_fork_catches_up(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
     record_own_event(f);
-    while (atomic_load(&f->num_due)) {
-        CUevent event = f->due[0];
-        record(f, event);
-        drop_due(f, event);
-    }
+    while (atomic_load(&f->num_due))
+        record_due(f, 0);
     destroy_doomed(f);
 }
 
 void ag_fork_shows(struct ag_stream *origin, CUevent event)
 {
     struct ag_fork *f = origin->fork;
-    if (!drop_due(f, event))
+    uint32_t place = place_of(f->due, atomic_load(&f->num_due), event);
+    if (place == AG_MOST_DUE)
         return;
     struct ag_visit visit = ag_driver_enter(origin);
-    record(f, event);
+    record_due(f, place);
     ag_driver_leave(origin, visit);
     if (place_of(f->asked, f->num_asked, event) == AG_MOST_DUE)
         f->asked[f->num_asked++ % AG_MOST_DUE] = event;
@@ -225,7 +238,11 @@ bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
 struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream)
 {
     const struct ag_fork *f = origin->fork;
-    return (struct ag_record){stream, stream->serial, origin, f->id, f->records + 1};
+    return (struct ag_record){.stream = stream,
+                              .serial = stream->serial,
+                              .origin = origin,
+                              .fork = f->id,
+                              .number = f->records + 1};
 }
 
 bool ag_fork_has_room(const struct ag_stream *origin)
@@ -285,9 +302,15 @@ static bool make(struct ag_stream *origin)
     return made;
 }
 
-uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
+/* A name that no record has. */
+static uint64_t new_id(void)
 {
     static _Atomic uint64_t last;
+    return atomic_fetch_add(&last, 1) + 1;
+}
+
+uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
+{
     if (!origin->fork && !make(origin))
         return 0;
     struct ag_fork *f = origin->fork;
@@ -297,8 +320,9 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
     if (n == AG_BRANCHES)
         return 0;
     if (!ag_stream_forks(origin)) {
-        f->id = atomic_fetch_add(&last, 1) + 1;
+        f->id = new_id();
         atomic_fetch_add(&ag_open_streams, 1);
+        atomic_fetch_add(&ag_forks, 1);
         atomic_store(&origin->forks, true);
     }
     f->streams[n] = branch;
@@ -320,13 +344,19 @@ static void remove_branch(struct ag_stream *origin, uint8_t n)
         atomic_store_explicit(&branch->origin, NULL, memory_order_release);
 }
 
-/* Without branches nothing is held back: what is left is a call under way. */
+/* Without branches nothing is held back: what is left is a call under way. With others left the
+ * fork goes on, but its records were made when there was one more: that may have been in the stream
+ * of the branch that has gone, for which no graph waits any more. So a wait for one of them is no
+ * op. */
 static void end_if_alone(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
     for (int n = 1; n < AG_BRANCHES; n++)
-        if (f->streams[n])
+        if (f->streams[n]) {
+            ag_fork_catches_up(origin);
+            f->id = new_id();
             return;
+        }
     uint64_t left = f->noted - atomic_load(&f->done);
     atomic_fetch_sub(&ag_events_held, left);
     atomic_store(&f->done, f->noted);
@@ -336,6 +366,7 @@ static void end_if_alone(struct ag_stream *origin)
     f->id = 0;
     atomic_store(&origin->forks, false);
     atomic_fetch_sub(&ag_open_streams, 1);
+    atomic_fetch_sub(&ag_forks, 1);
 }
 
 void ag_fork_remove(struct ag_stream *origin, uint8_t branch)

@@ -48,7 +48,7 @@ enum {
 };
 
 struct ag_fork {
-    uint64_t id;                            /* new each time that a fork begins */
+    uint64_t id; /* new each time that a fork begins, or loses a branch */
     struct ag_stream *streams[AG_BRANCHES]; /* the first is the origin */
 
     /* by whoever has the origin's lock */
@@ -64,6 +64,7 @@ struct ag_fork {
     bool event_is_due;
     uint32_t ahead, behind; /* bits by branch */
     CUevent due[AG_MOST_DUE];
+    uint64_t due_numbers[AG_MOST_DUE]; /* which of `records` each of them is */
     _Atomic uint32_t num_due;
     CUevent asked[AG_MOST_DUE]; /* the latest ones; num_asked counts all */
     uint32_t num_asked;
@@ -79,6 +80,9 @@ struct ag_fork {
 
 /* Records and waits of the program's that are held back, in all forks. */
 extern _Atomic uint64_t ag_events_held;
+
+/* Streams that have branches. */
+extern _Atomic uint32_t ag_forks;
 
 struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch);
 /* Takes the lock of the stream whose engine has this stream's ops, and returns that stream.

@@ -15,7 +15,7 @@ forks() {
     at_least "replayed ops" "$(figure replayed)" "$1"
 }
 
-@test "the driver has a record before a host function that waits for the program" { forks 200 host-function-behind 40; }
+@test "the driver has a record before a host function that waits for the program" { forks 50 host-function-behind 40; }
 @test "the driver has a record before a kernel that waits for the program" { forks 50 kernel-behind 40; }
 @test "a record by a graph of the program's is not one of the fork" { forks 200 graph-records 40; }
 @test "a graph of the program's waits for a record of the fork" { forks 200 graph-waits 40; }

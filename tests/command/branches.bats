@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# Streams that fork and join: what happens in the middle of that.
+
+load common.bash
+setup() {
+    common_setup
+    forks=$AG_BUILD/tests/command/command_branches
+    export AUTOGRAPH_TEST_JOIN=1 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_GRAPHS=last AG_TIMEOUT=40
+}
+
+# forks CASE...: as without the library; streams went into one graph, and most ops were replayed.
+forks() {
+    same "$forks" "$@"
+    cat with.out summary
+    at_least "replayed per cent" "$(replayed_share)" 50
+    at_least "branches" "$(figure 'went into the graphs of that')" 1
+}
+
+# both CASE...: the same, whoever launches the graphs.
+both() {
+    AUTOGRAPH_SUBMIT=inline forks "$@"
+    AUTOGRAPH_SUBMIT=thread forks "$@"
+}
+
+@test "what is held back is counted while another thread submits" { both paced; }
+@test "a copy into a branch comes before its next op, though another stream has waited for the branch" { both copy-behind-wait; }
+@test "a call that nobody knows comes behind what a branch has in graphs" { SIMCUDA_VERSION=13030 both unknown-call; }
+@test "a record for a whole context makes no other event be forgotten" { both context-event; }
+@test "a record that fails leaves the event's last record as it was" { both failed-record; }
+@test "two forks record one event in turns" { both shared-event; }
+@test "the record of an event of another context is refused at once" { both event-of-other-context; }
+@test "what a stream did before it was a branch no longer is waited for" { both leaving-branch; }
+@test "one stream of a fork waits for the program, and the program for the other" {
+    for how in 0 1 2 3; do forks gate $how; done
+}
+@test "a launch behind a wait for an event overlaps nothing" {
+    SIMCUDA_LOG=$PWD/log.%p both overlap
+    none grep -h ' cuGraphAddDependencies_v2 ' log.*
+}
+@test "who looks for an event does not wait for a thread that waits for room in a queue" {
+    for how in 0 1 2; do SIMCUDA_QUEUE=64 both full-queue $how; done
+}
+@test "more branches and events than a fork has room for, and waits for events of long ago" { both many; }
+@test "streams, events and contexts end in the middle of a step" { both ends; }
+# How often a thread takes over decides what is replayed.
+@test "threads launch to the streams of a fork in turns" {
+    AUTOGRAPH_SUBMIT=inline same "$forks" threads
+    AUTOGRAPH_SUBMIT=thread same "$forks" threads
+}
+
+# Debug builds assert the counts.
+@test "forks end where streams were measured to be faster without graphs" {
+    for how in 1 2; do
+        AUTOGRAPH_TEST_PROFIT=$how AUTOGRAPH_TEST_JOIN=2 AUTOGRAPH_SUBMIT=auto same "$forks" weighed
+        AUTOGRAPH_TEST_PROFIT=$how AUTOGRAPH_TEST_JOIN=2 AUTOGRAPH_SUBMIT=inline same "$forks" weighed
+    done
+}

@@ -1,0 +1,37 @@
+/* branches.h - what the files of `forks` share. */
+#ifndef AG_FORKS_H
+#define AG_FORKS_H
+
+#include "tests/simdriver/simprog.h"
+#include <stdbool.h>
+
+enum { STEPS = 60, OPS = 4 };
+
+extern CUcontext ctx;
+extern CUmodule module;
+extern CUfunction hash, spin;
+extern CUstream a, b; /* the second forks from the first and joins it */
+extern CUevent forked, joined;
+extern CUdeviceptr x, y; /* words of `a`, and of `b` */
+extern uint64_t counter;
+
+CUevent new_event(void);
+CUstream new_stream(void);
+void start(void);
+void hashes(CUstream s, CUdeviceptr p);
+void spins(CUstream s, int us);
+void fork_to(CUstream s);
+void join_from(CUstream s, CUevent e);
+/* A step: `b` spins for so long first. */
+void step(int us);
+void steps(void);
+void print_words(void);
+
+/* Cases of branches_events.c. */
+int context_event(void);
+int failed_record(void);
+int shared_event(void);
+int event_of_other_context(void);
+int full_queue(int how);
+
+#endif

@@ -1,0 +1,140 @@
+/* branches_events.c - cases of `forks`: what becomes of the program's events. */
+#define _GNU_SOURCE
+#include "tests/command/branches.h"
+#include <pthread.h>
+#include <unistd.h>
+
+static void tell_joined(const char *when)
+{
+    CUresult r = cuEventQuery(joined);
+    printf("%s: %d\n", when, (int)r);
+    CHECK(cuEventSynchronize(joined));
+    printf("then: %d\n", (int)cuEventQuery(joined));
+}
+
+/* An event that is recorded for a whole context does not make another one be forgotten. */
+int context_event(void)
+{
+    CUevent other = new_event();
+    steps();
+    step(100000);
+    cuCtxRecordEvent(ctx, other);
+    tell_joined("behind cuCtxRecordEvent");
+    print_words();
+    return 0;
+}
+
+/* A record that fails leaves the event as it was. */
+int failed_record(void)
+{
+    CUstream gone = new_stream();
+    CHECK(cuStreamDestroy_v2(gone));
+    steps();
+    step(100000);
+    cuEventRecord(joined, gone);
+    tell_joined("behind a record that failed");
+    print_words();
+    return 0;
+}
+
+/* Two forks record the same event in turns. */
+int shared_event(void)
+{
+    CUstream a2 = new_stream(), b2 = new_stream();
+    CUdeviceptr x2 = ag_prog_alloc(64), y2 = ag_prog_alloc(64);
+    uint64_t host = 1;
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i <= STEPS; i++) {
+        bool last = i == STEPS;
+        CUstream streams[] = {a, b};
+        CUdeviceptr words[] = {x, y};
+        step(0);
+        a = a2, b = b2, x = x2, y = y2;
+        step(last ? 100000 : 0);
+        a = streams[0], b = streams[1], x = words[0], y = words[1];
+        if (last)
+            printf("%d\n", (int)cuEventQuery(joined));
+        CHECK(cuMemcpyHtoDAsync_v2(x + 8, &host, 8, a));
+        CHECK(cuStreamSynchronize(a));
+        if (last)
+            tell_joined("behind a copy into another fork");
+        CHECK(cuStreamSynchronize(a2));
+    }
+    print_words();
+    return 0;
+}
+
+/* A thread that looks for an event while another waits for room in a queue. */
+static unsigned int *word;
+static int how_it_looks;
+
+static void *looks(void *event)
+{
+    CHECK(cuCtxSetCurrent(ctx));
+    usleep(100000);
+    if (how_it_looks == 0)
+        while (cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+            usleep(100);
+    else if (how_it_looks == 1)
+        CHECK(cuEventSynchronize(event));
+    else
+        CHECK(cuStreamWaitEvent(new_stream(), event, 0));
+    __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* 0: it queries the event. 1: it waits for it. 2: another stream does. Then it ends what the first
+ * thread waits for. */
+int full_queue(int how)
+{
+    pthread_t thread;
+    unsigned int one = 1;
+    void *none = NULL;
+    CUevent early = new_event();
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    how_it_looks = how;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    steps();
+    for (int i = 0; i < STEPS; i++) {
+        fork_to(b);
+        hashes(b, y);
+        CHECK(cuEventRecord(early, b));
+        hashes(b, y);
+        hashes(a, x);
+        join_from(b, joined);
+        CHECK(cuStreamSynchronize(a));
+    }
+    CHECK(ag_prog_launch(poll_word, a, (void *[]){&word, &one, &none}));
+    CHECK(pthread_create(&thread, NULL, looks, early) == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN);
+    for (int i = 0; i < STEPS; i++)
+        step(0);
+    CHECK(cuStreamSynchronize(a));
+    pthread_join(thread, NULL);
+    print_words();
+    return 0;
+}
+
+/* An event of another context cannot be recorded here, and the program hears of that. */
+int event_of_other_context(void)
+{
+    CUcontext other;
+    CUevent foreign;
+    int refused = 0;
+    CHECK(cuCtxCreate_v4(&other, NULL, 0, 0));
+    foreign = new_event();
+    CHECK(cuCtxSetCurrent(ctx));
+    steps();
+    for (int i = 0; i < STEPS; i++) {
+        fork_to(b);
+        hashes(b, y);
+        refused += cuEventRecord(foreign, b) == CUDA_ERROR_INVALID_HANDLE;
+        hashes(a, x);
+        join_from(b, joined);
+        hashes(a, y);
+        CHECK(cuStreamSynchronize(a));
+    }
+    printf("refused %d times\n", refused);
+    print_words();
+    return 0;
+}
