@@ -26,9 +26,9 @@
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
-#include "capture/settings/log.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
+#include "capture/core/passing.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/peers.h"
@@ -85,52 +85,6 @@ static inline __attribute__((always_inline)) bool act(struct ag_stream *s,
         ag_weigh_look(s);
     }
     return v->what != AG_DO_DEFER && is_callers(s, signature, in);
-}
-
-/* Handles an op that is not recordable: it is a sync point. */
-static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
-{
-    CUresult pending = CUDA_SUCCESS;
-    ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s)) {
-        ag_stream_end_segment(s);
-        pending = ag_stream_tell(s);
-    }
-    ag_unlock(&s->lock);
-    ag_branch_is_foreign(s);
-    return ag_incoming_first_error(in, ag_op_call(in), pending);
-}
-
-/* The program's own call failed. */
-static CUresult refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,
-                        CUresult pending)
-{
-    const char *why;
-    ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s)) {
-        /* looked up again: all signatures may have been invalidated during the call */
-        struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
-        if (signature)
-            ag_signature_refused(signature, r);
-    }
-    ag_unlock(&s->lock);
-    ag_count(AG_COUNT_FAILED_LAUNCHES);
-    return ag_incoming_first_error(in, r, pending);
-}
-
-/* The program's own call has succeeded, the first of its signature in this context. `disproofs`:
- * before that call. */
-static void prove(struct ag_stream *s, const struct ag_incoming *in, uint32_t disproofs)
-{
-    const char *why;
-    ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s) && atomic_load(&ag_disproofs) == disproofs) {
-        /* looked up again: all signatures may have been invalidated during the call */
-        struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
-        if (signature)
-            ag_signature_prove(signature, s->context->bit);
-    }
-    ag_unlock(&s->lock);
 }
 
 /* Ops that pass unseen are not handed over, so a stream that hands its ops over stays awake: to
@@ -210,19 +164,6 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     return r;
 }
 
-static void count_passed(void)
-{
-    ag_count(ag_state_is(AG_EAGER_CAPTURE) ? AG_COUNT_IN_CAPTURE : AG_COUNT_BYPASSED);
-}
-
-/* Nothing is deferred, for the moment or for good: see state.h. */
-static CUresult call_in_eager_state(struct ag_stream *s, const struct ag_incoming *in)
-{
-    count_passed();
-    ag_trace_passed(s, in, "nothing is replayed at this time");
-    return pass_through(s, in);
-}
-
 /* The library has decided to replay nothing any more, and this stream holds nothing back. So the
  * stream becomes dormant, and its launches cost only what those of a dormant stream cost. The
  * caller holds the lock; this function releases it. */
@@ -245,28 +186,6 @@ static bool sees_nothing(struct ag_stream *s)
         return false;
     ag_stream_leaves_dormant(s);
     return ag_engine_is_idle(&s->engine);
-}
-
-/* The op is not recorded: its signature is `bad`, or it has none, and `why` has the reason. */
-static CUresult call_unrecorded(struct ag_stream *s, const struct ag_incoming *in, uint8_t bad,
-                                const char *why)
-{
-    bool collective = !strcmp(why, "collective kernel");
-    if (bad)
-        why = bad & AG_SIGNATURE_FAILED ? "a launch of this signature has failed"
-                                        : "more shared memory than its function attribute allows";
-    ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
-    if (!collective)
-        ag_shortfall_not_recordable(why);
-    ag_debug("flush", "op submitted at once: %s", why);
-    ag_trace_passed(s, in, why);
-    bool held = collective && ag_wait_of_peers_begins();
-    CUresult r = pass_through(s, in);
-    if (held && in->branch)
-        ag_core_wait_ends(ag_incoming_stream(in), false, true);
-    else if (held)
-        ag_wait_of_peers_ends(s);
-    return r;
 }
 
 /* The driver is asked about a new signature, and may load the kernel's code for that. */
@@ -304,7 +223,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
             return call_unseen(s, in);
         ag_branch_passes(s, in);
         ag_unlock(&s->lock);
-        return call_in_eager_state(s, in);
+        return ag_passing_in_eager_state(s, in);
     }
     if (__builtin_expect(!ag_incoming_is_of(in, s), 0)) { /* the stream has gone, see stream.h */
         ag_unlock(&s->lock);
@@ -318,7 +237,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     if (!signature || bad) {
         ag_branch_passes(s, in);
         ag_unlock(&s->lock);
-        return call_unrecorded(s, in, bad, why);
+        return ag_passing_unrecorded(s, in, bad, why);
     }
     ag_stream_leaves_dormant(s);
     ag_policy_launch_takes(ag_engine_policy(&s->engine),
@@ -343,9 +262,9 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
     CUresult r = eager ? call_eagerly(s, in, timed && !first) : CUDA_SUCCESS;
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(s, in, r, pending);
+        return ag_passing_refused(s, in, r, pending);
     if (__builtin_expect(first && eager, 0))
-        prove(s, in, disproofs);
+        ag_passing_prove(s, in, disproofs);
     if (__builtin_expect(atomic_load_explicit(&ag_signatures_full, memory_order_relaxed), 0) &&
         atomic_exchange(&ag_signatures_full, false))
         ag_core_invalidate_signatures();
@@ -394,13 +313,6 @@ bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
     return is_of(in, s);
 }
 
-CUresult ag_incoming_call_now(const struct ag_incoming *in)
-{
-    if (ag_state_tracks())
-        count_passed();
-    return ag_op_call(in);
-}
-
 static inline bool is_of_key(ag_key key, const struct ag_launch *l, uint8_t branch)
 {
     if (!key)
@@ -409,42 +321,6 @@ static inline bool is_of_key(ag_key key, const struct ag_launch *l, uint8_t bran
     return ag_signature_is_launch(signature, l, branch) &&
            (__builtin_expect(l->params && !l->extra, 1) ||
             ag_launch_has_arguments(l, signature->function));
-}
-
-/* A collective kernel waits for its peers. The library builds nothing meanwhile, even if it looks
- * at no other launch of this stream. */
-static CUresult call_of_peers(struct ag_stream *s, const struct ag_incoming *in)
-{
-    const struct ag_launch *l = in->launch;
-    ag_count(AG_COUNT_COLLECTIVE);
-    ag_trace_passed(s, in, "collective kernel");
-    bool held = s ? ag_wait_of_peers_begins() : ag_core_wait_begins(l->stream, l->ptsz);
-    CUresult r = ag_op_call(in);
-    if (held && s)
-        ag_wait_of_peers_ends(s);
-    else if (held)
-        ag_core_wait_ends(l->stream, l->ptsz, r == CUDA_SUCCESS);
-    return r;
-}
-
-/* Whether a launch that nothing else would look at waits for peers. */
-static inline bool is_of_peers(const struct ag_launch *l)
-{
-    return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
-           ag_function_waits(l->func, l->stream);
-}
-
-/* Calls an op of a stream that is not understood. Another thread may have deferred an op while the
- * stream became one. */
-static CUresult call_not_understood(struct ag_stream *s, const struct ag_incoming *in)
-{
-    if (atomic_load(&s->deferring))
-        ag_stream_submit_deferred(s, true);
-    if (in->kind == AG_OP_LAUNCH && is_of_peers(in->launch))
-        return call_of_peers(s, in);
-    ag_count(AG_COUNT_NOT_UNDERSTOOD);
-    ag_trace_passed(s, in, "stream with properties that graphs lack");
-    return ag_op_call(in);
 }
 
 static inline bool is_understood(const struct ag_stream *s)
@@ -477,9 +353,9 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
     ag_unlock(&s->lock);
     CUresult r = call_eagerly(s, in, timed && !first);
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
-        return refused(s, in, r, pending);
+        return ag_passing_refused(s, in, r, pending);
     if (__builtin_expect(first, 0))
-        prove(s, in, disproofs);
+        ag_passing_prove(s, in, disproofs);
     return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
 }
 
@@ -495,17 +371,17 @@ CUresult ag_core_launch(const struct ag_launch *l)
     if (!s || s->legacy || s->blocking)
         ag_flush_for_order(s);
     if (!s) {
-        if (is_of_peers(l))
-            return call_of_peers(NULL, &in);
+        if (ag_passing_waits_for_peers(l))
+            return ag_passing_of_peers(NULL, &in);
         ag_count(AG_COUNT_PER_THREAD);
         ag_trace_passed(NULL, &in, "per-thread default stream");
         return ag_op_call(&in);
     }
     if (!is_understood(s))
-        return call_not_understood(s, &in);
+        return ag_passing_not_understood(s, &in);
     if (is_dormant(s)) {
-        if (is_of_peers(l))
-            return call_of_peers(s, &in);
+        if (ag_passing_waits_for_peers(l))
+            return ag_passing_of_peers(s, &in);
         if (!ag_trace_on()) /* a dump names every launch */
             ag_stream_remember_dormant(s, l->stream);
         ag_trace_passed(s, &in, NULL);
@@ -534,7 +410,7 @@ CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in)
 {
     ag_flush_for_order(s);
     if (!is_understood(s))
-        return call_not_understood(s, in);
+        return ag_passing_not_understood(s, in);
     if (is_dormant(s)) {
         ag_trace_passed(s, in, NULL);
         return ag_op_call(in);

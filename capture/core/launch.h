@@ -14,9 +14,6 @@ static inline CUresult ag_incoming_first_error(const struct ag_incoming *in, CUr
     return ag_core_stream_first_error(ag_incoming_stream(in), false, r, pending);
 }
 
-/* Calls an op while every stream is bypassed. */
-CUresult ag_incoming_call_now(const struct ag_incoming *in);
-
 /* A memset or a copy that a graph can hold. */
 CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in);
 /* A record or a wait of a stream that has branches, or of one of these. The caller holds the lock

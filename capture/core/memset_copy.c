@@ -1,6 +1,7 @@
 /* memset_copy.c - memsets and copies: whether a graph can hold them. If so, they go the way of a
  * launch (launch.c). */
 #include "capture/core/launch.h"
+#include "capture/core/passing.h"
 #include "capture/core/shortage.h"
 #include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
