@@ -130,6 +130,7 @@ static int graph_records(int n)
     CUgraphNode node;
     start();
     CUdeviceptr copied = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* the fill of it */
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuGraphAddEventRecordNode(&node, graph, NULL, 0, joined));
     CUgraphExec exec = graph_of(graph);
@@ -158,6 +159,7 @@ static int graph_waits(int n)
     start();
     CHECK(cuCtxGetCurrent(&ctx));
     CUdeviceptr copied = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize()); /* the fill of it */
     CUDA_MEMCPY3D c = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                        .srcDevice = second,
                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
