@@ -108,7 +108,7 @@ struct ag_stream {
     _Atomic bool in_driver;  /* the lock's holder is in the driver, for this stream */
     struct ag_engine engine; /* closed: its context may be ending, or has ended */
     bool gone;               /* its handle has ended */
-    void *green;             /* the green context it belongs to, or NULL */
+    _Atomic(void *) green;   /* the green context it belongs to, or NULL */
     bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
     struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
