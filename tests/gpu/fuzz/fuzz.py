@@ -113,6 +113,8 @@ class Machine:
 
     def library_env(self, setting):
         more = dict(item.split("=", 1) for item in self.args.env)
+        if self.args.simulated and not self.args.blind:  # it tells on which stream work ran: a fork has one graph on one
+            setting = {"AUTOGRAPH_TEST_JOIN": "0", **setting}
         return {**setting, **more, "LD_PRELOAD": str(self.args.library), "AUTOGRAPH_STATS": "2"}
 
     def run(self, arguments, setting=None, text=None):
