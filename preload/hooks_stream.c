@@ -54,37 +54,27 @@ AG_HOOK cuEventQuery(CUevent hEvent)
     return known == CUDA_SUCCESS ? AG_CALL(cuEventQuery, hEvent) : known;
 }
 
-/* Waits for the event, by the host or by streams that they do not name. */
-#define AG_WAIT_ALL_HOOK(name, params, args)                                                       \
+/* The host or streams that the call does not name wait for the event, or record it. What is held
+ * back of the event goes first. */
+#define AG_EVENT_BARRIER_HOOK(name, records, params, args)                                         \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked()) {                                                                         \
             ag_core_event_settles(hEvent);                                                         \
             pending = ag_core_barrier(AG_SYM_##name);                                              \
+            if (records)                                                                           \
+                ag_core_events_unseen();                                                           \
         }                                                                                          \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
-AG_WAIT_ALL_HOOK(cuEventSynchronize, (CUevent hEvent), (hEvent))
-AG_WAIT_ALL_HOOK(cuCtxWaitEvent, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_WAIT_ALL_HOOK(cuGreenCtxWaitEvent, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
-
-/* The same for records: what is to be recorded of the event before goes first. */
-#define AG_RECORD_ALL_HOOK(name, params, args)                                                     \
-    AG_HOOK name params                                                                            \
-    {                                                                                              \
-        CUresult pending = CUDA_SUCCESS;                                                           \
-        if (ag_hooked()) {                                                                         \
-            ag_core_event_settles(hEvent);                                                         \
-            pending = ag_core_barrier(AG_SYM_##name);                                              \
-            ag_core_events_unseen();                                                               \
-        }                                                                                          \
-        return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
-    }
-
-AG_RECORD_ALL_HOOK(cuCtxRecordEvent, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_RECORD_ALL_HOOK(cuGreenCtxRecordEvent, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuEventSynchronize, false, (CUevent hEvent), (hEvent))
+AG_EVENT_BARRIER_HOOK(cuCtxWaitEvent, false, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuGreenCtxWaitEvent, false, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuCtxRecordEvent, true, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuGreenCtxRecordEvent, true, (CUgreenCtx hCtx, CUevent hEvent),
+                      (hCtx, hEvent))
 
 /* Headers before CUDA 12.8 do not declare it. */
 AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
