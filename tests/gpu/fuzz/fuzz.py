@@ -109,11 +109,14 @@ class Machine:
     def shape(self):
         options = ["--real", "--ops", str(self.args.ops), "--threads", str(self.args.threads),
                    "--limit", str(self.args.limit)]
+        options += ["--forks"] if self.args.forks else []
         return options + (["--without", self.args.without] if self.args.without else [])
 
     def library_env(self, setting):
         more = dict(item.split("=", 1) for item in self.args.env)
-        if self.args.simulated and not self.args.blind:  # it tells on which stream work ran: a fork has one graph on one
+        if self.args.forks:
+            setting = {"AUTOGRAPH_TEST_JOIN": "1", **setting}
+        elif self.args.simulated and not self.args.blind:  # it tells on which stream work ran: a fork has one graph on one
             setting = {"AUTOGRAPH_TEST_JOIN": "0", **setting}
         return {**setting, **more, "LD_PRELOAD": str(self.args.library), "AUTOGRAPH_STATS": "2"}
 
@@ -150,6 +153,7 @@ class Machine:
         """How a user runs these seeds again."""
         words = ["./tests/gpu/run", "--fuzz", "--first", str(batch.first), "--count", str(batch.count),
                  "--ops", str(self.args.ops), "--threads", str(self.args.threads)]
+        words += ["--forks"] if self.args.forks else []
         if self.args.without:
             words += ["--without", self.args.without]
         return shlex.join([*words, "--setting", " ".join(f"{k}={v}" for k, v in setting.items())])
@@ -385,6 +389,7 @@ def parse_arguments(arguments=None):
     p.add_argument("--count", type=int, default=0, help="seeds (as many as there is time for)")
     p.add_argument("--ops", type=int, default=500, help="ops of a program, about (500)")
     p.add_argument("--threads", type=int, default=2, help="0: one host thread; 1: several; 2: every fourth program")
+    p.add_argument("--forks", action="store_true", help="many loops on streams that fork and join, in one graph at once")
     p.add_argument("--setting", help="'N=V N=V': these variables instead of the rotating ones")
     p.add_argument("--env", metavar="N=V", action="append", default=[], help="added to runs with the library")
     p.add_argument("--without", default="", metavar="KIND,...", help="kinds of ops (ops.def) that are left out")
