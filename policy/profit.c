@@ -31,7 +31,8 @@
  * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
  * the best plan is tried again, ever more rarely. No decision is final.
  *
- * A sequence of one op must also gain in the launch call alone.
+ * A sequence of one op must also gain in the launch call alone, and as much as could be seen in the
+ * time of a visit.
  */
 #include "policy/internal.h"
 
@@ -248,10 +249,19 @@ void ag_profit_followed(struct ag_profit *g)
     }
 }
 
+/* Whether the last launches have gained less than FASTER asks for. */
+static bool gains_too_little(const struct ag_profit *g)
+{
+    bool known = g->replay.count >= AG_PROFIT_SAMPLES;
+    uint64_t visits_ns = known ? LAUNCHES * median_of(&g->replay) : 0;
+    return g->gained_ns < (int64_t)(visits_ns * (100 - FASTER) / 100);
+}
+
 /* The graph of a sequence of one op was launched, which took the host by `ns` less than an eager
- * call. Host time is all that such a graph can spare, and no longer chunk can be tried. So if it
- * spares none, it is not launched for a while, even where the loss is too small to be seen in the
- * time of a visit. */
+ * call. Host time is all that such a graph can spare, and no longer chunk can be tried. A launch
+ * spares 1 or 2 us at most. Where a visit takes a hundred times as long, nobody would notice that,
+ * and other costs of a graph have outweighed it (JAX without jit, docs/results-log.md). So if the
+ * launches spare too little, there are none for a while. */
 void ag_profit_gained(struct ag_profit *g, int64_t ns)
 {
     if (g->mode != AG_PROFIT_REPLAY)
@@ -259,7 +269,7 @@ void ag_profit_gained(struct ag_profit *g, int64_t ns)
     g->gained_ns += ns;
     if (++g->launches < LAUNCHES)
         return;
-    bool lost = g->gained_ns < 0 && !beats(&g->replay, &g->eager, FASTER);
+    bool lost = gains_too_little(g) && !beats(&g->replay, &g->eager, FASTER);
     g->launches = 0;
     g->gained_ns = 0;
     if (lost)

@@ -127,7 +127,7 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         [AG_WHY_BUILDING] = {"its graphs were still being built", wait},
         [AG_WHY_BUILD_FAILED] = {"its graphs could not be built",
                                  "AUTOGRAPH_LOG=info says why; please report it"},
-        [AG_WHY_SLOWER] = {"its sequences were measured to be faster without graphs",
+        [AG_WHY_SLOWER] = {"its sequences were measured to be as fast without graphs, or faster",
                            "that is as fast as it goes; AUTOGRAPH=0 saves the watching"},
         [AG_WHY_TRIAL] = {"it was still being measured whether graphs pay", wait},
         [AG_WHY_RESTS] = {"its sequences were left half way too often",

@@ -74,7 +74,7 @@ static uint32_t why_string(enum ag_why why)
         [AG_WHY_SELDOM] = "its sequence was seen too seldom for a graph",
         [AG_WHY_BUILDING] = "its graph is being built",
         [AG_WHY_BUILD_FAILED] = "its graph could not be built",
-        [AG_WHY_SLOWER] = "its sequence is faster without graphs",
+        [AG_WHY_SLOWER] = "its sequence is as fast without graphs, or faster",
         [AG_WHY_TRIAL] = "its sequence is tried without graphs, to compare",
         [AG_WHY_RESTS] = "held back in vain too often of late",
         [AG_WHY_MEASURED] = "the program measures how long it takes",

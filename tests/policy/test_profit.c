@@ -129,6 +129,20 @@ static void test_one_op(void **state)
     }
 }
 
+/* Nor are graphs kept that spare a hundredth of a visit. */
+static void test_one_op_of_a_slow_host(void **state)
+{
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        struct ag_profit g = {.mode = AG_PROFIT_REPLAY, .left = 10000};
+        for (int i = 0; i < AG_PROFIT_SAMPLES; i++)
+            ag_profit_visit(&g, slow ? 140000 : 10000, true, 1, slow ? 130000 : 5000);
+        for (int k = 0; k < 1000; k++)
+            ag_profit_gained(&g, 1400);
+        assert_true(ag_profit_defers(&g) == !slow);
+    }
+}
+
 /* What the visits have shown stands. */
 static void test_one_op_that_wins(void **state)
 {
@@ -421,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_op),
         cmocka_unit_test(test_one_op_alone),
+        cmocka_unit_test(test_one_op_of_a_slow_host),
         cmocka_unit_test(test_one_op_that_wins),
         cmocka_unit_test(test_early_look_ends),
         cmocka_unit_test(test_replay_wins),
