@@ -153,6 +153,10 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     if (!n)
         return;
     ag_lock(&b->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(b) && ag_fork_is_alone(b)) {
+        ag_stream_end_segment(b);
+        ag_fork_end(b);
+    }
     bool joins = ag_stream_is_live(b) && !atomic_load(&b->origin) && !ag_stream_forks(b);
     if (joins) {
         ag_stream_end_segment(b);
@@ -207,4 +211,19 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
         s->suits = 0;
     s->forked = true;
     ag_unlock(&s->lock);
+}
+
+void ag_branch_begins_alone(struct ag_stream *s)
+{
+    bool begins = false;
+    if (ag_state_builds_nothing() || !is_plain(s) || !nothing_waits())
+        return;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && !atomic_load(&s->origin) && is_plain(s) && !ag_state_is_eager()) {
+        ag_submitter_settle(s);
+        begins = ag_fork_begin_alone(s);
+    }
+    ag_unlock(&s->lock);
+    if (begins && !nothing_waits()) /* as in ag_branch_waited() */
+        ag_branches_end(s);
 }

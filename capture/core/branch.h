@@ -45,6 +45,10 @@ void ag_forks_end(void);
  * the other. The caller holds no lock. */
 void ag_branch_waited(struct ag_stream *s, struct ag_stream *of);
 
+/* Nobody asks for the stream's events (core/quiet.h): it forks without a branch, if it may. The
+ * caller holds no lock. */
+void ag_branch_begins_alone(struct ag_stream *s);
+
 /* Something else than ops, records and waits came to the stream: it begins anew to become a branch.
  */
 static inline void ag_branch_is_foreign(struct ag_stream *s)

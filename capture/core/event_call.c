@@ -4,6 +4,7 @@
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/core/launch.h"
+#include "capture/core/quiet.h"
 #include "capture/core/weigh.h"
 #include "capture/tracking/event.h"
 #include "capture/tracking/state.h"
@@ -44,7 +45,7 @@ static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incomin
         return false;
     if (in->kind == AG_OP_RECORD) {
         struct ag_record record = ag_fork_next_record(home, s);
-        if (!ag_event_recorded(event, &record))
+        if (!ag_quiet_stays(home) || !ag_event_recorded(event, &record))
             return false;
         ag_fork_notes(home, event, true);
         return true;
@@ -90,9 +91,9 @@ static void was_called(struct ag_stream *s, const struct ag_incoming *in)
 {
     struct ag_record last = {.serial = 0};
     bool seen = s && !ag_state_bypasses();
-    if (in->kind == AG_OP_RECORD) {
-        if (seen && !in->event->flags)
-            last = (struct ag_record){.stream = s, .serial = s->serial};
+    if (in->kind == AG_OP_RECORD && seen && !in->event->flags) {
+        ag_quiet_recorded(s, in->event->event);
+    } else if (in->kind == AG_OP_RECORD) {
         ag_event_recorded(in->event->event, &last);
     } else if (seen && ag_event_find(in->event->event, &last) && last.stream && !last.outdated &&
                last.stream->serial == last.serial) {
@@ -107,6 +108,8 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
     struct ag_incoming in = {.kind = waits ? AG_OP_WAIT : AG_OP_RECORD, .event = call};
     struct ag_stream *s = ag_stream_find(call->stream, call->ptsz);
     CUresult r;
+    if (waits)
+        ag_quiet_asked(call->event, s, false);
     if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
         return r;
     settle(call->event, waits ? ASKED : RECORDED);
@@ -128,6 +131,7 @@ void ag_core_event_made(CUevent event, unsigned int flags)
 
 void ag_core_event_settles(CUevent event)
 {
+    ag_quiet_asked(event, NULL, false);
     settle(event, ASKED);
 }
 
@@ -149,6 +153,7 @@ bool ag_core_event_ends(CUevent event)
 CUresult ag_core_event_query(CUevent event)
 {
     struct ag_record last;
+    ag_quiet_asked(event, NULL, true);
     if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin || last.told)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;

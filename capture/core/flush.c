@@ -9,6 +9,7 @@
 #include "capture/core/submitter.h"
 #include "capture/core/weigh.h"
 #include "capture/tracking/dormant.h"
+#include "capture/tracking/fork.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "policy/engine.h"
@@ -119,12 +120,40 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
     ag_streams_release(streams, n);
 }
 
+/* What comes next goes before any record that is made in this stream from then on. */
+static void record_due(struct ag_stream *s)
+{
+    if (!ag_fork_has_due(s))
+        return;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && ag_stream_forks(s)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        ag_submitter_settle(s);
+        ag_fork_catches_up(s);
+        ag_driver_leave(s, visit);
+    }
+    ag_unlock(&s->lock);
+}
+
+/* Of all blocking streams of the context. */
+static void record_all_due(const struct ag_context *context)
+{
+    size_t n;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->context == context && streams[i]->blocking)
+            record_due(streams[i]);
+    ag_streams_release(streams, n);
+}
+
 void ag_flush_for_order(const struct ag_stream *s)
 {
     if (!s) {
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
+        if (legacy)
+            record_due(legacy);
         if (ag_streams_are_in_order())
             flush_blocking_streams(NULL, NULL);
         return;
@@ -133,10 +162,14 @@ void ag_flush_for_order(const struct ag_stream *s)
     if (s->legacy) {
         if (atomic_load(&context->blocking_deferring))
             flush_blocking_streams(context, NULL);
+        if (__builtin_expect(atomic_load(&context->blocking_due), 0))
+            record_all_due(context);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
+        if (legacy && atomic_load(&s->origin) != legacy)
+            record_due(legacy);
         uint32_t own = atomic_load(&s->deferring) != AG_DEFERS_NOTHING;
         if (s->in_order && atomic_load(&context->blocking_deferring) > own)
             flush_blocking_streams(context, s);

@@ -13,12 +13,6 @@ enum {
     REST_OPS = 1024, /* the same between two comparisons */
 };
 
-static uint64_t ops_of(const struct ag_stream *s)
-{
-    const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
-    return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
-}
-
 /* Nothing changes while the program measures its launches, while the submitter is compared, or in
  * an eager span of report/compare.h. */
 static bool may_weigh(const struct ag_stream *s)
@@ -40,7 +34,7 @@ void ag_weigh_meet(struct ag_stream *s)
     uint64_t now = ag_clock_monotonic_ns();
     if (!s->without.next_ns)
         ag_pairs_begin(&s->without, now, false);
-    bool without = ag_pairs_choose(&s->without, now, ops_of(s));
+    bool without = ag_pairs_choose(&s->without, now, ag_stream_ops(s));
     if (s->without.tries)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);
     if (!without)

@@ -20,6 +20,7 @@ struct ag_record {
     uint64_t serial;
     struct ag_stream *origin; /* whose fork it is a record of; NULL: of none */
     uint64_t fork, number;    /* ag_fork.id, and which of its records it is */
+    uint64_t at;              /* ops of the stream, or of the origin, before it (core/quiet.h) */
     bool told;                /* the driver has got it */
     CUcontext context;        /* the event's own: only streams of that may record it */
     bool outdated;            /* it may have been recorded since, in a way that nobody saw */

@@ -103,6 +103,14 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
     return AG_MOST_DUE;
 }
 
+static void set_num_due(struct ag_fork *f, uint32_t n)
+{
+    const struct ag_stream *origin = f->streams[0];
+    bool any = n, had_any = atomic_exchange(&f->num_due, n);
+    if (origin->blocking && any != had_any)
+        atomic_fetch_add(&origin->context->blocking_due, any ? 1u : UINT32_MAX);
+}
+
 static bool drop_due(struct ag_fork *f, CUevent event)
 {
     uint32_t n = atomic_load(&f->num_due), place = place_of(f->due, n, event);
@@ -110,7 +118,7 @@ static bool drop_due(struct ag_fork *f, CUevent event)
         return false;
     f->due[place] = f->due[n - 1];
     f->due_numbers[place] = f->due_numbers[n - 1];
-    atomic_store(&f->num_due, n - 1);
+    set_num_due(f, n - 1);
     atomic_fetch_sub(&ag_events_held, 1);
     return true;
 }
@@ -164,7 +172,7 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
         } else {
             f->due[n] = event;
             f->due_numbers[n] = number;
-            atomic_store(&f->num_due, n + 1);
+            set_num_due(f, n + 1);
             atomic_fetch_add(&ag_events_held, 1);
         }
     }
@@ -242,7 +250,8 @@ struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream 
                               .serial = stream->serial,
                               .origin = origin,
                               .fork = f->id,
-                              .number = f->records + 1};
+                              .number = f->records + 1,
+                              .at = ag_stream_ops(origin) + 1}; /* the record is one of them */
 }
 
 bool ag_fork_has_room(const struct ag_stream *origin)
@@ -309,9 +318,42 @@ static uint64_t new_id(void)
     return atomic_fetch_add(&last, 1) + 1;
 }
 
+static bool begin(struct ag_stream *origin)
+{
+    if (ag_stream_forks(origin))
+        return true;
+    if (!origin->fork && !make(origin))
+        return false;
+    origin->fork->id = new_id();
+    atomic_fetch_add(&ag_open_streams, 1);
+    atomic_fetch_add(&ag_forks, 1);
+    atomic_store(&origin->forks, true);
+    return true;
+}
+
+bool ag_fork_begin_alone(struct ag_stream *origin)
+{
+    if (ag_stream_forks(origin) || !begin(origin))
+        return false;
+    ag_count(AG_COUNT_QUIET);
+    ag_debug("start", "nobody asks for the events of stream %p: its records are ops",
+             (void *)origin->handle);
+    return true;
+}
+
+bool ag_fork_is_alone(const struct ag_stream *origin)
+{
+    if (!ag_stream_forks(origin))
+        return false;
+    for (int n = 1; n < AG_BRANCHES; n++)
+        if (origin->fork->streams[n])
+            return false;
+    return true;
+}
+
 uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
 {
-    if (!origin->fork && !make(origin))
+    if (!begin(origin))
         return 0;
     struct ag_fork *f = origin->fork;
     uint8_t n = 1;
@@ -319,12 +361,6 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
         n++;
     if (n == AG_BRANCHES)
         return 0;
-    if (!ag_stream_forks(origin)) {
-        f->id = new_id();
-        atomic_fetch_add(&ag_open_streams, 1);
-        atomic_fetch_add(&ag_forks, 1);
-        atomic_store(&origin->forks, true);
-    }
     f->streams[n] = branch;
     f->behind |= 1u << n;
     ag_count(AG_COUNT_BRANCHES);

@@ -22,7 +22,8 @@
  * the fork's own waits alone, which are edges of the graph, and each record behind a graph keeps
  * the program's wait for the GPU longer. So such a record is *due*: the driver gets it when
  * somebody asks for the event, or before anything but graphs of the fork goes into the origin's
- * stream, as that may wait for the program, and the program for the event. An event that was asked
+ * stream, or into one that the legacy stream ties to it, as that may wait for the program, and the
+ * program for the event. An event that was asked
  * for is recorded behind each graph from then on.
  *
  * While a stream has branches it counts in ag_open_streams, so that no call passes by: not even one
@@ -107,6 +108,10 @@ static inline bool ag_stream_forks(const struct ag_stream *s)
 /* Finds a place for one more branch; 0: there is none. Others do not find the branch yet. The
  * caller holds the origin's lock, as for all of these. */
 uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch);
+/* The stream forks without any branch: its records are ops (core/quiet.h). False: it cannot. */
+bool ag_fork_begin_alone(struct ag_stream *origin);
+/* Whether it forks so. */
+bool ag_fork_is_alone(const struct ag_stream *origin);
 /* The branch is one no longer. Nothing of it is held back. */
 void ag_fork_remove(struct ag_stream *origin, uint8_t branch);
 /* The same for all branches. Does nothing if there are none. */
@@ -140,6 +145,12 @@ void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
 CUevent ag_fork_event(const struct ag_stream *origin);
 void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
 void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
+
+/* Whether some of its records are due. Needs no lock. */
+static inline bool ag_fork_has_due(const struct ag_stream *origin)
+{
+    return ag_stream_forks(origin) && atomic_load(&origin->fork->num_due);
+}
 
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. The ring is at rest. */

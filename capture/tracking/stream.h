@@ -40,6 +40,7 @@ struct ag_context {
     struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
     _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
     _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
+    _Atomic uint32_t blocking_due;       /* blocking streams with records due (fork.h) */
     struct ag_context *next;
 };
 
@@ -117,6 +118,7 @@ struct ag_stream {
                                                  may write NULL */
     uint32_t suits;        /* times that it forked from that and joined it (core/branch.c) */
     bool forked;           /* it has not joined it since */
+    int quiet;             /* records of late that nobody asked for (core/quiet.h) */
     CUevent behind_wait;   /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;      /* error of deferred work that has not been reported yet */
     struct ag_visit visit; /* of a flush under way */
@@ -253,6 +255,13 @@ void ag_stream_invalidate(struct ag_stream *stream);
 static inline bool ag_stream_is_live(const struct ag_stream *s)
 {
     return ag_engine_is_open(&s->engine);
+}
+
+/* Ops that have come to the stream. Call it under the stream's lock. */
+static inline uint64_t ag_stream_ops(const struct ag_stream *s)
+{
+    const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
+    return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
 }
 
 /* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */

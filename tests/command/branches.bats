@@ -40,6 +40,9 @@ both() {
 @test "who looks for an event does not wait for a thread that waits for room in a queue" {
     for how in 0 1 2; do SIMCUDA_QUEUE=64 both full-queue $how; done
 }
+@test "the legacy stream waits for the program, and the program for an event of a fork" {
+    for how in 0 1; do both legacy-gate $how; done
+}
 @test "more branches and events than a fork has room for, and waits for events of long ago" { both many; }
 @test "streams, events and contexts end in the middle of a step" { both ends; }
 # How often a thread takes over decides what is replayed.
@@ -54,4 +57,23 @@ both() {
         AUTOGRAPH_TEST_PROFIT=$how AUTOGRAPH_TEST_JOIN=2 AUTOGRAPH_SUBMIT=auto same "$forks" weighed
         AUTOGRAPH_TEST_PROFIT=$how AUTOGRAPH_TEST_JOIN=2 AUTOGRAPH_SUBMIT=inline same "$forks" weighed
     done
+}
+
+# quiet CASE: as without the library; records are in graphs, which hold several kernels each.
+quiet() {
+    same "$forks" "$1"
+    cat with.out summary
+    at_least "replayed per cent" "$(replayed_share)" 80
+    at_least "quiet streams" "$(figure 'which nobody asked for, went into its graphs')" 1
+    at_least "a tenth of the ops in a graph" "$(sed -n 's/.*replayed \([0-9]*\) of .* in \([0-9]*\) graph launches.*/\1 \2/p' summary | awk '{print int($1 * 10 / $2)}')" 40
+}
+@test "records of events that nobody asks for are in graphs" {
+    AUTOGRAPH_SUBMIT=inline quiet quiet
+    AUTOGRAPH_SUBMIT=thread quiet quiet
+}
+@test "the host waits for an event, and then ends what a kernel behind it waits for" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-gate; done
+}
+@test "events of one stream are asked for now and then" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-asks; done
 }

@@ -458,12 +458,17 @@ int main(int argc, char **argv)
         {"ends", ends},
         {"threads", threads},
         {"overlap", overlap},
+        {"quiet", quiet},
+        {"quiet-gate", quiet_gate},
+        {"quiet-asks", quiet_asks},
     };
     if (argc < 2)
         return 2;
     start();
     if (!strcmp(argv[1], "gate") && argc == 3)
         return gate_in(atoi(argv[2]));
+    if (!strcmp(argv[1], "legacy-gate") && argc == 3)
+        return legacy_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "full-queue") && argc == 3)
         return full_queue(atoi(argv[2]));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -33,5 +33,9 @@ int failed_record(void);
 int shared_event(void);
 int event_of_other_context(void);
 int full_queue(int how);
+int legacy_gate(int how);
+int quiet(void);
+int quiet_gate(void);
+int quiet_asks(void);
 
 #endif

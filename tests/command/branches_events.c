@@ -138,3 +138,116 @@ int event_of_other_context(void)
     print_words();
     return 0;
 }
+
+/* ---- events that nobody asks for, on one stream -----------------------------------------------
+ */
+
+enum { EVENTS = 6 };
+
+static void quiet_records(CUevent *events)
+{
+    for (int i = 0; i < EVENTS; i++) {
+        CHECK(ag_prog_hash(hash, a, x, ++counter));
+        CHECK(cuEventRecord(events[i], a));
+    }
+}
+
+static void make_events(CUevent *events)
+{
+    for (int i = 0; i < EVENTS; i++)
+        events[i] = new_event();
+}
+
+/* All of them are ready in the end. */
+int quiet(void)
+{
+    CUevent events[EVENTS];
+    make_events(events);
+    for (int i = 0; i < STEPS; i++) {
+        quiet_records(events);
+        CHECK(cuStreamSynchronize(a));
+    }
+    spins(a, 20000);
+    quiet_records(events);
+    printf("behind a kernel that runs: %d %d\n", (int)cuEventQuery(events[0]),
+           (int)cuEventQuery(events[EVENTS - 1]));
+    CHECK(cuEventSynchronize(events[0]));
+    CHECK(cuEventSynchronize(events[EVENTS - 1]));
+    for (int i = 0; i < EVENTS; i++)
+        printf("%d\n", (int)cuEventQuery(events[i]));
+    print_words();
+    return 0;
+}
+
+/* Among them is one that the host waits for before it writes what a kernel behind it waits for. */
+int quiet_gate(void)
+{
+    CUevent events[EVENTS], gate = new_event();
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    void *none = NULL;
+    make_events(events);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    for (unsigned int i = 1; i <= STEPS; i++) {
+        quiet_records(events);
+        CHECK(cuEventRecord(gate, a));
+        CHECK(ag_prog_launch(poll_word, a, (void *[]){&word, &i, &none}));
+        CHECK(cuEventSynchronize(gate));
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(a));
+    }
+    print_words();
+    return 0;
+}
+
+/* At times somebody asks right behind a record, and another stream works on what it stands for. */
+int quiet_asks(void)
+{
+    CUevent events[EVENTS];
+    make_events(events);
+    for (int i = 0; i < STEPS * 4; i++) {
+        quiet_records(events);
+        if (i % 8 == 3)
+            CHECK(cuEventSynchronize(events[EVENTS - 1]));
+        if (i % 16 == 7) {
+            CHECK(cuStreamWaitEvent(b, events[EVENTS - 1], 0));
+            CHECK(ag_prog_hash(hash, b, x, ++counter));
+            join_from(b, joined);
+        }
+        if (i % 32 == 9) {
+            CHECK(cuEventDestroy_v2(events[0]));
+            events[0] = new_event();
+        }
+    }
+    print_words();
+    return 0;
+}
+
+/* Work in the legacy stream (0), or behind an event of it (1), waits for a word that the program
+ * writes once an event that was recorded before is ready. */
+int legacy_gate(int how)
+{
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    CUstream side;
+    void *none = NULL;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    CHECK(cuStreamCreate(&side, CU_STREAM_DEFAULT));
+    CHECK(cuCtxSynchronize());
+    if (how == 0)
+        CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
+    else
+        a = CU_STREAM_LEGACY;
+    hashes(a, x);
+    hashes(how == 0 ? CU_STREAM_LEGACY : side, y);
+    for (unsigned int i = 1; i <= STEPS; i++) {
+        CHECK(cuCtxSynchronize());
+        step(0);
+        CHECK(ag_prog_launch(poll_word, how == 0 ? CU_STREAM_LEGACY : side,
+                             (void *[]){&word, &i, &none}));
+        CHECK(cuEventSynchronize(joined));
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+    }
+    print_words();
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* quiet.c - see quiet.h. */
+#include "capture/core/quiet.h"
+#include "capture/core/branch.h"
+#include "capture/settings/options.h"
+
+enum {
+    MOST = 2,      /* times AUTOGRAPH_TEST_JOIN: the highest that ag_stream.quiet gets */
+    AT_END = 4,    /* an ask right behind the record counts as so many quiet records */
+    EARLY = -4096, /* one behind further ops: quiet records until the stream is tried again */
+    FAR = 64,      /* ops behind a record from which on a query is no ask for it */
+};
+
+/* Whether any stream's records count: until then nobody who asks looks anything up. */
+static _Atomic bool any;
+
+static void count_record(struct ag_stream *s)
+{
+    s->quiet += s->quiet < MOST * (int)ag_options.join;
+}
+
+void ag_quiet_recorded(struct ag_stream *s, CUevent event)
+{
+    struct ag_record last = {.stream = s, .serial = s->serial};
+    bool begins = false, ends = false;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s))
+        last.at = ag_stream_ops(s);
+    if (ag_event_recorded(event, &last) && ag_options.join) {
+        ends = ag_fork_is_alone(s) && s->quiet <= 0;
+        count_record(s);
+        begins = !ends && s->quiet >= (int)ag_options.join;
+    }
+    bool counts = s->quiet > 0;
+    ag_unlock(&s->lock);
+    if (counts && !atomic_load_explicit(&any, memory_order_relaxed))
+        atomic_store(&any, true);
+    if (ends)
+        ag_branches_end(s);
+    else if (begins)
+        ag_branch_begins_alone(s);
+}
+
+bool ag_quiet_stays(struct ag_stream *s)
+{
+    if (!ag_fork_is_alone(s))
+        return true;
+    if (s->quiet <= 0)
+        return false;
+    count_record(s);
+    return true;
+}
+
+static void count_ask(struct ag_stream *s, uint64_t behind, bool query)
+{
+    if (query && behind >= FAR)
+        return;
+    if (behind)
+        s->quiet = EARLY;
+    else if (s->quiet > 0)
+        s->quiet = s->quiet > AT_END ? s->quiet - AT_END : 0;
+}
+
+void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query)
+{
+    struct ag_record last;
+    if (!atomic_load_explicit(&any, memory_order_relaxed) || !ag_event_find(event, &last) ||
+        !last.stream || last.stream == by || atomic_load(&last.stream->origin))
+        return;
+    struct ag_stream *s = last.stream;
+    if (!ag_stream_lock_if_prompt(s))
+        return; /* it is submitting; nobody is kept waiting for a count */
+    if (ag_stream_is_live(s) && s->serial == last.serial &&
+        (!ag_stream_forks(s) || ag_fork_is_alone(s)))
+        count_ask(s, ag_stream_ops(s) - last.at, query);
+    ag_unlock(&s->lock);
+}
