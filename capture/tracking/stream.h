@@ -118,7 +118,6 @@ struct ag_stream {
                                                  may write NULL */
     uint32_t suits;        /* times that it forked from that and joined it (core/branch.c) */
     bool forked;           /* it has not joined it since */
-    int quiet;             /* records of late that nobody asked for (core/quiet.h) */
     CUevent behind_wait;   /* recorded behind the last work that waits (waits.c), or NULL */
     CUresult pending;      /* error of deferred work that has not been reported yet */
     struct ag_visit visit; /* of a flush under way */
@@ -128,6 +127,7 @@ struct ag_stream {
     _Atomic int handed_error;        /* what the driver said of them; CUresult */
     _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
+    int quiet;                       /* records of late that nobody asked for (core/quiet.h) */
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
     struct ag_pairs without;         /* whether it is faster without graphs (weigh.h) */
     uint64_t ties;                   /* event records and waits */

@@ -172,6 +172,37 @@ static void step_stack(struct worker *w, int calls)
     }
 }
 
+static CUevent new_event(void)
+{
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+/* As loop, with an event that nobody asks for behind every second launch. */
+static void records(struct worker *w, int calls)
+{
+    CUevent event = new_event();
+    for (int i = 0; i < calls; i += STEP)
+        for (unsigned int k = 1; k <= STEP; k++) {
+            launch(w, k);
+            if (k % 2 == 0)
+                CHECK(cuEventRecord(event, w->stream));
+        }
+    CHECK(cuEventDestroy_v2(event));
+}
+
+/* An event that is asked for behind each record. */
+static void query(struct worker *w, int calls)
+{
+    CUevent event = new_event();
+    for (int i = 0; i < calls; i++) {
+        CHECK(cuEventRecord(event, w->stream));
+        cuEventQuery(event);
+    }
+    CHECK(cuEventDestroy_v2(event));
+}
+
 static void random_known(struct worker *w, int calls)
 {
     for (int i = 0; i < calls; i++)
@@ -192,6 +223,8 @@ static const struct bench benches[] = {
     {"loop-4096", loop_largest, 400 * STEP, 12, 0},
     {"each", each, 400 * STEP, 12, 0},
     {"step", step, 400 * STEP, 12, 0},
+    {"records", records, 400 * STEP, 12, 0},
+    {"query", query, 20000, 2, 0},
     {"step-args", step_args, 400 * STEP, 12, 0},
     {"step-stack", step_stack, 400 * STEP, 12, 0},
     /* while the library still looks for a repetition ... */
