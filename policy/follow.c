@@ -229,9 +229,10 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
-    const struct ag_policy_config *config = &p->state->config;
-    if (config->profit && sequence->len == 1)
-        ag_profit_gained(&sequence->profit, ns);
+    const struct ag_policy_state *s = p->state;
+    if (s->config.profit && sequence->longest == 1 &&
+        (sequence->len == 1 || !ag_tune_saves_launches(s, sequence)))
+        ag_profit_gained(&sequence->profit, ns, sequence->len);
 }
 
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)

@@ -103,7 +103,7 @@ struct ag_profit {
     uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
     uint32_t best_most; /* most ops in a chunk when replay is tried again */
     uint32_t launches;  /* that `gained_ns` is of */
-    int64_t gained_ns;  /* in launches of a sequence of one op */
+    int64_t gained_ns;  /* in launches of a sequence in chunks of one op */
 };
 
 /* Whether a sequence gains from longer or shorter chunks; see tune.c. */
@@ -425,7 +425,7 @@ bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b
 bool ag_profit_defers(const struct ag_profit *profit);
 void ag_profit_first(struct ag_profit *profit, uint64_t ns);
 void ag_profit_followed(struct ag_profit *profit);
-void ag_profit_gained(struct ag_profit *profit, int64_t ns);
+void ag_profit_gained(struct ag_profit *profit, int64_t ns, uint32_t len);
 void ag_profit_visit(struct ag_profit *profit, uint64_t ns, bool replayed, uint32_t longest,
                      uint32_t gap);
 
@@ -433,6 +433,8 @@ void ag_profit_visit(struct ag_profit *profit, uint64_t ns, bool replayed, uint3
 void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *sequence, uint64_t ns,
                    bool replayed);
 
+/* Whether longer chunks save enough launches per visit to be worth building graphs for. */
+bool ag_tune_saves_launches(const struct ag_policy_state *s, const struct ag_sequence *sequence);
 void ag_tune_failed(struct ag_sequence *sequence);
 /* Call this before the sequence begins. Returns true if the policy must follow other chunks from
  * now on. */

@@ -31,8 +31,8 @@
  * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
  * the best plan is tried again, ever more rarely. No decision is final.
  *
- * A sequence of one op must also gain in the launch call alone, and as much as could be seen in the
- * time of a visit.
+ * A sequence that gets chunks of one op, and is too short for others, must also gain in the launch
+ * calls alone, and as much as could be seen in the time of a visit.
  */
 #include "policy/internal.h"
 
@@ -50,7 +50,7 @@ enum {
     SLOWER = 102,              /* percent of first_ns that is worth a look at once */
     LOOK = 48,                 /* visits until the early look, in any case: most looks take four */
     FAR_FASTER = 95,
-    LAUNCHES = 64, /* of a sequence of one op, until their gain is looked at */
+    LAUNCHES = 64, /* of such a sequence, until their gain is looked at */
 };
 
 static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
@@ -249,27 +249,27 @@ void ag_profit_followed(struct ag_profit *g)
     }
 }
 
-/* Whether the last launches have gained less than FASTER asks for. */
-static bool gains_too_little(const struct ag_profit *g)
+/* Whether the last launches, of a sequence of `len` ops, have gained less than FASTER asks for. */
+static bool gains_too_little(const struct ag_profit *g, uint32_t len)
 {
     bool known = g->replay.count >= AG_PROFIT_SAMPLES;
-    uint64_t visits_ns = known ? LAUNCHES * median_of(&g->replay) : 0;
+    uint64_t visits_ns = known ? LAUNCHES * median_of(&g->replay) / len : 0;
     return g->gained_ns < (int64_t)(visits_ns * (100 - FASTER) / 100);
 }
 
-/* The graph of a sequence of one op was launched, which took the host by `ns` less than an eager
- * call. Host time is all that such a graph can spare, and no longer chunk can be tried. A launch
- * spares 1 or 2 us at most. Where a visit takes a hundred times as long, nobody would notice that,
- * and other costs of a graph have outweighed it (JAX without jit, docs/results-log.md). So if the
- * launches spare too little, there are none for a while. */
-void ag_profit_gained(struct ag_profit *g, int64_t ns)
+/* The graph of one op of a sequence of `len` ops was launched, which took the host by `ns` less
+ * than an eager call. Host time is all that such a graph can spare, and no longer chunk can be
+ * tried. A launch spares 1 or 2 us at most. Where the time from op to op is a hundred times as
+ * long, nobody would notice that, and other costs of a graph have outweighed it (JAX without jit,
+ * docs/results-log.md). So if the launches spare too little, there are none for a while. */
+void ag_profit_gained(struct ag_profit *g, int64_t ns, uint32_t len)
 {
     if (g->mode != AG_PROFIT_REPLAY)
         return;
     g->gained_ns += ns;
     if (++g->launches < LAUNCHES)
         return;
-    bool lost = gains_too_little(g) && !beats(&g->replay, &g->eager, FASTER);
+    bool lost = gains_too_little(g, len) && !beats(&g->replay, &g->eager, FASTER);
     g->launches = 0;
     g->gained_ns = 0;
     if (lost)

@@ -50,8 +50,7 @@ enum {
     VISITS_A_FAIL = 128,
 };
 
-/* Whether longer chunks save enough launches per visit to be worth building graphs for. */
-static bool saves_launches(const struct ag_policy_state *s, const struct ag_sequence *b)
+bool ag_tune_saves_launches(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
     uint32_t chunks = (b->len + longer - 1) / longer + 1;
@@ -66,7 +65,7 @@ static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
         b->profit.most || (b->periodic && (b->loose || s->gap < SLOW_HOST_NS)) ||
         ag_sequence_has_like(b))
         return 0;
-    if (t->up >= 0 && t->up < MOST_UP && !t->shorter && saves_launches(s, b))
+    if (t->up >= 0 && t->up < MOST_UP && !t->shorter && ag_tune_saves_launches(s, b))
         return 1;
     /* not before profit.c has made up its mind for the first time */
     return !b->periodic && b->profit.interval && t->up <= 0 && t->up > -MOST_DOWN &&

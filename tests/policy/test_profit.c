@@ -119,7 +119,7 @@ static void test_one_op(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ag_profit g = {.mode = AG_PROFIT_REPLAY, .left = 10000};
         for (int k = 0; k < LAUNCHES; k++)
-            ag_profit_gained(&g, cases[i].ns[k % 2]);
+            ag_profit_gained(&g, cases[i].ns[k % 2], 1);
         assert_true(ag_profit_defers(&g) == cases[i].stays);
         int visits = 0;
         for (; !ag_profit_defers(&g); visits++)
@@ -138,7 +138,7 @@ static void test_one_op_of_a_slow_host(void **state)
         for (int i = 0; i < AG_PROFIT_SAMPLES; i++)
             ag_profit_visit(&g, slow ? 140000 : 10000, true, 1, slow ? 130000 : 5000);
         for (int k = 0; k < 1000; k++)
-            ag_profit_gained(&g, 1400);
+            ag_profit_gained(&g, 1400, 1);
         assert_true(ag_profit_defers(&g) == !slow);
     }
 }
@@ -153,21 +153,23 @@ static void test_one_op_that_wins(void **state)
         ag_profit_visit(&g, 160000, true, 1, 5000);
     }
     for (int k = 0; k < 1000; k++)
-        ag_profit_gained(&g, -100);
+        ag_profit_gained(&g, -100, 1);
     assert_true(ag_profit_defers(&g));
 }
 
-/* Where a sequence has more ops, longer chunks may be tried yet. */
-static void test_one_op_alone(void **state)
+/* Where a sequence is longer, longer chunks may be tried yet. */
+static void test_short_sequences(void **state)
 {
     (void)state;
-    for (uint32_t len = 1; len <= 2; len++) {
+    for (uint32_t len = 1; len <= 8; len++) {
         struct rig *r = rig_open(NULL);
-        struct ag_sequence b = {
-            .len = len, .longest = 1, .profit = {.mode = AG_PROFIT_REPLAY, .left = 10000}};
+        struct ag_sequence b = {.len = len,
+                                .longest = 1,
+                                .num_chunks = len,
+                                .profit = {.mode = AG_PROFIT_REPLAY, .left = 10000}};
         for (int k = 0; k < 1000; k++)
             ag_policy_gained(&r->engine.policy, &b, -100);
-        assert_true(ag_profit_defers(&b.profit) == (len > 1));
+        assert_true(ag_profit_defers(&b.profit) == (len > 3));
         rig_close(r);
     }
 }
@@ -434,7 +436,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_op),
-        cmocka_unit_test(test_one_op_alone),
+        cmocka_unit_test(test_short_sequences),
         cmocka_unit_test(test_one_op_of_a_slow_host),
         cmocka_unit_test(test_one_op_that_wins),
         cmocka_unit_test(test_early_look_ends),
