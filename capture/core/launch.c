@@ -26,6 +26,7 @@
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
+#include "capture/tracking/arguments.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/core/passing.h"

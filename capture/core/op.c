@@ -1,6 +1,7 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "driver/call.h"
+#include "capture/tracking/arguments.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
@@ -12,7 +13,7 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
                   const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_LAUNCH) {
-        ag_record_launch(recorded, signature, in->launch);
+        ag_record_launch(recorded, signature->function, in->launch);
     } else if (in->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};
         memcpy(recorded, &fill, sizeof(fill));

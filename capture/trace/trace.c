@@ -7,6 +7,7 @@
 #include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/system/digest.h"
+#include "capture/tracking/arguments.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/function.h"
 #include "capture/system/lock.h"
@@ -168,7 +169,7 @@ static uint64_t digest(const struct ag_signature *signature, const struct ag_inc
     uint8_t small[4096];
     if (!f->num_params || signature->recorded_bytes > sizeof(small))
         return 1;
-    ag_record_launch(small, signature, in->launch);
+    ag_record_launch(small, f, in->launch);
     return ag_digest(1, small, signature->recorded_bytes);
 }
 

@@ -1,12 +1,13 @@
 /*
- * signature.c - the table of signatures, and recording a launch's arguments. Signatures point to
- * functions (function.c), so one lock guards both tables, and they are discarded together.
+ * signature.c - the table of signatures. Signatures point to functions (function.c), so one lock
+ * guards both tables, and they are discarded together.
  */
 #include "capture/tracking/signature.h"
 #include "driver/attribute.h"
 #include "driver/call.h"
 #include "capture/system/digest.h"
 #include "driver/error.h"
+#include "capture/tracking/arguments.h"
 #include "capture/tracking/function.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
@@ -316,64 +317,6 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
         break;
     }
     return of_sizes(cache, &wanted);
-}
-
-/* ---- arguments -------------------------------------------------------------------------- */
-
-/* The launch's packed parameter buffer (cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER), or NULL.
- */
-static const uint8_t *packed_buffer(void **extra, size_t *size)
-{
-    const uint8_t *buffer = NULL;
-    *size = 0;
-    for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
-            buffer = extra[1];
-        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
-            *size = extra[1] ? *(const size_t *)extra[1] : 0;
-        else
-            return NULL;
-    }
-    return buffer;
-}
-
-bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *f)
-{
-    if (launch->params)
-        return !launch->extra;
-    if (!f->num_params)
-        return !launch->extra;
-    const struct ag_param *last = &f->params[f->num_params - 1];
-    size_t size;
-    return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
-}
-
-void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
-                      const struct ag_launch *launch)
-{
-    const struct ag_function *f = signature->function;
-    if (!f->num_params)
-        return;
-    if (__builtin_expect(f->all_words && launch->params, 1)) {
-        for (uint32_t i = 0; i < f->num_params; i++)
-            memcpy(recorded + 8 * (size_t)i, launch->params[i], 8);
-        return;
-    }
-    memset(recorded + signature->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
-    size_t size;
-    const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
-    for (uint32_t i = 0; i < f->num_params; i++) {
-        const struct ag_param *p = &f->params[i];
-        /* ag_launch_has_arguments() has checked: NOLINTNEXTLINE(clang-analyzer-core.*) */
-        const void *from = packed ? packed + p->offset : launch->params[i];
-        uint8_t *to = recorded + p->recorded;
-        if (p->size == 8)
-            memcpy(to, from, 8);
-        else if (p->size == 4)
-            memcpy(to, from, 4);
-        else
-            memcpy(to, from, p->size);
-    }
 }
 
 /* ---- functions -------------------------------------------------------------------------- */

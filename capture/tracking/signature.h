@@ -10,6 +10,7 @@
 
 #include "driver/attribute.h"
 #include "driver/call.h"
+#include "capture/tracking/arguments.h"
 #include "capture/tracking/function.h"
 #include "policy/policy.h"
 #include <string.h>
@@ -126,19 +127,12 @@ static inline const struct ag_signature *ag_key_signature(ag_key key)
     return (const struct ag_signature *)(uintptr_t)key;
 }
 
-/* Whether the launch brings its arguments in a form that can be recorded. A launch without
- * arguments, of a kernel that has parameters, is left to the driver to refuse. */
-bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
-
+/* The same as ag_launch_has_arguments() for any op. */
 static inline bool ag_incoming_has_arguments(const struct ag_incoming *in,
                                              const struct ag_signature *signature)
 {
     return in->kind != AG_OP_LAUNCH || ag_launch_has_arguments(in->launch, signature->function);
 }
-
-/* Copies a launch's arguments to `recorded`, which has room for signature->recorded_bytes. */
-void ag_record_launch(uint8_t *recorded, const struct ag_signature *signature,
-                      const struct ag_launch *launch);
 
 /* Pointers to a launch's recorded arguments; there are signature->function->num_params of them. */
 static inline void ag_signature_params(const struct ag_signature *signature,
@@ -147,14 +141,6 @@ static inline void ag_signature_params(const struct ag_signature *signature,
     for (uint32_t i = 0; i < signature->function->num_params; i++)
         params[i] = (void *)(uintptr_t)(recorded + signature->function->params[i].recorded);
 }
-
-/* Recorded arguments of memsets and copies. Records and waits have none. */
-struct ag_recorded_fill {
-    uint64_t dst, value;
-};
-struct ag_recorded_copy {
-    uint64_t dst, src;
-};
 
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out
  * about it. */

@@ -398,7 +398,7 @@ static void test_arguments_are_recorded_without_holes(void **state)
     struct ag_signature *s = signature_of(&l);
     assert_int_equal(s->recorded_bytes, 24); /* 8 + 4 + 12 */
     memset(recorded, 0xee, sizeof recorded);
-    ag_record_launch(recorded, s, &l);
+    ag_record_launch(recorded, s->function, &l);
     memcpy(wanted, &a, 8);
     memcpy(wanted + 8, &c, 4);
     memcpy(wanted + 12, d, 12);
@@ -420,8 +420,8 @@ static void test_packed_arguments(void **state)
     struct ag_signature *s = signature_of(&l);
     assert_ptr_equal(signature_of(&packed), s);
     assert_true(ag_launch_has_arguments(&packed, s->function));
-    ag_record_launch(from_params, s, &l);
-    ag_record_launch(recorded, s, &packed);
+    ag_record_launch(from_params, s->function, &l);
+    ag_record_launch(recorded, s->function, &packed);
     assert_memory_equal(recorded, from_params, sizeof recorded);
     size = 27; /* too short for the last parameter: the driver's to refuse */
     assert_false(ag_launch_has_arguments(&packed, s->function));
@@ -441,7 +441,7 @@ static void test_a_kernel_without_parameters(void **state)
     struct ag_signature *s = signature_of(&l);
     assert_non_null(s);
     assert_int_equal(s->recorded_bytes, 0);
-    ag_record_launch(&untouched, s, &l);
+    ag_record_launch(&untouched, s->function, &l);
     assert_int_equal(untouched, 0x5a);
 }
 

@@ -1,0 +1,28 @@
+/*
+ * arguments.h - the arguments of an op: whether a launch brings them in a form that can be
+ * recorded, and what they are once recorded. Where each argument of a launch lies among the
+ * recorded bytes, its function says (struct ag_param).
+ */
+#ifndef AG_ARGUMENTS_H
+#define AG_ARGUMENTS_H
+
+#include "driver/call.h"
+#include "capture/tracking/function.h"
+
+/* Recorded arguments of memsets and copies. Records and waits have none. */
+struct ag_recorded_fill {
+    uint64_t dst, value;
+};
+struct ag_recorded_copy {
+    uint64_t dst, src;
+};
+
+/* Whether the launch brings its arguments in a form that can be recorded. A launch without
+ * arguments, of a kernel that has parameters, is left to the driver to refuse. */
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
+
+/* Copies a launch's arguments to `recorded`, which has room for function->recorded_bytes. */
+void ag_record_launch(uint8_t *recorded, const struct ag_function *function,
+                      const struct ag_launch *launch);
+
+#endif
