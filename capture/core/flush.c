@@ -8,6 +8,7 @@
 #include "capture/core/measure.h"
 #include "capture/core/submitter.h"
 #include "capture/core/weigh.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/stream.h"

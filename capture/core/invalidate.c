@@ -14,6 +14,7 @@
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"

@@ -27,6 +27,7 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/arguments.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/core/passing.h"

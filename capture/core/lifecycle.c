@@ -15,6 +15,7 @@
 #include "capture/graphs/pause.h"
 #include "capture/graphs/request.h"
 #include "capture/report/shortfall.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/report/summary.h"
@@ -80,8 +81,8 @@ void ag_core_start(bool observe_only, const char *why)
     if (ag_options.mode == AG_MODE_OFF)
         return;
     ag_thread_look();
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made,
-                     ag_submitter_settle_ring);
+    ag_dormancy_start(ag_submitter_settle_ring);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made);
     ag_watchdog_start(ag_stream_pause);
     ag_live_start(fill_page);
     ag_trace_start();

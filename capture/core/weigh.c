@@ -5,6 +5,7 @@
 #include "capture/settings/options.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/dormancy.h"
 
 enum {
     OPS_A_TIE = 128, /* most ops for each tie, on a stream that counts as tied. A wait right behind

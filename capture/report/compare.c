@@ -3,6 +3,7 @@
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/stream.h"

@@ -1,12 +1,9 @@
 /* stream.c - the table of streams. */
 #include "capture/tracking/stream.h"
-#include "capture/capture.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/dormant.h"
-#include "capture/tracking/fork.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/peers.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 #include "policy/engine.h"
@@ -27,7 +24,6 @@ static uint64_t last_serial;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
-static void (*settle_ring)(struct ag_stream *);
 
 /* The streams that this thread used last, each at one of two places. All are void once
  * ag_stream_generation has changed. */
@@ -129,6 +125,11 @@ void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void 
         act(c, data);
 }
 
+uint32_t ag_contexts_count(void)
+{
+    return atomic_load(&num_contexts);
+}
+
 /* Memory for a stream, all 0 except the lock. Reuses the memory of a stream that is gone, if there
  * is any. A thread that found the old stream earlier may be about to take its lock, or hold it.
  * Under the lock. */
@@ -158,10 +159,8 @@ static void keep(struct ag_stream *s)
 }
 
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream),
-                      void (*settle)(struct ag_stream *stream))
+                      void (*made)(struct ag_stream *stream))
 {
-    settle_ring = settle;
     policy_hooks = hooks;
     engine_world = world;
     stream_made = made;
@@ -396,60 +395,6 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
     ag_context_leave(visit.entered);
     atomic_store_explicit(&s->in_driver, false, memory_order_release);
     pthread_setcancelstate(visit.cancel, NULL);
-}
-
-/* ---- dormant streams -------------------------------------------------------------------- */
-
-void ag_stream_goes_dormant(struct ag_stream *s)
-{
-    if (s->ring && s->ring->active)
-        settle_ring(s); /* what passes unseen must not overtake it */
-    ag_fork_end(s);
-    uint32_t ops = ag_policy_take_rest(ag_engine_policy(&s->engine));
-    atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
-    atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
-    atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
-    if (s->open && s->pending == CUDA_SUCCESS) { /* what passes unseen needs no flush */
-        s->open = false;
-        atomic_fetch_sub(&ag_open_streams, 1);
-    }
-}
-
-void ag_stream_leaves_dormant(struct ag_stream *s)
-{
-    if (!ag_dormant_is_active(&s->dormant))
-        return;
-    atomic_store_explicit(&s->dormant.granted, 0, memory_order_relaxed);
-    ag_engine_wake(&s->engine, atomic_exchange(&s->dormant.left, 0));
-    atomic_store(&s->dormant.active, 0);
-}
-
-/* The counter that is not 0 while ops are held back that must go before an op of this stream;
- * ag_flush_for_order() applies the same rule. NULL if no single counter shows it. Read
- * ag_stream_generation before you call this. */
-static const _Atomic uint32_t *held_before(struct ag_stream *s)
-{
-    static const _Atomic uint32_t nothing;
-    if (s->in_order || atomic_load(&s->context->ending)) /* its handle may become another's */
-        return NULL;
-    if (s->legacy) /* if only one context is known, no other current context holds anything back */
-        return atomic_load(&num_contexts) == 1 ? &s->context->blocking_deferring : NULL;
-    struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;
-    return legacy ? &legacy->deferring : &nothing;
-}
-
-void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
-{
-    uint64_t now = atomic_load(&ag_stream_generation);
-    const _Atomic uint32_t *held = held_before(s);
-    if (!held || atomic_load(&ag_peers_are_known)) /* kernels that wait for peers must be seen */
-        return;
-    if (ag_dormant_streams.generation != now)
-        memset(ag_dormant_streams.slots, 0xff,
-               sizeof(ag_dormant_streams.slots)); /* no stream has this handle */
-    ag_dormant_streams.generation = now;
-    ag_dormant_streams.slots[ag_dormant_slot_of(handle)] =
-        (struct ag_dormant_slot){handle, &s->dormant, held};
 }
 
 /* ---- all streams ------------------------------------------------------------------------ */

@@ -218,13 +218,6 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
 /* Whether the handle names the calling thread's own default stream. */
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
 
-/* The stream's engine is dormant: from now on launches pass unseen, as many as the policy wishes.
- * The second function wakes both. They are called under the stream's lock. */
-void ag_stream_goes_dormant(struct ag_stream *stream);
-void ag_stream_leaves_dormant(struct ag_stream *stream);
-/* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
-void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
-
 /* With CUDA_DEVICE_MAX_CONNECTIONS=1 the device has one queue of work, and starts it in the order
  * of the launches over all streams (CUDA C++ Programming Guide, environment variables). Programs
  * rely on that. */
@@ -297,11 +290,12 @@ struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
 /* Calls `act` with each context, without a lock. */
 void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
+/* How many are known. */
+uint32_t ag_contexts_count(void);
 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
  * `world`: what engines do. `made` is called after each stream is created, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream),
-                      void (*settle)(struct ag_stream *stream));
+                      void (*made)(struct ag_stream *stream));
 
 #endif

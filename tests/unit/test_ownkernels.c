@@ -144,7 +144,7 @@ static int start(void **state)
     ag_real[AG_SYM_cuModuleLoadData] = (void *)load_module;
     ag_real[AG_SYM_cuModuleGetFunction] = (void *)get_function;
     ag_real[AG_SYM_cuModuleUnload] = (void *)unload_module;
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, made, NULL);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, made);
     ag_state_leave(AG_EAGER_OFF);
     other.handle = (CUcontext)(void *)&there;
     alarm(60); /* else a fill that waits would wait for as long as ctest does */

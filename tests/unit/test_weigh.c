@@ -4,6 +4,7 @@
 #include "capture/core/weigh.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/dormancy.h"
 #include "capture/tracking/stream.h"
 #include "tests/policy/made.h"
 #include <time.h>
