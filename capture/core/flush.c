@@ -124,7 +124,7 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
 /* What comes next goes before any record that is made in this stream from then on. */
 static void record_due(struct ag_stream *s)
 {
-    if (!ag_fork_has_due(s))
+    if (!atomic_load(&s->due)) /* another thread may be ending the stream, and free its fork */
         return;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s) && ag_stream_forks(s)) {

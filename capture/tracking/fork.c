@@ -105,8 +105,9 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
 
 static void set_num_due(struct ag_fork *f, uint32_t n)
 {
-    const struct ag_stream *origin = f->streams[0];
-    bool any = n, had_any = atomic_exchange(&f->num_due, n);
+    struct ag_stream *origin = f->streams[0];
+    bool any = n, had_any = atomic_exchange(&origin->due, any);
+    atomic_store(&f->num_due, n);
     if (origin->blocking && any != had_any)
         atomic_fetch_add(&origin->context->blocking_due, any ? 1u : UINT32_MAX);
 }

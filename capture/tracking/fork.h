@@ -146,12 +146,6 @@ CUevent ag_fork_event(const struct ag_stream *origin);
 void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
 void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
 
-/* Whether some of its records are due. Needs no lock. */
-static inline bool ag_fork_has_due(const struct ag_stream *origin)
-{
-    return ag_stream_forks(origin) && atomic_load(&origin->fork->num_due);
-}
-
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);

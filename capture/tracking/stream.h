@@ -96,6 +96,7 @@ struct ag_stream {
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     _Atomic bool forks;          /* it has branches of its own (fork.h) */
+    _Atomic bool due;            /* some of its records are due (fork.h) */
     uint8_t branch;              /* which one it is */
     _Atomic(struct ag_stream *) origin; /* of whom, or NULL */
     struct ag_dormant dormant;

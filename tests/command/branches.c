@@ -461,6 +461,7 @@ int main(int argc, char **argv)
         {"quiet", quiet},
         {"quiet-gate", quiet_gate},
         {"quiet-asks", quiet_asks},
+        {"quiet-ends", quiet_ends},
     };
     if (argc < 2)
         return 2;

@@ -37,5 +37,6 @@ int legacy_gate(int how);
 int quiet(void);
 int quiet_gate(void);
 int quiet_asks(void);
+int quiet_ends(void);
 
 #endif

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "tests/command/branches.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 static void tell_joined(const char *when)
@@ -249,5 +250,41 @@ int legacy_gate(int how)
         __atomic_store_n(word, i, __ATOMIC_RELEASE);
     }
     print_words();
+    return 0;
+}
+
+static _Atomic bool stop;
+
+static void *launches_to_legacy(void *unused)
+{
+    CHECK(cuCtxSetCurrent(ctx));
+    for (uint64_t k = 0; !atomic_load(&stop); k++) {
+        CHECK(ag_prog_hash(hash, CU_STREAM_LEGACY, y, k));
+        if (k % 16 == 15) /* else the other thread would wait for ever more of these */
+            CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));
+    }
+    return unused;
+}
+
+/* Streams with events that nobody asked for end, while another thread launches to the legacy
+ * stream. */
+int quiet_ends(void)
+{
+    pthread_t thread;
+    CUevent events[EVENTS];
+    make_events(events);
+    CHECK(cuCtxSynchronize());
+    CHECK(pthread_create(&thread, NULL, launches_to_legacy, NULL) == 0 ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_UNKNOWN);
+    for (int i = 0; i < 2 * STEPS; i++) {
+        CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
+        for (int k = 0; k < 6; k++)
+            quiet_records(events);
+        CHECK(cuStreamDestroy_v2(a));
+        CHECK(cuCtxSynchronize());
+    }
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+    printf("%016llx\n", (unsigned long long)ag_prog_read64(x));
     return 0;
 }
