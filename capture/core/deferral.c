@@ -46,8 +46,9 @@ static void begins(struct ag_stream *s, enum ag_deferring how)
         atomic_store_explicit(&s->deferring, how, memory_order_relaxed);
         return;
     }
-    if (s->blocking)
-        atomic_fetch_add(&s->context->blocking_deferring, 1);
+    _Atomic uint32_t *held = ag_stream_held(s);
+    if (held)
+        atomic_fetch_add(held, 1);
     atomic_store(&s->deferring,
                  how); /* sequentially consistent: the watchdog may be going to sleep */
     ag_watchdog_arm();
@@ -57,12 +58,13 @@ static void ends(struct ag_stream *s)
 {
     if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
         return;
-    uint32_t others = s->blocking ? atomic_fetch_sub(&s->context->blocking_deferring, 1) : 1;
+    _Atomic uint32_t *held = ag_stream_held(s);
+    uint32_t others = held ? atomic_fetch_sub(held, 1) : 1;
     atomic_store_explicit(&s->deferring, AG_DEFERS_NOTHING, memory_order_release);
     if (others)
         return;
-    atomic_store(&s->context->blocking_deferring, 0);
-    ag_engine_broken(&s->engine, "a blocking stream that defers is counted");
+    atomic_store(held, 0);
+    ag_engine_broken(&s->engine, "a stream that defers and is ordered with others is counted");
 }
 
 void ag_deferring_begins(struct ag_stream *s)

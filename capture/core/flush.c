@@ -109,18 +109,6 @@ static void submit_for_order(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
-/* All but `s`; of every context if `context` is NULL. */
-static void flush_blocking_streams(const struct ag_context *context, const struct ag_stream *s)
-{
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if ((!context || streams[i]->context == context) && streams[i]->blocking &&
-            streams[i] != s && atomic_load(&streams[i]->deferring))
-            submit_for_order(streams[i]);
-    ag_streams_release(streams, n);
-}
-
 /* What comes next goes before any record that is made in this stream from then on. */
 static void record_due(struct ag_stream *s)
 {
@@ -136,14 +124,21 @@ static void record_due(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
-/* Of all blocking streams of the context. */
-static void record_all_due(const struct ag_context *context)
+static void flush_stream(struct ag_stream *s)
+{
+    if (atomic_load(&s->deferring))
+        submit_for_order(s);
+    record_due(s);
+}
+
+/* All but `s`; of every context if `context` is NULL. */
+static void flush_blocking_streams(const struct ag_context *context, const struct ag_stream *s)
 {
     size_t n;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     for (size_t i = 0; i < n; i++)
-        if (streams[i]->context == context && streams[i]->blocking)
-            record_due(streams[i]);
+        if ((!context || streams[i]->context == context) && streams[i]->blocking && streams[i] != s)
+            flush_stream(streams[i]);
     ag_streams_release(streams, n);
 }
 
@@ -151,20 +146,16 @@ void ag_flush_for_order(const struct ag_stream *s)
 {
     if (!s) {
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
-        if (legacy && atomic_load(&legacy->deferring))
-            submit_for_order(legacy);
         if (legacy)
-            record_due(legacy);
+            flush_stream(legacy);
         if (ag_streams_are_in_order())
             flush_blocking_streams(NULL, NULL);
         return;
     }
     struct ag_context *context = s->context;
     if (s->legacy) {
-        if (atomic_load(&context->blocking_deferring))
+        if (atomic_load(&context->blocking_held))
             flush_blocking_streams(context, NULL);
-        if (__builtin_expect(atomic_load(&context->blocking_due), 0))
-            record_all_due(context);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
         if (legacy && atomic_load(&legacy->deferring))
@@ -172,7 +163,7 @@ void ag_flush_for_order(const struct ag_stream *s)
         if (legacy && atomic_load(&s->origin) != legacy)
             record_due(legacy);
         uint32_t own = atomic_load(&s->deferring) != AG_DEFERS_NOTHING;
-        if (s->in_order && atomic_load(&context->blocking_deferring) > own)
+        if (s->in_order && atomic_load(&context->blocking_held) > own)
             flush_blocking_streams(context, s);
     }
 }

@@ -38,7 +38,7 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
     atomic_store(&s->dormant.active, 0);
 }
 
-/* The counter that is not 0 while ops are held back that must go before an op of this stream;
+/* The counter that is not 0 while something is held back that must go before an op of this stream;
  * ag_flush_for_order() applies the same rule. NULL if no single counter shows it. Read
  * ag_stream_generation before you call this. */
 static const _Atomic uint32_t *held_before(struct ag_stream *s)
@@ -47,9 +47,8 @@ static const _Atomic uint32_t *held_before(struct ag_stream *s)
     if (s->in_order || atomic_load(&s->context->ending)) /* its handle may become another's */
         return NULL;
     if (s->legacy) /* if only one context is known, no other current context holds anything back */
-        return ag_contexts_count() == 1 ? &s->context->blocking_deferring : NULL;
-    struct ag_stream *legacy = s->blocking ? atomic_load(&s->context->legacy) : NULL;
-    return legacy ? &legacy->deferring : &nothing;
+        return ag_contexts_count() == 1 ? &s->context->blocking_held : NULL;
+    return s->blocking ? &s->context->legacy_held : &nothing;
 }
 
 void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)

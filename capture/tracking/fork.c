@@ -106,10 +106,11 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
 static void set_num_due(struct ag_fork *f, uint32_t n)
 {
     struct ag_stream *origin = f->streams[0];
+    _Atomic uint32_t *held = ag_stream_held(origin);
     bool any = n, had_any = atomic_exchange(&origin->due, any);
     atomic_store(&f->num_due, n);
-    if (origin->blocking && any != had_any)
-        atomic_fetch_add(&origin->context->blocking_due, any ? 1u : UINT32_MAX);
+    if (any != had_any && held)
+        atomic_fetch_add(held, any ? 1u : UINT32_MAX);
 }
 
 static bool drop_due(struct ag_fork *f, CUevent event)

@@ -38,9 +38,10 @@ struct ag_context {
     _Atomic uint32_t captures;    /* of the program, begun in its streams and not ended */
     _Atomic uint32_t attached;    /* cuCtxAttach, less cuCtxDetach */
     struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
-    _Atomic(struct ag_stream *) legacy;  /* of this context, NULL if never used */
-    _Atomic uint32_t blocking_deferring; /* blocking streams with ops deferred */
-    _Atomic uint32_t blocking_due;       /* blocking streams with records due (fork.h) */
+    _Atomic(struct ag_stream *) legacy; /* of this context, NULL if never used */
+    /* Blocking streams with ops deferred, and those with records due (fork.h); the same of the
+     * legacy stream. So a stream may count twice. */
+    _Atomic uint32_t blocking_held, legacy_held;
     struct ag_context *next;
 };
 
@@ -256,6 +257,13 @@ static inline uint64_t ag_stream_ops(const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
+}
+
+/* The counter of its context that says that it holds something back which goes before ops of other
+ * streams. NULL: the legacy stream orders nothing with it. */
+static inline _Atomic uint32_t *ag_stream_held(const struct ag_stream *s)
+{
+    return s->blocking ? &s->context->blocking_held : s->legacy ? &s->context->legacy_held : NULL;
 }
 
 /* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */

@@ -77,6 +77,14 @@ quiet() {
 @test "events of one stream are asked for now and then" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-asks; done
 }
+@test "a kernel in a stream that is dormant waits for the program, and the program for an event" {
+    for how in 0 1; do
+        AUTOGRAPH_SUBMIT=inline same "$forks" quiet-dormant $how
+        cat summary
+        at_least "launches not looked at" "$(figure 'not looked at')" 100
+        at_least "quiet streams" "$(figure 'which nobody asked for, went into its graphs')" 1
+    done
+}
 # Built for TSan it finds a look at what another thread frees.
 @test "streams end whose events nobody asked for, while another thread launches to the legacy stream" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-ends; done

@@ -470,6 +470,8 @@ int main(int argc, char **argv)
         return gate_in(atoi(argv[2]));
     if (!strcmp(argv[1], "legacy-gate") && argc == 3)
         return legacy_gate(atoi(argv[2]));
+    if (!strcmp(argv[1], "quiet-dormant") && argc == 3)
+        return quiet_dormant(atoi(argv[2]));
     if (!strcmp(argv[1], "full-queue") && argc == 3)
         return full_queue(atoi(argv[2]));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -38,5 +38,6 @@ int quiet(void);
 int quiet_gate(void);
 int quiet_asks(void);
 int quiet_ends(void);
+int quiet_dormant(int how);
 
 #endif

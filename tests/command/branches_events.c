@@ -288,3 +288,38 @@ int quiet_ends(void)
     printf("%016llx\n", (unsigned long long)ag_prog_read64(x));
     return 0;
 }
+
+/* A kernel in a stream that is dormant waits for a word that the program writes once an event of
+ * another stream is ready. 0: the legacy stream is the dormant one; 1: the other one is legacy. */
+int quiet_dormant(int how)
+{
+    enum { NEVER_ALIKE = 41400, LARGEST = 4096 }; /* as in tests/bench/dormant_order.c */
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    CUevent events[EVENTS];
+    CUstream blocking;
+    unsigned int random = 1;
+    void *none = NULL;
+    make_events(events);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    CHECK(cuCtxSynchronize());
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CUstream dormant = how ? blocking : CU_STREAM_LEGACY;
+    a = how ? CU_STREAM_LEGACY : blocking;
+    for (int i = 0; i < NEVER_ALIKE; i++) {
+        random = random * 1103515245 + 12345;
+        CHECK(cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, (random >> 16) % LARGEST, dormant,
+                             (void *[]){&y, &counter}, NULL));
+    }
+    for (unsigned int i = 1; i <= STEPS; i++) {
+        quiet_records(events);
+        quiet_records(events);
+        CHECK(ag_prog_launch(poll_word, dormant, (void *[]){&word, &i, &none}));
+        if (i > STEPS / 2)
+            CHECK(cuEventSynchronize(events[EVENTS - 1]));
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        CHECK(cuCtxSynchronize());
+    }
+    print_words();
+    return 0;
+}

@@ -78,7 +78,7 @@ static struct ag_stream *make_deferring(void)
     for (uint64_t i = 0; i < 3; i++)
         record(s, 100 + i, AG_DO_DEFER);
     assert_true(s->deferring);
-    assert_int_equal(context.blocking_deferring, 1);
+    assert_int_equal(context.blocking_held, 1);
     assert_int_equal(copies, 0);
     return s;
 }
@@ -99,7 +99,7 @@ static void is_submitted_and_eager(const struct ag_stream *s, uint64_t mistakes_
     assert_false(s->deferring);
     assert_int_equal(ag_engine_state(&s->engine), AG_ENGINE_BYPASSED);
     assert_int_equal(ag_engine_content(&s->engine).num_ops, 0);
-    assert_int_equal(context.blocking_deferring, 0);
+    assert_int_equal(context.blocking_held, 0);
     assert_int_equal(ag_counts[AG_COUNT_UNEXPECTED], mistakes_before + 1);
 }
 
@@ -153,7 +153,7 @@ static void a_counter_below_nothing(void **state)
     (void)state;
     uint64_t before = ag_counts[AG_COUNT_UNEXPECTED];
     struct ag_stream *s = make_deferring();
-    atomic_store(&context.blocking_deferring, 0);
+    atomic_store(&context.blocking_held, 0);
     ag_engine_enter(&s->engine, AG_ENGINE_RECORDING);
     assert_false(s->deferring);
     copies = 0;
