@@ -142,6 +142,18 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
     ag_streams_release(streams, n);
 }
 
+void ag_flush_records(bool legacy)
+{
+    size_t n;
+    if (!atomic_load(&ag_events_held))
+        return;
+    struct ag_stream **streams = ag_streams_snapshot(&n);
+    for (size_t i = 0; i < n; i++)
+        if (streams[i]->legacy || (legacy && streams[i]->blocking))
+            record_due(streams[i]);
+    ag_streams_release(streams, n);
+}
+
 void ag_flush_for_order(const struct ag_stream *s)
 {
     if (!s) {

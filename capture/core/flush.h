@@ -20,6 +20,9 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
  * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default
  * stream, which is a blocking one. The caller holds no lock. */
 void ag_flush_for_order(const struct ag_stream *s);
+/* The same rule for records that are due (fork.h), before a call on a stream of which nothing is
+ * kept: on a legacy stream, or else on one that may be ordered with it. */
+void ag_flush_records(bool legacy);
 
 /* Takes the stream's lock, then ends its segment at a sync point, or else breaks it. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);

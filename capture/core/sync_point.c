@@ -233,10 +233,12 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
          * at all. Only the legacy stream's order can depend on it. */
         if (reach_of(sym) == NO_STREAM)
             return query_unknown(stream, ptsz);
-        if (!ag_stream_is_per_thread(stream, ptsz))
-            every_stream(NULL, NULL, 0, BLOCKING_STREAMS);
-        else
+        if (ag_stream_is_per_thread(stream, ptsz)) {
             ag_flush_for_order(NULL);
+        } else {
+            every_stream(NULL, NULL, 0, BLOCKING_STREAMS);
+            ag_flush_records(!stream || stream == CU_STREAM_LEGACY);
+        }
         if (flags & BLOCKS)
             every_stream(NULL, NULL, OWN_ONLY, EVERY_STREAM);
         return CUDA_SUCCESS;
@@ -272,6 +274,8 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
+    if (reach_of(sym) == BLOCKING_STREAMS)
+        ag_flush_records(true);
     if (names_no_stream(sym)) {
         ag_forks_end(); /* a branch's work may lie in another stream */
         ag_events_unseen();

@@ -85,6 +85,15 @@ quiet() {
         at_least "quiet streams" "$(figure 'which nobody asked for, went into its graphs')" 1
     done
 }
+@test "the legacy stream, where nothing was launched, waits for the program, and the program for an event" {
+    for how in inline thread; do
+        for case in 0 1; do
+            AUTOGRAPH_SUBMIT=$how same "$forks" quiet-unknown $case
+            cat summary
+            at_least "quiet streams" "$(figure 'which nobody asked for, went into its graphs')" 1
+        done
+    done
+}
 # Built for TSan it finds a look at what another thread frees.
 @test "streams end whose events nobody asked for, while another thread launches to the legacy stream" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-ends; done

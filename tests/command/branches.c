@@ -472,6 +472,8 @@ int main(int argc, char **argv)
         return legacy_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-dormant") && argc == 3)
         return quiet_dormant(atoi(argv[2]));
+    if (!strcmp(argv[1], "quiet-unknown") && argc == 3)
+        return quiet_unknown(atoi(argv[2]));
     if (!strcmp(argv[1], "full-queue") && argc == 3)
         return full_queue(atoi(argv[2]));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

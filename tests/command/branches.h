@@ -39,5 +39,6 @@ int quiet_gate(void);
 int quiet_asks(void);
 int quiet_ends(void);
 int quiet_dormant(int how);
+int quiet_unknown(int how);
 
 #endif

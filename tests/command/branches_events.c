@@ -323,3 +323,54 @@ int quiet_dormant(int how)
     print_words();
     return 0;
 }
+
+static void *asks(void *event)
+{
+    CHECK(cuCtxSetCurrent(ctx));
+    usleep(20000); /* so that the other thread waits, in all likelihood */
+    CHECK(cuEventSynchronize(event));
+    __atomic_fetch_add(word, 1u, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* The legacy stream, which nothing was ever launched to, gets behind a kernel that waits for a
+ * word, which the program writes once an event of a blocking stream is ready. 0: by a wait; 1: by a
+ * copy, while another thread asks for the event. */
+int quiet_unknown(int how)
+{
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    CUevent events[EVENTS], of_side = new_event();
+    CUstream side;
+    pthread_t thread;
+    void *none = NULL;
+    uint64_t host = 1;
+    make_events(events);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    CHECK(cuCtxSynchronize());
+    CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
+    CHECK(cuStreamCreate(&side, how ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
+    hashes(side, y);
+    for (int i = 0; i < STEPS; i++)
+        quiet_records(events);
+    for (unsigned int i = 1; i <= 4; i++) {
+        CHECK(ag_prog_launch(poll_word, side, (void *[]){&word, &i, &none}));
+        CHECK(cuEventRecord(of_side, side));
+        quiet_records(events);
+        quiet_records(events);
+        quiet_records(events);
+        if (how == 0) {
+            CHECK(cuStreamWaitEvent(CU_STREAM_LEGACY, of_side, 0));
+            asks(events[EVENTS - 1]);
+        } else {
+            CHECK(pthread_create(&thread, NULL, asks, events[EVENTS - 1]) == 0
+                      ? CUDA_SUCCESS
+                      : CUDA_ERROR_UNKNOWN);
+            CHECK(cuMemcpyHtoD_v2(y + 8, &host, 8));
+            pthread_join(thread, NULL);
+        }
+        CHECK(cuCtxSynchronize());
+    }
+    print_words();
+    return 0;
+}
