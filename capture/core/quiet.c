@@ -7,7 +7,7 @@ enum {
     MOST = 2,      /* times AUTOGRAPH_TEST_JOIN: the highest that ag_stream.quiet gets */
     AT_END = 4,    /* an ask right behind the record counts as so many quiet records */
     EARLY = -4096, /* one behind further ops: quiet records until the stream is tried again */
-    FAR = 64,      /* ops behind a record from which on a query is no ask for it */
+    FAR = 64,      /* ops behind a record from which on one query is no ask for it */
 };
 
 /* Whether any stream's records count: until then nobody who asks looks anything up. */
@@ -50,13 +50,18 @@ bool ag_quiet_stays(struct ag_stream *s)
     return true;
 }
 
-static void count_ask(struct ag_stream *s, uint64_t behind, bool query)
+/* `at`: ops of the stream before the record. */
+static void count_ask(struct ag_stream *s, uint64_t at, bool query)
 {
-    if (query && behind >= FAR)
+    uint64_t ops = ag_stream_ops(s);
+    bool again = s->asked_at == at && s->asked_ops == ops; /* as in a loop that waits by queries */
+    s->asked_at = at;
+    s->asked_ops = ops;
+    if (query && ops - at >= FAR && !again)
         return;
-    if (behind)
+    if (ops != at)
         s->quiet = EARLY;
-    else if (s->quiet > 0)
+    else if (s->quiet > 0 && !again)
         s->quiet = s->quiet > AT_END ? s->quiet - AT_END : 0;
 }
 
@@ -71,6 +76,6 @@ void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query)
         return; /* it is submitting; nobody is kept waiting for a count */
     if (ag_stream_is_live(s) && s->serial == last.serial &&
         (!ag_stream_forks(s) || ag_fork_is_alone(s)))
-        count_ask(s, ag_stream_ops(s) - last.at, query);
+        count_ask(s, last.at, query);
     ag_unlock(&s->lock);
 }

@@ -10,8 +10,10 @@
  * an event counts:
  *
  *  - behind further ops, the stream is not quiet, and its records are sync points for long. A query
- *    far behind the record is an exception, as it waits for nothing.
+ *    far behind the record is an exception, as it waits for nothing; but if it comes again before
+ *    the stream's next op, the program may well be waiting in that way.
  *  - right behind the record, no harm is done, but to hold the record back has gained nothing.
+ *    However often it is queried, that is one ask.
  *
  * A stream with branches has its own rules (core/branch.h).
  */

@@ -130,6 +130,7 @@ struct ag_stream {
     _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
     int quiet;                       /* records of late that nobody asked for (core/quiet.h) */
+    uint64_t asked_at, asked_ops;    /* ag_record.at, and the stream's ops, when somebody did */
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
     struct ag_pairs without;         /* whether it is faster without graphs (weigh.h) */
     uint64_t ties;                   /* event records and waits */

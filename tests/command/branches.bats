@@ -72,7 +72,18 @@ quiet() {
     AUTOGRAPH_SUBMIT=thread quiet quiet
 }
 @test "the host waits for an event, and then ends what a kernel behind it waits for" {
-    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-gate; done
+    for how in inline thread; do
+        for case in 0 1; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-gate $case; done
+    done
+}
+@test "a loop of queries asks for an event once, and its stream stays quiet" {
+    for how in inline thread; do
+        AUTOGRAPH_TEST_JOIN=16 AUTOGRAPH_SUBMIT=$how same "$forks" quiet-queries
+        cat summary
+        times=$(figure 'which nobody asked for, went into its graphs')
+        at_least "quiet streams" "$times" 1
+        at_least "times that they were quiet no longer" 3 "$times"
+    done
 }
 @test "events of one stream are asked for now and then" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-asks; done

@@ -459,7 +459,7 @@ int main(int argc, char **argv)
         {"threads", threads},
         {"overlap", overlap},
         {"quiet", quiet},
-        {"quiet-gate", quiet_gate},
+        {"quiet-queries", quiet_queries},
         {"quiet-asks", quiet_asks},
         {"quiet-ends", quiet_ends},
     };
@@ -474,6 +474,8 @@ int main(int argc, char **argv)
         return quiet_dormant(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-unknown") && argc == 3)
         return quiet_unknown(atoi(argv[2]));
+    if (!strcmp(argv[1], "quiet-gate") && argc == 3)
+        return quiet_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "full-queue") && argc == 3)
         return full_queue(atoi(argv[2]));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -180,8 +180,9 @@ int quiet(void)
     return 0;
 }
 
-/* Among them is one that the host waits for before it writes what a kernel behind it waits for. */
-int quiet_gate(void)
+/* Among them is one that the host waits for before it writes what a kernel behind it waits for. 1:
+ * by queries, behind many more launches. */
+int quiet_gate(int how)
 {
     CUevent events[EVENTS], gate = new_event();
     CUfunction poll_word = ag_prog_function(module, "poll");
@@ -191,9 +192,16 @@ int quiet_gate(void)
     *word = 0;
     for (unsigned int i = 1; i <= STEPS; i++) {
         quiet_records(events);
+        if (how) /* so that it is not ready at once */
+            spins(a, 1000);
         CHECK(cuEventRecord(gate, a));
         CHECK(ag_prog_launch(poll_word, a, (void *[]){&word, &i, &none}));
-        CHECK(cuEventSynchronize(gate));
+        for (int k = 0; how && k < 20; k++)
+            hashes(a, x);
+        while (how && cuEventQuery(gate) == CUDA_ERROR_NOT_READY)
+            ;
+        if (!how)
+            CHECK(cuEventSynchronize(gate));
         __atomic_store_n(word, i, __ATOMIC_RELEASE);
         CHECK(cuStreamSynchronize(a));
     }
@@ -219,6 +227,23 @@ int quiet_asks(void)
             CHECK(cuEventDestroy_v2(events[0]));
             events[0] = new_event();
         }
+    }
+    print_words();
+    return 0;
+}
+
+/* Queries until an event of many is ready, at the end of each step. */
+int quiet_queries(void)
+{
+    CUevent events[EVENTS];
+    make_events(events);
+    for (int i = 0; i < STEPS; i++) {
+        for (int k = 0; k < 20; k++)
+            quiet_records(events);
+        spins(a, 200);
+        CHECK(cuEventRecord(joined, a));
+        while (cuEventQuery(joined) == CUDA_ERROR_NOT_READY)
+            ;
     }
     print_words();
     return 0;
