@@ -15,6 +15,7 @@
  *  - right behind the record, no harm is done, but to hold the record back has gained nothing.
  *    However often it is queried, that is one ask.
  *
+ * Where something else ends such a fork, as a host function does, records do not count for a while.
  * A stream with branches has its own rules (core/branch.h).
  */
 #ifndef AG_QUIET_H

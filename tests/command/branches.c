@@ -460,6 +460,7 @@ int main(int argc, char **argv)
         {"overlap", overlap},
         {"quiet", quiet},
         {"quiet-queries", quiet_queries},
+        {"quiet-host", quiet_host},
         {"quiet-asks", quiet_asks},
         {"quiet-ends", quiet_ends},
     };

@@ -37,6 +37,7 @@ int legacy_gate(int how);
 int quiet(void);
 int quiet_gate(int how);
 int quiet_queries(void);
+int quiet_host(void);
 int quiet_asks(void);
 int quiet_ends(void);
 int quiet_dormant(int how);

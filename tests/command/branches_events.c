@@ -249,6 +249,27 @@ int quiet_queries(void)
     return 0;
 }
 
+static void CUDA_CB does_nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* Each step has a host function in another stream, which ends all forks. */
+int quiet_host(void)
+{
+    CUevent events[EVENTS];
+    make_events(events);
+    for (int i = 0; i < STEPS; i++) {
+        quiet_records(events);
+        if (i >= STEPS / 4)
+            CHECK(cuLaunchHostFunc(b, does_nothing, NULL));
+        CHECK(cuStreamSynchronize(a));
+        CHECK(cuStreamSynchronize(b));
+    }
+    print_words();
+    return 0;
+}
+
 /* Work in the legacy stream (0), or behind an event of it (1), waits for a word that the program
  * writes once an event that was recorded before is ready. */
 int legacy_gate(int how)
