@@ -8,6 +8,7 @@
  */
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
+#include "capture/core/quiet.h"
 #include "capture/core/submitter.h"
 #include "capture/graphs/pause.h"
 #include "capture/settings/options.h"
@@ -79,6 +80,8 @@ void ag_branches_end(struct ag_stream *s)
     uint8_t branch = 0;
     struct ag_stream *home = ag_stream_lock_home(s, &branch);
     if (ag_stream_is_live(home) && ag_stream_forks(home)) {
+        if (ag_fork_is_alone(home) && home->quiet > 0) /* what ends it may come again and again */
+            home->quiet = -AG_QUIET_RESTS;
         ag_stream_break(home);
         ag_fork_end(home);
     }
@@ -167,9 +170,10 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     ag_lock(&a->lock, AG_RANK_STREAM);
     /* another thread may have ended the fork before it was complete */
     bool lasts = ag_stream_forks(a) && a->fork->streams[n] == b;
-    if (lasts && !joins && ag_stream_is_live(a))
+    if (lasts && !joins && ag_stream_is_live(a)) {
+        ag_stream_break(a); /* it may have forked alone */
         ag_fork_remove(a, n);
-    else if (!lasts && joins && atomic_load(&b->origin) == a)
+    } else if (!lasts && joins && atomic_load(&b->origin) == a)
         atomic_store_explicit(&b->origin, NULL, memory_order_release);
     ag_unlock(&a->lock);
 }

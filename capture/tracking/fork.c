@@ -420,8 +420,6 @@ void ag_fork_end(struct ag_stream *origin)
     if (!ag_stream_forks(origin))
         return;
     struct ag_visit visit = ag_driver_enter(origin);
-    if (ag_fork_is_alone(origin) && origin->quiet > 0) /* what ends it may come again and again */
-        origin->quiet = -AG_QUIET_RESTS;
     for (uint8_t n = 1; n < AG_BRANCHES; n++)
         if (origin->fork->streams[n])
             remove_branch(origin, n);

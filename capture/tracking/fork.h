@@ -45,8 +45,7 @@ enum {
     AG_MOST_DISTANCE = 15,
     AG_MOST_DUE = 8,
     AG_MOST_EVENTS = 1024,
-    AG_MOST_DOOMED = 64,
-    AG_QUIET_RESTS = 256 /* records that do not count after such a fork was ended (core/quiet.h) */
+    AG_MOST_DOOMED = 64
 };
 
 struct ag_fork {
