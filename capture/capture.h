@@ -71,8 +71,11 @@ CUresult ag_core_event_call(const struct ag_event_call *call);
  * cuEventSynchronize. */
 void ag_core_event_made(CUevent event, unsigned int flags);
 bool ag_core_event_ends(CUevent event); /* true: the library destroys it, later */
+/* Whether it does that later than now. Every call on such an event fails, as its handle is invalid
+ * to the program. */
+bool ag_core_event_is_ending(CUevent event);
 void ag_core_event_settles(CUevent event);
-/* Call it before cuEventQuery. CUDA_ERROR_NOT_READY: that is the answer. */
+/* Call it before cuEventQuery. Anything but CUDA_SUCCESS is the answer. */
 CUresult ag_core_event_query(CUevent event);
 /* Call it, behind the barrier, before a call that may record an event unseen. */
 void ag_core_events_unseen(void);

@@ -40,6 +40,8 @@ AG_HOOK cuEventCreate(CUevent *phEvent, unsigned int Flags)
 #define AG_EVENT_END_HOOK(name)                                                                    \
     AG_HOOK name(CUevent hEvent)                                                                   \
     {                                                                                              \
+        if (ag_hooked() && ag_core_event_is_ending(hEvent))                                        \
+            return CUDA_ERROR_INVALID_HANDLE;                                                      \
         if (ag_hooked() && ag_core_event_ends(hEvent))                                             \
             return CUDA_SUCCESS;                                                                   \
         return AG_CALL(name, hEvent);                                                              \
@@ -60,6 +62,8 @@ AG_HOOK cuEventQuery(CUevent hEvent)
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked() && ag_core_event_is_ending(hEvent))                                        \
+            return CUDA_ERROR_INVALID_HANDLE;                                                      \
         if (ag_hooked()) {                                                                         \
             ag_core_event_settles(hEvent);                                                         \
             pending = ag_core_barrier(AG_SYM_##name);                                              \
@@ -82,6 +86,8 @@ AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd
 #define AG_ELAPSED_HOOK(name)                                                                      \
     AG_HOOK name(float *pMilliseconds, CUevent hStart, CUevent hEnd)                               \
     {                                                                                              \
+        if (ag_hooked() && (ag_core_event_is_ending(hStart) || ag_core_event_is_ending(hEnd)))     \
+            return CUDA_ERROR_INVALID_HANDLE;                                                      \
         CUresult result = AG_CALL(name, pMilliseconds, hStart, hEnd);                              \
         if (result == CUDA_SUCCESS && ag_hooked())                                                 \
             ag_core_time_asked();                                                                  \

@@ -110,6 +110,8 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
     CUresult r;
     if (waits)
         ag_quiet_asked(call->event, s, false);
+    if (ag_event_is_ending(call->event))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
         return r;
     settle(call->event, waits ? ASKED : RECORDED);
@@ -135,6 +137,11 @@ void ag_core_event_settles(CUevent event)
     settle(event, ASKED);
 }
 
+bool ag_core_event_is_ending(CUevent event)
+{
+    return ag_event_is_ending(event);
+}
+
 bool ag_core_event_ends(CUevent event)
 {
     struct ag_record last;
@@ -144,16 +151,19 @@ bool ag_core_event_ends(CUevent event)
         later = ag_stream_is_live(last.origin) && ag_fork_dooms(last.origin, event, &last);
         ag_unlock(&last.origin->lock);
     }
-    if (!later)
-        settle(event, DESTROYED);
+    if (later)
+        return true;
+    settle(event, DESTROYED);
     ag_event_ends(event);
-    return later;
+    return false;
 }
 
 CUresult ag_core_event_query(CUevent event)
 {
     struct ag_record last;
     ag_quiet_asked(event, NULL, true);
+    if (ag_event_is_ending(event))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin || last.told)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;

@@ -12,24 +12,34 @@ struct known {
     CUcontext context;
     struct ag_record last;
     uint64_t epoch; /* when `last` was written */
+    bool ending;    /* the program has destroyed it */
     UT_hash_handle hh;
 };
 
 static struct ag_lock lock;
 static struct known *events;
 static _Atomic uint64_t epoch;
+static _Atomic uint32_t num_ending;
 
 /* Under the lock. */
-static struct known *find(CUevent event)
+static struct known *find_any(CUevent event)
 {
     struct known *k;
     HASH_FIND_PTR(events, &event, k);
     return k;
 }
 
+static struct known *find(CUevent event)
+{
+    struct known *k = find_any(event);
+    return k && !k->ending ? k : NULL;
+}
+
 static void forget(CUevent event)
 {
-    struct known *k = find(event);
+    struct known *k = find_any(event);
+    if (k && k->ending)
+        atomic_fetch_sub(&num_ending, 1);
     if (k)
         HASH_DEL(events, k);
     free(k);
@@ -56,6 +66,28 @@ void ag_event_ends(CUevent event)
     ag_lock(&lock, AG_RANK_EVENTS);
     forget(event);
     ag_unlock(&lock);
+}
+
+void ag_event_ends_later(CUevent event)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known *k = find(event);
+    if (k) {
+        k->ending = true;
+        atomic_fetch_add(&num_ending, 1);
+    }
+    ag_unlock(&lock);
+}
+
+bool ag_event_is_ending(CUevent event)
+{
+    if (!atomic_load(&num_ending))
+        return false;
+    ag_lock(&lock, AG_RANK_EVENTS);
+    const struct known *k = find_any(event);
+    bool ending = k && k->ending;
+    ag_unlock(&lock);
+    return ending;
 }
 
 bool ag_event_find(CUevent event, struct ag_record *last)

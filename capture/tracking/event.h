@@ -29,10 +29,14 @@ struct ag_record {
 /* The program has made the event, or destroys it. */
 void ag_event_made(CUevent event, CUcontext context, unsigned int flags);
 void ag_event_ends(CUevent event);
+/* The program has destroyed it, and the driver has not: to the program its handle is invalid. It
+ * stays so until the driver is about to destroy it, and the function above is called. */
+void ag_event_ends_later(CUevent event);
+bool ag_event_is_ending(CUevent event);
 
-/* False if the event is not known. */
+/* False if the event is not known, or the program has destroyed it. */
 bool ag_event_find(CUevent event, struct ag_record *last);
-/* False, and nothing else, if the event is not known. */
+/* False, and nothing else, in the same cases. */
 bool ag_event_recorded(CUevent event, const struct ag_record *last);
 
 /* The driver has got that record of the event, if it is still the last one. */

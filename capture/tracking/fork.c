@@ -133,6 +133,7 @@ static void destroy_doomed(struct ag_fork *f)
         if (doomed->after > atomic_load(&f->done))
             return;
         drop_due(f, doomed->event);
+        ag_event_ends(doomed->event); /* its handle may be another's next */
         AG_REAL(cuEventDestroy_v2)(doomed->event);
         atomic_store_explicit(&f->destroyed, f->destroyed + 1, memory_order_release);
     }
@@ -225,6 +226,7 @@ bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_reco
     if (n - atomic_load_explicit(&f->destroyed, memory_order_acquire) == AG_MOST_DOOMED)
         return false;
     f->list[n % AG_MOST_DOOMED] = (struct ag_doomed){event, f->noted};
+    ag_event_ends_later(event); /* the ring's role may end it at once */
     atomic_store_explicit(&f->doomed, n + 1, memory_order_release);
     return true;
 }

@@ -29,6 +29,10 @@ both() {
 @test "a record that fails leaves the event's last record as it was" { both failed-record; }
 @test "two forks record one event in turns" { both shared-event; }
 @test "the record of an event of another context is refused at once" { both event-of-other-context; }
+@test "an event that was destroyed is no event any more" {
+    both destroyed-twice
+    SIMCUDA_HANDLES=reuse both destroyed-twice
+}
 @test "what a stream did before it was a branch no longer is waited for" { both leaving-branch; }
 @test "one stream of a fork waits for the program, and the program for the other" {
     for how in 0 1 2 3; do forks gate $how; done

@@ -452,6 +452,7 @@ int main(int argc, char **argv)
         {"failed-record", failed_record},
         {"shared-event", shared_event},
         {"event-of-other-context", event_of_other_context},
+        {"destroyed-twice", destroyed_twice},
         {"leaving-branch", leaving_branch},
         {"weighed", weighed},
         {"many", many},

@@ -32,6 +32,7 @@ int context_event(void);
 int failed_record(void);
 int shared_event(void);
 int event_of_other_context(void);
+int destroyed_twice(void);
 int full_queue(int how);
 int legacy_gate(int how);
 int quiet(void);

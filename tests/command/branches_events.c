@@ -417,6 +417,32 @@ int quiet_unknown(int how)
         }
         CHECK(cuCtxSynchronize());
     }
+/* Calls on an event that was destroyed a moment ago, in the middle of a step. The driver still has
+ * it then, and destroys it before the program's next one of that name. */
+int destroyed_twice(void)
+{
+    int refused[7] = {0};
+    REQUIRE(freopen("/dev/null", "w", stderr)); /* the driver complains of what reaches it */
+    steps();
+    for (int i = 0; i < STEPS; i++) {
+        float ms;
+        CUevent gone = joined;
+        step(0);
+        CHECK(cuEventDestroy_v2(gone));
+        refused[0] += cuEventDestroy_v2(gone) == CUDA_ERROR_INVALID_HANDLE;
+        refused[1] += cuEventRecord(gone, a) == CUDA_ERROR_INVALID_HANDLE;
+        refused[2] += cuStreamWaitEvent(b, gone, 0) == CUDA_ERROR_INVALID_HANDLE;
+        refused[3] += cuEventQuery(gone) == CUDA_ERROR_INVALID_HANDLE;
+        refused[4] += cuEventSynchronize(gone) == CUDA_ERROR_INVALID_HANDLE;
+        refused[5] += cuEventElapsedTime(&ms, gone, gone) == CUDA_ERROR_INVALID_HANDLE;
+        refused[6] += cuEventDestroy(gone) == CUDA_ERROR_INVALID_HANDLE;
+        joined = new_event();
+        step(0);
+        CHECK(cuStreamSynchronize(a));
+        CHECK(cuEventSynchronize(joined));
+    }
+    for (int i = 0; i < 7; i++)
+        printf("refused %d times\n", refused[i]);
     print_words();
     return 0;
 }

@@ -238,6 +238,12 @@ bool ag_core_event_ends(CUevent event)
     return false;
 }
 
+bool ag_core_event_is_ending(CUevent event)
+{
+    (void)event;
+    return false;
+}
+
 void ag_core_event_settles(CUevent event)
 {
     say("event settles %p\n", (void *)event);
