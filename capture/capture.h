@@ -77,6 +77,8 @@ bool ag_core_event_is_ending(CUevent event);
 void ag_core_event_settles(CUevent event);
 /* Call it before cuEventQuery. Anything but CUDA_SUCCESS is the answer. */
 CUresult ag_core_event_query(CUevent event);
+/* Whether the event is ready, though the driver says that it is not yet. */
+bool ag_core_event_has_passed(CUevent event);
 /* Call it, behind the barrier, before a call that may record an event unseen. */
 void ag_core_events_unseen(void);
 

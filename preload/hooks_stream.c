@@ -52,8 +52,14 @@ AG_EVENT_END_HOOK(cuEventDestroy_v2)
 
 AG_HOOK cuEventQuery(CUevent hEvent)
 {
-    CUresult known = ag_hooked() ? ag_core_event_query(hEvent) : CUDA_SUCCESS;
-    return known == CUDA_SUCCESS ? AG_CALL(cuEventQuery, hEvent) : known;
+    bool hooked = ag_hooked();
+    CUresult known = hooked ? ag_core_event_query(hEvent) : CUDA_SUCCESS;
+    if (known != CUDA_SUCCESS)
+        return known;
+    CUresult result = AG_CALL(cuEventQuery, hEvent);
+    if (result == CUDA_ERROR_NOT_READY && hooked && ag_core_event_has_passed(hEvent))
+        return CUDA_SUCCESS;
+    return result;
 }
 
 /* The host or streams that the call does not name wait for the event, or record it. What is held

@@ -31,7 +31,7 @@ static void settle(CUevent event, enum reason reason)
         if (reason == DESTROYED)
             ag_fork_forgets(origin, event);
         else
-            ag_fork_shows(origin, event);
+            ag_fork_shows(origin, event, false);
     }
     ag_unlock(&origin->lock);
 }
@@ -164,7 +164,8 @@ CUresult ag_core_event_query(CUevent event)
     ag_quiet_asked(event, NULL, true);
     if (ag_event_is_ending(event))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin || last.told)
+    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin ||
+        last.told || last.passed)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;
     bool ready = true;
@@ -176,10 +177,16 @@ CUresult ag_core_event_query(CUevent event)
         else
             ready = ag_stream_end_segment_if_prompt(origin);
         if (ready)
-            ag_fork_shows(origin, event);
+            ag_fork_shows(origin, event, true);
     }
     ag_unlock(&origin->lock);
     return ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+bool ag_core_event_has_passed(CUevent event)
+{
+    struct ag_record last;
+    return ag_event_find(event, &last) && last.passed && !last.outdated;
 }
 
 void ag_core_events_unseen(void)

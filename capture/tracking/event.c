@@ -122,6 +122,15 @@ void ag_event_told(CUevent event, uint64_t fork, uint64_t number)
     ag_unlock(&lock);
 }
 
+void ag_event_passed(CUevent event, uint64_t fork, uint64_t number)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known *k = find(event);
+    if (k && k->last.fork == fork && k->last.number == number)
+        k->last.passed = true;
+    ag_unlock(&lock);
+}
+
 void ag_events_unseen(void)
 {
     atomic_fetch_add(&epoch, 1);

@@ -22,6 +22,7 @@ struct ag_record {
     uint64_t fork, number;    /* ag_fork.id, and which of its records it is */
     uint64_t at;              /* ops of the stream, or of the origin, before it (core/quiet.h) */
     bool told;                /* the driver has got it */
+    bool passed;              /* what comes before it has ended, known or not to the driver */
     CUcontext context;        /* the event's own: only streams of that may record it */
     bool outdated;            /* it may have been recorded since, in a way that nobody saw */
 };
@@ -41,6 +42,8 @@ bool ag_event_recorded(CUevent event, const struct ag_record *last);
 
 /* The driver has got that record of the event, if it is still the last one. */
 void ag_event_told(CUevent event, uint64_t fork, uint64_t number);
+/* What comes before that record has ended, if it is still the last one. */
+void ag_event_passed(CUevent event, uint64_t fork, uint64_t number);
 
 /* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
  * record is known any more. */

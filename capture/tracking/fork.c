@@ -199,14 +199,30 @@ void ag_fork_catches_up(struct ag_stream *origin)
     destroy_doomed(f);
 }
 
-void ag_fork_shows(struct ag_stream *origin, CUevent event)
+/* Whether all that the fork has submitted has ended. A program that waited for it knows that, while
+ * a record that the library makes only now would not be ready at once. */
+static bool is_over(struct ag_fork *f)
+{
+    if (AG_REAL(cuStreamQuery)(f->streams[0]->handle) != CUDA_SUCCESS)
+        return false;
+    for (uint32_t i = 0; i < atomic_load(&f->num_due); i++)
+        ag_event_passed(f->due[i], f->id, f->due_numbers[i]);
+    f->ahead = 0;
+    f->event_is_due = false;
+    return true;
+}
+
+void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried)
 {
     struct ag_fork *f = origin->fork;
     uint32_t place = place_of(f->due, atomic_load(&f->num_due), event);
     if (place == AG_MOST_DUE)
         return;
     struct ag_visit visit = ag_driver_enter(origin);
-    record_due(f, place);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (!queried || !is_over(f))
+        record_due(f, place);
+    ag_core_mode(mode);
     ag_driver_leave(origin, visit);
     if (place_of(f->asked, f->num_asked, event) == AG_MOST_DUE)
         f->asked[f->num_asked++ % AG_MOST_DUE] = event;
@@ -238,8 +254,11 @@ bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
         return true;
     struct ag_visit visit = ag_driver_enter(origin);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    record_own_event(f);
-    bool done = AG_REAL(cuEventQuery)(f->event) != CUDA_ERROR_NOT_READY;
+    bool done = f->event_is_due && is_over(f);
+    if (!done) {
+        record_own_event(f);
+        done = AG_REAL(cuEventQuery)(f->event) != CUDA_ERROR_NOT_READY;
+    }
     ag_core_mode(mode);
     ag_driver_leave(origin, visit);
     return done;

@@ -147,9 +147,10 @@ void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
 void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
 
 /* The driver gets the records that are due: all of them, before something else goes into the
- * origin's stream; that of an event that the program asks for. The ring is at rest. */
+ * origin's stream; that of an event that the program asks for. It does not get that if the program
+ * only asks whether the event is ready, and it is (ag_event_passed()). The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);
-void ag_fork_shows(struct ag_stream *origin, CUevent event);
+void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried);
 /* The program destroys an event of that record's fork. Whether the driver gets that call later. */
 bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_record *record);
 /* The event is about to be destroyed or recorded elsewhere: nobody can ask for that record. */

@@ -453,6 +453,7 @@ int main(int argc, char **argv)
         {"shared-event", shared_event},
         {"event-of-other-context", event_of_other_context},
         {"destroyed-twice", destroyed_twice},
+        {"ready-at-once", ready_at_once},
         {"leaving-branch", leaving_branch},
         {"weighed", weighed},
         {"many", many},

@@ -33,6 +33,7 @@ int failed_record(void);
 int shared_event(void);
 int event_of_other_context(void);
 int destroyed_twice(void);
+int ready_at_once(void);
 int full_queue(int how);
 int legacy_gate(int how);
 int quiet(void);

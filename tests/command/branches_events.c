@@ -446,3 +446,28 @@ int destroyed_twice(void)
     print_words();
     return 0;
 }
+
+/* Who has waited for all finds both streams and every event ready. */
+int ready_at_once(void)
+{
+    enum { EVENTS = 12 };
+    CUevent events[EVENTS];
+    int late[4] = {0};
+    for (int i = 0; i < EVENTS; i++)
+        events[i] = new_event();
+    steps();
+    for (int i = 0; i < STEPS * 4; i++) {
+        joined = events[i % EVENTS];
+        step(0);
+        CHECK(i % 2 ? cuCtxSynchronize() : cuStreamSynchronize(a));
+        if (i % 3)
+            late[0] += cuStreamQuery(b) != CUDA_SUCCESS;
+        late[1] += cuEventQuery(joined) != CUDA_SUCCESS;
+        late[2] += cuEventQuery(forked) != CUDA_SUCCESS;
+        late[3] += cuStreamQuery(a) != CUDA_SUCCESS;
+    }
+    for (int i = 0; i < 4; i++)
+        printf("not ready %d times\n", late[i]);
+    print_words();
+    return 0;
+}

@@ -255,6 +255,12 @@ CUresult ag_core_event_query(CUevent event)
     return CUDA_SUCCESS;
 }
 
+bool ag_core_event_has_passed(CUevent event)
+{
+    (void)event;
+    return false;
+}
+
 void ag_core_events_unseen(void)
 {
     say("events unseen\n");
