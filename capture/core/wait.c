@@ -21,6 +21,7 @@ bool ag_wait_of_peers_begins(void)
     if (ag_state_builds_nothing())
         return false;
     ag_pause_hold();
+    ag_forks_end(); /* as in ag_core_wait_begins(): a peer may be the program's */
     return true;
 }
 

@@ -36,7 +36,7 @@ both() {
 @test "who has waited for all finds streams and events ready" { both ready-at-once; }
 @test "what a stream did before it was a branch no longer is waited for" { both leaving-branch; }
 @test "one stream of a fork waits for the program, and the program for the other" {
-    for how in 0 1 2 3; do forks gate $how; done
+    for how in 0 1 2 3 4 5; do forks gate $how; done
 }
 @test "a launch behind a wait for an event overlaps nothing" {
     SIMCUDA_LOG=$PWD/log.%p both overlap

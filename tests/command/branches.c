@@ -370,18 +370,37 @@ static void CUDA_CB gate(void *unused)
         usleep(100);
 }
 
+static void gate_kernel(const struct cuSimLaunch *unused)
+{
+    (void)unused;
+    gate(NULL);
+}
+
+/* A kernel that waits for its peer, as one thread's launch may for that of another. */
+static CUfunction collective(void)
+{
+    CUlibrary library;
+    REQUIRE(!cuSimRegisterKernel("ncclDevKernel_AllReduce_gate", gate_kernel, 0, NULL, NULL,
+                                 CUSIM_MAY_BLOCK));
+    CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC "kernel ncclDevKernel_AllReduce_gate\n",
+                            NULL, NULL, 0, NULL, NULL, 0));
+    return ag_prog_kernel(library, "ncclDevKernel_AllReduce_gate");
+}
+
 /* 0: the origin waits for the program, and the program for the branch. 1: the other way round. 2,
  * 3: the same, but what waits for the program is a third stream, and the origin or the branch for
- * that. */
+ * that. 4, 5: what waits there is a collective kernel. */
 static int gate_in(int how)
 {
     CUstream c = new_stream();
     CUevent of_c = new_event();
+    CUfunction waits_for_peer = how >= 4 ? collective() : NULL;
     for (int i = 0; i < STEPS * 2; i++) {
         bool waits = i > STEPS && i % 8 == 0;
         atomic_store(&open_gate, false);
         if (waits && how >= 2) {
-            CHECK(cuLaunchHostFunc(c, gate, NULL));
+            CHECK(how >= 4 ? ag_prog_launch(waits_for_peer, c, NULL)
+                           : cuLaunchHostFunc(c, gate, NULL));
             CHECK(cuEventRecord(of_c, c));
         }
         fork_to(b);
@@ -392,7 +411,7 @@ static int gate_in(int how)
         else if (how < 2)
             CHECK(cuLaunchHostFunc(how ? b : a, gate, NULL));
         else
-            CHECK(cuStreamWaitEvent(how == 3 ? b : a, of_c, 0));
+            CHECK(cuStreamWaitEvent(how % 2 ? b : a, of_c, 0));
         hashes(b, y);
         hashes(a, x);
         CHECK(cuStreamSynchronize(how % 2 ? a : b)); /* it does not wait for the gate */
