@@ -1,5 +1,6 @@
 /* hooks_launch.c - kernel launches. */
 #include "capture/tracking/dormant.h"
+#include "driver/attribute.h"
 #include "preload/hook.h"
 #include "preload/launch_stub.h"
 #include "preload/process.h"
@@ -94,13 +95,26 @@ static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool pt
     return ag_core_launch(&launch);
 }
 
+/* Whether the launch may record an event: two attributes name one, and so may those of newer
+ * drivers. */
+static bool may_record(const CUlaunchConfig *config)
+{
+    for (unsigned int i = 0; i < config->numAttrs; i++)
+        if (!ag_attribute_is_known(&config->attrs[i]))
+            return true;
+    return false;
+}
+
 /* It is for the driver to judge a config of NULL, and a NULL list of attributes with a count above
  * 0. */
 #define AG_LAUNCH_EX_HOOK(name, is_ptsz)                                                           \
     AG_HOOK name(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)    \
     {                                                                                              \
-        if (!ag_hooked() || !config || (config->numAttrs && !config->attrs) ||                     \
-            ((config->hStream || !is_ptsz) && ag_dormant_passes(config->hStream)))                 \
+        if (!ag_hooked() || !config || (config->numAttrs && !config->attrs))                       \
+            return AG_CALL(name, config, f, kernelParams, extra);                                  \
+        if (may_record(config))                                                                    \
+            ag_core_events_unseen();                                                               \
+        if ((config->hStream || !is_ptsz) && ag_dormant_passes(config->hStream))                   \
             return AG_CALL(name, config, f, kernelParams, extra);                                  \
         return launch_config(AG_SYM_##name, is_ptsz, config, f, kernelParams, extra);              \
     }

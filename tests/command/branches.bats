@@ -34,6 +34,7 @@ both() {
     SIMCUDA_HANDLES=reuse both destroyed-twice
 }
 @test "who has waited for all finds streams and events ready" { both ready-at-once; }
+@test "an event that a launch records is no longer that of a fork" { both launch-event; }
 @test "what a stream did before it was a branch no longer is waited for" { both leaving-branch; }
 @test "one stream of a fork waits for the program, and the program for the other" {
     for how in 0 1 2 3 4 5; do forks gate $how; done

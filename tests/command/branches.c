@@ -473,6 +473,7 @@ int main(int argc, char **argv)
         {"event-of-other-context", event_of_other_context},
         {"destroyed-twice", destroyed_twice},
         {"ready-at-once", ready_at_once},
+        {"launch-event", launch_event},
         {"leaving-branch", leaving_branch},
         {"weighed", weighed},
         {"many", many},

@@ -34,6 +34,7 @@ int shared_event(void);
 int event_of_other_context(void);
 int destroyed_twice(void);
 int ready_at_once(void);
+int launch_event(void);
 int full_queue(int how);
 int legacy_gate(int how);
 int quiet(void);

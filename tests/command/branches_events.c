@@ -471,3 +471,45 @@ int ready_at_once(void)
     print_words();
     return 0;
 }
+
+/* A launch records an event that streams of a fork record and wait for. */
+static void hash_and_record(CUstream s, CUdeviceptr p, CUlaunchAttributeID id, CUevent event)
+{
+    CUlaunchAttribute attr = {.id = id};
+    if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        attr.value.programmaticEvent.event = event;
+    else
+        attr.value.launchCompletionEvent.event = event;
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = s,
+                             .attrs = &attr,
+                             .numAttrs = 1};
+    uint64_t k = ++counter;
+    CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&p, &k}, NULL));
+}
+
+int launch_event(void)
+{
+    CUstream c = new_stream();
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < STEPS * 2; i++) {
+        step(0);
+        if (i > STEPS && i % 4 == 0) {
+            spins(c, 20000);
+            hash_and_record(c, y,
+                            i % 8 ? CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+                                  : CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
+                            joined);
+            CHECK(cuStreamWaitEvent(a, joined, 0));
+            hashes(a, y);
+        }
+        CHECK(cuStreamSynchronize(a));
+    }
+    print_words();
+    return 0;
+}

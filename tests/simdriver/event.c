@@ -57,13 +57,10 @@ SIM_API(cuEventDestroy, (CUevent handle), (handle))
     return destroy(handle);
 }
 
-static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int flags)
+CUresult sim_event_record(CUevent handle, struct sim_stream *s, unsigned int flags)
 {
     struct sim_event *e = (struct sim_event *)handle;
-    struct sim_stream *s;
-    CUresult r = sim_stream_find(stream, ptsz, &s);
-    if (r == CUDA_SUCCESS)
-        r = check(e);
+    CUresult r = check(e);
     if (r != CUDA_SUCCESS)
         return r;
     SIM_USES(e, false);
@@ -75,6 +72,13 @@ static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int 
         return sim_capture_record(s, e);
     struct sim_op op = {.kind = SIM_OP_RECORD, .record = {.event = e}};
     return sim_submit(s, &op, NULL);
+}
+
+static CUresult record(CUevent handle, CUstream stream, bool ptsz, unsigned int flags)
+{
+    struct sim_stream *s;
+    CUresult r = sim_stream_find(stream, ptsz, &s);
+    return r == CUDA_SUCCESS ? sim_event_record(handle, s, flags) : r;
 }
 
 SIM_API2(cuEventRecord, cuEventRecord_ptsz, (CUevent event, CUstream stream), (event, stream))

@@ -102,6 +102,18 @@ static CUresult apply_attributes(struct sim_launch *l, const CUlaunchAttribute *
     return CUDA_SUCCESS;
 }
 
+/* The event that the launch records, if it does. */
+static CUevent event_of(const CUlaunchAttribute *attributes, unsigned int count)
+{
+    for (unsigned int i = 0; i < count; i++) {
+        if (attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            return attributes[i].value.programmaticEvent.event;
+        if (attributes[i].id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+            return attributes[i].value.launchCompletionEvent.event;
+    }
+    return NULL;
+}
+
 static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
                        const unsigned int block[3], unsigned int shared_bytes, CUstream stream,
                        const CUlaunchAttribute *attributes, unsigned int count, void **params,
@@ -122,7 +134,9 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
         sim_op_drop(&op);
         return r;
     }
-    return sim_settings.blocking ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
+    r = sim_settings.blocking ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
+    CUevent event = event_of(attributes, count);
+    return r == CUDA_SUCCESS && event ? sim_event_record(event, s, 0) : r;
 }
 
 SIM_API2(cuLaunchKernel, cuLaunchKernel_ptsz,

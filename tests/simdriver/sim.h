@@ -539,6 +539,7 @@ CUresult sim_capture_again(CUstream stream, bool ptsz, CUstreamCaptureMode mode,
                            struct sim_graph *graph);
 CUresult sim_capture_add(struct sim_stream *stream, struct sim_op *op);
 CUresult sim_capture_record(struct sim_stream *stream, struct sim_event *event);
+CUresult sim_event_record(CUevent event, struct sim_stream *stream, unsigned int flags);
 CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
 /* A call that captures forbid on this stream: invalidates its capture. */
 CUresult sim_capture_refuse(struct sim_stream *stream);
