@@ -10,10 +10,19 @@
 #include "capture/tracking/state.h"
 #include "driver/entries.h"
 
-enum reason { ASKED, RECORDED, DESTROYED };
+enum reason { ASKED, RECORDED };
 
-/* Submits what holds back records of the event, or waits for it. The driver gets its last record,
- * unless the event is destroyed. */
+/* Submits what is held back. The caller holds the lock. */
+static void submit(struct ag_stream *origin)
+{
+    if (ag_stream_is_own(origin))
+        ag_stream_end_segment(origin);
+    else
+        ag_stream_break(origin);
+}
+
+/* Submits what holds back records of the event, or waits for it. The driver gets its last record.
+ */
 static void settle(CUevent event, enum reason reason)
 {
     struct ag_record last;
@@ -24,14 +33,8 @@ static void settle(CUevent event, enum reason reason)
     struct ag_stream *origin = last.origin;
     ag_lock(&origin->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
-        if (ag_stream_is_own(origin))
-            ag_stream_end_segment(origin);
-        else
-            ag_stream_break(origin);
-        if (reason == DESTROYED)
-            ag_fork_forgets(origin, event);
-        else
-            ag_fork_shows(origin, event, false);
+        submit(origin);
+        ag_fork_shows(origin, event, false);
     }
     ag_unlock(&origin->lock);
 }
@@ -126,9 +129,41 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
 
 /* ---- other calls on events ----------------------------------------------------------------- */
 
+/* Whether something that is held back still needs the event. If so, it ends later. The caller holds
+ * the lock. */
+static bool is_needed(struct ag_stream *origin, CUevent event, const struct ag_record *last)
+{
+    if (!ag_stream_is_live(origin) || !ag_fork_has_events(origin, last))
+        return false;
+    if (ag_fork_dooms(origin, event))
+        return true;
+    submit(origin);
+    ag_fork_forgets(origin, event);
+    return false;
+}
+
+/* The context of an event does not end while the caller has its origin's lock. */
+static void end_what_is_left(void)
+{
+    struct ag_record last;
+    CUevent event;
+    for (uint32_t n = ag_events_left(); n && ag_event_take_left(&event, &last); n--) {
+        if (!ag_stream_lock_if_prompt(last.origin)) {
+            ag_event_is_left(event);
+            break;
+        }
+        if (ag_event_is_ending(event) && !is_needed(last.origin, event, &last)) {
+            ag_event_ends(event);
+            AG_REAL(cuEventDestroy_v2)(event);
+        }
+        ag_unlock(&last.origin->lock);
+    }
+}
+
 void ag_core_event_made(CUevent event, unsigned int flags)
 {
-    ag_event_made(event, ag_context_current(), flags);
+    ag_event_made(event, ag_context_current(), flags); /* first: its handle may be of one left */
+    end_what_is_left();
 }
 
 void ag_core_event_settles(CUevent event)
@@ -142,20 +177,24 @@ bool ag_core_event_is_ending(CUevent event)
     return ag_event_is_ending(event);
 }
 
+/* The call does not wait for a thread that waits in the driver, for room in a queue. */
 bool ag_core_event_ends(CUevent event)
 {
     struct ag_record last;
     bool later = false;
+    end_what_is_left();
     if (atomic_load(&ag_events_held) && ag_event_find(event, &last) && last.origin) {
-        ag_lock(&last.origin->lock, AG_RANK_STREAM);
-        later = ag_stream_is_live(last.origin) && ag_fork_dooms(last.origin, event, &last);
-        ag_unlock(&last.origin->lock);
+        if (ag_stream_lock_if_prompt(last.origin)) {
+            later = is_needed(last.origin, event, &last);
+            ag_unlock(&last.origin->lock);
+        } else {
+            later = true;
+            ag_event_is_left(event);
+        }
     }
-    if (later)
-        return true;
-    settle(event, DESTROYED);
-    ag_event_ends(event);
-    return false;
+    if (!later)
+        ag_event_ends(event);
+    return later;
 }
 
 CUresult ag_core_event_query(CUevent event)

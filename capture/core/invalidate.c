@@ -12,6 +12,7 @@
 #include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/event.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/dormancy.h"
@@ -340,6 +341,7 @@ static void context_may_end(struct ag_context *context)
         if (streams[i]->context == context)
             close_stream(streams[i], false);
     ag_streams_release(streams, n);
+    ag_events_context_may_end(context->handle);
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
     ag_graphs_collect(UINT32_MAX);

@@ -13,13 +13,16 @@ struct known {
     struct ag_record last;
     uint64_t epoch; /* when `last` was written */
     bool ending;    /* the program has destroyed it */
+    bool is_left;   /* in the list `left` */
+    struct known *next;
     UT_hash_handle hh;
 };
 
 static struct ag_lock lock;
 static struct known *events;
 static _Atomic uint64_t epoch;
-static _Atomic uint32_t num_ending;
+static _Atomic uint32_t num_ending, num_left;
+static struct known *left, **last_left = &left;
 
 /* Under the lock. */
 static struct known *find_any(CUevent event)
@@ -35,11 +38,28 @@ static struct known *find(CUevent event)
     return k && !k->ending ? k : NULL;
 }
 
+/* Takes the event that `*at` points at out of the list. */
+static struct known *take(struct known **at)
+{
+    struct known *k = *at;
+    *at = k->next;
+    if (last_left == &k->next)
+        last_left = at;
+    k->is_left = false;
+    atomic_fetch_sub(&num_left, 1);
+    return k;
+}
+
 static void forget(CUevent event)
 {
     struct known *k = find_any(event);
     if (k && k->ending)
         atomic_fetch_sub(&num_ending, 1);
+    for (struct known **at = &left; k && k->is_left; at = &(*at)->next)
+        if (*at == k) {
+            take(at);
+            break;
+        }
     if (k)
         HASH_DEL(events, k);
     free(k);
@@ -68,15 +88,73 @@ void ag_event_ends(CUevent event)
     ag_unlock(&lock);
 }
 
-void ag_event_ends_later(CUevent event)
+/* Under the lock. */
+static struct known *mark_ending(CUevent event)
 {
-    ag_lock(&lock, AG_RANK_EVENTS);
-    struct known *k = find(event);
-    if (k) {
+    struct known *k = find_any(event);
+    if (k && !k->ending) {
         k->ending = true;
         atomic_fetch_add(&num_ending, 1);
     }
+    return k;
+}
+
+void ag_event_ends_later(CUevent event)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    mark_ending(event);
     ag_unlock(&lock);
+}
+
+void ag_event_is_left(CUevent event)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known *k = mark_ending(event);
+    if (k && !k->is_left) {
+        k->is_left = true;
+        k->next = NULL;
+        *last_left = k;
+        last_left = &k->next;
+        atomic_fetch_add(&num_left, 1);
+    }
+    ag_unlock(&lock);
+}
+
+uint32_t ag_events_left(void)
+{
+    return atomic_load(&num_left);
+}
+
+bool ag_event_take_left(CUevent *event, struct ag_record *last)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    const struct known *k = left ? take(&left) : NULL;
+    if (k) {
+        *event = k->event;
+        *last = k->last;
+    }
+    ag_unlock(&lock);
+    return k;
+}
+
+static CUevent take_of(CUcontext context)
+{
+    CUevent event = NULL;
+    ag_lock(&lock, AG_RANK_EVENTS);
+    for (struct known **at = &left; *at && !event; at = &(*at)->next)
+        if ((*at)->context == context) {
+            event = (*at)->event;
+            forget(event);
+            break;
+        }
+    ag_unlock(&lock);
+    return event;
+}
+
+void ag_events_context_may_end(CUcontext context)
+{
+    for (CUevent event; (event = take_of(context));)
+        AG_REAL(cuEventDestroy_v2)(event);
 }
 
 bool ag_event_is_ending(CUevent event)

@@ -34,6 +34,13 @@ void ag_event_ends(CUevent event);
  * stays so until the driver is about to destroy it, and the function above is called. */
 void ag_event_ends_later(CUevent event);
 bool ag_event_is_ending(CUevent event);
+/* The same, and it is not known yet whether something still needs it: who would have to be asked is
+ * busy. Whoever takes such an event finds out, or leaves it again. */
+void ag_event_is_left(CUevent event);
+uint32_t ag_events_left(void);
+bool ag_event_take_left(CUevent *event, struct ag_record *last);
+/* The driver destroys all events of the context that are left. Nothing needs them any more. */
+void ag_events_context_may_end(CUcontext context);
 
 /* False if the event is not known, or the program has destroyed it. */
 bool ag_event_find(CUevent event, struct ag_record *last);

@@ -233,11 +233,9 @@ void ag_fork_forgets(struct ag_stream *origin, CUevent event)
     drop_due(origin->fork, event);
 }
 
-bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_record *record)
+bool ag_fork_dooms(struct ag_stream *origin, CUevent event)
 {
     struct ag_fork *f = origin->fork;
-    if (!ag_fork_has_events(origin, record))
-        return false;
     uint32_t n = atomic_load(&f->doomed);
     if (n - atomic_load_explicit(&f->destroyed, memory_order_acquire) == AG_MOST_DOOMED)
         return false;

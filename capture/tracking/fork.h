@@ -151,9 +151,10 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
  * only asks whether the event is ready, and it is (ag_event_passed()). The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);
 void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried);
-/* The program destroys an event of that record's fork. Whether the driver gets that call later. */
-bool ag_fork_dooms(struct ag_stream *origin, CUevent event, const struct ag_record *record);
-/* The event is about to be destroyed or recorded elsewhere: nobody can ask for that record. */
+/* The program destroys an event, and the driver does once it has all that has come up to now. False
+ * if there are too many such events already. */
+bool ag_fork_dooms(struct ag_stream *origin, CUevent event);
+/* The event is about to be destroyed: nobody can ask for its record. */
 void ag_fork_forgets(struct ag_stream *origin, CUevent event);
 /* Whether the branch's work in graphs has ended. Waits for nothing. */
 bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch);

@@ -44,7 +44,7 @@ both() {
     none grep -h ' cuGraphAddDependencies_v2 ' log.*
 }
 @test "who looks for an event does not wait for a thread that waits for room in a queue" {
-    for how in 0 1 2; do SIMCUDA_QUEUE=64 both full-queue $how; done
+    for how in 0 1 2 3; do SIMCUDA_QUEUE=64 both full-queue $how; done
 }
 @test "the legacy stream waits for the program, and the program for an event of a fork" {
     for how in 0 1; do both legacy-gate $how; done

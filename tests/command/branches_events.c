@@ -78,14 +78,16 @@ static void *looks(void *event)
             usleep(100);
     else if (how_it_looks == 1)
         CHECK(cuEventSynchronize(event));
-    else
+    else if (how_it_looks == 2)
         CHECK(cuStreamWaitEvent(new_stream(), event, 0));
+    else
+        CHECK(cuEventDestroy_v2(event));
     __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
     return NULL;
 }
 
-/* 0: it queries the event. 1: it waits for it. 2: another stream does. Then it ends what the first
- * thread waits for. */
+/* 0: it queries the event. 1: it waits for it. 2: another stream does. 3: it destroys the event.
+ * Then it ends what the first thread waits for. */
 int full_queue(int how)
 {
     pthread_t thread;
