@@ -111,10 +111,10 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
     struct ag_incoming in = {.kind = waits ? AG_OP_WAIT : AG_OP_RECORD, .event = call};
     struct ag_stream *s = ag_stream_find(call->stream, call->ptsz);
     CUresult r;
-    if (waits)
-        ag_quiet_asked(call->event, s, false);
     if (ag_event_is_ending(call->event))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (waits)
+        ag_quiet_asked(call->event, s, false);
     if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
         return r;
     settle(call->event, waits ? ASKED : RECORDED);
@@ -200,9 +200,9 @@ bool ag_core_event_ends(CUevent event)
 CUresult ag_core_event_query(CUevent event)
 {
     struct ag_record last;
-    ag_quiet_asked(event, NULL, true);
     if (ag_event_is_ending(event))
         return CUDA_ERROR_INVALID_HANDLE;
+    ag_quiet_asked(event, NULL, true);
     if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin ||
         last.told || last.passed)
         return CUDA_SUCCESS;

@@ -36,6 +36,8 @@ int destroyed_twice(void);
 int ready_at_once(void);
 int launch_event(void);
 int full_queue(int how);
+
+/* Cases of branches_quiet.c. */
 int legacy_gate(int how);
 int quiet(void);
 int quiet_gate(int how);
