@@ -56,6 +56,10 @@ CUresult ag_core_memset(const struct ag_memset *fill);
 
 CUresult ag_core_copy(const struct ag_copy *copy);
 
+/* cuMemcpyDtoH_v2 (`sync`) and cuMemcpyDtoHAsync_v2. True: the copy has been made, with that
+ * result. False: it is no op. The caller makes the call, behind a sync point. */
+bool ag_core_read_back(struct ag_copy *copy, bool sync, CUresult *result);
+
 /* ---- sync points ------------------------------------------------------------------------- */
 
 /* Handles a call on one stream that is not an op (event record, host copy, callback, sync of a

@@ -67,6 +67,15 @@ static CUresult call_event(const struct ag_event_call *e)
     return ((AG_PFN_cuEventRecordWithFlags)real)(e->event, e->stream, e->flags);
 }
 
+static CUresult call_read(const struct ag_copy *c)
+{
+    void *real = ag_real[c->sym], *host = (void *)(uintptr_t)c->dst;
+    c->read->called = true;
+    if (c->sym == AG_SYM_cuMemcpyDtoH_v2 || c->sym == AG_SYM_cuMemcpyDtoH_v2_ptds)
+        return ((AG_PFN_cuMemcpyDtoH_v2)real)(host, c->src, c->bytes);
+    return ((AG_PFN_cuMemcpyDtoHAsync_v2)real)(host, c->src, c->bytes, c->stream);
+}
+
 CUresult ag_call_make(const struct ag_incoming *in)
 {
     switch (in->kind) {
@@ -81,5 +90,7 @@ CUresult ag_call_make(const struct ag_incoming *in)
         break;
     }
     const struct ag_copy *c = in->copy;
+    if (c->read)
+        return call_read(c);
     return ((AG_PFN_cuMemcpyDtoDAsync_v2)ag_real[c->sym])(c->dst, c->src, c->bytes, c->stream);
 }

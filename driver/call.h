@@ -43,7 +43,8 @@ struct ag_memset {
 };
 
 /* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync, of `bytes` bytes. The library looks up what kinds of
- * memory they are. */
+ * memory they are. Also cuMemcpyDtoHAsync_v2, and cuMemcpyDtoH_v2, which has no stream: `dst` is
+ * then the program's pointer. If it does not point to pinned memory, `read` is not NULL. */
 struct ag_copy {
     enum ag_sym sym;
     bool ptsz;
@@ -51,6 +52,13 @@ struct ag_copy {
     CUdeviceptr src;
     size_t bytes;
     CUstream stream;
+    struct ag_read *read;
+};
+
+/* What stands for the program's memory in a copy to the host (capture/core/read_back.c). */
+struct ag_read {
+    CUdeviceptr staging; /* the GPU copies there ... */
+    bool called;         /* ... unless the program's own call has been made */
 };
 
 /* cuEventRecord, cuEventRecordWithFlags and cuStreamWaitEvent. */
@@ -69,6 +77,7 @@ struct ag_incoming {
     enum ag_op_kind kind;
     bool movable;      /* a fill or copy of memory that no graph node may name
                           (capture/tracking/memory.h) */
+    bool reads;        /* a copy to the host */
     uint8_t branch;    /* which stream of a fork it goes to (capture/tracking/fork.h); 0: the stream
                           whose engine has it */
     uint16_t distance; /* a wait: records of that fork since the one that it waits for */
@@ -86,6 +95,11 @@ static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
            : in->kind == AG_OP_MEMSET ? in->fill->stream
            : in->kind == AG_OP_COPY   ? in->copy->stream
                                       : in->event->stream;
+}
+
+static inline struct ag_read *ag_incoming_read(const struct ag_incoming *in)
+{
+    return in->kind == AG_OP_COPY ? in->copy->read : NULL;
 }
 
 /* Makes the real call. */

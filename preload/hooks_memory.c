@@ -84,10 +84,33 @@ AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
 #define AG_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)
 #define AG_TO_DEVICE                                                                               \
     (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream)
-AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2, hStream, AG_LEGACY, AG_BLOCKS, AG_FROM_DEVICE,
-               (dstHost, srcDevice, ByteCount, hStream))
-AG_STREAM_HOOK(cuMemcpyDtoHAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_FROM_DEVICE,
-               (dstHost, srcDevice, ByteCount, hStream))
+/* A small one of these may be the end of a graph. */
+#define AG_READ_HOOK(name, is_ptsz, is_sync, of_stream, sync_point, first_error, params)           \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked()) {                                                                         \
+            struct ag_copy copy = {.sym = AG_SYM_##name,                                           \
+                                   .ptsz = is_ptsz,                                                \
+                                   .dst = (CUdeviceptr)(uintptr_t)dstHost,                         \
+                                   .src = srcDevice,                                               \
+                                   .bytes = ByteCount,                                             \
+                                   .stream = of_stream};                                           \
+            if (ag_core_read_back(&copy, is_sync, &pending))                                       \
+                return pending;                                                                    \
+            pending = sync_point;                                                                  \
+        }                                                                                          \
+        return first_error;                                                                        \
+    }
+#define AG_ASYNC_READ_HOOK(name, is_ptsz)                                                          \
+    AG_READ_HOOK(name, is_ptsz, false, hStream,                                                    \
+                 ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, AG_BLOCKS),            \
+                 ag_first_error_of(hStream, is_ptsz,                                               \
+                                   AG_CALL(name, dstHost, srcDevice, ByteCount, hStream),          \
+                                   pending),                                                       \
+                 AG_FROM_DEVICE)
+AG_ASYNC_READ_HOOK(cuMemcpyDtoHAsync_v2, AG_LEGACY)
+AG_ASYNC_READ_HOOK(cuMemcpyDtoHAsync_v2_ptsz, AG_PTSZ)
 AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2, hStream, AG_LEGACY, AG_BLOCKS, AG_TO_DEVICE,
                (dstDevice, srcHost, ByteCount, hStream))
 AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_TO_DEVICE,
@@ -96,8 +119,12 @@ AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_TO_DEV
 #define AG_SYNC_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 #define AG_SYNC_TO_DEVICE   (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
 #define AG_SYNC_ANY         (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
-AG_BARRIER_HOOK(cuMemcpyDtoH_v2, AG_SYNC_FROM_DEVICE, (dstHost, srcDevice, ByteCount))
-AG_BARRIER_HOOK(cuMemcpyDtoH_v2_ptds, AG_SYNC_FROM_DEVICE, (dstHost, srcDevice, ByteCount))
+#define AG_SYNC_READ_HOOK(name, is_ptsz)                                                           \
+    AG_READ_HOOK(name, is_ptsz, true, NULL, ag_core_barrier(AG_SYM_##name),                        \
+                 ag_first_error(AG_CALL(name, dstHost, srcDevice, ByteCount), pending),            \
+                 AG_SYNC_FROM_DEVICE)
+AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2, AG_LEGACY)
+AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2_ptds, AG_PTSZ)
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2_ptds, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
 AG_BARRIER_HOOK(cuMemcpy, AG_SYNC_ANY, (dst, src, ByteCount))

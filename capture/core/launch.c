@@ -52,7 +52,7 @@
 static __attribute__((noinline)) bool
 is_callers(struct ag_stream *s, const struct ag_signature *signature, const struct ag_incoming *in)
 {
-    s->handed_op = ag_signature_is_proven(signature, s->context->bit) &&
+    s->handed_op = ag_signature_is_proven(signature, s->context->bit) && !ag_incoming_read(in) &&
                    !ag_branch_has_ended(s, in) && ag_submitter_hand_op(s, signature, in);
     if (!s->handed_op)
         ag_submitter_settle(s);
@@ -144,6 +144,12 @@ static inline bool is_sample(struct ag_stream *s)
     if (__builtin_expect(timed, 0))
         s->whys[ag_policy_why_eager(ag_engine_policy(&s->engine))]++;
     return timed;
+}
+
+/* Whether the call takes the host what a launch does. */
+static inline bool may_time(const struct ag_incoming *in)
+{
+    return in->kind <= AG_OP_COPY && !in->reads;
 }
 
 /* Beyond what it asks for, the policy uses the clock only for the time between two ops. It takes 0
@@ -258,7 +264,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_compare_look(s);
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
-    bool timed = v.what != AG_DO_DEFER && is_sample(s) && in->kind <= AG_OP_COPY;
+    bool timed = v.what != AG_DO_DEFER && is_sample(s) && may_time(in);
     ag_unlock(&s->lock);
     if (first && eager)
         ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
@@ -350,7 +356,7 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
         ag_unlock(&s->lock);
         return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
     }
-    bool timed = is_sample(s) && in->kind <= AG_OP_COPY, first = is_first(s, signature);
+    bool timed = is_sample(s) && may_time(in), first = is_first(s, signature);
     uint32_t disproofs = atomic_load(&ag_disproofs);
     ag_unlock(&s->lock);
     CUresult r = call_eagerly(s, in, timed && !first);

@@ -18,7 +18,8 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
         struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};
         memcpy(recorded, &fill, sizeof(fill));
     } else if (in->kind == AG_OP_COPY) {
-        struct ag_recorded_copy copy = {in->copy->dst, in->copy->src};
+        const struct ag_read *read = in->copy->read;
+        struct ag_recorded_copy copy = {read ? read->staging : in->copy->dst, in->copy->src};
         memcpy(recorded, &copy, sizeof(copy));
     } /* the fork keeps the event of a record or a wait (fork.h) */
 }
@@ -86,5 +87,8 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
     }
     struct ag_recorded_copy copy;
     memcpy(&copy, recorded, sizeof(copy));
+    if (signature->reads)
+        return AG_REAL(cuMemcpyDtoHAsync_v2)((void *)(uintptr_t)copy.dst, copy.src,
+                                             signature->width, stream);
     return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, stream);
 }

@@ -4,6 +4,7 @@
  * Sync points also cut a stream into segments, so the policy learns them even if nothing is
  * deferred.
  */
+#include "capture/core/sync_point.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/broken.h"
@@ -142,6 +143,12 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
     }
     ag_streams_release(streams, n);
     return first;
+}
+
+void ag_core_thread_will_wait(const struct ag_stream *s)
+{
+    if (ag_owns_others(s))
+        every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
 }
 
 /* Reports an earlier error, even while hooks bypass (during a capture of the program's). */

@@ -15,6 +15,7 @@
 #include "driver/own.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* The fatbin that nvcc made of ownkernels.cu (ownimage.S). */
 #ifdef AG_HAVE_OWN_IMAGE
@@ -57,7 +58,41 @@ CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which)
 
 static const char *const names[] = {[AG_OWN_FILL] = "ag_fill", [AG_OWN_COPY] = "ag_copy"};
 
-static void load(struct loaded *l)
+enum { STAGING_BYTES = AG_STAGING_PLACES * AG_STAGING_BYTES };
+
+/* Memory of the host that the copy kernel writes to. It is registered, as what the driver allocates
+ * might move what the program allocates next. It stays with the struct ag_context: a thread may
+ * read it while the context ends. */
+static void *staging_of(struct ag_context *context)
+{
+    if (!context->staging_memory) {
+        void *host =
+            mmap(NULL, STAGING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (host == MAP_FAILED)
+            return NULL;
+        madvise(host, STAGING_BYTES, MADV_DONTFORK); /* the GPU writes to this one, not to a copy */
+        context->staging_memory = host;
+    }
+    return context->staging_memory;
+}
+
+static void register_staging(struct ag_context *context)
+{
+    CUdeviceptr device = 0;
+    void *host =
+        AG_HAVE(cuMemHostRegister_v2) && AG_HAVE(cuMemHostUnregister) ? staging_of(context) : NULL;
+    if (!host || AG_REAL(cuMemHostRegister_v2)(host, STAGING_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP) !=
+                     CUDA_SUCCESS)
+        return;
+    /* one address for host and device, as everywhere with unified addressing */
+    if (AG_REAL(cuMemHostGetDevicePointer_v2)(&device, host, 0) == CUDA_SUCCESS &&
+        device == (CUdeviceptr)(uintptr_t)host)
+        atomic_store(&context->staging, device);
+    else
+        AG_REAL(cuMemHostUnregister)(host);
+}
+
+static void load(struct loaded *l, struct ag_context *context)
 {
     CUresult r = CUDA_ERROR_NOT_FOUND;
     ag_probe_begins(); /* there may be no code for this GPU */
@@ -69,6 +104,8 @@ static void load(struct loaded *l)
         if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
             r = AG_REAL(cuFuncLoad)(l->functions[i]); /* the module may have been loaded lazily */
     }
+    if (r == CUDA_SUCCESS)
+        register_staging(context);
     ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         memset(l->functions, 0, sizeof(l->functions));
@@ -83,7 +120,7 @@ void ag_own_kernels_load(struct ag_context *context)
     struct loaded *l = find(context->handle) ? NULL : calloc(1, sizeof(*l));
     if (l) {
         l->ctx = context->handle;
-        load(l);
+        load(l, context);
         l->next = all;
         all = l;
         atomic_store(&context->own_kernels, l->functions[0] != NULL);
@@ -99,6 +136,8 @@ void ag_own_kernels_unload(struct ag_context *context)
         link = &l->next;
     if (l) {
         atomic_store(&context->own_kernels, false);
+        if (atomic_exchange(&context->staging, 0))
+            AG_REAL(cuMemHostUnregister)(context->staging_memory);
         if (l->module)
             AG_REAL(cuModuleUnload)(l->module);
         *link = l->next;

@@ -9,6 +9,10 @@
 /* ownkernels.cu has them. */
 enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
 
+/* Pinned memory for copies to the host (core/read_back.c), which comes and goes with the kernels.
+ */
+enum { AG_STAGING_PLACES = 64, AG_STAGING_BYTES = 256 };
+
 /* One of the library's own kernels in a context. NULL if they were not loaded or cannot be: there
  * are all of them or none. It waits while another thread loads them, so launches ask
  * ag_own_kernels_are_loaded() instead. `_load` loads them into the context, which must be current.

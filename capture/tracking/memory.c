@@ -171,14 +171,20 @@ static enum ag_memory add_pieces(const struct ag_stream *s, struct finding *f, C
     return covers(&f->range, address, bytes) ? AG_MEMORY_MOVABLE : AG_MEMORY_UNKNOWN;
 }
 
+static void forget_what_was_freed(struct ag_stream *s)
+{
+    uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
+    if (s->ranges_epoch == epoch)
+        return;
+    s->ranges_epoch = epoch;
+    s->num_ranges = 0;
+    s->pinned.size = 0;
+}
+
 /* Call it under the stream's lock: two threads may use one stream. */
 static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
-    uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
-    if (s->ranges_epoch != epoch) {
-        s->ranges_epoch = epoch;
-        s->num_ranges = 0;
-    }
+    forget_what_was_freed(s);
     uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
     for (uint32_t i = 0; i < known; i++)
         if (covers(&s->ranges[i], address, bytes))
@@ -202,4 +208,44 @@ enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t byt
     enum ag_memory found = ag_stream_is_live(s) ? memory_at(s, address, bytes) : AG_MEMORY_UNKNOWN;
     ag_unlock(&s->lock);
     return found;
+}
+
+/* Memory that the program has registered may be read-only for kernels. */
+static bool look_up_pinned(const struct ag_stream *s, CUdeviceptr address, struct ag_range *range)
+{
+    unsigned int type = 0, managed = 1, flags;
+    CUdeviceptr device = 0;
+    CUcontext ctx = NULL;
+    void *values[] = {&type, &managed, &ctx, &device, &range->start, &range->size};
+    CUpointer_attribute wanted[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    if (ask(6, wanted, values, address) != CUDA_SUCCESS || type != CU_MEMORYTYPE_HOST || managed ||
+        ctx != s->context->handle || device != address)
+        return false;
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuMemHostGetFlags)(&flags, (void *)(uintptr_t)address);
+    ag_probe_ends();
+    return r == CUDA_SUCCESS && !(flags & CU_MEMHOSTREGISTER_READ_ONLY);
+}
+
+bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+{
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    bool is = false;
+    if (ag_stream_is_live(s)) {
+        forget_what_was_freed(s);
+        struct ag_range found = {.size = 0};
+        is = s->pinned.size && covers(&s->pinned, address, bytes);
+        if (!is) {
+            struct ag_visit visit = ag_driver_enter(s);
+            is = look_up_pinned(s, address, &found) && covers(&found, address, bytes);
+            ag_driver_leave(s, visit);
+        }
+        if (found.size && is)
+            s->pinned = found;
+    }
+    ag_unlock(&s->lock);
+    return is;
 }

@@ -22,6 +22,10 @@ enum ag_memory {
  * or unmapped. */
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
+/* Whether that is pinned memory of the host, of the stream's context, to which a kernel may write
+ * by the same address. The last range is remembered as well. */
+bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes);
+
 /* The driver looks at a copy's memory while it instantiates the copy's graph, and crashes if that
  * memory is freed meanwhile (580, on an H100, with the fuzzer). So a free waits until the hold is
  * released. ag_memory_hold() fails if anything was freed after `epoch`, when the addresses were

@@ -256,16 +256,16 @@ static bool same_sizes(const struct ag_signature *s, const void *what)
 {
     const struct ag_signature *o = what;
     return s->kind == o->kind && s->branch == o->branch && s->elem_size == o->elem_size &&
-           s->movable == o->movable && s->width == o->width && s->height == o->height &&
-           s->pitch == o->pitch;
+           s->movable == o->movable && s->reads == o->reads && s->width == o->width &&
+           s->height == o->height && s->pitch == o->pitch;
 }
 
 static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
                                      const struct ag_signature *wanted)
 {
-    uint64_t hash =
-        ag_digest_word(wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8 |
-                                         (uint64_t)wanted->branch << 16);
+    uint64_t hash = ag_digest_word(
+        wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8 |
+                          (uint64_t)wanted->reads << 9 | (uint64_t)wanted->branch << 16);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
@@ -278,6 +278,7 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
         signature->branch = wanted->branch;
         signature->elem_size = wanted->elem_size;
         signature->movable = wanted->movable;
+        signature->reads = wanted->reads;
         signature->width = wanted->width;
         signature->height = wanted->height;
         signature->pitch = wanted->pitch;
@@ -309,6 +310,7 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
     case AG_OP_COPY:
         wanted.width = in->copy->bytes;
         wanted.height = 1;
+        wanted.reads = in->reads;
         break;
     case AG_OP_WAIT:
         wanted.width = in->distance;

@@ -28,6 +28,7 @@ struct ag_signature {
     uint8_t branch;    /* ag_incoming.branch */
     uint8_t elem_size; /* memset */
     bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
+    bool reads;        /* a copy to the host (read_back.c) */
     uint32_t recorded_bytes;
     const struct ag_function *function;
     CUlaunchAttribute *attrs;

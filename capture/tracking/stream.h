@@ -42,6 +42,11 @@ struct ag_context {
     /* Blocking streams with ops deferred, and those with records due (fork.h); the same of the
      * legacy stream. So a stream may count twice. */
     _Atomic uint32_t blocking_held, legacy_held;
+    /* Memory of the host for core/read_back.c, 0 while there is none; its places in use, a bit
+     * each; and its address, which stays. */
+    _Atomic CUdeviceptr staging;
+    _Atomic uint64_t staging_used;
+    void *staging_memory;
     struct ag_context *next;
 };
 
@@ -145,6 +150,7 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
+    struct ag_range pinned; /* of size 0: none is known */
     /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
      */
     _Atomic int64_t graph_ops[2], graph_ns[2];

@@ -126,6 +126,10 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemCreate)(CUmemGenericAllocationHandle *hand
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetDevicePointer_v2)(CUdeviceptr *pdptr, void *p, unsigned int Flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetFlags)(unsigned int *pFlags, void *p);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostUnregister)(void *p);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);

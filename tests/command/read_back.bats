@@ -1,0 +1,48 @@
+#!/usr/bin/env bats
+# Small copies to the host at the end of each step: the library's copy kernel makes them, as the last node of a graph.
+
+load common.bash
+setup() {
+    common_setup
+    reads=$AG_BUILD/tests/command/command_read_back
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000 SIMCUDA_FATBINS=1
+}
+
+# driver_copies CASE: how many copies of 100 steps the driver makes itself.
+driver_copies() {
+    SIMCUDA_LOG=$PWD/log under "$reads" "$1" 100 >/dev/null
+    grep -c " call [0-9]* cuMemcpyDtoH" log || true
+}
+
+# in_graphs CASE, by_driver CASE: the same as without the library, whoever launches the graphs.
+in_graphs() {
+    needs_own_kernels
+    for how in inline thread; do
+        export AUTOGRAPH_SUBMIT=$how
+        same "$reads" "$1" 100
+        cat summary
+        at_least "replayed per cent" "$(replayed_share)" 80
+        [ "$(driver_copies "$1")" -le 20 ]
+    done
+}
+by_driver() {
+    for how in inline thread; do
+        export AUTOGRAPH_SUBMIT=$how
+        same "$reads" "$1" 100
+        [ "$(driver_copies "$1")" -ge 100 ]
+    done
+}
+
+@test "copies to the stack" { in_graphs stack; }
+@test "copies without a stream" { in_graphs sync; }
+@test "copies without a stream to pinned memory" { in_graphs sync-pinned; }
+@test "copies to pinned memory" { in_graphs pinned; }
+@test "copies to memory that the program has registered" { in_graphs registered; }
+@test "copies to managed memory are the driver's" { by_driver managed; }
+@test "large copies are the driver's" { by_driver large; }
+@test "a copy without a stream comes behind what a blocking stream holds back" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$reads" behind 100; done
+}
+@test "threads whose streams share a place" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$reads" threads 200; done
+}

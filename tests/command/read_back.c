@@ -1,0 +1,164 @@
+/*
+ * read_back.c - steps that copy a word to the host at their end, which decides what the next step
+ * does. On the simulated driver.
+ *
+ *     read_back CASE STEPS
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <pthread.h>
+#include <stdbool.h>
+
+enum { OPS = 5, WORDS = 64 };
+
+static CUcontext ctx;
+static CUfunction hash;
+static int steps;
+
+struct solver {
+    CUstream stream;
+    CUdeviceptr x;
+    uint64_t *host; /* the copy goes there; NULL: to the stack */
+    size_t bytes;
+    bool sync;
+    uint64_t seen;
+};
+
+static void prepare(struct solver *s)
+{
+    if (!s->stream)
+        CHECK(cuStreamCreate(&s->stream, CU_STREAM_NON_BLOCKING));
+    s->x = ag_prog_alloc(WORDS * sizeof(uint64_t));
+    CHECK(cuCtxSynchronize());
+}
+
+/* What is read decides the arguments of the next step. */
+static void *solve(void *argument)
+{
+    struct solver *s = argument;
+    uint64_t stack[WORDS] = {0}, *host = s->host ? s->host : stack;
+    CHECK(cuCtxSetCurrent(ctx));
+    for (int i = 0; i < steps; i++) {
+        for (int k = 0; k < OPS; k++)
+            CHECK(ag_prog_hash(hash, s->stream, s->x, (s->seen & 0xff) + 1));
+        if (s->sync)
+            CHECK(cuMemcpyDtoH_v2(host, s->x, s->bytes));
+        else
+            CHECK(cuMemcpyDtoHAsync_v2(host, s->x, s->bytes, s->stream));
+        if (s->host && !s->sync)
+            CHECK(cuStreamSynchronize(s->stream));
+        s->seen = s->seen * 31 + host[0];
+    }
+    return NULL;
+}
+
+static void tell(const struct solver *s)
+{
+    printf("%016llx\n", (unsigned long long)s->seen);
+}
+
+static void one(struct solver s)
+{
+    prepare(&s);
+    solve(&s);
+    tell(&s);
+}
+
+static uint64_t *pinned(void)
+{
+    void *host;
+    CHECK(cuMemHostAlloc(&host, WORDS * sizeof(uint64_t), 0));
+    return host;
+}
+
+static uint64_t *registered(void)
+{
+    static uint64_t words[WORDS];
+    CHECK(cuMemHostRegister_v2(words, sizeof words, 0));
+    return words;
+}
+
+static uint64_t *managed(void)
+{
+    CUdeviceptr p;
+    CHECK(cuMemAllocManaged(&p, WORDS * sizeof(uint64_t), CU_MEM_ATTACH_GLOBAL));
+    return (uint64_t *)(uintptr_t)p;
+}
+
+/* Threads on streams of which several share a place in the library's memory. */
+static void threads(void)
+{
+    enum { THREADS = 4, APART = 64 };
+    pthread_t thread[THREADS];
+    struct solver s[THREADS] = {{0}};
+    for (int i = 0; i < THREADS; i++) {
+        s[i].bytes = 8;
+        prepare(&s[i]);
+        CHECK(ag_prog_hash(hash, s[i].stream, s[i].x, 0));
+        for (int k = 1; k < APART; k++) {
+            CUstream between;
+            CHECK(cuStreamCreate(&between, CU_STREAM_NON_BLOCKING));
+            CHECK(ag_prog_hash(hash, between, s[i].x + 8, 0));
+            CHECK(cuStreamSynchronize(between));
+            CHECK(cuStreamDestroy_v2(between));
+        }
+        CHECK(cuStreamSynchronize(s[i].stream));
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread[i], NULL, solve, &s[i]) == 0 ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_UNKNOWN);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        tell(&s[i]);
+    }
+}
+
+/* The legacy stream, behind work of a blocking stream. */
+static void behind(void)
+{
+    struct solver s = {.stream = CU_STREAM_LEGACY, .bytes = 8, .sync = true};
+    CUstream blocking;
+    uint64_t word, seen = 0;
+    prepare(&s);
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    CHECK(ag_prog_hash(hash, CU_STREAM_LEGACY, s.x + 8,
+                       1)); /* the library knows a stream from its first launch */
+    for (int i = 0; i < steps; i++) {
+        for (int k = 0; k < OPS + (int)(seen % 4); k++) /* more than are expected, or less */
+            CHECK(ag_prog_hash(hash, blocking, s.x, (seen & 0xff) + 1));
+        CHECK(cuMemcpyDtoH_v2(&word, s.x, sizeof word));
+        seen = seen * 31 + word;
+    }
+    printf("%016llx\n", (unsigned long long)seen);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    ctx = ag_prog_start();
+    hash = ag_prog_function(ag_prog_module(), "hash");
+    steps = atoi(argv[2]);
+    if (!strcmp(argv[1], "stack"))
+        one((struct solver){.bytes = 8});
+    else if (!strcmp(argv[1], "sync"))
+        one((struct solver){.stream = CU_STREAM_LEGACY, .bytes = 8, .sync = true});
+    else if (!strcmp(argv[1], "sync-pinned"))
+        one((struct solver){
+            .stream = CU_STREAM_LEGACY, .host = pinned(), .bytes = 8, .sync = true});
+    else if (!strcmp(argv[1], "pinned"))
+        one((struct solver){.host = pinned(), .bytes = 8});
+    else if (!strcmp(argv[1], "registered"))
+        one((struct solver){.host = registered(), .bytes = 8});
+    else if (!strcmp(argv[1], "managed"))
+        one((struct solver){.host = managed(), .bytes = 8});
+    else if (!strcmp(argv[1], "large"))
+        one((struct solver){.bytes = WORDS * sizeof(uint64_t)});
+    else if (!strcmp(argv[1], "behind"))
+        behind();
+    else if (!strcmp(argv[1], "threads"))
+        threads();
+    else
+        return 2;
+    return 0;
+}
