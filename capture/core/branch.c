@@ -160,7 +160,9 @@ static void join(struct ag_stream *a, struct ag_stream *b)
         ag_stream_end_segment(b);
         ag_fork_end(b);
     }
-    bool joins = ag_stream_is_live(b) && !atomic_load(&b->origin) && !ag_stream_forks(b);
+    /* another thread may have ended it, and made another stream in its place */
+    bool joins =
+        ag_stream_is_live(b) && !atomic_load(&b->origin) && !ag_stream_forks(b) && fits(a, b);
     if (joins) {
         ag_stream_end_segment(b);
         b->branch = n;
@@ -171,7 +173,7 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     /* another thread may have ended the fork before it was complete */
     bool lasts = ag_stream_forks(a) && a->fork->streams[n] == b;
     if (lasts && !joins && ag_stream_is_live(a)) {
-        ag_stream_break(a); /* it may have forked alone */
+        ag_stream_break(a); /* the records that it holds back are of the fork as it was */
         ag_fork_remove(a, n);
     } else if (!lasts && joins && atomic_load(&b->origin) == a)
         atomic_store_explicit(&b->origin, NULL, memory_order_release);
