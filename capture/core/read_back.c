@@ -44,13 +44,17 @@ static bool waits(const struct ag_copy *c, bool sync)
     return r == CUDA_SUCCESS && !managed && (!type || (sync && type == CU_MEMORYTYPE_HOST));
 }
 
-/* A stream with branches meets something foreign here (core/branch.h). */
-static bool has_branches(struct ag_stream *s)
+/* Whether the copy comes behind other ops, in a stream without branches, to which it would be
+ * foreign (core/branch.h). By itself it stays the driver's: a kernel of the program's may fill the
+ * GPU until the program has read what it wants to, and a copy kernel would wait for that one.
+ * Behind another op it needs nothing that this has not needed. */
+static bool has_place(struct ag_stream *s)
 {
-    if (!ag_stream_forks(s))
-        return atomic_load(&s->origin);
+    if (atomic_load(&s->origin))
+        return false;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    bool has = ag_stream_is_live(s) && ag_stream_forks(s) && !ag_fork_is_alone(s);
+    bool has = ag_stream_is_live(s) && s->open && !ag_dormant_is_active(&s->dormant) &&
+               (!ag_stream_forks(s) || ag_fork_is_alone(s));
     ag_unlock(&s->lock);
     return has;
 }
@@ -59,7 +63,7 @@ static bool may_be_op(struct ag_stream *s, const struct ag_copy *c)
 {
     if (!s || !c->dst || !c->bytes || c->bytes > AG_STAGING_BYTES ||
         !ag_own_kernels_are_loaded(s->context) || atomic_load(&s->not_understood) ||
-        has_branches(s) || ag_context_current() != s->context->handle)
+        !has_place(s) || ag_context_current() != s->context->handle)
         return false;
     enum ag_memory from = ag_memory_at(s, c->src, c->bytes);
     return from == AG_MEMORY_PLAIN || from == AG_MEMORY_MOVABLE;

@@ -74,6 +74,8 @@ static void lower_copy(const struct ag_signature *signature, const uint8_t *reco
      * once. */
     uint64_t apart = (args.dst - args.src) | 16;
     set_grid(&out->launch, out->width / (apart & -apart) + 1, 1);
+    if (signature->reads) /* a few bytes: it is to fit wherever the kernel before it did */
+        out->launch.blockDimX = 32;
 }
 
 void ag_lower(const struct ag_signature *signature, const uint8_t *recorded, CUfunction kernel,

@@ -29,6 +29,7 @@ by_driver() {
     for how in inline thread; do
         export AUTOGRAPH_SUBMIT=$how
         same "$reads" "$1" 100
+        cat summary
         [ "$(driver_copies "$1")" -ge 100 ]
     done
 }
@@ -40,6 +41,7 @@ by_driver() {
 @test "copies to memory that the program has registered" { in_graphs registered; }
 @test "copies to managed memory are the driver's" { by_driver managed; }
 @test "large copies are the driver's" { by_driver large; }
+@test "copies behind no other op are the driver's" { by_driver alone; }
 @test "a copy without a stream comes behind what a blocking stream holds back" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$reads" behind 100; done
 }

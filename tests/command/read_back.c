@@ -113,6 +113,23 @@ static void threads(void)
     }
 }
 
+/* Copies by themselves, as of a program that looks at what a kernel which fills the GPU has done.
+ */
+static void alone(void)
+{
+    struct solver s = {.bytes = 8};
+    uint64_t word = 0, seen = 0;
+    prepare(&s);
+    for (int i = 0; i < steps; i++) {
+        if (i < 8)
+            CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+        CHECK(cuStreamSynchronize(s.stream));
+        CHECK(cuMemcpyDtoHAsync_v2(&word, s.x, sizeof word, s.stream));
+        seen = seen * 31 + word;
+    }
+    printf("%016llx\n", (unsigned long long)seen);
+}
+
 /* The legacy stream, behind work of a blocking stream. */
 static void behind(void)
 {
@@ -156,6 +173,8 @@ int main(int argc, char **argv)
         one((struct solver){.bytes = WORDS * sizeof(uint64_t)});
     else if (!strcmp(argv[1], "behind"))
         behind();
+    else if (!strcmp(argv[1], "alone"))
+        alone();
     else if (!strcmp(argv[1], "threads"))
         threads();
     else
