@@ -164,7 +164,10 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     bool joins =
         ag_stream_is_live(b) && !atomic_load(&b->origin) && !ag_stream_forks(b) && fits(a, b);
     if (joins) {
-        ag_stream_end_segment(b);
+        ag_stream_end_segment(b); /* behind which it may go dormant, to be compared (weigh.h) */
+        joins = !ag_dormant_is_active(&b->dormant);
+    }
+    if (joins) {
         b->branch = n;
         atomic_store_explicit(&b->origin, a, memory_order_release);
     }
