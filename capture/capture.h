@@ -58,7 +58,7 @@ CUresult ag_core_copy(const struct ag_copy *copy);
 
 /* cuMemcpyDtoH_v2 (`sync`) and cuMemcpyDtoHAsync_v2. True: the copy has been made, with that
  * result. False: it is no op. The caller makes the call, behind a sync point. */
-bool ag_core_read_back(struct ag_copy *copy, bool sync, CUresult *result);
+bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result);
 
 /* ---- sync points ------------------------------------------------------------------------- */
 

@@ -144,23 +144,28 @@ struct plan {
     const struct ag_sequence *model;
     uint32_t at, end; /* of the chunk that is being cut, as it would be without cuts */
     uint8_t *ends;    /* where chunks should end (ag_policy_hooks.ends); NULL: anywhere */
+    uint32_t longest; /* ops in a chunk that is made longer for that */
 };
 
-/* What takes over from such a sequence has its own ends, so it is not cut alike. */
-static uint8_t *wanted_ends(const struct ag_policy_state *s, const struct ag_sequence *sequence)
+static enum ag_ends set_ends(const struct ag_policy_state *s, const struct ag_sequence *sequence,
+                             struct plan *plan)
 {
-    uint8_t *ends = s->hooks.ends && !s->config.fixed_chunk ? malloc(sequence->len) : NULL;
-    if (ends && s->hooks.ends(s->hooks.context, sequence->keys, sequence->len, ends))
-        return ends;
-    free(ends);
-    return NULL;
+    enum ag_ends kind = AG_ANY_ENDS;
+    plan->ends = s->hooks.ends && !s->config.fixed_chunk ? malloc(sequence->len) : NULL;
+    if (plan->ends)
+        kind = s->hooks.ends(s->hooks.context, sequence->keys, sequence->len, plan->ends);
+    if (kind == AG_ANY_ENDS) {
+        free(plan->ends);
+        plan->ends = NULL;
+    }
+    return kind;
 }
 
-/* A chunk that would end at `end` is made longer, up to the limit, until it ends where it should.
- */
+/* A chunk that would end at `end` is made longer, up to a limit, until it ends where it should. */
 static uint32_t good_end(const struct plan *plan, const struct ag_sequence *sequence, uint32_t end)
 {
-    uint32_t most = sequence->len - plan->at < plan->limit ? sequence->len : plan->at + plan->limit;
+    uint32_t left = sequence->len - plan->at;
+    uint32_t most = left < plan->longest ? sequence->len : plan->at + plan->longest;
     for (uint32_t to = end; plan->ends && to <= most; to++)
         if (to == sequence->len || plan->ends[to - 1])
             return to;
@@ -175,11 +180,12 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
     struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
     if (sequence->recut && !sequence->profit.replan && !is_far(sequence, plan.limit))
         plan.limit = sequence->planned_limit;
-    plan.ends = wanted_ends(s, sequence);
-    if (!is_loop(sequence) && !plan.ends)
+    enum ag_ends ends = set_ends(s, sequence, &plan);
+    if (ends != AG_OWN_ENDS && !is_loop(sequence))
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
     if (plan.model)
         plan.limit = plan.model->planned_limit;
+    plan.longest = plan.limit + (ends == AG_SOME_ENDS);
     return plan;
 }
 

@@ -92,6 +92,9 @@ void ag_policy_defaults(struct ag_policy_config *config);
 
 /* Whether a chunk should end behind an op; a loop best begins behind an AG_BEST_END. */
 enum ag_end { AG_NO_END, AG_GOOD_END, AG_BEST_END };
+/* How far these ends count: not at all; for chunks that would end elsewhere; so much that sequences
+ * which begin alike are not cut alike. */
+enum ag_ends { AG_ANY_ENDS, AG_SOME_ENDS, AG_OWN_ENDS };
 
 struct ag_policy_hooks {
     /* `to` is a chunk without graphs. `from` has the same ops at the same place of a sequence with
@@ -101,7 +104,7 @@ struct ag_policy_hooks {
     bool (*share)(void *context, struct ag_chunk *from, struct ag_chunk *to);
     /* Whether chunks of these ops should end at certain ops only. If so, sets ends[i] to an enum
      * ag_end for each. NULL: they may end anywhere. */
-    bool (*ends)(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
+    enum ag_ends (*ends)(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
     /* The chunk is about to be freed: free its graphs. The policy never calls this for a chunk
      * that is being built. */
     void (*drop)(void *context, struct ag_chunk *chunk);

@@ -168,7 +168,8 @@ static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, 
     CUresult r = ag_op_call(in);
     uint64_t ns = ag_clock_ns() - began;
     ag_trace_call(s, began, r);
-    ag_stream_call_took(s, ns);
+    if (may_time(in))
+        ag_stream_call_took(s, ns);
     return r;
 }
 

@@ -1,6 +1,7 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "driver/call.h"
+#include "capture/graphs/ownkernels.h"
 #include "capture/tracking/arguments.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
@@ -62,6 +63,17 @@ static CUresult submit_event(struct ag_stream *s, CUstream stream, bool is_recor
     return r;
 }
 
+static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *copy, size_t bytes,
+                            CUstream stream)
+{
+    CUresult r =
+        AG_REAL(cuMemcpyDtoHAsync_v2)((void *)(uintptr_t)copy->dst, copy->src, bytes, stream);
+    CUdeviceptr staging = atomic_load(&s->context->staging), at = copy->dst - staging;
+    if (r != CUDA_SUCCESS && staging && at < AG_STAGING_PLACES * AG_STAGING_BYTES)
+        atomic_fetch_or(&s->context->staging_failed, (uint64_t)1 << at / AG_STAGING_BYTES);
+    return r;
+}
+
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded)
 {
@@ -88,7 +100,6 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
     struct ag_recorded_copy copy;
     memcpy(&copy, recorded, sizeof(copy));
     if (signature->reads)
-        return AG_REAL(cuMemcpyDtoHAsync_v2)((void *)(uintptr_t)copy.dst, copy.src,
-                                             signature->width, stream);
+        return submit_read(s, &copy, signature->width, stream);
     return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, stream);
 }

@@ -12,10 +12,11 @@
  * is held back like any other op.
  */
 #include "capture/capture.h"
+#include "capture/core/branch.h"
 #include "capture/core/launch.h"
+#include "capture/core/shortage.h"
 #include "capture/core/sync_point.h"
 #include "capture/graphs/ownkernels.h"
-#include "capture/tracking/fork.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "driver/own.h"
@@ -29,25 +30,28 @@ static CUdeviceptr take_place(struct ag_stream *s, uint64_t *bit)
     *bit = (uint64_t)1 << place;
     if (!staging || atomic_fetch_or(&s->context->staging_used, *bit) & *bit)
         return 0;
+    atomic_fetch_and(&s->context->staging_failed, ~*bit);
     return staging + place * AG_STAGING_BYTES;
 }
 
-/* Whether the copy returns only when it is done, and writes to memory of the host. */
-static bool waits(const struct ag_copy *c, bool sync)
+/* Whether the driver does not know the memory, and so returns from a copy to it when that is done.
+ */
+static bool is_pageable(CUdeviceptr address)
 {
-    unsigned int type = 0, managed = 0;
+    unsigned int type = 1, managed = 1;
     CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                     CU_POINTER_ATTRIBUTE_IS_MANAGED};
     ag_probe_begins();
-    CUresult r = AG_REAL(cuPointerGetAttributes)(2, wanted, (void *[]){&type, &managed}, c->dst);
+    CUresult r = AG_REAL(cuPointerGetAttributes)(2, wanted, (void *[]){&type, &managed}, address);
     ag_probe_ends();
-    return r == CUDA_SUCCESS && !managed && (!type || (sync && type == CU_MEMORYTYPE_HOST));
+    return r == CUDA_SUCCESS && !type && !(managed & 0xff);
 }
 
 /* Whether the copy comes behind other ops, in a stream without branches, to which it would be
- * foreign (core/branch.h). By itself it stays the driver's: a kernel of the program's may fill the
- * GPU until the program has read what it wants to, and a copy kernel would wait for that one.
- * Behind another op it needs nothing that this has not needed. */
+ * foreign (core/branch.h). By itself it stays the driver's, and no graph begins with one
+ * (graphs/request.c): a kernel of the program's may fill the GPU until the program has read what it
+ * wants to, and a copy kernel would wait for that one. Right behind another kernel there is room.
+ */
 static bool has_place(struct ag_stream *s)
 {
     if (atomic_load(&s->origin))
@@ -61,46 +65,59 @@ static bool has_place(struct ag_stream *s)
 
 static bool may_be_op(struct ag_stream *s, const struct ag_copy *c)
 {
-    if (!s || !c->dst || !c->bytes || c->bytes > AG_STAGING_BYTES ||
-        !ag_own_kernels_are_loaded(s->context) || atomic_load(&s->not_understood) ||
+    if (!s || !ag_own_kernels_are_loaded(s->context) || atomic_load(&s->not_understood) ||
         !has_place(s) || ag_context_current() != s->context->handle)
         return false;
     enum ag_memory from = ag_memory_at(s, c->src, c->bytes);
     return from == AG_MEMORY_PLAIN || from == AG_MEMORY_MOVABLE;
 }
 
-/* What the driver has not been asked to copy is in the graph, or still held back. */
-static CUresult wait_and_copy(struct ag_stream *s, const struct ag_copy *c)
+/* The driver has not been asked for the copy: it is part of what was submitted for the stream. If
+ * some of that was refused, the program's own call copies, and waits until nothing writes to the
+ * place any more. */
+static CUresult finish(const struct ag_incoming *in, CUstream stream, bool refused)
 {
-    CUresult r = AG_REAL(cuStreamSynchronize)(s->handle);
+    const struct ag_copy *c = in->copy;
+    if (refused)
+        return ag_op_call(in);
+    CUresult r = AG_REAL(cuStreamSynchronize)(stream);
     if (r == CUDA_SUCCESS)
         memcpy((void *)(uintptr_t)c->dst, (const void *)(uintptr_t)c->read->staging, c->bytes);
     return r;
 }
 
-bool ag_core_read_back(struct ag_copy *c, bool sync, CUresult *result)
+bool ag_core_read_back(const struct ag_copy *c, bool sync, CUresult *result)
 {
     struct ag_read read = {.called = false};
-    struct ag_incoming in = {.kind = AG_OP_COPY, .movable = true, .reads = true, .copy = c};
+    struct ag_copy copy = *c;
+    struct ag_incoming in = {.kind = AG_OP_COPY, .movable = true, .reads = true, .copy = &copy};
     uint64_t bit;
-    if (ag_state_bypasses() || ag_state_is_eager())
+    if (c->bytes > AG_STAGING_BYTES || !c->bytes || !c->dst || ag_state_bypasses() ||
+        ag_state_is_eager())
         return false;
     struct ag_stream *s = ag_stream_find(c->stream, c->ptsz);
     if (!may_be_op(s, c))
         return false;
-    if (!sync && ag_memory_is_pinned(s, c->dst, c->bytes)) {
+    bool pinned = ag_memory_is_pinned(s, c->dst, c->bytes);
+    if (pinned && !sync) {
+        ag_branch_is_foreign(s); /* a branch would lose its place by the next one */
         *result = ag_incoming_arrives(s, &in);
         return true;
     }
-    if (!waits(c, sync) || !(read.staging = take_place(s, &bit)))
+    if ((!pinned && !is_pageable(c->dst)) || !(read.staging = take_place(s, &bit)))
         return false;
-    c->read = &read;
+    copy.read = &read;
+    CUstream handle = s->handle;
+    struct ag_context *context = s->context;
     ag_core_thread_will_wait(s);
-    CUresult r = ag_incoming_arrives(s, &in);
-    CUresult pending = ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
-    if (r == CUDA_SUCCESS && !read.called)
-        r = wait_and_copy(s, c);
-    atomic_fetch_and(&s->context->staging_used, ~bit);
+    CUresult pending = ag_incoming_arrives(s, &in), r = CUDA_SUCCESS; /* the first may be its own */
+    CUresult others = sync ? ag_core_barrier(c->sym)
+                           : ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, false);
+    pending = ag_incoming_first_error(&in, pending, others);
+    if (!read.called)
+        r = finish(&in, handle,
+                   pending != CUDA_SUCCESS || atomic_load(&context->staging_failed) & bit);
+    atomic_fetch_and(&context->staging_used, ~bit);
     *result = ag_incoming_first_error(&in, r, pending);
     return true;
 }

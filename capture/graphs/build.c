@@ -54,11 +54,11 @@ static void add_event(struct front *front, const struct ag_signature *signature)
  * where the branches have just joined. And a graph goes behind all of the one before: so a chunk
  * that ends while some branch has not joined would make the ops of the next wait for more than the
  * program asked for. */
-bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
+enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
 {
     struct front front = {.num_records = 0};
     struct before last = {.ops = {0}};
-    bool branches = false;
+    bool branches = false, reads = false;
     (void)context;
     for (uint32_t i = 0; i < n; i++) {
         const struct ag_signature *signature = ag_key_signature(keys[i]);
@@ -73,8 +73,11 @@ bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends
             joined &= front.next[0].ops[k] >= last.ops[k];
         bool joins = signature->kind == AG_OP_WAIT && !branch;
         ends[i] = !joined ? AG_NO_END : joins ? AG_BEST_END : AG_GOOD_END;
+        if (i && signature->reads) /* no graph begins with it (request.c) */
+            ends[i - 1] = AG_NO_END;
+        reads |= signature->reads;
     }
-    return branches;
+    return branches ? AG_OWN_ENDS : reads ? AG_SOME_ENDS : AG_ANY_ENDS;
 }
 
 static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v,

@@ -12,7 +12,7 @@
 struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *bytes);
 
 /* As ag_policy_hooks.ends wants it. */
-bool ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
+enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
 
 void ag_graphs_destroy(struct ag_graphs *g); /* and their variants */
 

@@ -79,17 +79,18 @@ static void *staging_of(struct ag_context *context)
 static void register_staging(struct ag_context *context)
 {
     CUdeviceptr device = 0;
-    void *host =
-        AG_HAVE(cuMemHostRegister_v2) && AG_HAVE(cuMemHostUnregister) ? staging_of(context) : NULL;
-    if (!host || AG_REAL(cuMemHostRegister_v2)(host, STAGING_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP) !=
-                     CUDA_SUCCESS)
+    void *host = AG_HAVE(cuMemHostRegister_v2) && AG_HAVE(cuMemHostGetDevicePointer_v2)
+                     ? staging_of(context)
+                     : NULL;
+    CUresult r =
+        host ? AG_REAL(cuMemHostRegister_v2)(host, STAGING_BYTES, CU_MEMHOSTREGISTER_DEVICEMAP)
+             : CUDA_ERROR_OUT_OF_MEMORY;
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
         return;
     /* one address for host and device, as everywhere with unified addressing */
     if (AG_REAL(cuMemHostGetDevicePointer_v2)(&device, host, 0) == CUDA_SUCCESS &&
         device == (CUdeviceptr)(uintptr_t)host)
         atomic_store(&context->staging, device);
-    else
-        AG_REAL(cuMemHostUnregister)(host);
 }
 
 static void load(struct loaded *l, struct ag_context *context)
@@ -136,8 +137,7 @@ void ag_own_kernels_unload(struct ag_context *context)
         link = &l->next;
     if (l) {
         atomic_store(&context->own_kernels, false);
-        if (atomic_exchange(&context->staging, 0))
-            AG_REAL(cuMemHostUnregister)(context->staging_memory);
+        atomic_store(&context->staging, 0); /* it stays registered, as the context may go on */
         if (l->module)
             AG_REAL(cuModuleUnload)(l->module);
         *link = l->next;

@@ -210,7 +210,8 @@ enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t byt
     return found;
 }
 
-/* Memory that the program has registered may be read-only for kernels. */
+/* Memory that the program has registered may be read-only for kernels, or that of another device.
+ * The flag of the latter is also that of write-combined memory, which is not for reading back. */
 static bool look_up_pinned(const struct ag_stream *s, CUdeviceptr address, struct ag_range *range)
 {
     unsigned int type = 0, managed = 1, flags;
@@ -227,7 +228,8 @@ static bool look_up_pinned(const struct ag_stream *s, CUdeviceptr address, struc
     ag_probe_begins();
     CUresult r = AG_REAL(cuMemHostGetFlags)(&flags, (void *)(uintptr_t)address);
     ag_probe_ends();
-    return r == CUDA_SUCCESS && !(flags & CU_MEMHOSTREGISTER_READ_ONLY);
+    return r == CUDA_SUCCESS &&
+           !(flags & (CU_MEMHOSTREGISTER_READ_ONLY | CU_MEMHOSTREGISTER_IOMEMORY));
 }
 
 bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes)

@@ -42,10 +42,10 @@ struct ag_context {
     /* Blocking streams with ops deferred, and those with records due (fork.h); the same of the
      * legacy stream. So a stream may count twice. */
     _Atomic uint32_t blocking_held, legacy_held;
-    /* Memory of the host for core/read_back.c, 0 while there is none; its places in use, a bit
-     * each; and its address, which stays. */
+    /* Memory of the host for core/read_back.c, 0 while there is none; its places in use, and those
+     * to which the driver has refused to copy, a bit each; and its address, which stays. */
     _Atomic CUdeviceptr staging;
-    _Atomic uint64_t staging_used;
+    _Atomic uint64_t staging_used, staging_failed;
     void *staging_memory;
     struct ag_context *next;
 };

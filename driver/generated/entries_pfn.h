@@ -129,7 +129,6 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetDevicePointer_v2)(CUdeviceptr *pdptr, void *p, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetFlags)(unsigned int *pFlags, void *p);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags);
-typedef CUresult(CUDAAPI *AG_PFN_cuMemHostUnregister)(void *p);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);

@@ -53,7 +53,7 @@ CUresult ag_core_copy(const struct ag_copy *copy)
                : ag_call_make(&(struct ag_incoming){.kind = AG_OP_COPY, .copy = copy});
 }
 
-bool ag_core_read_back(struct ag_copy *copy, bool sync, CUresult *result)
+bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result)
 {
     (void)copy, (void)sync, (void)result;
     return false;

@@ -13,7 +13,7 @@ static uint32_t place_of(ag_key key)
     return STEP;
 }
 
-static bool ends_of_steps(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
+static enum ag_ends ends_of_steps(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
 {
     bool any = false;
     (void)context;
@@ -22,7 +22,7 @@ static bool ends_of_steps(void *context, const ag_key *keys, uint32_t n, uint8_t
         ends[i] = place == STEP - 1 ? AG_BEST_END : place && place < STEP ? AG_NO_END : AG_GOOD_END;
         any |= place < STEP;
     }
-    return any;
+    return any ? AG_OWN_ENDS : AG_ANY_ENDS;
 }
 
 static struct rig *open_rig(uint64_t gap)

@@ -118,7 +118,7 @@ CUresult ag_core_copy(const struct ag_copy *copy)
     return CUDA_SUCCESS;
 }
 
-bool ag_core_read_back(struct ag_copy *copy, bool sync, CUresult *result)
+bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result)
 {
     (void)copy, (void)sync, (void)result;
     return false;
