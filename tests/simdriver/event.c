@@ -3,6 +3,25 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+struct sim_event *sim_event_new(void)
+{
+    struct sim_event *e = sim_object_take(SIM_EVENT);
+    if (!e) {
+        e = sim_object_new(SIM_EVENT, sizeof *e);
+        if (e)
+            pthread_mutex_init(&e->lock, NULL);
+        return e;
+    }
+    pthread_mutex_lock(&e->lock); /* work that named it before may still come to it */
+    e->stream = NULL;
+    e->seq = e->time_ns = e->capture_id = 0;
+    e->ticket++;
+    e->capture = NULL;
+    e->shared = NULL;
+    pthread_mutex_unlock(&e->lock);
+    return e;
+}
+
 SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
 {
     struct sim_context *ctx;
@@ -12,10 +31,9 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     if (!out || flags > 7 ||
         ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
         return CUDA_ERROR_INVALID_VALUE;
-    struct sim_event *e = sim_object_new(SIM_EVENT, sizeof *e);
+    struct sim_event *e = sim_event_new();
     if (!e)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_init(&e->lock, NULL);
     e->ctx = ctx->root;
     e->flags = flags;
     r = flags & CU_EVENT_INTERPROCESS ? sim_shared_event_new(e) : CUDA_SUCCESS;

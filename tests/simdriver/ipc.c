@@ -212,13 +212,12 @@ SIM_API(cuIpcOpenEventHandle, (CUevent * out, CUipcEventHandle given), (out, giv
         return CUDA_ERROR_INVALID_CONTEXT;
     int fd = open_file(&handle);
     struct sim_shared_event *shared = fd < 0 ? NULL : map_event(fd);
-    struct sim_event *e = shared ? sim_object_new(SIM_EVENT, sizeof *e) : NULL;
+    struct sim_event *e = shared ? sim_event_new() : NULL;
     if (!e) {
         if (fd >= 0)
             close(fd);
         return CUDA_ERROR_MAP_FAILED;
     }
-    pthread_mutex_init(&e->lock, NULL);
     e->ctx = ctx;
     e->flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
     e->shared = shared;

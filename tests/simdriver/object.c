@@ -56,9 +56,9 @@ void *sim_object_take(enum sim_kind kind)
 
 void *sim_object_new(enum sim_kind kind, size_t size)
 {
-    /* Streams and contexts have threads and locks in them: what they were must be kept. */
-    struct sim_object *object =
-        kind == SIM_STREAM || kind == SIM_CONTEXT ? NULL : sim_object_take(kind);
+    /* Streams, contexts and events have threads and locks in them: what they were must be kept. */
+    bool keeps = kind == SIM_STREAM || kind == SIM_CONTEXT || kind == SIM_EVENT;
+    struct sim_object *object = keeps ? NULL : sim_object_take(kind);
     if (object) {
         memset((char *)object + sizeof *object, 0, size - sizeof *object);
         return object;

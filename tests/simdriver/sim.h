@@ -407,9 +407,10 @@ struct sim_event {
     uint64_t capture_id;
     struct sim_node **tips;
     unsigned int tip_count;
-    struct sim_shared_event *shared; /* of an event that other processes may open */
+    _Atomic(struct sim_shared_event *) shared; /* of an event that other processes may open */
     int shared_fd;
 };
+struct sim_event *sim_event_new(void); /* without context and flags; NULL: no memory */
 /* An event of several processes: records are numbered when they are submitted. */
 struct sim_shared_event {
     _Atomic uint64_t recorded;
