@@ -48,3 +48,15 @@ by_driver() {
 @test "threads whose streams share a place" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$reads" threads 200; done
 }
+@test "graphs that cannot be launched" {
+    needs_own_kernels
+    for how in inline thread; do
+        for fail in "3=2" "40=2" "*=2"; do
+            for case in stack sync pinned; do AUTOGRAPH_SUBMIT=$how SIMCUDA_FAIL="cuGraphLaunch:$fail" same "$reads" $case 100; done
+        done
+    done
+}
+@test "memory that cannot be registered" {
+    SIMCUDA_FAIL="cuMemHostRegister_v2:*=2" same "$reads" stack 100
+    [ "$(SIMCUDA_FAIL="cuMemHostRegister_v2:*=2" driver_copies stack)" -ge 100 ]
+}
