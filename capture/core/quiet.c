@@ -74,7 +74,8 @@ void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query)
     struct ag_stream *s = last.stream;
     if (!ag_stream_lock_if_prompt(s))
         return; /* it is submitting; nobody is kept waiting for a count */
-    if (ag_stream_is_live(s) && s->serial == last.serial &&
+    /* What was recorded while the stream was a branch counts the ops of its origin. */
+    if (ag_stream_is_live(s) && s->serial == last.serial && (!last.origin || last.origin == s) &&
         (!ag_stream_forks(s) || ag_fork_is_alone(s)))
         count_ask(s, last.at, query);
     ag_unlock(&s->lock);

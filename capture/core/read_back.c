@@ -1,9 +1,9 @@
 /*
  * read_back.c - small copies to the host, as ops.
  *
- * Solvers read a word back in each iteration. The driver's copy costs as much as several kernels:
- * the host waits for it, and it goes to an engine of its own. So where a known sequence ends with
- * such a copy, the last node of its graph is the library's copy kernel, which writes to pinned
+ * Solvers read a word back in each iteration. The driver's copy goes to an
+ * engine of its own and ends a graph, and the host waits for it. So where a known sequence ends
+ * with such a copy, the last node of its graph is the library's copy kernel, which writes to pinned
  * memory of the library. The program's thread waits for the stream, and copies from there to where
  * the program wants it. This is for copies that return when they are done: those without a stream,
  * and those to memory that the driver does not know (pageable memory).
@@ -44,13 +44,14 @@ static bool is_pageable(CUdeviceptr address)
     ag_probe_begins();
     CUresult r = AG_REAL(cuPointerGetAttributes)(2, wanted, (void *[]){&type, &managed}, address);
     ag_probe_ends();
-    return r == CUDA_SUCCESS && !type && !(managed & 0xff);
+    return r == CUDA_SUCCESS && !type && !managed;
 }
 
 /* Whether the copy comes behind other ops, in a stream without branches, to which it would be
  * foreign (core/branch.h). By itself it stays the driver's, and no graph begins with one
  * (graphs/request.c): a kernel of the program's may fill the GPU until the program has read what it
- * wants to, and a copy kernel would wait for that one. Right behind another kernel there is room.
+ * wants to, and a copy kernel would wait for that one. Right behind another kernel there mostly is
+ * room (docs/limits.md).
  */
 static bool has_place(struct ag_stream *s)
 {

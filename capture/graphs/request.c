@@ -110,6 +110,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     /* A copy kernel in front would need a place on the GPU that no op before it has had
      * (core/read_back.c). */
     if (ag_key_signature(recorded.ops[0].key)->reads) {
+        ag_count(AG_COUNT_READ_FIRST);
         ag_policy_put_off(chunk, LONGEST_DELAY);
         return;
     }

@@ -57,6 +57,21 @@ void hashes(CUstream s, CUdeviceptr p)
         CHECK(ag_prog_hash(hash, s, p, ++counter));
 }
 
+void hash_with(CUstream s, CUdeviceptr p, CUlaunchAttribute attribute)
+{
+    CUlaunchConfig config = {.gridDimX = 1,
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = 1,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .hStream = s,
+                             .attrs = &attribute,
+                             .numAttrs = 1};
+    uint64_t k = ++counter;
+    CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&p, &k}, NULL));
+}
+
 void spins(CUstream s, int us)
 {
     CHECK(ag_prog_launch(spin, s, (void *[]){&us}));
@@ -430,17 +445,7 @@ static void overlapping_hash(CUstream s, CUdeviceptr p)
 {
     CUlaunchAttribute attr = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
     attr.value.programmaticStreamSerializationAllowed = 1;
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = 1,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .hStream = s,
-                             .attrs = &attr,
-                             .numAttrs = 1};
-    uint64_t k = ++counter;
-    CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&p, &k}, NULL));
+    hash_with(s, p, attr);
 }
 
 /* The first launch of a branch may not overlap what it waits for. */

@@ -19,6 +19,8 @@ CUevent new_event(void);
 CUstream new_stream(void);
 void start(void);
 void hashes(CUstream s, CUdeviceptr p);
+/* One launch with a launch attribute. */
+void hash_with(CUstream s, CUdeviceptr p, CUlaunchAttribute attribute);
 void spins(CUstream s, int us);
 void fork_to(CUstream s);
 void join_from(CUstream s, CUevent e);

@@ -205,17 +205,7 @@ static void hash_and_record(CUstream s, CUdeviceptr p, CUlaunchAttributeID id, C
         attr.value.programmaticEvent.event = event;
     else
         attr.value.launchCompletionEvent.event = event;
-    CUlaunchConfig config = {.gridDimX = 1,
-                             .gridDimY = 1,
-                             .gridDimZ = 1,
-                             .blockDimX = 1,
-                             .blockDimY = 1,
-                             .blockDimZ = 1,
-                             .hStream = s,
-                             .attrs = &attr,
-                             .numAttrs = 1};
-    uint64_t k = ++counter;
-    CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&p, &k}, NULL));
+    hash_with(s, p, attr);
 }
 
 int launch_event(void)

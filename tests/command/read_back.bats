@@ -39,6 +39,9 @@ by_driver() {
 @test "copies without a stream to pinned memory" { in_graphs sync-pinned; }
 @test "copies to pinned memory" { in_graphs pinned; }
 @test "copies to memory that the program has registered" { in_graphs registered; }
+@test "a pinned word that the host polls without a call comes" {
+    for how in inline thread; do AUTOGRAPH_MAX_DEFER_US=5000 AUTOGRAPH_SUBMIT=$how same "$reads" polled 100; done
+}
 @test "copies to managed memory are the driver's" { by_driver managed; }
 @test "large copies are the driver's" { by_driver large; }
 @test "copies behind no other op are the driver's" { by_driver alone; }

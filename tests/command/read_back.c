@@ -7,9 +7,11 @@
 #define _GNU_SOURCE
 #include "tests/simdriver/simprog.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 
 enum { OPS = 5, WORDS = 64 };
+#define NOT_YET 0x6e6f74207965742aull /* no hash is that */
 
 static CUcontext ctx;
 static CUfunction hash;
@@ -20,7 +22,7 @@ struct solver {
     CUdeviceptr x;
     uint64_t *host; /* the copy goes there; NULL: to the stack */
     size_t bytes;
-    bool sync;
+    bool sync, polls; /* how the host waits */
     uint64_t seen;
 };
 
@@ -38,14 +40,19 @@ static void *solve(void *argument)
     struct solver *s = argument;
     uint64_t stack[WORDS] = {0}, *host = s->host ? s->host : stack;
     CHECK(cuCtxSetCurrent(ctx));
+    _Atomic uint64_t *word = (_Atomic uint64_t *)host;
     for (int i = 0; i < steps; i++) {
         for (int k = 0; k < OPS; k++)
             CHECK(ag_prog_hash(hash, s->stream, s->x, (s->seen & 0xff) + 1));
+        if (s->polls)
+            *word = NOT_YET;
         if (s->sync)
             CHECK(cuMemcpyDtoH_v2(host, s->x, s->bytes));
         else
             CHECK(cuMemcpyDtoHAsync_v2(host, s->x, s->bytes, s->stream));
-        if (s->host && !s->sync)
+        while (s->polls && *word == NOT_YET)
+            sched_yield();
+        if (s->host && !s->sync && !s->polls)
             CHECK(cuStreamSynchronize(s->stream));
         s->seen = s->seen * 31 + host[0];
     }
@@ -165,6 +172,8 @@ int main(int argc, char **argv)
             .stream = CU_STREAM_LEGACY, .host = pinned(), .bytes = 8, .sync = true});
     else if (!strcmp(argv[1], "pinned"))
         one((struct solver){.host = pinned(), .bytes = 8});
+    else if (!strcmp(argv[1], "polled"))
+        one((struct solver){.host = pinned(), .bytes = 8, .polls = true});
     else if (!strcmp(argv[1], "registered"))
         one((struct solver){.host = registered(), .bytes = 8});
     else if (!strcmp(argv[1], "managed"))
