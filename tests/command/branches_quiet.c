@@ -46,25 +46,27 @@ int quiet(void)
 }
 
 /* Among them is one that the host waits for before it writes what a kernel behind it waits for. 1:
- * by queries, behind many more launches. */
+ * by at least two queries, behind many more launches. */
 int quiet_gate(int how)
 {
     CUevent events[EVENTS], gate = new_event();
     CUfunction poll_word = ag_prog_function(module, "poll");
     void *none = NULL;
     make_events(events);
-    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
-    *word = 0;
+    CHECK(cuMemHostAlloc((void **)&word, 2 * sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    unsigned int *asked = word + 1;
+    *word = *asked = 0;
     for (unsigned int i = 1; i <= STEPS; i++) {
         quiet_records(events);
-        if (how) /* so that it is not ready at once */
-            spins(a, 1000);
+        if (how) /* so that it is not ready before it has been asked for */
+            CHECK(ag_prog_launch(poll_word, a, (void *[]){&asked, &i, &none}));
         CHECK(cuEventRecord(gate, a));
         CHECK(ag_prog_launch(poll_word, a, (void *[]){&word, &i, &none}));
         for (int k = 0; how && k < 20; k++)
             hashes(a, x);
-        while (how && cuEventQuery(gate) == CUDA_ERROR_NOT_READY)
-            ;
+        for (int k = 1; how && cuEventQuery(gate) == CUDA_ERROR_NOT_READY; k++)
+            if (k == 2)
+                __atomic_store_n(asked, i, __ATOMIC_RELEASE);
         if (!how)
             CHECK(cuEventSynchronize(gate));
         __atomic_store_n(word, i, __ATOMIC_RELEASE);
