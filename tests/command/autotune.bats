@@ -11,7 +11,10 @@ setup() {
 @test "no candidate of an autotuner is measured in a graph: XLA, Triton, inductor, cuDNN, cuBLASLt's callers" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     for kind in xla triton inductor cudnn cublaslt; do
-        same "$autotune" $kind
+        for _ in 1 2 3; do # a machine that stops for half a second looks like a program that has measured
+            ! same "$autotune" $kind || break
+            mv with.err failed.err
+        done
         cat with.err
         grep -q '^graphs while it measured: 0$' with.err
         at_least "ops replayed in the work between" "$(figure "replayed")" 500
