@@ -32,11 +32,9 @@ struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head
 
 /* A sequence is *kept* if a stream that follows it mostly goes on to its end. Only recent visits
  * count. */
-enum { RECENTLY = 64, LEFT_WEIGHT = 4 };
-
 static void drop_old(struct ag_sequence *sequence)
 {
-    if (sequence->kept + sequence->left >= RECENTLY) {
+    if (sequence->kept + sequence->left >= AG_KEPT_RECENTLY) {
         sequence->kept /= 2;
         sequence->left /= 2;
     }
@@ -58,7 +56,7 @@ void ag_sequence_left(struct ag_sequence *sequence, uint32_t at)
 
 bool ag_sequence_is_kept(const struct ag_sequence *sequence)
 {
-    return sequence->kept > 1 && sequence->left * LEFT_WEIGHT <= sequence->kept;
+    return sequence->kept > 1 && sequence->left * AG_KEPT_LEFT_WEIGHT <= sequence->kept;
 }
 
 /* Of the sequences that begin with this op: the longest one that is kept, or, if none is, the one

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ODD_IN_A_ROW = 16, OPS_PER_ODD = 64, SMALLEST_RING = 128, SMALLEST_TABLE = 128 };
+enum { SMALLEST_RING = 128, SMALLEST_TABLE = 128 };
 
 static uint64_t gram_power(void)
 {
@@ -141,8 +141,8 @@ static void guess_again(struct ag_finder *f)
  * turn. */
 static bool tolerated(const struct ag_finder *f)
 {
-    return held(f, f->guess) && f->odd_in_a_row < ODD_IN_A_ROW &&
-           f->run >= (uint64_t)(f->odd + 1) * OPS_PER_ODD;
+    return held(f, f->guess) && f->odd_in_a_row < AG_ODD_IN_A_ROW &&
+           f->run >= (uint64_t)(f->odd + 1) * AG_OPS_PER_ODD;
 }
 
 /* Adds one key without touching the index. */

@@ -13,21 +13,6 @@
  */
 #include "policy/internal.h"
 
-enum { FIRST_EVIDENCE = 4 }; /* ops of a sequence seen once that must agree before it is built */
-
-enum {
-    MIN_FAILS = 4,        /* failures before the policy rests a chunk that fails often */
-    COOL_VISITS = 64,     /* visits of its sequence for which it rests */
-    FIRST_RETRY = 16,     /* visits until a failed build is tried again; this doubles ... */
-    MOST_RETRY_SHIFT = 8, /* ... with each failure, at most this many times */
-};
-
-/* The longest time for which an autotuner may measure one candidate. Triton's do_bench and
- * inductor's take 25 ms to warm up and 100 ms to measure; XLA and callers of cuDNN and cuBLASLt
- * take a few launches. If a program measures a step for longer than that, the step is its real
- * work. */
-enum { MEASURED_NS = 200000000 };
-
 uint32_t ag_policy_deferred(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
@@ -62,8 +47,8 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
         if (!chunk->retry_at) { /* the failure was not noticed before */
-            chunk->retry_at = b->visits + (FIRST_RETRY << chunk->retries);
-            chunk->retries += chunk->retries < MOST_RETRY_SHIFT;
+            chunk->retry_at = b->visits + (AG_RETRY_FIRST << chunk->retries);
+            chunk->retries += chunk->retries < AG_RETRY_MOST_SHIFT;
         }
         if (b->visits < chunk->retry_at)
             return AG_DO_EAGER;
@@ -74,7 +59,7 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
         if (!wants_graphs(s, b))
             return AG_DO_EAGER;
         /* one equal first op is weak evidence for a sequence that was seen once */
-        if (b->visits < 2 && chunk->first + chunk->count < FIRST_EVIDENCE &&
+        if (b->visits < 2 && chunk->first + chunk->count < AG_FIRST_EVIDENCE &&
             chunk->first + chunk->count < b->len)
             return AG_DO_EAGER;
         return takes_graphs_over(s, chunk) ? AG_DO_DEFER : AG_DO_RECORD;
@@ -90,7 +75,7 @@ static bool is_ready(struct ag_chunk *chunk)
 
 bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now)
 {
-    return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + MEASURED_NS);
+    return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + AG_MEASURE_LONGEST_NS);
 }
 
 /* Begins the run at index `at` of the followed sequence. */
@@ -212,9 +197,9 @@ void ag_chunk_failed(struct ag_chunk *chunk)
     chunk->sequence->fails++;
     chunk->fails++;
     ag_tune_failed(chunk->sequence);
-    if (chunk->fails >= MIN_FAILS) {
+    if (chunk->fails >= AG_FAILS_MIN) {
         if (chunk->fails > chunk->hits) {
-            chunk->cold_until = chunk->sequence->visits + COOL_VISITS;
+            chunk->cold_until = chunk->sequence->visits + AG_FAILS_COOL_VISITS;
             loosen(chunk->sequence);
         }
         chunk->hits = chunk->fails = 0;

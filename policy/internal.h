@@ -22,6 +22,7 @@
 #ifndef AG_POLICY_INTERNAL_H
 #define AG_POLICY_INTERNAL_H
 
+#include "policy/constants.h"
 #include "policy/policy.h"
 /* If memory runs out, uthash ends the program by default. With this it sets `hh.tbl` to NULL after
  * adding. */
@@ -35,14 +36,9 @@ enum {
     AG_SLOTS = 8192,        /* most sequences of a stream */
     AG_KNOWN_OPS = 1 << 22, /* most ops in all of them, 16 bytes each */
     AG_RING = 16384,        /* most ops of history; a power of two, at least AG_MAX_SEQUENCE_OPS */
-    AG_GRAM = 6,            /* ops that identify a place in the stream */
     AG_INDEX = 16384,       /* most entries of a table keyed by gram; a power of two */
     AG_CHAIN = 65536,       /* most entries of the successor table; a power of two */
     AG_SEEN = 256,          /* contents remembered as seen; a power of two */
-    AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
-    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
-    AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
-    AG_REALIGN_OPS = 256,   /* ops after which the search ends */
     AG_PAUSES = 256,        /* places remembered at which the watchdog flushed */
 };
 
@@ -70,7 +66,6 @@ static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
 }
 
 /* Whether a sequence gains from its graphs; see profit.c. */
-enum { AG_PROFIT_SAMPLES = 7, AG_TUNE_SAMPLES = 47 };
 struct ag_profit_samples {
     uint32_t ns[AG_PROFIT_SAMPLES];
     uint32_t count; /* only the latest AG_PROFIT_SAMPLES are kept */

@@ -2,11 +2,6 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-enum {
-    LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
-    LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are mostly loop */
-};
-
 /* All ops since the last sync point of any kind were `sequence`, from start to end, or something
  * else (NULL). */
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
@@ -37,7 +32,7 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
         sequence->first_seen_ns = s->sequence_began;
     ag_sequence_kept(sequence);
     ag_sequence_touch(s, sequence);
-    if (sequence->visits == 2 || (sequence->visits == 1 && sequence->len >= LONG_OPS))
+    if (sequence->visits == 2 || (sequence->visits == 1 && sequence->len >= AG_LONG_OPS))
         ag_finder_anchor(&s->finder, sequence);
     if (sequence->visits > 1) {
         ag_something_repeats(s);
@@ -94,7 +89,7 @@ static struct ag_sequence *whole_segment(struct ag_policy *p)
     if (s->segment_len > AG_MAX_SEQUENCE_OPS || s->segment_len > f->ring_size ||
         f->end - f->floor < s->segment_len)
         return NULL;
-    if (s->segment_len > LOOP_OPS && s->looped * 2 > s->segment_len)
+    if (s->segment_len > AG_LOOP_OPS && s->looped * 2 > s->segment_len)
         return NULL; /* what repeats in it is known, and graphs of all of it would gain nothing */
     uint32_t len = (uint32_t)s->segment_len;
     uint64_t id = ag_content_id(s->segment_hash, len);
@@ -143,7 +138,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
 static bool departed_late(struct ag_policy_state *s)
 {
     const struct ag_sequence *b = ag_sequence_get(s, s->departed);
-    return b && !b->periodic && s->departed_at >= LONG_OPS &&
+    return b && !b->periodic && s->departed_at >= AG_LONG_OPS &&
            s->departed_at + AG_REALIGN_WINDOW >= b->len;
 }
 

@@ -6,25 +6,6 @@
 #include "policy/internal.h"
 #include <string.h>
 
-enum {
-    AWAKE_OPS = 40960,    /* ops without a repetition before the stream goes dormant: two of the
-                             longest sequences */
-    FIRST_DORMANT = 8192, /* ops; each dormant time is twice as long as the one before ... */
-    LONGEST_DORMANT = 262144,
-    AWAKE_SHARE = 6, /* ... and then the policy looks for one sixth of that */
-    /* An op whose key nobody has met before repeats nothing, and costs much to look at (0.2 us).
-     * Once there are more such keys than any program has kinds of ops, each counts as FRESH_OPS ops
-     * without a repetition. */
-    MOST_KINDS = 2048,
-    MOST_NEW = 512, /* new sequences without a repetition before the stream goes dormant */
-    FRESH_OPS = 16,
-    OUTLIER_NS = 2000,    /* a gap up to this counts in full, whatever the gaps before it were */
-    LONG_GAP_NS = 100000, /* more counts only if it is the pace: */
-    A_FEW = 4,            /* this many long gaps in a row */
-    LONGEST_GAP_NS = 1000000, /* the pace is never said to be slower */
-    LAUNCH_NS = 2500,         /* host time of an eager launch (2.5-3.9 us), taken off the gap */
-};
-
 void ag_policy_rest(struct ag_policy *p, uint32_t ops)
 {
     struct ag_policy_state *s = p->state;
@@ -40,19 +21,19 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops)
 static void dormant(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    s->rest = s->rest ? s->rest * 2 : FIRST_DORMANT;
-    if (s->rest > LONGEST_DORMANT)
-        s->rest = LONGEST_DORMANT;
+    s->rest = s->rest ? s->rest * 2 : AG_FIRST_DORMANT;
+    if (s->rest > AG_LONGEST_DORMANT)
+        s->rest = AG_LONGEST_DORMANT;
     ag_policy_rest(p, s->rest);
-    uint32_t awake = s->rest / AWAKE_SHARE;
-    s->unproductive = awake > AWAKE_OPS ? 0 : AWAKE_OPS - awake;
+    uint32_t awake = s->rest / AG_AWAKE_SHARE;
+    s->unproductive = awake > AG_AWAKE_OPS ? 0 : AG_AWAKE_OPS - awake;
 }
 
 void ag_policy_refuse_rest(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     ag_policy_not_rested(p, ag_policy_take_rest(p));
-    s->rest = s->rest > FIRST_DORMANT ? s->rest / 2 : 0;
+    s->rest = s->rest > AG_FIRST_DORMANT ? s->rest / 2 : 0;
     s->unproductive = 0;
 }
 
@@ -60,10 +41,10 @@ void ag_policy_refuse_rest(struct ag_policy *p)
  * came again, the stream goes dormant. */
 void ag_sequence_is_new(struct ag_policy_state *s)
 {
-    if (++s->barren <= MOST_NEW)
+    if (++s->barren <= AG_MOST_NEW)
         return;
     s->barren = 0;
-    s->unproductive = AWAKE_OPS;
+    s->unproductive = AG_AWAKE_OPS;
 }
 
 void ag_something_repeats(struct ag_policy_state *s)
@@ -90,14 +71,16 @@ void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
 {
     /* A long gap lies between two steps, or in a pause. Several in a row are the pace of a slow
      * host. */
-    s->long_gaps = ns > LONG_GAP_NS ? s->long_gaps + 1 : 0;
-    if (s->long_gaps && s->long_gaps < A_FEW)
+    s->long_gaps = ns > AG_PACE_LONG_NS ? s->long_gaps + 1 : 0;
+    if (s->long_gaps && s->long_gaps < AG_PACE_LONG_GAPS)
         return;
-    uint64_t most = !s->gap ? LONG_GAP_NS : s->gap < OUTLIER_NS / 4 ? OUTLIER_NS : s->gap * 4ull;
+    uint64_t most = !s->gap                           ? AG_PACE_LONG_NS
+                    : s->gap < AG_PACE_OUTLIER_NS / 4 ? AG_PACE_OUTLIER_NS
+                                                      : s->gap * 4ull;
     int64_t gap = (int64_t)(ns < most ? ns : most); /* one interrupt must not cut a sequence */
     s->gap = s->gap ? (uint32_t)(s->gap + (gap - s->gap) / 8) : (uint32_t)gap;
-    if (s->gap > LONGEST_GAP_NS)
-        s->gap = LONGEST_GAP_NS;
+    if (s->gap > AG_PACE_MOST_NS)
+        s->gap = AG_PACE_MOST_NS;
 }
 
 uint32_t ag_policy_gap(const struct ag_policy *p)
@@ -183,13 +166,14 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
     s->unproductive++;
     if (p->fresh != s->fresh) {
         s->fresh = p->fresh;
-        if (s->fresh > MOST_KINDS)
-            s->unproductive += FRESH_OPS - 1;
+        if (s->fresh > AG_MOST_KINDS)
+            s->unproductive += AG_FRESH_OPS - 1;
     }
     ag_keys_push(&s->subsegment, key);
     ag_finder_push(&s->finder, key);
     if (s->last_op && now > s->last_op) {
-        uint64_t apart = now - s->last_op, launch = p->launch_ns ? p->launch_ns : LAUNCH_NS;
+        uint64_t apart = now - s->last_op,
+                 launch = p->launch_ns ? p->launch_ns : AG_CALL_ESTIMATE_NS;
         ag_learn_gap(s, apart > launch + 100 ? apart - launch : 100);
     }
     s->last_op = now;
@@ -198,6 +182,6 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
         (s->finder.guessing && ag_adopt_period(p, now)) ||
         (s->finder.anchors_size && recognise(p, now)))
         return;
-    if (s->unproductive > AWAKE_OPS)
+    if (s->unproductive > AG_AWAKE_OPS)
         dormant(p);
 }

@@ -2,21 +2,8 @@
 #include "policy/pairs.h"
 #include "policy/internal.h"
 
-enum {
-    SPAN_NS = 16000000,
-    WARM_NS =
-        SPAN_NS / 4, /* of a span, that is not counted: the other way's work is still under way */
-    SHORTEST_NS = SPAN_NS / 2, /* that is counted */
-    LONGEST_NS = 3 * SPAN_NS,  /* a span that takes longer has a pause in it, and says nothing */
-    FEWEST_OPS = 64,
-    WINS = 1030, /* thousandths */
-    AT_ONCE = 3,
-    MOST_NS = 1000000000, /* of a comparison */
-};
-enum { AGAIN = 1 };                          /* next_ns: as at the beginning */
-static const uint64_t BEFORE_NS = 250000000, /* a program that begins is still warming up */
-    FIRST_NS = 2000000000, LONGEST_INTERVAL_NS = 64000000000,
-                      BEGINS_NS = 16 * (uint64_t)SPAN_NS; /* comparisons begin at multiples */
+enum { AGAIN = 1 }; /* next_ns: as at the beginning */
+static const uint64_t MS = 1000000, BEGINS_NS = AG_PAIRS_BEGINS * (uint64_t)AG_PAIRS_SPAN_NS;
 
 static uint64_t begins_after(uint64_t ns)
 {
@@ -43,9 +30,10 @@ void ag_pairs_abort(struct ag_pairs *p)
  * common, whenever each of them comes to its answer. */
 static void wait_longer(struct ag_pairs *p)
 {
-    p->interval_ns = !p->interval_ns                        ? FIRST_NS
-                     : p->interval_ns < LONGEST_INTERVAL_NS ? p->interval_ns * 2
-                                                            : p->interval_ns;
+    if (!p->interval_ns)
+        p->interval_ns = AG_PAIRS_FIRST_INTERVAL_MS * MS;
+    else if (p->interval_ns < AG_PAIRS_LONGEST_INTERVAL_MS * MS)
+        p->interval_ns *= 2;
     p->next_ns = begins_after(p->tries_since / BEGINS_NS * BEGINS_NS + p->interval_ns);
 }
 
@@ -56,9 +44,10 @@ static bool is_known(const struct ag_pairs *p, bool *second)
 {
     uint32_t for_second = 0;
     for (uint32_t i = 0; i < p->count; i++)
-        for_second += p->ratios[i] >= WINS;
+        for_second += p->ratios[i] >= AG_PAIRS_WINS;
     *second = for_second > AG_PAIRS / 2;
-    return *second || p->count - for_second > AG_PAIRS / 2 || (!for_second && p->count == AT_ONCE);
+    return *second || p->count - for_second > AG_PAIRS / 2 ||
+           (!for_second && p->count == AG_PAIRS_AT_ONCE);
 }
 
 static void end(struct ag_pairs *p, bool won)
@@ -86,8 +75,8 @@ static void give_up(struct ag_pairs *p)
  * anything. */
 static bool says_nothing(const struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
-    return p->span == p->tries_since / SPAN_NS && now - p->began_ns >= SHORTEST_NS &&
-           ops - p->began_ops < FEWEST_OPS;
+    return p->span == p->tries_since / AG_PAIRS_SPAN_NS &&
+           now - p->began_ns >= AG_PAIRS_SHORTEST_NS && ops - p->began_ops < AG_PAIRS_FEWEST_OPS;
 }
 
 static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warms)
@@ -101,7 +90,8 @@ static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warm
 static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     uint64_t ns = now - p->began_ns, n = ops - p->began_ops;
-    if (p->warms || ns < SHORTEST_NS || ns > LONGEST_NS || n < FEWEST_OPS)
+    if (p->warms || ns < AG_PAIRS_SHORTEST_NS || ns > AG_PAIRS_LONGEST_NS ||
+        n < AG_PAIRS_FEWEST_OPS)
         return;
     double rate = (double)n / (double)ns;
     if (p->span % 2 && p->counted == p->span - 1)
@@ -112,7 +102,7 @@ static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 
 void ag_pairs_begin(struct ag_pairs *p, uint64_t now, bool second)
 {
-    p->next_ns = begins_after(now + BEFORE_NS);
+    p->next_ns = begins_after(now + AG_PAIRS_BEFORE_MS * MS);
     p->second = p->last = second;
 }
 
@@ -124,7 +114,7 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
         p->next_ns = begins_after(now);
     if (!p->tries && now < p->next_ns)
         return p->second;
-    uint64_t span = now / SPAN_NS;
+    uint64_t span = now / AG_PAIRS_SPAN_NS;
     bool begins = !p->tries, changes = begins || span != p->span, second;
     if (begins) {
         p->tries = true;
@@ -137,13 +127,13 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
     }
     if (changes && is_known(p, &second)) {
         end(p, second);
-    } else if (now > p->tries_since + MOST_NS) {
+    } else if (now > p->tries_since + AG_PAIRS_MOST_NS) {
         give_up(p);
     } else if (changes) {
         p->span = span;
         p->second = is_second(span);
         begin_span(p, now, ops, true);
-    } else if (p->warms && now % SPAN_NS >= WARM_NS) {
+    } else if (p->warms && now % AG_PAIRS_SPAN_NS >= AG_PAIRS_WARM_NS) {
         begin_span(p, now, ops, false);
     }
     return p->second;

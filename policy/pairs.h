@@ -20,10 +20,9 @@
 #ifndef AG_PAIRS_H
 #define AG_PAIRS_H
 
+#include "policy/constants.h"
 #include <stdbool.h>
 #include <stdint.h>
-
-enum { AG_PAIRS = 9 };
 
 struct ag_pairs {
     /* all 0 at first */

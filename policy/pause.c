@@ -14,18 +14,6 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-enum {
-    ENOUGH_PAUSES = 3, /* at one place ... */
-    NEAR_VISITS = 16,  /* ... with at most this many visits of its sequence from one to the next */
-    /* Visits for which the first cut stays. Three waits of 500 us take 2 % of the time of that many
-     * steps of 20 us. A program that polls after each step rarely has shorter ones. */
-    FIRST_CUT = 4096,
-    SILENT = 12, /* a visit without a pause counts as so many */
-    GROWTH = 2,  /* of these visits, as a power of two, each time the cut is made again ... */
-    SOON = 256,  /* ... at most this many visits after it went */
-    MOST_TIMES = 8,
-};
-
 /* A place counts once for all turns of a loop. */
 static uint32_t unit_of(const struct ag_sequence *b)
 {
@@ -100,7 +88,7 @@ void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model)
 {
     for (uint32_t i = 0; i < model->num_cuts && !model->periodic; i++) {
         struct ag_cut cut = model->cuts[i];
-        cut.gone = b->visits - SOON - 1;
+        cut.gone = b->visits - AG_PAUSE_SOON - 1;
         if (cut.left && cut.at < b->len && b->prefix[cut.at] == model->prefix[cut.at] &&
             !cut_before(b, cut.at))
             add_cut(b, cut);
@@ -125,7 +113,7 @@ static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_se
         place = &s->pauses[s->next_pause++ % AG_PAUSES];
         *place = (struct ag_pause_place){.sequence = sequence, .at = at};
     }
-    bool near = place->times && b->visits - place->visits <= NEAR_VISITS;
+    bool near = place->times && b->visits - place->visits <= AG_PAUSE_NEAR_VISITS;
     place->times = near ? place->times + 1 : 1;
     place->visits = b->visits;
     return place;
@@ -137,12 +125,12 @@ static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
     struct ag_cut *cut = cut_before(b, at);
     b->tune.replan = b->recut = true;
     if (!cut)
-        cut = add_cut(b, (struct ag_cut){.at = at, .gone = b->visits - SOON - 1});
+        cut = add_cut(b, (struct ag_cut){.at = at, .gone = b->visits - AG_PAUSE_SOON - 1});
     if (!cut || cut->left)
         return;
-    bool soon = b->visits - cut->gone <= SOON;
-    cut->times = soon ? cut->times + (cut->times < MOST_TIMES) : 0;
-    cut->left = FIRST_CUT << (GROWTH * cut->times);
+    bool soon = b->visits - cut->gone <= AG_PAUSE_SOON;
+    cut->times = soon ? cut->times + (cut->times < AG_PAUSE_MOST_TIMES) : 0;
+    cut->left = AG_PAUSE_FIRST_CUT << (AG_PAUSE_GROWTH * cut->times);
     p->counts.pauses++;
 }
 
@@ -155,7 +143,7 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
         return 0;
     uint32_t at = (ag_position(p) - 1) % unit_of(b) + 1;
     struct ag_pause_place *place = note(s, b, at);
-    if (place && place->times >= ENOUGH_PAUSES) {
+    if (place && place->times >= AG_PAUSE_ENOUGH) {
         place->times = 0;
         make_cut(p, b, at);
     }
@@ -170,7 +158,7 @@ void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at
     struct ag_cut *cut = cut_before(b, at);
     if (!cut || !cut->left)
         return;
-    uint32_t counts = ns > 2ull * s->gap * ops ? 1 : SILENT;
+    uint32_t counts = ns > 2ull * s->gap * ops ? 1 : AG_PAUSE_SILENT;
     cut->left -= counts < cut->left ? counts : cut->left;
     if (cut->left)
         return;

@@ -2,13 +2,6 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-enum {
-    MERGE_STREAK = 8, /* repetitions in a row before several are merged into one sequence */
-    MERGE_OPS = 64,   /* most ops in a merged sequence */
-    LONG_RUN = 4,     /* a long run of repetitions, in merged sequences */
-    SHORT_PERIOD = 8, /* shorter periods are repeated to at least this length at once */
-};
-
 /* The sequence of these ops, marked as one that repeats itself. */
 struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
@@ -128,7 +121,8 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
     uint64_t began = ag_finder_began(f, period);
-    uint32_t times = period < SHORT_PERIOD ? (SHORT_PERIOD + period - 1) / period : 1;
+    uint32_t times =
+        period < AG_MERGE_SHORT_PERIOD ? (AG_MERGE_SHORT_PERIOD + period - 1) / period : 1;
     uint32_t from;
     struct ag_sequence *sequence = known_loop(s, began, period, &from);
     if (!sequence) {
@@ -174,8 +168,8 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
 static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
 {
     struct ag_policy_state *s = p->state;
-    uint32_t times = MERGE_OPS / b->len;
-    if (b->unrolled || b->streak < MERGE_STREAK || times < 2)
+    uint32_t times = AG_MERGE_OPS / b->len;
+    if (b->unrolled || b->streak < AG_MERGE_STREAK || times < 2)
         return;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
     struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times, 0);
@@ -189,10 +183,10 @@ void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period
 {
     struct ag_policy_state *s = p->state;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
-    if (!b->periodic || b->arguments_period || !period || period > MERGE_OPS || period % unit)
+    if (!b->periodic || b->arguments_period || !period || period > AG_MERGE_OPS || period % unit)
         return;
-    ag_key keys[MERGE_OPS];
-    uint32_t len = MERGE_OPS / period * period;
+    ag_key keys[AG_MERGE_OPS];
+    uint32_t len = AG_MERGE_OPS / period * period;
     for (uint32_t i = 0; i < len; i++)
         keys[i] = b->keys[i % unit];
     s->keep = b;
@@ -219,9 +213,9 @@ static bool takes_several(const struct ag_sequence *b)
     const struct ag_sequence *merged = b->unrolled;
     if (!merged)
         return false;
-    uint32_t enough = MERGE_STREAK;
+    uint32_t enough = AG_MERGE_STREAK;
     if (merged->left > merged->kept)
-        enough += LONG_RUN * (merged->len / b->len);
+        enough += AG_MERGE_LONG_RUN * (merged->len / b->len);
     return b->streak >= enough;
 }
 

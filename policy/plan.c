@@ -11,23 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum {
-    /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
-     * times as many until each further one. A new plan means new graphs, and the pace of a slow
-     * host may halve and double from step to step. */
-    REPLAN_VISITS = 8,
-    MOST_REPLANS = 6,
-    HOLD_NS = 12000, /* longest time for which the GPU may wait for a chunk to fill */
-    /* A loop that keeps repeating is no longer cut: the GPU still has earlier turns to do. (On an
-     * H200 a kernel takes 0.85 us in graphs of 60, and 0.88 us in graphs of 20.) Changing the plan
-     * costs 130 launches outside graphs, which pays off after 10,000. */
-    STEADY_NS = 48000,   /* longest host time for a whole such loop */
-    STEADY_VISITS = 512, /* visits, of several turns each */
-    STEADY_TURNS = 16,   /* full visits for each that was left half way */
-    FIRST_CHUNK = 4,     /* the first chunk of a segment: the GPU is likely to be idle */
-    FIRST_NS = 4000,     /* and must not wait longer than this for the chunk */
-};
-
 static bool is_loop(const struct ag_sequence *sequence)
 {
     return sequence->periodic && !sequence->loose;
@@ -36,8 +19,9 @@ static bool is_loop(const struct ag_sequence *sequence)
 /* Several short turns merged, and mostly followed to the end. */
 static bool is_steady(const struct ag_sequence *sequence)
 {
-    return is_loop(sequence) && sequence->shortest_period && sequence->visits >= STEADY_VISITS &&
-           sequence->left * STEADY_TURNS <= sequence->kept;
+    return is_loop(sequence) && sequence->shortest_period &&
+           sequence->visits >= AG_PLAN_STEADY_VISITS &&
+           sequence->left * AG_PLAN_STEADY_TURNS <= sequence->kept;
 }
 
 /* Most ops in a chunk of this sequence at the host's present pace. `up` is the number of times the
@@ -48,9 +32,9 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
         return s->config.fixed_chunk;
     uint32_t gap = s->gap ? s->gap : 1;
     uint32_t most = s->config.hold_most_ns / gap + 1; /* longer ones are flushed half way */
-    uint32_t limit = HOLD_NS / gap;
-    if (is_steady(sequence) && STEADY_NS / gap >= sequence->len && most >= sequence->len)
-        limit = STEADY_NS / gap;
+    uint32_t limit = AG_PLAN_HOLD_NS / gap;
+    if (is_steady(sequence) && AG_PLAN_STEADY_NS / gap >= sequence->len && most >= sequence->len)
+        limit = AG_PLAN_STEADY_NS / gap;
     if (limit < 4)
         limit = 4;
     if (up < -1)
@@ -71,9 +55,9 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
 /* Ops in a chunk that finds the GPU idle. */
 static uint32_t first_count(const struct ag_policy_state *s, uint32_t limit)
 {
-    uint32_t first = limit < FIRST_CHUNK ? limit : FIRST_CHUNK;
-    if (s->gap > FIRST_NS / FIRST_CHUNK)
-        first = s->gap > FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
+    uint32_t first = limit < AG_PLAN_FIRST_CHUNK ? limit : AG_PLAN_FIRST_CHUNK;
+    if (s->gap > AG_PLAN_FIRST_NS / AG_PLAN_FIRST_CHUNK)
+        first = s->gap > AG_PLAN_FIRST_NS / 2 ? 1 : first > 2 ? 2 : first;
     return first;
 }
 
@@ -272,13 +256,13 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
     if (sequence->profit.replan || sequence->tune.replan)
         return sequence->num_chunks > 0;
     if (!sequence->num_chunks || sequence->tune.mode == AG_TUNE_TRIES ||
-        sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == MOST_REPLANS)
+        sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == AG_PLAN_MOST_NEW)
         return false;
     if (!is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up))) {
         sequence->unfit -= sequence->unfit > 0;
         return false;
     }
-    if (++sequence->unfit < (uint32_t)REPLAN_VISITS << 2 * sequence->replans)
+    if (++sequence->unfit < (uint32_t)AG_PLAN_NEW_VISITS << 2 * sequence->replans)
         return false;
     struct plan plan = plan_of(s, sequence);
     bool same = true;

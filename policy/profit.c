@@ -36,23 +36,6 @@
  */
 #include "policy/internal.h"
 
-enum {
-    SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
-    FIRST_INTERVAL = 1024,
-    LONGEST_INTERVAL = 16384,
-    GROWTH = 4,   /* growth of the interval when the answer stays the same */
-    WARM_UP = 1,  /* visits of a trial that are not counted */
-    PATIENCE = 4, /* times a sequence may be followed for each visit that is wanted of it */
-    FASTER = 98,  /* percent of the other's time, at most */
-    CLEARLY = 66,
-    SLOW_HOST_NS = 9000,       /* between two ops: the GPU waits long even for a chunk of four */
-    VERY_SLOW_HOST_NS = 20000, /* between two ops: 1024 visits are a long time */
-    SLOWER = 102,              /* percent of first_ns that is worth a look at once */
-    LOOK = 48,                 /* visits until the early look, in any case: most looks take four */
-    FAR_FASTER = 95,
-    LAUNCHES = 64, /* of such a sequence, until their gain is looked at */
-};
-
 static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
 {
     ag_sample_add(samples->ns, &samples->count, AG_PROFIT_SAMPLES, ns);
@@ -79,14 +62,14 @@ static void enter(struct ag_profit *g, enum ag_profit_mode mode, uint32_t visits
 {
     g->mode = mode;
     g->left = visits;
-    g->patience = visits * PATIENCE;
+    g->patience = visits * AG_PROFIT_PATIENCE;
 }
 
 static void try_other(struct ag_profit *g, enum ag_profit_mode mode,
                       struct ag_profit_samples *samples)
 {
     samples->count = 0;
-    enter(g, mode, AG_PROFIT_SAMPLES + WARM_UP);
+    enter(g, mode, AG_PROFIT_SAMPLES + AG_PROFIT_WARM_UP);
 }
 
 /* Cuts the sequence into shorter chunks from its next visit on. */
@@ -107,9 +90,9 @@ static void try_replay(struct ag_profit *g)
 
 static void wait_longer(struct ag_profit *g, enum ag_profit_mode mode)
 {
-    g->interval = g->interval ? g->interval * GROWTH : FIRST_INTERVAL;
-    if (g->interval > LONGEST_INTERVAL)
-        g->interval = LONGEST_INTERVAL;
+    g->interval = g->interval ? g->interval * AG_PROFIT_GROWTH : AG_PROFIT_FIRST_INTERVAL;
+    if (g->interval > AG_PROFIT_LONGEST_INTERVAL)
+        g->interval = AG_PROFIT_LONGEST_INTERVAL;
     enter(g, mode, g->interval);
 }
 
@@ -119,7 +102,7 @@ static void replay_lost(struct ag_profit *g, uint32_t longest)
     uint64_t replay = median_of(&g->replay);
     if (!g->doubt) {
         g->doubt = true;
-        enter(g, AG_PROFIT_REPLAY, SOON);
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
         return;
     }
     g->doubt = false;
@@ -127,10 +110,10 @@ static void replay_lost(struct ag_profit *g, uint32_t longest)
         g->best_ns = replay;
         g->best_most = longest;
     }
-    g->interval = FIRST_INTERVAL;
+    g->interval = AG_PROFIT_FIRST_INTERVAL;
     if (longest > 1) {
         plan_at(g, longest / 2);
-        enter(g, AG_PROFIT_REPLAY, SOON);
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
         return;
     }
     wait_longer(g, AG_PROFIT_EAGER);
@@ -145,7 +128,7 @@ static bool seems_to_lose(const struct ag_profit *g)
         return false;
     for (int off = -2; off <= 0; off += 2)
         if ((uint64_t)ag_samples_middle(g->eager.ns, AG_PROFIT_SAMPLES, off) * 100 <
-            (uint64_t)ag_samples_middle(g->replay.ns, AG_PROFIT_SAMPLES, off) * FASTER)
+            (uint64_t)ag_samples_middle(g->replay.ns, AG_PROFIT_SAMPLES, off) * AG_PROFIT_FASTER)
             return true;
     return false;
 }
@@ -162,14 +145,14 @@ static void lost_early(struct ag_profit *g, uint32_t longest)
 {
     g->early = AG_EARLY_SHORTER;
     g->best_most = longest > 1 ? longest / 2 : 1;
-    enter(g, AG_PROFIT_EAGER, SOON);
+    enter(g, AG_PROFIT_EAGER, AG_PROFIT_SOON);
 }
 
 /* A trial of the early look has ended. A program that is still warming up gets faster by itself. So
  * replay must lose against the eager visits both before and after them. */
 static void decide_early(struct ag_profit *g, uint32_t longest)
 {
-    bool lost = beats(&g->eager, &g->replay, FAR_FASTER);
+    bool lost = beats(&g->eager, &g->replay, AG_PROFIT_FAR_FASTER);
     if (lost && g->early == AG_EARLY_EAGER) {
         g->early = AG_EARLY_REPLAY;
         try_other(g, AG_PROFIT_TRIES_REPLAY, &g->replay);
@@ -177,7 +160,7 @@ static void decide_early(struct ag_profit *g, uint32_t longest)
         lost_early(g, longest);
     } else {
         g->early = AG_EARLY_NONE;
-        enter(g, AG_PROFIT_REPLAY, SOON);
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
     }
 }
 
@@ -187,17 +170,18 @@ static bool cannot_lose(const struct ag_profit *g)
 {
     return g->early == AG_EARLY_EAGER && g->mode == AG_PROFIT_TRIES_EAGER &&
            ag_samples_cannot_beat(g->eager.ns, g->eager.count, g->replay.ns, AG_PROFIT_SAMPLES,
-                                  FAR_FASTER);
+                                  AG_PROFIT_FAR_FASTER);
 }
 
 static bool looks_slow(struct ag_profit *g, uint32_t gap)
 {
     if (g->looked || g->mode != AG_PROFIT_REPLAY || g->replay.count < AG_PROFIT_SAMPLES)
         return false;
-    bool slower = !g->hinted && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * SLOWER;
+    bool slower =
+        !g->hinted && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * AG_PROFIT_SLOWER;
     g->hinted = true;
-    g->looked = slower || g->left <= SOON - LOOK;
-    return g->looked && gap >= (slower ? SLOW_HOST_NS : VERY_SLOW_HOST_NS);
+    g->looked = slower || g->left <= AG_PROFIT_SOON - AG_PROFIT_LOOK;
+    return g->looked && gap >= (slower ? AG_PROFIT_SLOW_HOST_NS : AG_PROFIT_VERY_SLOW_HOST_NS);
 }
 
 static void decide(struct ag_profit *g, uint32_t longest)
@@ -205,10 +189,10 @@ static void decide(struct ag_profit *g, uint32_t longest)
     if (g->early == AG_EARLY_EAGER || g->early == AG_EARLY_REPLAY) {
         decide_early(g, longest);
     } else if (g->mode == AG_PROFIT_TRIES_REPLAY) {
-        if (beats(&g->replay, &g->eager, FASTER)) {
+        if (beats(&g->replay, &g->eager, AG_PROFIT_FASTER)) {
             g->early = AG_EARLY_NONE;
             g->unsure = true;
-            enter(g, AG_PROFIT_REPLAY, SOON);
+            enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
         } else if (g->early && longest > 1) {
             lost_early(g, longest);
         } else {
@@ -217,16 +201,16 @@ static void decide(struct ag_profit *g, uint32_t longest)
         }
     } else if (g->unsure) {
         g->unsure = false;
-        if (beats(&g->eager, &g->replay, FASTER)) {
+        if (beats(&g->eager, &g->replay, AG_PROFIT_FASTER)) {
             wait_longer(g, AG_PROFIT_EAGER);
         } else {
-            g->interval = FIRST_INTERVAL;
+            g->interval = AG_PROFIT_FIRST_INTERVAL;
             replay_stays(g);
         }
-    } else if (beats(&g->eager, &g->replay, FASTER)) {
+    } else if (beats(&g->eager, &g->replay, AG_PROFIT_FASTER)) {
         replay_lost(g, longest);
     } else if (seems_to_lose(g)) {
-        enter(g, AG_PROFIT_REPLAY, SOON); /* the check asks again, with other samples */
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON); /* the check asks again, with other samples */
     } else {
         replay_stays(g);
     }
@@ -241,7 +225,7 @@ void ag_profit_followed(struct ag_profit *g)
         return;
     if (g->mode == AG_PROFIT_TRIES_EAGER) {
         g->early = AG_EARLY_NONE;
-        enter(g, AG_PROFIT_REPLAY, SOON);
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
     } else if (g->mode == AG_PROFIT_EAGER) {
         try_replay(g);
     } else {
@@ -249,12 +233,13 @@ void ag_profit_followed(struct ag_profit *g)
     }
 }
 
-/* Whether the last launches, of a sequence of `len` ops, have gained less than FASTER asks for. */
+/* Whether the last launches, of a sequence of `len` ops, have gained less than AG_PROFIT_FASTER
+ * asks for. */
 static bool gains_too_little(const struct ag_profit *g, uint32_t len)
 {
     bool known = g->replay.count >= AG_PROFIT_SAMPLES;
-    uint64_t visits_ns = known ? LAUNCHES * median_of(&g->replay) / len : 0;
-    return g->gained_ns < (int64_t)(visits_ns * (100 - FASTER) / 100);
+    uint64_t visits_ns = known ? AG_PROFIT_LAUNCHES * median_of(&g->replay) / len : 0;
+    return g->gained_ns < (int64_t)(visits_ns * (100 - AG_PROFIT_FASTER) / 100);
 }
 
 /* The graph of one op of a sequence of `len` ops was launched, which took the host by `ns` less
@@ -267,9 +252,9 @@ void ag_profit_gained(struct ag_profit *g, int64_t ns, uint32_t len)
     if (g->mode != AG_PROFIT_REPLAY)
         return;
     g->gained_ns += ns;
-    if (++g->launches < LAUNCHES)
+    if (++g->launches < AG_PROFIT_LAUNCHES)
         return;
-    bool lost = gains_too_little(g, len) && !beats(&g->replay, &g->eager, FASTER);
+    bool lost = gains_too_little(g, len) && !beats(&g->replay, &g->eager, AG_PROFIT_FASTER);
     g->launches = 0;
     g->gained_ns = 0;
     if (lost)
@@ -294,7 +279,7 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
             add_sample(&g->eager, ns);
             return;
         }
-        enter(g, AG_PROFIT_REPLAY, SOON);
+        enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
     }
     if (replayed != ag_profit_defers(g) || g->replan)
         return; /* something else went on: a build, or a chunk that rests */
@@ -313,10 +298,10 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
         if (g->unsure) {
             try_other(g, AG_PROFIT_TRIES_EAGER, &g->eager);
         } else if (!g->interval && !seems_to_lose(g)) {
-            g->interval = FIRST_INTERVAL;
-            enter(g, AG_PROFIT_REPLAY, FIRST_INTERVAL - SOON);
-        } else if (g->interval == FIRST_INTERVAL && !g->doubt && !g->most &&
-                   beats(&g->replay, &g->eager, CLEARLY)) {
+            g->interval = AG_PROFIT_FIRST_INTERVAL;
+            enter(g, AG_PROFIT_REPLAY, AG_PROFIT_FIRST_INTERVAL - AG_PROFIT_SOON);
+        } else if (g->interval == AG_PROFIT_FIRST_INTERVAL && !g->doubt && !g->most &&
+                   beats(&g->replay, &g->eager, AG_PROFIT_CLEARLY)) {
             replay_stays(g);
         } else {
             try_other(g, AG_PROFIT_TRIES_EAGER, &g->eager);

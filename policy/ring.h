@@ -12,15 +12,13 @@
 #ifndef AG_RING_H
 #define AG_RING_H
 
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* The launch queue of a stream has room for about 1000 ops, so a program may run further ahead of
- * its GPU by a quarter than it would eagerly. */
-enum { AG_RING_SLOTS = 256, AG_RING_CREDIT = 256 };
 enum { AG_RING_BYTES = 1 << 17 }; /* for all arguments; they stay allocated */
 
 struct ag_ring_slot {

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <errno.h>
 
-enum { SEEN_AGAIN_BONUS = 8 }; /* uses of other sequences, per sequence in a full table */
-
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
     uint64_t power = 1, base = AG_MULTIPLIER;
@@ -332,7 +330,7 @@ void ag_sequence_drop_all(struct ag_policy *p)
  * turns to other work, it makes room for that. */
 static uint64_t worth(const struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
-    uint64_t bonus = (uint64_t)s->config.max_sequences * SEEN_AGAIN_BONUS;
+    uint64_t bonus = (uint64_t)s->config.max_sequences * AG_SEEN_AGAIN_BONUS;
     return sequence->last_use + (sequence->visits > 1 ? bonus : 0);
 }
 

@@ -28,28 +28,6 @@
  */
 #include "policy/internal.h"
 
-enum {
-    SETTLED = 48,        /* fully replayed visits before a trial */
-    WARM_UP = 2,         /* visits of a trial that are not counted */
-    TURN = 2,            /* counted visits of a turn, after its first */
-    FEW = 9,             /* pairs of turns that may decide a trial; if they do not, it goes on */
-    LOOKS = 4,           /* more pairs of turns before each further decision */
-    PATIENCE = 256,      /* visits by which a trial must have FEW pairs: its graphs must exist */
-    LONGEST_TRIAL = 512, /* visits */
-    MOST_UP = 2,         /* times the chunks are made longer, each time four times as long */
-    MOST_DOWN = 2,       /* times they are made shorter */
-    END_SHARE = 50,      /* chunks of less than 1/50 of the sequence cannot keep it waiting long */
-    SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
-    EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
-    FASTER = 985,        /* at most this much, to win */
-    FAR_FASTER = 930,    /* the same for far shorter chunks, which need many more launches */
-    FIRST_REST = 2048,   /* visits */
-    LONGEST_REST = 65536,
-    GROWTH = 4,
-    MOST_FAILS = 3,
-    VISITS_A_FAIL = 128,
-};
-
 bool ag_tune_saves_launches(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
@@ -62,14 +40,15 @@ static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
 {
     const struct ag_tune *t = &b->tune;
     if (s->config.fixed_chunk || b->profit.mode != AG_PROFIT_REPLAY || b->profit.doubt ||
-        b->profit.most || (b->periodic && (b->loose || s->gap < SLOW_HOST_NS)) ||
+        b->profit.most || (b->periodic && (b->loose || s->gap < AG_TUNE_SLOW_HOST_NS)) ||
         ag_sequence_has_like(b))
         return 0;
-    if (t->up >= 0 && t->up < MOST_UP && !t->shorter && ag_tune_saves_launches(s, b))
+    if (t->up >= 0 && t->up < AG_TUNE_MOST_UP && !t->shorter && ag_tune_saves_launches(s, b))
         return 1;
     /* not before profit.c has made up its mind for the first time */
-    return !b->periodic && b->profit.interval && t->up <= 0 && t->up > -MOST_DOWN &&
-                   b->longest > 1 && b->longest * END_SHARE >= b->len && s->gap >= SLOW_HOST_NS
+    return !b->periodic && b->profit.interval && t->up <= 0 && t->up > -AG_TUNE_MOST_DOWN &&
+                   b->longest > 1 && b->longest * AG_TUNE_END_SHARE >= b->len &&
+                   s->gap >= AG_TUNE_SLOW_HOST_NS
                ? -1
                : 0;
 }
@@ -100,7 +79,9 @@ static void try(struct ag_tune *t, int step)
 
 static void rest(struct ag_tune *t)
 {
-    t->rest = !t->rest ? FIRST_REST : t->rest < LONGEST_REST ? t->rest * GROWTH : t->rest;
+    t->rest = !t->rest                         ? AG_TUNE_FIRST_REST
+              : t->rest < AG_TUNE_LONGEST_REST ? t->rest * AG_TUNE_GROWTH
+                                               : t->rest;
     t->shorter = false;
     enter(t, AG_TUNE_RESTS);
 }
@@ -174,13 +155,14 @@ static int doubt(uint32_t kept)
 static bool is_faster(const struct ag_tune *t)
 {
     uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
-    return ag_samples_middle(t->ratios, kept, doubt(kept)) < (t->up < -1 ? FAR_FASTER : FASTER);
+    return ag_samples_middle(t->ratios, kept, doubt(kept)) <
+           (t->up < -1 ? AG_TUNE_FAR_FASTER : AG_TUNE_FASTER);
 }
 
 static bool is_slower(const struct ag_tune *t)
 {
     uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
-    return ag_samples_middle(t->ratios, kept, -doubt(kept)) > EQUAL;
+    return ag_samples_middle(t->ratios, kept, -doubt(kept)) > AG_TUNE_EQUAL;
 }
 
 /* A trial may gain less than the difference between two visits of a program. So if a few pairs do
@@ -188,11 +170,11 @@ static bool is_slower(const struct ag_tune *t)
 static bool is_open(const struct ag_tune *t)
 {
     uint32_t n = t->pairs;
-    if (n < FEW)
-        return t->visits <= PATIENCE;
-    if (n >= AG_TUNE_SAMPLES || t->visits > LONGEST_TRIAL)
+    if (n < AG_TUNE_FEW)
+        return t->visits <= AG_TUNE_PATIENCE;
+    if (n >= AG_TUNE_SAMPLES || t->visits > AG_TUNE_LONGEST_TRIAL)
         return false;
-    return (n - FEW) % LOOKS || (!is_faster(t) && !is_slower(t));
+    return (n - AG_TUNE_FEW) % AG_TUNE_LOOKS || (!is_faster(t) && !is_slower(t));
 }
 
 /* A visit of a trial. Turns of a few visits with the new plan alternate with turns with the plan
@@ -203,20 +185,20 @@ static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uin
 {
     struct ag_tune *t = &b->tune;
     if (t->wants == AG_TUNE_NOTHING && replayed &&
-        ++t->replayed > (t->before_ns ? 1 : (uint32_t)WARM_UP)) {
+        ++t->replayed > (t->before_ns ? 1 : (uint32_t)AG_TUNE_WARM_UP)) {
         t->turn_ns += ns;
         t->counted++;
     }
-    if (t->counted == TURN) {
+    if (t->counted == AG_TUNE_TURN_VISITS) {
         uint64_t with = t->old_plan ? t->before_ns : t->turn_ns;
         uint64_t without = t->old_plan ? t->turn_ns : t->before_ns;
         if (t->before_ns && without)
-            ag_sample_add(t->ratios, &t->pairs, AG_TUNE_SAMPLES, with * EQUAL / without);
+            ag_sample_add(t->ratios, &t->pairs, AG_TUNE_SAMPLES, with * AG_TUNE_EQUAL / without);
         t->wants = AG_TUNE_TURN;
         begin_turn(t);
         if (!is_open(t))
-            settle(s, b, t->pairs >= FEW && is_faster(t));
-    } else if (t->visits > PATIENCE && !is_open(t)) {
+            settle(s, b, t->pairs >= AG_TUNE_FEW && is_faster(t));
+    } else if (t->visits > AG_TUNE_PATIENCE && !is_open(t)) {
         settle(s, b, false);
     }
 }
@@ -226,7 +208,7 @@ static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uin
 void ag_tune_failed(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
-    if (t->up <= 0 || (uint32_t)++t->fails < MOST_FAILS + t->visits / VISITS_A_FAIL)
+    if (t->up <= 0 || (uint32_t)++t->fails < AG_TUNE_MOST_FAILS + t->visits / AG_TUNE_VISITS_A_FAIL)
         return;
     t->up = 0;
     t->replan = true;
@@ -241,7 +223,8 @@ void ag_tune_visit(const struct ag_policy_state *s, struct ag_sequence *b, uint6
     t->visits++;
     switch (t->mode) {
     case AG_TUNE_WAITS:
-        if (replayed && t->wants == AG_TUNE_NOTHING && !t->replan && ++t->replayed >= SETTLED) {
+        if (replayed && t->wants == AG_TUNE_NOTHING && !t->replan &&
+            ++t->replayed >= AG_TUNE_SETTLED) {
             int step = due(s, b);
             if (step)
                 try(t, step);

@@ -14,6 +14,7 @@
 #include "capture/settings/options.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/waits.h"
+#include "policy/constants.h"
 
 /* ---- ops of a fork ------------------------------------------------------------------------- */
 
@@ -92,12 +93,11 @@ void ag_branches_end(struct ag_stream *s)
  * several threads launch in turn, the order of their calls differs from step to step. */
 void ag_branch_changes_hands(struct ag_stream *s)
 {
-    enum { FEW = 16 }; /* ops between two changes */
     uint8_t branch = 0;
     struct ag_stream *home = ag_stream_lock_home(s, &branch);
     if (ag_stream_is_live(home) && ag_stream_forks(home) && !ag_stream_is_own(home)) {
         uint64_t ops = ag_policy_counts(ag_engine_policy(&home->engine))->ops;
-        bool in_turn = ops - home->taken_at < FEW;
+        bool in_turn = ops - home->taken_at < AG_FORK_TURN;
         home->taken_at = ops;
         atomic_store_explicit(&home->owner, ag_this_thread(), memory_order_relaxed);
         ag_thread.owned++;

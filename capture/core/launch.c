@@ -45,6 +45,7 @@
 #include "capture/core/wait.h"
 #include "capture/core/weigh.h"
 #include "driver/entries.h"
+#include "policy/constants.h"
 #include "policy/engine.h"
 
 /* The op goes at once. Returns whether the caller must launch it: the first of its signature, or
@@ -94,12 +95,11 @@ static inline __attribute__((always_inline)) bool act(struct ag_stream *s,
  * signatures would fill the memory. */
 static bool stays_awake(struct ag_stream *s)
 {
-    enum { HANDS = 4, NEW = 8 }; /* one op in so many */
     const struct ag_policy *policy = ag_engine_policy(&s->engine);
     uint64_t ops = ag_policy_counts(policy)->ops, met = ag_policy_met(policy);
-    bool hands = (s->singles - s->wish.singles) * HANDS > ops - s->wish.ops;
+    bool hands = (s->singles - s->wish.singles) * AG_AWAKE_HANDED_ONE_IN > ops - s->wish.ops;
     bool compares = s->pairs.tries && s->asked != s->wish.asked;
-    bool knows = (met - s->wish.met) * NEW < ops - s->wish.ops;
+    bool knows = (met - s->wish.met) * AG_AWAKE_NEW_ONE_IN < ops - s->wish.ops;
     s->wish = (struct ag_wish){ops, met, s->singles, s->asked};
     return (hands || compares) && knows;
 }
@@ -123,16 +123,11 @@ static inline void open_segment(struct ag_stream *s)
         ag_stream_open(s);
 }
 
-/* Reading the clock takes up to 26 ns (in a virtual machine), a third of all that an eager op costs
- * here. So once the pace of a stream is known, only two ops in 61 are timed. 61 is a prime, so that
- * not always the same ops of a loop are timed. */
-enum { EVERY_OP = 256, ONE_IN = 61 };
-
 /* Launch costs are part of the time between eager ops. The policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
 {
     uint64_t eager = ag_engine_counts(&s->engine)->eager;
-    return eager % (eager < EVERY_OP ? 8 : ONE_IN) == 0 ||
+    return eager % (eager < AG_TIMED_FIRST ? 8 : AG_TIMED_ONE_IN) == 0 ||
            !atomic_load_explicit(&s->call_ns, memory_order_relaxed);
 }
 
@@ -157,7 +152,8 @@ static inline bool may_time(const struct ag_incoming *in)
 static inline bool wants_time(const struct ag_stream *s)
 {
     uint64_t ops = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
-    return ag_policy_wants_time(ag_engine_policy(&s->engine)) || ops % ONE_IN < 2 || ops < EVERY_OP;
+    return ag_policy_wants_time(ag_engine_policy(&s->engine)) || ops % AG_TIMED_ONE_IN < 2 ||
+           ops < AG_TIMED_FIRST;
 }
 
 static CUresult call_eagerly(struct ag_stream *s, const struct ag_incoming *in, bool timed)

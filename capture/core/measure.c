@@ -14,13 +14,8 @@
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
-
-enum {
-    ASKED_NS = 500000000, /* how long the program counts as measuring after it got a time */
-    OPS =
-        256, /* behind a sync point: a candidate has fewer, a loop that is timed as a whole more */
-};
 
 static _Atomic uint64_t asked_ns; /* when the program last got a time; 0: never */
 
@@ -32,18 +27,18 @@ void ag_core_time_asked(void)
 bool ag_measures(void)
 {
     uint64_t asked = atomic_load_explicit(&asked_ns, memory_order_relaxed);
-    return __builtin_expect(asked != 0, 0) && ag_clock_ns() < asked + ASKED_NS;
+    return __builtin_expect(asked != 0, 0) && ag_clock_ns() < asked + AG_MEASURE_ASKED_NS;
 }
 
 uint32_t ag_measured_ops(void)
 {
-    return ag_measures() ? OPS : 0;
+    return ag_measures() ? AG_MEASURE_OPS : 0;
 }
 
 void ag_measure_begins(struct ag_stream *s)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_engine_is_idle(&s->engine))
-        ag_policy_measured(ag_engine_policy(&s->engine), OPS, ag_clock_ns());
+        ag_policy_measured(ag_engine_policy(&s->engine), AG_MEASURE_OPS, ag_clock_ns());
     ag_unlock(&s->lock);
 }

@@ -7,6 +7,7 @@
 #include "capture/tracking/signature.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
+#include "policy/constants.h"
 #include <alloca.h>
 #include <string.h>
 

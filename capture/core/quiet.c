@@ -2,20 +2,14 @@
 #include "capture/core/quiet.h"
 #include "capture/core/branch.h"
 #include "capture/settings/options.h"
-
-enum {
-    MOST = 2,      /* times AUTOGRAPH_TEST_JOIN: the highest that ag_stream.quiet gets */
-    AT_END = 4,    /* an ask right behind the record counts as so many quiet records */
-    EARLY = -4096, /* one behind further ops: quiet records until the stream is tried again */
-    FAR = 64,      /* ops behind a record from which on one query is no ask for it */
-};
+#include "policy/constants.h"
 
 /* Whether any stream's records count: until then nobody who asks looks anything up. */
 static _Atomic bool any;
 
 static void count_record(struct ag_stream *s)
 {
-    s->quiet += s->quiet < MOST * (int)ag_options.join;
+    s->quiet += s->quiet < AG_QUIET_MOST * (int)ag_options.join;
 }
 
 void ag_quiet_recorded(struct ag_stream *s, CUevent event)
@@ -57,12 +51,12 @@ static void count_ask(struct ag_stream *s, uint64_t at, bool query)
     bool again = s->asked_at == at && s->asked_ops == ops; /* as in a loop that waits by queries */
     s->asked_at = at;
     s->asked_ops = ops;
-    if (query && ops - at >= FAR && !again)
+    if (query && ops - at >= AG_QUIET_FAR && !again)
         return;
     if (ops != at)
-        s->quiet = EARLY;
+        s->quiet = AG_QUIET_EARLY;
     else if (s->quiet > 0 && !again)
-        s->quiet = s->quiet > AT_END ? s->quiet - AT_END : 0;
+        s->quiet = s->quiet > AG_QUIET_AT_END ? s->quiet - AG_QUIET_AT_END : 0;
 }
 
 void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query)

@@ -24,9 +24,6 @@
 #include "capture/tracking/event.h"
 #include "capture/tracking/stream.h"
 
-/* Records that do not count after something else has ended such a fork. */
-enum { AG_QUIET_RESTS = 256 };
-
 /* The event was recorded in that stream, in a call that was a sync point. Notes that as its last
  * record. The caller holds no lock. */
 void ag_quiet_recorded(struct ag_stream *s, CUevent event);

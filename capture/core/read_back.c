@@ -20,6 +20,7 @@
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include <string.h>
 
 /* Takes one of the context's places: the address, or 0 if another thread has it. */

@@ -15,6 +15,7 @@
 #include "capture/trace/trace.h"
 #include "capture/core/watchdog.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -27,14 +28,6 @@
 
 enum {
     RINGS = 64,
-    LOOKS = 32,              /* looks between two readings of the clock */
-    SPIN_NS = 30000,         /* if chunks come more often, the thread looks for them all the time */
-    NAP_NS = 20000,          /* the first nap; in a virtual machine it takes 6 to 8 us more */
-    LONGEST_NAP_NS = 110000, /* in place of a longer nap the thread sleeps until it is woken */
-    MOST_WAIT = 4,           /* in the ring of a napping thread; the next chunk wakes it */
-    MOST_SINGLES = 16, /* the same for a single launch; a thread that looks has no processor then */
-    LONG_NS = 20000, /* if the thread has been at a stream for longer, others do not wait for it */
-    PATIENCE = 1 << 16, /* looks of a thread that waits for the role, until it rests in between */
 };
 
 enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
@@ -58,7 +51,7 @@ static struct {
  * has, looking alone would take a processor for long. */
 static void wait_briefly(unsigned int looks)
 {
-    if (looks > PATIENCE)
+    if (looks > AG_SUBMIT_PATIENCE)
         ag_sleep_ns(50000);
     else if (looks % 1024)
         ag_relax();
@@ -174,7 +167,6 @@ static bool has_processors(void)
 /* Where no thread can be started, it is tried again much later: a try takes system calls. */
 static bool start(void)
 {
-    enum { CALLS = 4096 };
     static _Atomic uint32_t left;
     uint32_t n = atomic_load(&left);
     if (n) {
@@ -184,7 +176,7 @@ static bool start(void)
     if (!has_processors())
         return false;
     if (!ag_watchdog_is_ready()) { /* nobody else would submit what the thread does not */
-        atomic_store(&left, CALLS);
+        atomic_store(&left, AG_SUBMIT_RETRY);
         return false;
     }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
@@ -192,7 +184,7 @@ static bool start(void)
         atomic_store(&state, AWAKE);
         if (!ag_thread_start(&thread, "autograph-send", run)) {
             atomic_store(&state, ABSENT);
-            atomic_store(&left, CALLS);
+            atomic_store(&left, AG_SUBMIT_RETRY);
         }
     }
     ag_mutex_unlock(&mutex);
@@ -230,7 +222,8 @@ static bool is_long_at_another(const struct ag_ring *ring)
 {
     const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
     return other && other != ring &&
-           ag_clock_ns() > atomic_load_explicit(&at.since_ns, memory_order_relaxed) + LONG_NS;
+           ag_clock_ns() >
+               atomic_load_explicit(&at.since_ns, memory_order_relaxed) + AG_SUBMIT_LONG_NS;
 }
 
 /* Whether the thread will take the chunk, or the single op, that is put into the stream's ring now.
@@ -245,7 +238,7 @@ static bool will_take(struct ag_stream *s, bool single, bool first)
         return false;
     uint32_t held = ag_ring_held(ring), now = atomic_load_explicit(&state, memory_order_relaxed);
     if (held && !ag_ring_is_busy(ring)) { /* something waits, nobody is at it */
-        bool many = held >= MOST_SINGLES || (!single && ag_ring_has_chunks(ring));
+        bool many = held >= AG_SUBMIT_MOST_SINGLES || (!single && ag_ring_has_chunks(ring));
         if (many && now != NAPS)
             return false; /* the thread has other work, or no processor */
     }
@@ -291,7 +284,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     }
     ag_count(AG_COUNT_HANDED);
-    was_put(s, MOST_WAIT);
+    was_put(s, AG_SUBMIT_MOST_WAIT);
     return true;
 }
 
@@ -304,7 +297,7 @@ static bool takes_ops(struct ag_stream *s, bool asks)
     if (!s->hands_ops || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||
-           ag_policy_gap(ag_engine_policy(&s->engine)) < SPIN_NS;
+           ag_policy_gap(ag_engine_policy(&s->engine)) < AG_SUBMIT_SPIN_NS;
 }
 
 static bool takes_op(struct ag_stream *s, bool asks)
@@ -324,7 +317,7 @@ static void put_op(struct ag_stream *s, ag_key key)
     notes(s);
     ag_ring_put_op(s->ring, key);
     s->singles++;
-    was_put(s, MOST_SINGLES);
+    was_put(s, AG_SUBMIT_MOST_SINGLES);
 }
 
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
@@ -384,12 +377,12 @@ static bool look_until(struct pace *p, uint64_t until)
 {
     uint32_t launches;
     for (unsigned int looks = 0; !(launches = look()); looks++) {
-        if (looks % LOOKS == 0 && ag_clock_ns() >= until)
+        if (looks % AG_SUBMIT_LOOKS == 0 && ag_clock_ns() >= until)
             return false;
         ag_relax();
     }
     uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / launches;
-    p->apart = (p->apart * 7 + (ns < 2 * SPIN_NS ? ns : 2 * SPIN_NS)) / 8;
+    p->apart = (p->apart * 7 + (ns < 2 * AG_SUBMIT_SPIN_NS ? ns : 2 * AG_SUBMIT_SPIN_NS)) / 8;
     p->last = now;
     return true;
 }
@@ -409,14 +402,14 @@ static bool nap(uint64_t ns)
  * comes, the thread looks now and then. */
 static void serve(struct pace *p)
 {
-    uint64_t woken = ag_clock_ns(), ns = NAP_NS;
-    while (ns < LONGEST_NAP_NS && !atomic_load(&stopping)) {
+    uint64_t woken = ag_clock_ns(), ns = AG_SUBMIT_NAP_NS;
+    while (ns < AG_SUBMIT_LONGEST_NAP_NS && !atomic_load(&stopping)) {
         uint64_t from = p->last > woken ? p->last : woken;
-        if (look_until(p, p->apart < SPIN_NS ? from + SPIN_NS : 0)) {
-            ns = NAP_NS;
+        if (look_until(p, p->apart < AG_SUBMIT_SPIN_NS ? from + AG_SUBMIT_SPIN_NS : 0)) {
+            ns = AG_SUBMIT_NAP_NS;
         } else if (nap(ns)) {
             woken = ag_clock_ns();
-            ns = NAP_NS;
+            ns = AG_SUBMIT_NAP_NS;
         } else {
             ns += ns / 2;
         }

@@ -25,13 +25,13 @@
 
 #include "capture/graphs/graph.h"
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 
 /* Gives the chunk's graphs to the submitter, with a copy of the arguments. `begins`: it is the
  * first chunk of a sequence that is no loop, so the GPU may have nothing to do. False: the caller
  * settles and launches the chunk itself. The caller holds the stream's lock. */
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins);
 
-enum { AG_ASK_EVERY = 16 }; /* single ops between two questions whether the submitter is wanted */
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks);
 /* Gives the submitter a copy of an op that is in no chunk. Its signature is proven, and the stream
@@ -40,7 +40,7 @@ bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signatu
 static inline bool ag_submitter_hand_op(struct ag_stream *s, const struct ag_signature *signature,
                                         const struct ag_incoming *in)
 {
-    bool asks = s->asked++ % AG_ASK_EVERY == 0;
+    bool asks = s->asked++ % AG_SUBMIT_ASKS_WANTED == 0;
     return (s->hands_ops || asks) && ag_submitter_put_op(s, signature, in, asks);
 }
 /* The same for several ops of one flush: whether the submitter takes them now, and each of them. */

@@ -7,20 +7,17 @@
 #include "capture/system/thread.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
-
-/* A host that takes less between two ops launches graphs faster than it hands them over. */
-enum { GAP_NS = 3000 };
+#include "policy/constants.h"
 
 /* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
  * running. Asking for the class takes a system call, so it is done now and then. */
 static bool is_ordinary(void)
 {
-    enum { ASKS_EVERY = 16 };
     static __thread struct {
         uint32_t calls;
         bool ordinary;
     } caller __attribute__((tls_model("initial-exec")));
-    if (caller.calls++ % ASKS_EVERY == 0)
+    if (caller.calls++ % AG_SUBMIT_ASKS_CLASS == 0)
         caller.ordinary = ag_thread_is_ordinary();
     return caller.ordinary;
 }
@@ -44,7 +41,8 @@ bool ag_submitter_is_wanted(struct ag_stream *s, bool alone)
         ag_pairs_abort(&s->pairs);
         return false;
     }
-    if (!s->pairs.tries && ag_policy_gap(p) < GAP_NS) /* a comparison goes on to its end */
+    /* a comparison goes on to its end */
+    if (!s->pairs.tries && ag_policy_gap(p) < AG_SUBMIT_GAP_NS)
         return false;
     if (ag_measures())
         return s->pairs.second && !s->pairs.tries && is_ordinary();

@@ -8,13 +8,12 @@
 #include "capture/tracking/stream.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
+#include "policy/constants.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-enum { IDLE_LOOKS = 200 }; /* looks in a row without a deferral before the thread sleeps */
 
 _Atomic uint32_t ag_watchdog_state;
 static _Atomic bool stopping;
@@ -180,7 +179,7 @@ static void keep_watch(uint32_t mine)
             return;
         idle = sight == DEFERRED ? 0 : idle + 1;
         ag_live_poll();
-        if (idle < IDLE_LOOKS) {
+        if (idle < AG_WATCHDOG_IDLE_LOOKS) {
             wait_for(period);
             continue;
         }

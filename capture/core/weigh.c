@@ -6,13 +6,7 @@
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/dormancy.h"
-
-enum {
-    OPS_A_TIE = 128, /* most ops for each tie, on a stream that counts as tied. A wait right behind
-                        a record is not seen, as nothing is held back there */
-    TRY_OPS = 64,    /* dormant ops until the stream looks again, in a comparison */
-    REST_OPS = 1024, /* the same between two comparisons */
-};
+#include "policy/constants.h"
 
 /* Nothing changes while the program measures its launches, while the submitter is compared, or in
  * an eager span of report/compare.h. */
@@ -20,7 +14,7 @@ static bool may_weigh(const struct ag_stream *s)
 {
     /* while the stream is dormant, neither ops nor ties are seen */
     uint64_t seen = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
-    return ag_options.profit && s->ties * OPS_A_TIE >= seen &&
+    return ag_options.profit && s->ties * AG_WEIGH_OPS_A_TIE >= seen &&
            ag_engine_counts(&s->engine)->replayed && ag_engine_is_idle(&s->engine) &&
            !s->pairs.tries && !ag_measures() &&
            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS;
@@ -40,7 +34,7 @@ void ag_weigh_meet(struct ag_stream *s)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);
     if (!without)
         return;
-    uint32_t rest = s->without.tries ? TRY_OPS : REST_OPS;
+    uint32_t rest = s->without.tries ? AG_WEIGH_TRY_OPS : AG_WEIGH_REST_OPS;
     ag_count_by(AG_COUNT_WEIGHED, rest);
     ag_engine_rest(&s->engine, rest);
     ag_stream_goes_dormant(s);

@@ -9,6 +9,7 @@
 #include "capture/tracking/signature.h"
 #include "capture/trace/trace.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 
 static CUresult submit_op(struct ag_stream *s, ag_key key, const uint8_t *bytes)
 {
@@ -49,10 +50,10 @@ static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot, b
 
 static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot, bool submitter)
 {
-    enum { ONE_IN = 61 }; /* launch.c times as many of the calls that the program makes */
     static _Atomic uint32_t calls;
-    bool timed = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % ONE_IN == 0 &&
-                 !ag_key_signature(slot->key)->reads;
+    bool timed =
+        atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed) % AG_TIMED_ONE_IN == 0 &&
+        !ag_key_signature(slot->key)->reads;
     uint64_t began = timed ? ag_clock_ns() : ag_trace_clock();
     CUresult r = submit_op(s, slot->key, slot->bytes);
     if (timed)

@@ -6,8 +6,6 @@
 
 #include "capture/tracking/stream.h"
 
-enum { AG_WORK_OF_CHUNK = 4 }; /* updating and launching a graph, in single launches */
-
 /* Submits what is in the ring. The caller has the role; `submitter`: it is the library's own
  * thread, and not the program's. Returns how much that was, in single launches; 0 if the submitter
  * cannot enter the stream's context. */

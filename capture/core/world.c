@@ -16,6 +16,7 @@
 #include "capture/trace/trace.h"
 #include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
+#include "policy/constants.h"
 #include <stddef.h>
 
 static struct ag_stream *stream_of(struct ag_engine *e)

@@ -17,6 +17,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>

@@ -25,6 +25,7 @@
 #include "capture/trace/trace_format.h"
 #include "capture/tracking/waits.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,12 +36,6 @@ static struct ag_request *first, **last = &first;
 static bool running, stopping;
 static bool answering; /* a thread that pauses answers the queued requests */
 static pthread_t thread;
-
-enum {
-    REST_NS = 1000000, /* between destroying two graphs, if there are few */
-    FEW = 32,
-    CROWD = 256, /* if this many wait, they go before the next build */
-};
 
 /* ---- building --------------------------------------------------------------------------- */
 
@@ -152,7 +147,8 @@ static void wait_ns(uint32_t ns)
 static void tidy(void)
 {
     static uint64_t rests_until;
-    uint32_t dropped = ag_graphs_dropped(), rest = REST_NS / (1 + dropped / FEW);
+    uint32_t dropped = ag_graphs_dropped(),
+             rest = AG_DESTROY_REST_NS / (1 + dropped / AG_DESTROY_FEW);
     if (!ag_pause.busy && !ag_pause.paused && !ag_pause.held && dropped &&
         ag_clock_monotonic_ns() >= rests_until) {
         ag_pause.busy = true;
@@ -163,7 +159,7 @@ static void tidy(void)
         ag_pause_rests();
         rests_until = ag_clock_monotonic_ns() + rest;
     }
-    if (stopping || (first && ag_pause_permits() && dropped < CROWD))
+    if (stopping || (first && ag_pause_permits() && dropped < AG_DESTROY_CROWD))
         return;
     if (!ag_pause.paused && ag_graphs_dropped()) {
         wait_ns(rest);
@@ -188,11 +184,12 @@ static void *builder(void *unused)
             ag_pause_rests();
             if (!rest) {
                 ag_count(AG_COUNT_BUILD_HELD_UP);
-                wait_ns(REST_NS);
+                wait_ns(AG_DESTROY_REST_NS);
             }
             continue;
         }
-        struct ag_request *r = ag_pause_permits() && ag_graphs_dropped() < CROWD ? first : NULL;
+        struct ag_request *r =
+            ag_pause_permits() && ag_graphs_dropped() < AG_DESTROY_CROWD ? first : NULL;
         if (!r) {
             tidy();
             continue;

@@ -8,9 +8,8 @@
  */
 #include "capture/graphs/cycle.h"
 #include "capture/graphs/graph.h"
+#include "policy/constants.h"
 #include <string.h>
-
-enum { EVIDENCE = 8 }; /* pairs of ops that must be equal */
 
 static bool equal(const struct ag_graphs *g, const uint8_t *bytes, uint32_t a, uint32_t b)
 {
@@ -31,7 +30,7 @@ static bool repeats_after(const struct ag_graphs *g, uint32_t period)
 uint32_t ag_graphs_cycle(const struct ag_graphs *g)
 {
     for (uint32_t period = 1; g->num_variants > 1 && period < g->count; period++)
-        if ((g->count - period) * g->num_variants >= EVIDENCE && repeats_after(g, period))
+        if ((g->count - period) * g->num_variants >= AG_CYCLE_EVIDENCE && repeats_after(g, period))
             return period;
     return 0;
 }

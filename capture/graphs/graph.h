@@ -10,24 +10,13 @@
 #define AG_GRAPH_H
 
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 
 enum {
-    AG_MAX_VARIANTS = 16,
-    AG_HISTORY = 4,
-    AG_DIGESTS = 16,
     AG_MOST_NODES =
         1088, /* more than a chunk has: AUTOGRAPH_TEST_MAX_CHUNK ends at 1024, and a crumb of
                  four at the end of a sequence joins the chunk before it (plan.c) */
-    /* After 64 fruitless misses, search for other graphs in only 24 of every 128. 24 in a row is
-     * more than there are digests, so argument sets that take turns are met again. */
-    AG_PATIENCE = 64,
-    AG_LOOK_FOR = 24,
-    AG_LOOK_EVERY = 128,
 };
-
-/* Host and device memory of one node of an executable graph (measured: 2.8 KB device, 7.7
- * KB host). */
-enum { AG_NODE_BYTES = 10752 };
 
 struct ag_node {
     CUgraphNode node;

@@ -13,6 +13,7 @@
 #include "capture/settings/log.h"
 #include "driver/entries.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -11,7 +11,7 @@ enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
 
 /* Pinned memory for copies to the host (core/read_back.c), which comes and goes with the kernels.
  */
-enum { AG_STAGING_PLACES = 64, AG_STAGING_BYTES = 256 };
+enum { AG_STAGING_PLACES = 64 };
 
 /* One of the library's own kernels in a context. NULL if they were not loaded or cannot be: there
  * are all of them or none. It waits while another thread loads them, so launches ask

@@ -19,6 +19,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
+#include "policy/constants.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -20,6 +20,7 @@
 #include "capture/graphs/twin.h"
 #include "capture/tracking/waits.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <stdlib.h>
 #include <string.h>
@@ -65,27 +66,17 @@ static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
  * the time that building takes is weighed against the time that replaying has gained. In debt, the
  * library builds only what it has seen often.
  */
-enum {
-    ALLOWANCE_NS = 20000000, /* for the start */
-    GAIN_SHARE = 4,          /* building may spend a quarter of the gain */
-    NS_A_VISIT = 4000000,
-    FIRST_PRICE = 3,
-    HIGHEST_PRICE = 64,
-    FIRST_LOOK = 32,   /* launches until ag_graphs_cycle() is first asked (cycle.c) */
-    LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
-};
-
 static uint32_t sightings_needed(struct ag_stream *s)
 {
     if (!ag_options.profit)
         return 0;
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
     int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
-    int64_t debt = spent - gained / GAIN_SHARE - ALLOWANCE_NS;
+    int64_t debt = spent - gained / AG_BUILD_GAIN_SHARE - AG_BUILD_ALLOWANCE_NS;
     if (debt <= 0)
         return 0;
-    int64_t price = FIRST_PRICE + debt / NS_A_VISIT;
-    return price < HIGHEST_PRICE ? (uint32_t)price : HIGHEST_PRICE;
+    int64_t price = AG_BUILD_FIRST_PRICE + debt / AG_BUILD_NS_A_VISIT;
+    return price < AG_BUILD_HIGHEST_PRICE ? (uint32_t)price : AG_BUILD_HIGHEST_PRICE;
 }
 
 static void look_for_branches(struct ag_graphs *g)
@@ -111,12 +102,12 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
      * (core/read_back.c). */
     if (ag_key_signature(recorded.ops[0].key)->reads) {
         ag_count(AG_COUNT_READ_FIRST);
-        ag_policy_put_off(chunk, LONGEST_DELAY);
+        ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
         return;
     }
     if (!may_hold_back) {
         ag_count(AG_COUNT_NO_WATCHDOG);
-        ag_policy_put_off(chunk, LONGEST_DELAY);
+        ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
         return;
     }
     enum ag_twin twin = ag_state_builds_nothing() ? AG_TWIN_NONE : ag_twin_find(s, chunk);
@@ -132,7 +123,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     if (seen < needed) {
         uint32_t left = needed - (uint32_t)seen;
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
-        ag_policy_put_off(chunk, left < LONGEST_DELAY ? left : LONGEST_DELAY);
+        ag_policy_put_off(chunk, left < AG_BUILD_LONGEST_DELAY ? left : AG_BUILD_LONGEST_DELAY);
         return;
     }
     bool wanted = !ag_state_builds_nothing();
@@ -141,7 +132,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     uint64_t now = ag_clock_ns();
     if (g) {
         g->last_used_ns = now;
-        g->look_at = FIRST_LOOK;
+        g->look_at = AG_BUILD_FIRST_LOOK;
         g->chunks = 1;
         g->context = s->context;
         g->priority = s->priority;

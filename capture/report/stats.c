@@ -2,6 +2,7 @@
 #include "capture/report/stats.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <stdlib.h>
 

@@ -24,6 +24,7 @@
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include "policy/pairs.h"
 #include "policy/ring.h"
 #include "policy/engine.h"
@@ -168,9 +169,6 @@ struct ag_stream {
     struct ag_stream *chained; /* next in the same bucket */
 };
 
-enum { AG_CALL_ESTIMATE_NS = 2500 }; /* an eager call, until one has been timed */
-enum { AG_HAND_NS = 100 }; /* handing an op over, program's thread (docs/results-log.md) */
-
 /* The next mean of host times. The first call of a kernel takes many times as long as the others,
  * and few calls are timed before its sequence goes as graphs. So a call counts as twice the mean at
  * most. */
@@ -184,9 +182,6 @@ static inline uint32_t ag_usual_ns(uint32_t mean, uint32_t ns)
 }
 
 /* An eager call took that long: one of the submitter's, or of the program's. */
-enum {
-    AG_LONGEST_CALL_NS = 50000
-}; /* longer ones loaded a kernel, or waited for room in a queue */
 static inline void ag_stream_call_usually_takes(struct ag_stream *s, uint64_t ns)
 {
     if (ns >= AG_LONGEST_CALL_NS)

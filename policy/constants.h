@@ -1,0 +1,314 @@
+/*
+ * constants.h - the numbers that decide what becomes a graph, when it is submitted, and by whom.
+ * Each says its unit and where its value comes from. *Measured* names a page in docs/, where "log"
+ * is results-log.md and the words behind it the section there. *Chosen* means that nothing told
+ * this value from its neighbours, and says what speaks for it. Sizes of tables stand with the
+ * tables. Nothing in here knows CUDA.
+ */
+#ifndef AG_CONSTANTS_H
+#define AG_CONSTANTS_H
+
+/* ---- what calls take ------------------------------------------------------------------------ */
+
+enum {
+    /* ns of the host for an eager launch, until one was timed. Measured: 2.5 to 4.3 us
+     * (performance.md, "What the driver taught us"). */
+    AG_CALL_ESTIMATE_NS = 2500,
+    /* ns for handing an op over. Measured: log, "Who launches the graphs". */
+    AG_HAND_NS = 100,
+    /* A longer eager call loaded a kernel, or waited for room in a queue. Chosen: far above any
+     * plain launch. */
+    AG_LONGEST_CALL_NS = 50000,
+    /* The clock takes up to 26 ns (performance.md, "The cost of a call"), a third of what an eager
+     * op costs here. So every eighth call is timed at first, then one in 61: a prime, so that not
+     * always the same ops of a loop are. */
+    AG_TIMED_FIRST = 256,
+    AG_TIMED_ONE_IN = 61,
+};
+
+/* ---- the host's pace ------------------------------------------------------------------------ */
+
+/* Chosen: a single pause must not count as the pace, and a slow host must soon be known as one. */
+enum {
+    AG_PACE_OUTLIER_NS = 2000, /* a gap up to this counts in full, whatever was before it */
+    AG_PACE_LONG_NS = 100000,  /* more counts only if it is the pace: ... */
+    AG_PACE_LONG_GAPS = 4,     /* ... this many long gaps in a row */
+    AG_PACE_MOST_NS = 1000000, /* the pace is never said to be slower */
+};
+
+/* ---- recognising sequences ------------------------------------------------------------------ */
+
+/* Chosen. */
+enum {
+    AG_GRAM = 6,            /* ops that identify a place in the stream */
+    AG_FIRST_EVIDENCE = 4,  /* ops of a sequence seen once that must agree before it is built */
+    AG_REALIGN_WINDOW = 64, /* how far ahead in a sequence to look for a departed stream */
+    AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
+    AG_REALIGN_OPS = 256,   /* ops after which the search ends */
+    AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
+    AG_ODD_IN_A_ROW = 16,   /* a long loop goes on in spite of so many odd ops in a row, ... */
+    AG_OPS_PER_ODD = 64,    /* ... and of one in so many */
+    AG_LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
+    AG_LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are mostly loop */
+    AG_CYCLE_EVIDENCE = 8, /* pairs of ops with equal arguments that show the period of arguments */
+    AG_SEEN_AGAIN_BONUS = 8, /* uses of other sequences, per sequence in a full table */
+    /* Whether a stream mostly goes on to the sequence's end: by so many visits, of which one that
+     * was left counts as several. */
+    AG_KEPT_RECENTLY = 64,
+    AG_KEPT_LEFT_WEIGHT = 4,
+};
+
+/* Loops of few ops are repeated until one graph is worth its launch (log, "Loops without a sync,
+ * cut and whole": 64 ops are near the best, and more leave more to submit singly at the end). */
+enum {
+    AG_MERGE_STREAK = 8,   /* repetitions in a row before several are merged into one sequence */
+    AG_MERGE_OPS = 64,     /* most ops in a merged sequence */
+    AG_MERGE_LONG_RUN = 4, /* a long run of repetitions, in merged sequences */
+    AG_MERGE_SHORT_PERIOD = 8, /* shorter ones are repeated to at least this length at once */
+};
+
+/* ---- where nothing repeats ------------------------------------------------------------------ */
+
+/* Looking costs 55 to 60 ns an op, a new key 0.2 us (performance.md, "The cost of a call"). Chosen:
+ * a program that never repeats has 0.98 to 1.00 of eager (performance.md). */
+enum {
+    AG_AWAKE_OPS = 40960, /* ops without a repetition before a stream goes dormant: more than two of
+                             the longest sequences */
+    AG_FIRST_DORMANT = 8192, /* ops; each dormant time is twice as long as the one before ... */
+    AG_LONGEST_DORMANT = 262144,
+    AG_AWAKE_SHARE = 6, /* ... and then the policy looks for one sixth of that */
+    /* Once there are more new keys than any program has kinds of ops, each counts as so many ops
+     * without a repetition. */
+    AG_MOST_KINDS = 2048,
+    AG_FRESH_OPS = 16,
+    AG_MOST_NEW = 512, /* new sequences without a repetition before the stream goes dormant */
+    /* A stream stays awake where one op in so many is handed over, and fewer than one in so many is
+     * new: looking then costs less than launching. */
+    AG_AWAKE_HANDED_ONE_IN = 4,
+    AG_AWAKE_NEW_ONE_IN = 8,
+};
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+enum {
+    /* Longest time for which the GPU may wait for a chunk to fill. Measured: performance.md,
+     * "Plans"; at most 7 % from the best fixed size in 36 cells. */
+    AG_PLAN_HOLD_NS = 12000,
+    /* First chunk of a segment: the GPU is likely to be idle, and waits no longer than this.
+     * Measured: log, "The first chunk of a step with a sync": 2 to 12 ops are about as good. */
+    AG_PLAN_FIRST_CHUNK = 4,
+    AG_PLAN_FIRST_NS = 4000,
+    /* A loop that keeps repeating is no longer cut if the host issues all of it in that time: the
+     * GPU still has earlier turns to do. Measured: log, "Loops without a sync, cut and whole"; a
+     * kernel takes 0.85 us in graphs of 60, 0.88 us in graphs of 20. A new plan costs 130 launches
+     * outside graphs, which pays off after 10,000: so many visits, and so many full ones for each
+     * that was left half way. */
+    AG_PLAN_STEADY_NS = 48000,
+    AG_PLAN_STEADY_VISITS = 512,
+    AG_PLAN_STEADY_TURNS = 16,
+    /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
+     * times as many until each further one. Chosen: a new plan means new graphs, and the pace of a
+     * slow host may halve and double from step to step. */
+    AG_PLAN_NEW_VISITS = 8,
+    AG_PLAN_MOST_NEW = 6,
+};
+
+/* Places where the program pauses. Measured in the model: log, "How long a place counts where the
+ * program pauses". */
+enum {
+    AG_PAUSE_ENOUGH = 3,       /* at one place ... */
+    AG_PAUSE_NEAR_VISITS = 16, /* ... with at most this many visits of its sequence between two */
+    /* Visits for which the first cut stays. Three waits of 500 us take 2 % of the time of that many
+     * steps of 20 us. A program that polls after each step rarely has shorter ones. */
+    AG_PAUSE_FIRST_CUT = 4096,
+    AG_PAUSE_SILENT = 12, /* a visit without a pause counts as so many */
+    /* Of these visits, as a power of two, each time the cut is made again so soon after it went. */
+    AG_PAUSE_GROWTH = 2,
+    AG_PAUSE_SOON = 256, /* visits */
+    AG_PAUSE_MOST_TIMES = 8,
+};
+
+/* ---- chunks that fail ----------------------------------------------------------------------- */
+
+/* Chosen: a chunk that is mostly flushed half way costs its eager launches and no more. */
+enum {
+    AG_FAILS_MIN = 4,          /* failures before the policy rests a chunk that fails often */
+    AG_FAILS_COOL_VISITS = 64, /* visits of its sequence for which it rests */
+    AG_RETRY_FIRST = 16,       /* visits until a failed build is tried again; this doubles ... */
+    AG_RETRY_MOST_SHIFT = 8,   /* ... with each failure, at most this many times */
+};
+
+/* ---- trials of longer and shorter chunks (tune.c) -------------------------------------------- */
+
+/* Plans take turns because virtual processors run at two speeds (log, under that name). The times
+ * are chosen; tests/policy/test_tune.c plays them to a model of host and GPU. */
+enum {
+    AG_TUNE_SAMPLES = 47,        /* most pairs of turns */
+    AG_TUNE_SETTLED = 48,        /* fully replayed visits before a trial */
+    AG_TUNE_WARM_UP = 2,         /* visits of a trial that are not counted */
+    AG_TUNE_TURN_VISITS = 2,     /* counted visits of a turn, after its first */
+    AG_TUNE_FEW = 9,             /* pairs of turns that may decide; if they do not, it goes on */
+    AG_TUNE_LOOKS = 4,           /* more pairs of turns before each further decision */
+    AG_TUNE_PATIENCE = 256,      /* visits by which a trial must have that few: graphs must exist */
+    AG_TUNE_LONGEST_TRIAL = 512, /* visits */
+    AG_TUNE_MOST_UP = 2,         /* times chunks are made longer, each time four times as long */
+    AG_TUNE_MOST_DOWN = 2,       /* times they are made shorter */
+    AG_TUNE_END_SHARE = 50,      /* chunks of less than 1/50 of a sequence cannot keep it waiting */
+    AG_TUNE_SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
+    AG_TUNE_EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
+    AG_TUNE_FASTER = 985,        /* at most this much, to win */
+    AG_TUNE_FAR_FASTER = 930,    /* for far shorter chunks, which need many more launches */
+    AG_TUNE_FIRST_REST = 2048,   /* visits */
+    AG_TUNE_LONGEST_REST = 65536,
+    AG_TUNE_GROWTH = 4,
+    AG_TUNE_MOST_FAILS = 3,
+    AG_TUNE_VISITS_A_FAIL = 128,
+};
+
+/* ---- the profitability check (profit.c) ------------------------------------------------------ */
+
+/* The early look was measured (log, "A very slow host"). The others are chosen: a preempted thread
+ * or a slow sync must not decide, and trials must cost next to nothing. tests/policy/test_profit.c
+ * plays them to a model of host and GPU. */
+enum {
+    AG_PROFIT_SAMPLES = 7,
+    AG_PROFIT_SOON = 128, /* visits until replay is compared with what is known, or after a doubt */
+    AG_PROFIT_FIRST_INTERVAL = 1024, /* visits */
+    AG_PROFIT_LONGEST_INTERVAL = 16384,
+    AG_PROFIT_GROWTH = 4,      /* growth of the interval when the answer stays the same */
+    AG_PROFIT_WARM_UP = 1,     /* visits of a trial that are not counted */
+    AG_PROFIT_PATIENCE = 4,    /* times a sequence may be followed for each visit that is wanted */
+    AG_PROFIT_FASTER = 98,     /* percent of the other's time, at most */
+    AG_PROFIT_CLEARLY = 66,    /* the same, so that no trial is needed at first */
+    AG_PROFIT_FAR_FASTER = 95, /* the same, at an early look */
+    AG_PROFIT_SLOW_HOST_NS = 9000,       /* between two ops: the GPU waits long even for four */
+    AG_PROFIT_VERY_SLOW_HOST_NS = 20000, /* between two ops: 1024 visits are a long time */
+    AG_PROFIT_SLOWER = 102,  /* percent of the fastest visit before graphs: worth a look at once */
+    AG_PROFIT_LOOK = 48,     /* visits until the early look, in any case: most looks take four */
+    AG_PROFIT_LAUNCHES = 64, /* of a sequence of graphs of one op, until their gain is looked at */
+};
+
+/* ---- comparisons of two ways, by how fast the whole program gets on (pairs.c) ------------- */
+
+/* Chosen: measured comparisons had spans of 25 to 37 ms, of which half of the pairs lay within 10
+ * to 20 % (log, "Who launches the graphs"), so the median of nine must win by 3 %. */
+enum {
+    AG_PAIRS = 9, /* pairs of spans; an odd number */
+    AG_PAIRS_SPAN_NS = 16000000,
+    AG_PAIRS_WARM_NS = AG_PAIRS_SPAN_NS / 4, /* not counted: the other way's work is under way */
+    AG_PAIRS_SHORTEST_NS = AG_PAIRS_SPAN_NS / 2, /* that is counted */
+    AG_PAIRS_LONGEST_NS = 3 * AG_PAIRS_SPAN_NS,  /* a longer one has a pause in it */
+    AG_PAIRS_FEWEST_OPS = 64,
+    AG_PAIRS_WINS = 1030, /* thousandths of the first way's speed */
+    AG_PAIRS_AT_ONCE = 3, /* pairs that end a comparison if the second way won none of them */
+    AG_PAIRS_MOST_NS = 1000000000,     /* of a comparison */
+    AG_PAIRS_BEGINS = 16,              /* comparisons begin at multiples of so many spans */
+    AG_PAIRS_BEFORE_MS = 250,          /* a program that begins is still warming up */
+    AG_PAIRS_FIRST_INTERVAL_MS = 2000, /* the same answer doubles it */
+    AG_PAIRS_LONGEST_INTERVAL_MS = 64000,
+};
+
+/* Streams that are tied to others by events (capture/core/weigh.h). Chosen: a look costs far less
+ * than the ops between two of them. */
+enum {
+    AG_WEIGH_OPS_A_TIE = 128, /* most ops for each tie, on a stream that counts as tied. A wait
+                                 right behind a record is not seen, as nothing is held back there */
+    AG_WEIGH_TRY_OPS = 64,    /* dormant ops until the stream looks again, in a comparison */
+    AG_WEIGH_REST_OPS = 1024, /* the same between two comparisons */
+};
+
+/* ---- programs that measure their launches (capture/core/measure.c) ------------------------ */
+
+/* Autotuners' own figures: Triton's do_bench and inductor's take 25 ms to warm up and 100 ms to
+ * measure a candidate; XLA and callers of cuDNN and cuBLASLt take a few launches. */
+enum {
+    AG_MEASURE_ASKED_NS = 500000000, /* a program counts as measuring so long after it got a time */
+    AG_MEASURE_OPS =
+        256, /* behind a sync point. A candidate has fewer, a loop that is timed more */
+    AG_MEASURE_LONGEST_NS = 200000000, /* a step that is measured for longer is real work */
+};
+
+/* ---- the submitter --------------------------------------------------------------------------- */
+
+enum {
+    /* A host that takes less between two ops launches graphs faster than it hands them over.
+     * Measured: log, "Who launches the graphs". */
+    AG_SUBMIT_GAP_NS = 3000,
+    AG_SUBMIT_ASKS_CLASS = 16,  /* chunks between two system calls for the thread's class */
+    AG_SUBMIT_ASKS_WANTED = 16, /* single ops between two questions whether it is wanted */
+    /* Measured: log, "Naps instead of wake-ups". A wake-up costs the program 2 to 4 us, a nap of
+     * 20 us lasts 26 to 28. */
+    AG_SUBMIT_SPIN_NS = 30000, /* if chunks come more often, it looks for them all the time */
+    AG_SUBMIT_NAP_NS = 20000,  /* the first nap */
+    AG_SUBMIT_LONGEST_NAP_NS = 110000, /* in place of a longer one it sleeps until it is woken */
+    AG_SUBMIT_LOOKS = 32,              /* looks between two readings of the clock */
+    /* Chosen: what may wait for the end of a nap; one more wakes the thread. */
+    AG_SUBMIT_MOST_WAIT = 4,
+    AG_SUBMIT_MOST_SINGLES = 16, /* the same for single ops */
+    AG_WORK_OF_CHUNK = 4,        /* updating and launching a graph, in single launches */
+    /* Chosen: if the thread has been at one stream for longer, others do not wait for it. */
+    AG_SUBMIT_LONG_NS = 20000,
+    AG_SUBMIT_PATIENCE = 1 << 16, /* looks for the role, until a waiting thread rests in between */
+    AG_SUBMIT_RETRY = 4096, /* chunks until a thread that could not be started is tried again */
+    /* A launch queue holds about 1000 ops, so a program may run further ahead of its GPU by a
+     * quarter than it would eagerly. */
+    AG_RING_SLOTS = 256,
+    AG_RING_CREDIT = 256,
+};
+
+/* ---- the watchdog ---------------------------------------------------------------------------- */
+
+enum { AG_WATCHDOG_IDLE_LOOKS = 200 }; /* looks in a row without a deferral before it sleeps */
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+/* A launch takes the graph of a chunk whose arguments are all right, or else the one with the
+ * fewest nodes to update. Measured: an update costs 0.35 to 0.55 us (performance.md), and log,
+ * "Choosing among graphs". */
+enum {
+    AG_MAX_VARIANTS = 16,
+    AG_HISTORY = 4,
+    AG_DIGESTS = 16,
+    /* After so many fruitless misses, search for other graphs in only 24 of every 128. 24 in a row
+     * is more than there are digests, so argument sets that take turns are met again. */
+    AG_PATIENCE = 64,
+    AG_LOOK_FOR = 24,
+    AG_LOOK_EVERY = 128,
+    AG_NODE_BYTES = 10752, /* host and device memory of a node. Measured: 7.7 and 2.8 KB */
+    /* Bytes. Up to here copies of movable memory are launches of the copy kernel, which takes a
+     * tenth longer than a memcpy node if both addresses are aligned, and twice as long if not;
+     * above, it falls behind. Measured: log, "Copies by a kernel". */
+    AG_MOST_COPIED = 1 << 20,
+    AG_STAGING_BYTES = 256, /* longest copy to the host that is an op. Chosen: a few words */
+};
+
+/* Building stalls the program nearly one to one (performance.md, "What the driver taught us"): a
+ * decode loop that kept building lost 10 %. The shares are chosen. */
+enum {
+    AG_BUILD_ALLOWANCE_NS = 20000000, /* for the start */
+    AG_BUILD_GAIN_SHARE = 4,          /* then a quarter of what replaying has gained */
+    AG_BUILD_NS_A_VISIT = 4000000,    /* of debt: one visit more until a sequence is built */
+    AG_BUILD_FIRST_PRICE = 3,
+    AG_BUILD_HIGHEST_PRICE = 64,
+    AG_BUILD_LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
+    AG_BUILD_FIRST_LOOK = 32,   /* launches until the period of arguments is first looked for */
+    /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for"). */
+    AG_DESTROY_REST_NS = 1000000, /* between two graphs, if there are few */
+    AG_DESTROY_FEW = 32,
+    AG_DESTROY_CROWD = 256, /* if this many wait, they go before the next build */
+};
+
+/* ---- streams that fork, and quiet ones ------------------------------------------------------- */
+
+enum {
+    AG_FORK_TURN = 16, /* ops between two threads' turns at a fork: with fewer it ends */
+    /* capture/core/quiet.h. Chosen: an event that is asked for in time costs a few records, one
+     * that a program may be waiting for costs thousands. */
+    AG_QUIET_MOST = 2,      /* times AUTOGRAPH_TEST_JOIN: the highest count */
+    AG_QUIET_AT_END = 4,    /* an ask right behind the record counts as so many quiet records */
+    AG_QUIET_EARLY = -4096, /* one behind further ops: quiet records until it is tried again */
+    AG_QUIET_FAR = 64,      /* ops behind a record from which on one query is no ask for it */
+    AG_QUIET_RESTS = 256,   /* records that do not count after something else has ended the fork */
+};
+
+#endif
