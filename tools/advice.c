@@ -82,7 +82,7 @@ static void about_flushes(const struct model *m, struct advice *a)
             say(a,
                 "%.0f %% of the launches were submitted early because the legacy default stream "
                 "orders "
-                "everything; cudaStreamNonBlocking or --default-stream per-thread would end that.",
+                "everything; streams that are made with cudaStreamNonBlocking would end that.",
                 share);
         else
             say(a,

@@ -178,7 +178,7 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
          "a larger AUTOGRAPH_MAX_DEFER_US lets graphs wait longer; a smaller one is better if it "
          "polls memory there"},
         {count(AG_COUNT_ORDER), "the legacy default stream orders everything",
-         "cudaStreamNonBlocking or --default-stream per-thread ends that"},
+         "streams that are made with cudaStreamNonBlocking end that"},
         {count(AG_COUNT_OTHER_THREAD), "calls of other threads come in between",
          "look with `autograph report` at who makes them"},
     };
