@@ -6,7 +6,7 @@
 #include <uthash.h>
 
 /* Where a dump holds no eager launch to compare with: what one takes on the host, measured
- * (docs/performance.md: 2.5 to 3.9 us). */
+ * (docs/performance.md: 2.5 to 4.3 us). */
 #define ASSUMED_EAGER_NS 3000.0
 
 /* ---- reasons ---------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * A chunk has up to AG_MAX_VARIANTS graphs of the same ops with different arguments (ping-pong
  * buffers, layers with equal signatures). A launch takes the graph whose arguments are all right,
  * or else the one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager
- * launch 2.5-3.9 us: measured, docs/performance.md.)
+ * launch 2.5-4.3 us: measured, docs/performance.md.)
  */
 #ifndef AG_GRAPH_H
 #define AG_GRAPH_H
