@@ -51,9 +51,9 @@ static void add_event(struct front *front, const struct ag_signature *signature)
 }
 
 /* A graph with several beginnings takes the GPU longer (docs/results-log.md), so one best begins
- * where the branches have just joined. And a graph goes behind all of the one before: so a chunk
- * that ends while some branch has not joined would make the ops of the next wait for more than the
- * program asked for. */
+ * where the branches have just joined, and not between a fork and the first op behind it. And a
+ * graph goes behind all of the one before: so a chunk that ends while some branch has not joined
+ * would make the ops of the next wait for more than the program asked for. */
 enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends)
 {
     struct front front = {.num_records = 0};
@@ -64,15 +64,17 @@ enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8
         const struct ag_signature *signature = ag_key_signature(keys[i]);
         uint8_t branch = signature->branch;
         branches |= branch;
-        if (ag_signature_is_event(signature))
+        if (ag_signature_is_event(signature)) {
             add_event(&front, signature);
-        else
+        } else {
             front.next[branch].ops[branch] = last.ops[branch] = i + 1;
-        bool joined = true;
+            front.waited &= ~(1u << branch);
+        }
+        bool joined = true, forks = front.waited & ~1u;
         for (uint32_t k = 0; k < AG_BRANCHES; k++)
             joined &= front.next[0].ops[k] >= last.ops[k];
         bool joins = signature->kind == AG_OP_WAIT && !branch;
-        ends[i] = !joined ? AG_NO_END : joins ? AG_BEST_END : AG_GOOD_END;
+        ends[i] = joined && joins ? AG_BEST_END : joined && !forks ? AG_GOOD_END : AG_NO_END;
         if (i && signature->reads) /* no graph begins with it (request.c) */
             ends[i - 1] = AG_NO_END;
         reads |= signature->reads;
