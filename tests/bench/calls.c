@@ -18,6 +18,7 @@
 
 enum {
     STEP = 20,      /* launches of a step, each of a signature of its own */
+    FORKED = 16,    /* launches to the two streams of a step that forks and joins */
     ARGS = 8,       /* of eight bytes each */
     LARGE = 164,    /* words of a large argument */
     LARGEST = 4096, /* bytes of the largest that a launch could have before CUDA 12.1 */
@@ -192,6 +193,35 @@ static void records(struct worker *w, int calls)
     CHECK(cuEventDestroy_v2(event));
 }
 
+static void launch_to(struct worker *w, CUstream stream, unsigned int grid)
+{
+    CHECK(cuLaunchKernel(kernel, grid, 1, 1, 64, 1, 1, 0, stream, w->params, NULL));
+}
+
+/* A kernel, two streams with eight each, which fork and join, and a sync. The four event calls
+ * belong to the launches. */
+static void forks(struct worker *w, int calls)
+{
+    CUevent forked = new_event(), joined = new_event();
+    CUstream side;
+    CHECK(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < calls; i += FORKED) {
+        launch_to(w, w->stream, 1);
+        CHECK(cuEventRecord(forked, w->stream));
+        CHECK(cuStreamWaitEvent(side, forked, 0));
+        for (unsigned int k = 2; k <= 1 + FORKED / 2; k++) {
+            launch_to(w, w->stream, k);
+            launch_to(w, side, k);
+        }
+        CHECK(cuEventRecord(joined, side));
+        CHECK(cuStreamWaitEvent(w->stream, joined, 0));
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+    CHECK(cuStreamDestroy_v2(side));
+    CHECK(cuEventDestroy_v2(forked));
+    CHECK(cuEventDestroy_v2(joined));
+}
+
 /* An event that is asked for behind each record. */
 static void query(struct worker *w, int calls)
 {
@@ -224,6 +254,7 @@ static const struct bench benches[] = {
     {"each", each, 400 * STEP, 12, 0},
     {"step", step, 400 * STEP, 12, 0},
     {"records", records, 400 * STEP, 12, 0},
+    {"forks", forks, 400 * FORKED, 12, 0},
     {"query", query, 20000, 2, 0},
     {"step-args", step_args, 400 * STEP, 12, 0},
     {"step-stack", step_stack, 400 * STEP, 12, 0},
