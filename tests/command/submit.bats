@@ -269,10 +269,11 @@ singly() {
     at_least "single launches handed over" "$(singly)" 500
     for try in {1..10}; do
         same "$submit" slow-singles 2001
-        [ "$(singly)" -le 1000 ]
-        [ "$(singly)" -lt 250 ] || break
+        # it counts as measuring for half a second, which on a busy machine ends before the launches do
+        [ "$(singly)" -lt 250 ] || [ "$(singly)" -gt 1000 ] || break
     done
     at_least "single launches handed over" "$(singly)" 250
+    at_least "most of them" 1000 "$(singly)"
 }
 
 @test "where no thread can be started, the program does not try at every chunk" {

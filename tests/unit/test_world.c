@@ -259,8 +259,11 @@ struct trial {
 static void *launch_some(void *trial)
 {
     struct trial *t = trial;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         t->handed += launch_chunk(t->h);
+        while (!ag_stream_ring_is_at_rest(t->h->s)) /* or the next may be kept from it */
+            sched_yield();
+    }
     return NULL;
 }
 
