@@ -51,11 +51,14 @@ static __device__ void copy_words(unsigned char *dst, const unsigned char *src,
         dst[tail + thread] = src[tail + thread];
 }
 
-/* What is copied does not overlap. */
+/* What is copied does not overlap. Of a few bytes each word that divides their number is written at
+ * once: the host may be polling it (core/read_back.c). */
 extern "C" __global__ void ag_copy(unsigned char *dst, const unsigned char *src,
                                    unsigned long long bytes)
 {
     unsigned long long apart = (unsigned long long)dst - (unsigned long long)src;
+    if (bytes <= 256)
+        apart |= bytes;
     if (!(apart & 15))
         copy_words<uint4>(dst, src, bytes);
     else if (!(apart & 7))

@@ -65,6 +65,21 @@ static bool copies(size_t bytes, unsigned int blocks)
     return true;
 }
 
+/* Words that divide the number of bytes are written at once: one thread, which leaves what is not
+ * in whole words to fifteen others, copies all. */
+static bool copies_words(size_t bytes)
+{
+    size_t size = bytes & (0 - bytes);
+    for (size_t at = 0; at < WIDEST; at += size) {
+        begin();
+        memcpy(expected + BEGIN + at, source + at, bytes);
+        launch(1, 1, 1, [=] { ag_copy(target + BEGIN + at, source + at, bytes); });
+        if (!good("a copy by words", bytes, (int)at, (int)at))
+            return false;
+    }
+    return true;
+}
+
 /* Three rows; an element of `size` bytes. */
 static bool fills(size_t elements, size_t size)
 {
@@ -91,6 +106,8 @@ int main()
         source[i] = (unsigned char)((uint32_t)i * 2654435761u >> 24);
     for (size_t bytes = 1; all && bytes <= MOST; bytes += bytes < 300 ? 1 : 61)
         all = copies(bytes, 1) && copies(bytes, 3);
+    for (size_t bytes = 1; all && bytes <= 256; bytes++)
+        all = copies_words(bytes);
     for (size_t elements = 1; all && elements <= 300; elements++)
         all = fills(elements, 1) && fills(elements, 2) && fills(elements, 4);
     return all ? 0 : 1;
