@@ -19,6 +19,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
+#include "driver/error.h"
 #include "driver/own.h"
 #include "driver/table.h"
 
@@ -134,6 +135,8 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
             if (first == CUDA_SUCCESS) {
                 first = end_segment(s, flags);
                 ag_broken_stream(s, first);
+                if (ag_error_ends_context(first) && s->context->handle != ag_context_current())
+                    first = CUDA_SUCCESS; /* each call in that context returns it */
             } else {
                 end_segment(s, flags & ~(unsigned int)REPORTS);
             }

@@ -45,6 +45,25 @@ by_driver() {
 @test "copies to managed memory are the driver's" { by_driver managed; }
 @test "large copies are the driver's" { by_driver large; }
 @test "copies behind no other op are the driver's" { by_driver alone; }
+@test "copies behind nothing but records are the driver's" { by_driver recorded; }
+@test "a loop begins behind its copy" {
+    needs_own_kernels
+    same "$reads" first 3000
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
+@test "the refusal of a copy is told once, and only where the program's own call is refused" {
+    for how in inline thread; do
+        export AUTOGRAPH_SUBMIT=$how
+        for case in refused refused-sync refused-held; do same "$reads" $case 60; done
+    done
+}
+@test "the error of one context neither shows in another nor ends its replay" {
+    needs_own_kernels
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how same "$reads" contexts 50
+        at_least "replayed per cent" "$(replayed_share)" 80
+    done
+}
 @test "a copy without a stream comes behind what a blocking stream holds back" {
     for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$reads" behind 100; done
 }

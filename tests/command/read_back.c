@@ -168,6 +168,121 @@ static void behind(void)
     printf("%016llx\n", (unsigned long long)seen);
 }
 
+/* A loop without a sync that begins with the copy, behind another one. */
+static void first(void)
+{
+    struct solver s = {.host = pinned(), .bytes = 8};
+    prepare(&s);
+    CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+    for (int i = 0; i < steps; i++) {
+        CHECK(cuMemcpyDtoHAsync_v2(s.host, s.x, s.bytes, s.stream));
+        CHECK(ag_prog_hash(hash, s.stream, s.x, 2));
+        CHECK(cuMemsetD8Async(s.x + 64, 0, 8, s.stream));
+    }
+    CHECK(cuStreamSynchronize(s.stream));
+    printf("%016llx\n", (unsigned long long)s.host[0]);
+}
+
+/* Only the record of an event stands before each copy. */
+static void recorded(void)
+{
+    struct solver s = {.bytes = 8};
+    CUevent event;
+    prepare(&s);
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < steps; i++) {
+        uint64_t word = 0;
+        if (i < 8)
+            CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+        CHECK(cuEventRecord(event, s.stream));
+        CHECK(cuMemcpyDtoHAsync_v2(&word, s.x, sizeof word, s.stream));
+        s.seen = s.seen * 31 + word;
+    }
+    tell(&s);
+}
+
+/* The driver refuses one copy, and only where that has this name (NULL: wherever it is made). */
+static void refused(struct solver s, const char *name)
+{
+    static const char *const names[] = {"cuMemcpyDtoHAsync_v2", "cuMemcpyDtoH_v2"};
+    uint64_t *word = pinned(), *read = calloc(1, sizeof *read);
+    prepare(&s);
+    for (int i = 0; i < steps; i++) {
+        bool other = i < steps - 2, fails = i == steps - 2;
+        for (int k = 0; k < OPS; k++)
+            CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+        if (other) { /* of another sequence, so that the last two copies are in no graph */
+            CHECK(cuMemcpyDtoHAsync_v2(word, s.x, s.bytes, s.stream));
+            for (int k = 0; k < OPS; k++)
+                CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+            CHECK(cuStreamSynchronize(s.stream));
+            continue;
+        }
+        for (int k = 0; k < 2; k++)
+            cuSimFail(names[k], 0, fails && (!name || !strcmp(name, names[k])) ? 1 : 0);
+        CUresult r = s.sync ? cuMemcpyDtoH_v2(read, s.x, s.bytes)
+                            : cuMemcpyDtoHAsync_v2(read, s.x, s.bytes, s.stream);
+        for (int k = 0; k < 2; k++)
+            cuSimFail(names[k], 0, 0);
+        CUresult next = ag_prog_hash(hash, s.stream, s.x, 1);
+        printf("copy %d, next launch %d, sync %d\n", (int)r, (int)next,
+               (int)cuStreamSynchronize(s.stream));
+    }
+}
+
+/* A step in one of two contexts of a thread. `fault`: its last kernel faults, which no call has
+ * told the program when this returns. */
+static void step_of(const struct solver *s, CUfunction trap, int fault)
+{
+    uint64_t word = 0, before = cuSimExecuted("kernel");
+    void *params[] = {&fault};
+    for (int k = 0; k < OPS; k++)
+        CHECK(ag_prog_hash(hash, s->stream, s->x, 1));
+    CHECK(ag_prog_launch(trap, s->stream, params));
+    if (!fault)
+        CHECK(cuMemcpyDtoH_v2(&word, s->x, s->bytes));
+    else
+        cuStreamQuery(s->stream); /* what is held back goes */
+    while (fault && cuSimExecuted("kernel") < before + OPS + 1)
+        sched_yield();
+}
+
+/* One of two contexts ends with an error, which the other must not hear of, and replays on. */
+static void contexts(void)
+{
+    struct solver s[2];
+    CUcontext of[2];
+    CUfunction hashes[2], traps[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuDevicePrimaryCtxRetain(&of[i], i));
+        CHECK(cuCtxSetCurrent(of[i]));
+        CUmodule module = ag_prog_module();
+        hashes[i] = ag_prog_function(module, "hash");
+        traps[i] = ag_prog_function(module, "trap");
+        s[i] = (struct solver){.stream = CU_STREAM_LEGACY, .bytes = 8};
+        prepare(&s[i]);
+    }
+    for (int i = 0; i < 4 * steps; i++) {
+        int at = i / steps % 2;
+        CHECK(cuCtxSetCurrent(of[at]));
+        hash = hashes[at];
+        step_of(&s[at], traps[at], i == 4 * steps - 1 ? CUDA_ERROR_LAUNCH_FAILED : 0);
+    }
+    hash = hashes[1];
+    for (int k = 0; k < 3; k++) /* they fail at once, or when the library submits them */
+        ag_prog_hash(hash, s[1].stream, s[1].x, 1);
+    CHECK(cuCtxSetCurrent(of[0]));
+    hash = hashes[0];
+    for (int i = 0; i < steps; i++)
+        step_of(&s[0], traps[0], 0);
+    CHECK(cuCtxSetCurrent(of[1]));
+    printf("the other context: %d\n", (int)cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(of[0]));
+    CHECK(cuDevicePrimaryCtxReset_v2(1));
+    for (int i = 0; i < 8 * steps; i++)
+        step_of(&s[0], traps[0], 0);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -196,6 +311,19 @@ int main(int argc, char **argv)
         behind();
     else if (!strcmp(argv[1], "alone"))
         alone();
+    else if (!strcmp(argv[1], "first"))
+        first();
+    else if (!strcmp(argv[1], "recorded"))
+        recorded();
+    else if (!strcmp(argv[1], "refused"))
+        refused((struct solver){.bytes = 8}, NULL);
+    else if (!strcmp(argv[1], "refused-sync"))
+        refused((struct solver){.stream = CU_STREAM_LEGACY, .bytes = 8, .sync = true}, NULL);
+    else if (!strcmp(argv[1], "refused-held"))
+        refused((struct solver){.stream = CU_STREAM_LEGACY, .bytes = 8, .sync = true},
+                "cuMemcpyDtoHAsync_v2");
+    else if (!strcmp(argv[1], "contexts"))
+        contexts();
     else if (!strcmp(argv[1], "threads"))
         threads();
     else
