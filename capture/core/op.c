@@ -70,9 +70,11 @@ static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *
     CUresult r =
         AG_REAL(cuMemcpyDtoHAsync_v2)((void *)(uintptr_t)copy->dst, copy->src, bytes, stream);
     CUdeviceptr staging = atomic_load(&s->context->staging), at = copy->dst - staging;
-    if (r != CUDA_SUCCESS && staging && at < AG_STAGING_PLACES * AG_STAGING_BYTES)
-        atomic_fetch_or(&s->context->staging_failed, (uint64_t)1 << at / AG_STAGING_BYTES);
-    return r;
+    if (r == CUDA_SUCCESS || !staging || at >= AG_STAGING_PLACES * AG_STAGING_BYTES)
+        return r;
+    /* the program's own call comes next, and the program gets what that returns (read_back.c) */
+    atomic_fetch_or(&s->context->staging_failed, (uint64_t)1 << at / AG_STAGING_BYTES);
+    return CUDA_SUCCESS;
 }
 
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,

@@ -19,6 +19,7 @@
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
+#include "driver/error.h"
 #include "driver/own.h"
 #include "policy/constants.h"
 #include <string.h>
@@ -85,6 +86,8 @@ static CUresult finish(const struct ag_incoming *in, CUstream stream, bool refus
     CUresult r = AG_REAL(cuStreamSynchronize)(stream);
     if (r == CUDA_SUCCESS)
         memcpy((void *)(uintptr_t)c->dst, (const void *)(uintptr_t)c->read->staging, c->bytes);
+    else if (!ag_error_ends_context(r)) /* something may still write to the place */
+        r = ag_op_call(in);
     return r;
 }
 
