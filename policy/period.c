@@ -39,7 +39,7 @@ static uint32_t best_beginning(const struct ag_policy_state *s, uint64_t began, 
     uint8_t *ends = (uint8_t *)(keys + 2 * period); /* of the second turn, which knows the first */
     for (uint32_t i = 0; i < 2 * period; i++)
         keys[i] = ag_finder_at(&s->finder, began + i % period);
-    bool any = s->hooks.ends(s->hooks.context, keys, 2 * period, ends) == AG_OWN_ENDS;
+    bool any = s->hooks.ends(s->hooks.context, keys, 2 * period, ends) != AG_ANY_ENDS;
     for (uint32_t i = 1; any && i <= period && !best; i++)
         if (ends[period + i - 1] == AG_BEST_END)
             best = i % period;

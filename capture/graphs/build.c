@@ -73,10 +73,13 @@ enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8
         bool joined = true, forks = front.waited & ~1u;
         for (uint32_t k = 0; k < AG_BRANCHES; k++)
             joined &= front.next[0].ops[k] >= last.ops[k];
-        bool joins = signature->kind == AG_OP_WAIT && !branch;
+        bool joins = (signature->kind == AG_OP_WAIT || signature->reads) && !branch;
         ends[i] = joined && joins ? AG_BEST_END : joined && !forks ? AG_GOOD_END : AG_NO_END;
-        if (i && signature->reads) /* no graph begins with it (request.c) */
-            ends[i - 1] = AG_NO_END;
+        for (uint32_t k = i; signature->reads && k; k--) { /* no graph begins with it (request.c) */
+            ends[k - 1] = AG_NO_END;
+            if (!ag_signature_is_event(ag_key_signature(keys[k - 1])))
+                break; /* a record is no node */
+        }
         reads |= signature->reads;
     }
     return branches ? AG_OWN_ENDS : reads ? AG_SOME_ENDS : AG_ANY_ENDS;

@@ -88,6 +88,15 @@ static void look_for_branches(struct ag_graphs *g)
     }
 }
 
+/* Behind records or not: they are no nodes. */
+static bool begins_with_read(const struct ag_engine_content *recorded)
+{
+    uint32_t i = 0;
+    while (i < recorded->num_ops && ag_signature_is_event(ag_key_signature(recorded->ops[i].key)))
+        i++;
+    return i < recorded->num_ops && ag_key_signature(recorded->ops[i].key)->reads;
+}
+
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     struct ag_visit visit = ag_driver_enter(s);
@@ -100,7 +109,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     }
     /* A copy kernel in front would need a place on the GPU that no op before it has had
      * (core/read_back.c). */
-    if (ag_key_signature(recorded.ops[0].key)->reads) {
+    if (begins_with_read(&recorded)) {
         ag_count(AG_COUNT_READ_FIRST);
         ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
         return;

@@ -46,7 +46,9 @@ static void one_stream_ends_anywhere(void **state)
 static void no_graph_begins_with_a_copy_to_the_host(void **state)
 {
     (void)state;
-    expect("kkckc", AG_SOME_ENDS, "g-g-g");
+    expect("kkckc", AG_SOME_ENDS, "g-b-b");
+    expect("kkrrck", AG_SOME_ENDS, "g---bg");
+    expect("rc", AG_SOME_ENDS, "-b");
 }
 
 /* Not between the fork and the join, whichever stream has the first op behind the fork. */
