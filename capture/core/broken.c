@@ -75,6 +75,13 @@ void ag_broken_stream(const struct ag_stream *s, CUresult error)
         error_in(s->context, error);
 }
 
+CUresult ag_broken_tells(const struct ag_stream *s, CUresult error)
+{
+    ag_broken_stream(s, error);
+    bool elsewhere = ag_error_ends_context(error) && s->context->handle != ag_context_current();
+    return elsewhere ? CUDA_SUCCESS : error;
+}
+
 CUresult ag_core_first_error(CUresult result, CUresult pending)
 {
     in_current_context(result);

@@ -19,7 +19,6 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
-#include "driver/error.h"
 #include "driver/own.h"
 #include "driver/table.h"
 
@@ -133,10 +132,7 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
         if (ag_stream_is_own(s)) {
             /* a call returns one error; the others stay for the next ones */
             if (first == CUDA_SUCCESS) {
-                first = end_segment(s, flags);
-                ag_broken_stream(s, first);
-                if (ag_error_ends_context(first) && s->context->handle != ag_context_current())
-                    first = CUDA_SUCCESS; /* each call in that context returns it */
+                first = ag_broken_tells(s, end_segment(s, flags));
             } else {
                 end_segment(s, flags & ~(unsigned int)REPORTS);
             }

@@ -320,14 +320,16 @@ int error_of_other_context(int fails)
     CHECK(cuCtxPushCurrent_v2(lost));
     cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
     cuSimFail("cuGraphLaunch", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
-    cuSimFail("cuCtxSynchronize", 1, fails ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS);
     bool told_one = cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, doomed, (void *[]){&x, &k}, NULL) !=
                     CUDA_SUCCESS;
-    if (!fails)
+    if (!fails) { /* a call in the other context says nothing of it */
         CHECK(cuCtxPopCurrent_v2(NULL));
+        CHECK(cuCtxSynchronize());
+        CHECK(cuCtxPushCurrent_v2(lost));
+    }
+    cuSimFail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS); /* as of every call there */
     told_one |= cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (fails)
-        CHECK(cuCtxPopCurrent_v2(NULL));
+    CHECK(cuCtxPopCurrent_v2(NULL));
     cuSimFail("cuLaunchKernel", 1, CUDA_SUCCESS);
     cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
     cuSimFail("cuCtxSynchronize", 1, CUDA_SUCCESS);
