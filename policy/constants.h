@@ -301,7 +301,9 @@ enum {
 /* ---- streams that fork, and quiet ones ------------------------------------------------------- */
 
 enum {
-    AG_FORK_TURN = 16, /* ops between two threads' turns at a fork: with fewer it ends */
+    AG_FORK_PROMPT = 64, /* times AUTOGRAPH_TEST_JOIN: records that are not kept back at first, and
+                            after an ask. Chosen: what waits for the program asks again soon */
+    AG_FORK_TURN = 16,   /* ops between two threads' turns at a fork: with fewer it ends */
     /* capture/core/quiet.h. Chosen: an event that is asked for in time costs a few records, one
      * that a program may be waiting for costs thousands. */
     AG_QUIET_MOST = 2,      /* times AUTOGRAPH_TEST_JOIN: the highest count */

@@ -62,9 +62,9 @@ AG_HOOK cuEventQuery(CUevent hEvent)
     return result;
 }
 
-/* The host or streams that the call does not name wait for the event, or record it. What is held
- * back of the event goes first. */
-#define AG_EVENT_BARRIER_HOOK(name, records, params, args)                                         \
+/* The host or streams that the call does not name (`streams`) wait for the event, or record it.
+ * What is held back of the event goes first; of streams, all that is. */
+#define AG_EVENT_BARRIER_HOOK(name, streams, params, args)                                         \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
@@ -73,15 +73,15 @@ AG_HOOK cuEventQuery(CUevent hEvent)
         if (ag_hooked()) {                                                                         \
             ag_core_event_settles(hEvent);                                                         \
             pending = ag_core_barrier(AG_SYM_##name);                                              \
-            if (records)                                                                           \
+            if (streams)                                                                           \
                 ag_core_events_unseen();                                                           \
         }                                                                                          \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
 AG_EVENT_BARRIER_HOOK(cuEventSynchronize, false, (CUevent hEvent), (hEvent))
-AG_EVENT_BARRIER_HOOK(cuCtxWaitEvent, false, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_EVENT_BARRIER_HOOK(cuGreenCtxWaitEvent, false, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuCtxWaitEvent, true, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuGreenCtxWaitEvent, true, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
 AG_EVENT_BARRIER_HOOK(cuCtxRecordEvent, true, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
 AG_EVENT_BARRIER_HOOK(cuGreenCtxRecordEvent, true, (CUgreenCtx hCtx, CUevent hEvent),
                       (hCtx, hEvent))

@@ -76,19 +76,6 @@ void ag_forks_catch_up(void)
     ag_streams_release(streams, n);
 }
 
-void ag_branches_end(struct ag_stream *s)
-{
-    uint8_t branch = 0;
-    struct ag_stream *home = ag_stream_lock_home(s, &branch);
-    if (ag_stream_is_live(home) && ag_stream_forks(home)) {
-        if (ag_fork_is_alone(home) && home->quiet > 0) /* what ends it may come again and again */
-            home->quiet = -AG_QUIET_RESTS;
-        ag_stream_break(home);
-        ag_fork_end(home);
-    }
-    ag_unlock(&home->lock);
-}
-
 /* One thread may take a fork over from another, as PyTorch's does that computes gradients. But if
  * several threads launch in turn, the order of their calls differs from step to step. */
 void ag_branch_changes_hands(struct ag_stream *s)
@@ -101,6 +88,8 @@ void ag_branch_changes_hands(struct ag_stream *s)
         home->taken_at = ops;
         atomic_store_explicit(&home->owner, ag_this_thread(), memory_order_relaxed);
         ag_thread.owned++;
+        ag_submitter_settle(home);
+        ag_fork_is_behind(home);
         if (in_turn) {
             for (int n = 1; n < AG_BRANCHES; n++)
                 if (home->fork->streams[n])
@@ -135,12 +124,13 @@ static bool is_plain(const struct ag_stream *s)
            !ag_dormant_is_active(&s->dormant);
 }
 
-/* Whether the ops of `b` may go into the stream `a`: their priority is the same, and what the
- * legacy stream orders with `b` it orders with `a` as well. */
+/* Whether the ops of `b` may go into the stream `a`: their priority is the same, and the legacy
+ * stream orders the same with both. `a` may be the legacy stream, which a blocking stream's ops
+ * tell of (ag_flush_for_order()). */
 static bool fits(const struct ag_stream *a, const struct ag_stream *b)
 {
     return a->context == b->context && a->priority == b->priority && !b->legacy &&
-           (!b->blocking || a->blocking) && is_plain(a) && is_plain(b);
+           (a->legacy || a->blocking == b->blocking) && is_plain(a) && is_plain(b);
 }
 
 /* `b` becomes a branch of `a`, if nothing has changed meanwhile. */
@@ -175,6 +165,10 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     ag_lock(&a->lock, AG_RANK_STREAM);
     /* another thread may have ended the fork before it was complete */
     bool lasts = ag_stream_forks(a) && a->fork->streams[n] == b;
+    if (lasts && joins) { /* a graph may have been launched since it was added */
+        ag_submitter_settle(a);
+        ag_fork_is_behind(a);
+    }
     if (lasts && !joins && ag_stream_is_live(a)) {
         ag_stream_break(a); /* the records that it holds back are of the fork as it was */
         ag_fork_remove(a, n);

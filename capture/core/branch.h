@@ -36,9 +36,7 @@ void ag_forks_catch_up(void);
 /* Another thread begins to launch to the stream, which has an origin or branches. */
 void ag_branch_changes_hands(struct ag_stream *s);
 
-/* The stream is a branch no longer, and has none. The caller holds no lock. */
-void ag_branches_end(struct ag_stream *s);
-/* The same for all streams. */
+/* ag_branches_end() for all streams. */
 void ag_forks_end(void);
 
 /* `s` has waited for an event that `of` recorded last: perhaps one of the two becomes a branch of

@@ -26,11 +26,14 @@ static void submit(struct ag_stream *origin)
 static void settle(CUevent event, enum reason reason)
 {
     struct ag_record last;
-    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin)
-        return;
-    if (reason == ASKED && last.told) /* another thread may have the lock for long */
+    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
         return;
     struct ag_stream *origin = last.origin;
+    if (reason == ASKED)
+        atomic_store(&origin->asked_for, true);
+    /* another thread may have the lock for long */
+    if (!atomic_load(&ag_events_held) || (reason == ASKED && last.told))
+        return;
     ag_lock(&origin->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
         submit(origin);
@@ -203,10 +206,12 @@ CUresult ag_core_event_query(CUevent event)
     if (ag_event_is_ending(event))
         return CUDA_ERROR_INVALID_HANDLE;
     ag_quiet_asked(event, NULL, true);
-    if (!atomic_load(&ag_events_held) || !ag_event_find(event, &last) || !last.origin ||
-        last.told || last.passed)
+    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;
+    atomic_store(&origin->asked_for, true);
+    if (!atomic_load(&ag_events_held) || last.told || last.passed)
+        return CUDA_SUCCESS;
     bool ready = true;
     if (!ag_stream_lock_if_prompt(origin))
         return CUDA_ERROR_NOT_READY;

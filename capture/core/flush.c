@@ -13,6 +13,7 @@
 #include "capture/tracking/fork.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
+#include "policy/constants.h"
 #include "policy/engine.h"
 
 static void close_segment(struct ag_stream *s)
@@ -24,6 +25,8 @@ static void close_segment(struct ag_stream *s)
 void ag_stream_end_segment(struct ag_stream *s)
 {
     ag_submitter_settle(s);
+    if (atomic_load(&s->origin)) /* a branch holds nothing back, and does not rest by itself */
+        return;
     if (ag_dormant_is_active(&s->dormant)) {
         if (atomic_load_explicit(&s->dormant.left, memory_order_relaxed))
             return; /* the policy is not looking, and nothing was recorded since it stopped */
@@ -109,6 +112,19 @@ static void submit_for_order(struct ag_stream *s)
     ag_unlock(&s->lock);
 }
 
+void ag_branches_end(struct ag_stream *s)
+{
+    uint8_t branch = 0;
+    struct ag_stream *home = ag_stream_lock_home(s, &branch);
+    if (ag_stream_is_live(home) && ag_stream_forks(home)) {
+        if (ag_fork_is_alone(home) && home->quiet > 0) /* what ends it may come again and again */
+            home->quiet = -AG_QUIET_RESTS;
+        ag_stream_break(home);
+        ag_fork_end(home);
+    }
+    ag_unlock(&home->lock);
+}
+
 /* What comes next goes before any record that is made in this stream from then on. */
 static void record_due(struct ag_stream *s)
 {
@@ -118,7 +134,7 @@ static void record_due(struct ag_stream *s)
     if (ag_stream_is_live(s) && ag_stream_forks(s)) {
         struct ag_visit visit = ag_driver_enter(s);
         ag_submitter_settle(s);
-        ag_fork_catches_up(s);
+        ag_fork_catches_up_with_branches(s);
         ag_driver_leave(s, visit);
     }
     ag_unlock(&s->lock);
@@ -170,6 +186,9 @@ void ag_flush_for_order(const struct ag_stream *s)
             flush_blocking_streams(context, NULL);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
+        /* its branches may be ordered with the legacy stream alone by what the fork did */
+        if (legacy && atomic_load(&s->origin) != legacy && ag_stream_forks(legacy))
+            ag_branches_end(legacy);
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
         if (legacy && atomic_load(&s->origin) != legacy)

@@ -31,4 +31,8 @@ void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);
  * for room in a full queue. In that case this function does nothing and returns false. */
 bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point);
 
+/* Submits what the fork of the stream holds back, and ends the fork (tracking/fork.h): the stream
+ * is a branch no longer, and has none. The caller holds no lock. */
+void ag_branches_end(struct ag_stream *s);
+
 #endif

@@ -284,6 +284,8 @@ static inline bool is_dormant(struct ag_stream *s)
 
 static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
 {
+    if (atomic_load(&s->owner))
+        atomic_store(&s->shared, true);
     if (atomic_load(&s->origin) || ag_stream_forks(s))
         ag_branch_changes_hands(s);
     if (ag_stream_is_own(s))

@@ -1,6 +1,7 @@
 /* quiet.c - see quiet.h. */
 #include "capture/core/quiet.h"
 #include "capture/core/branch.h"
+#include "capture/core/flush.h"
 #include "capture/settings/options.h"
 #include "policy/constants.h"
 

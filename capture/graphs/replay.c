@@ -217,16 +217,17 @@ static void tell_events(struct ag_stream *s, const struct ag_graphs *g)
         if (ag_signature_is_event(signature))
             ag_fork_event_is_in_graph(s, signature->kind == AG_OP_RECORD);
     }
+    ag_fork_graph_was_told(s);
 }
 
 static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const struct ag_variant *v)
 {
     bool branches = g->branches & ~1u;
     if (__builtin_expect(branches || g->events, 0))
-        ag_fork_graph_begins(s, g->branches, g->events);
+        ag_fork_graph_begins(s, g->branches, g->waits);
     bool empty = g->events && !v->exec; /* records and waits alone */
     CUresult r = empty ? CUDA_SUCCESS : AG_REAL(cuGraphLaunch)(v->exec, s->handle);
-    if (__builtin_expect(branches, 0) && r == CUDA_SUCCESS)
+    if (__builtin_expect(ag_stream_forks(s), 0) && r == CUDA_SUCCESS)
         ag_fork_graph_ends(s, g->branches);
     if (__builtin_expect(g->events, 0) && r == CUDA_SUCCESS)
         tell_events(s, g);

@@ -2,6 +2,7 @@
 #include "capture/tracking/fork.h"
 #include "capture/capture.h"
 #include "capture/settings/log.h"
+#include "capture/settings/options.h"
 #include "capture/tracking/count.h"
 #include "driver/entries.h"
 #include "driver/own.h"
@@ -41,11 +42,39 @@ static void record(struct ag_fork *f, CUevent event)
         AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
 }
 
+static bool blocking_branch_is_ahead(const struct ag_fork *f)
+{
+    for (uint32_t left = f->ahead; left; left &= left - 1)
+        if (f->streams[__builtin_ctz(left)]->blocking)
+            return true;
+    return false;
+}
+
+/* What is not in the driver yet, and must be before anything that the legacy stream orders behind
+ * it: records of the program's that are due, the fork's own, and the wait of a branch. */
+static void set_due(struct ag_fork *f, uint32_t num_due, bool event_is_due)
+{
+    struct ag_stream *origin = f->streams[0];
+    _Atomic uint32_t *held = ag_stream_held(origin);
+    bool any = num_due || event_is_due || (held && blocking_branch_is_ahead(f));
+    bool had_any = atomic_exchange(&origin->due, any);
+    atomic_store(&f->num_due, num_due);
+    f->event_is_due = event_is_due;
+    if (any != had_any && held)
+        atomic_fetch_add(held, any ? 1u : UINT32_MAX);
+}
+
+static void set_num_due(struct ag_fork *f, uint32_t n)
+{
+    set_due(f, n, f->event_is_due);
+}
+
 static void record_own_event(struct ag_fork *f)
 {
-    if (f->event_is_due)
-        record(f, f->event);
-    f->event_is_due = false;
+    if (!f->event_is_due)
+        return;
+    record(f, f->event);
+    set_due(f, atomic_load(&f->num_due), false);
 }
 
 /* The branch's own stream goes on behind its work in graphs. */
@@ -57,6 +86,7 @@ static void release(struct ag_fork *f, uint8_t branch)
     if (AG_REAL(cuStreamWaitEvent)(f->streams[branch]->handle, f->event, 0) != CUDA_SUCCESS)
         AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
     f->ahead &= ~(1u << branch);
+    set_num_due(f, atomic_load(&f->num_due));
 }
 
 void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch)
@@ -76,20 +106,32 @@ void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool wait
     if (waits)
         branches = UINT32_MAX;
     for (uint32_t left = f->behind & branches; left; left &= left - 1) {
-        const struct ag_stream *branch = f->streams[__builtin_ctz(left)];
-        waits_for_all(origin->handle, branch->handle, f->own);
+        int n = __builtin_ctz(left);
+        waits_for_all(origin->handle, f->streams[n]->handle, f->own);
+        /* another thread's call may still be on its way into a stream that threads share, so each
+         * graph waits anew */
+        if (!atomic_load(&f->streams[n]->shared))
+            f->behind &= ~(1u << n);
     }
-    f->behind &= ~branches;
+}
+
+void ag_fork_is_behind(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    for (int n = 1; n < AG_BRANCHES; n++)
+        if (f->streams[n])
+            f->behind |= 1u << n;
 }
 
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
 {
     struct ag_fork *f = origin->fork;
+    f->graphs++;
     branches &= ~1u;
     if (!branches)
         return;
-    f->event_is_due = true;
     f->ahead |= branches;
+    set_due(f, atomic_load(&f->num_due), true);
 }
 
 /* ---- the program's events ------------------------------------------------------------------ */
@@ -103,16 +145,6 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
     return AG_MOST_DUE;
 }
 
-static void set_num_due(struct ag_fork *f, uint32_t n)
-{
-    struct ag_stream *origin = f->streams[0];
-    _Atomic uint32_t *held = ag_stream_held(origin);
-    bool any = n, had_any = atomic_exchange(&origin->due, any);
-    atomic_store(&f->num_due, n);
-    if (any != had_any && held)
-        atomic_fetch_add(held, any ? 1u : UINT32_MAX);
-}
-
 static bool drop_due(struct ag_fork *f, CUevent event)
 {
     uint32_t n = atomic_load(&f->num_due), place = place_of(f->due, n, event);
@@ -120,6 +152,7 @@ static bool drop_due(struct ag_fork *f, CUevent event)
         return false;
     f->due[place] = f->due[n - 1];
     f->due_numbers[place] = f->due_numbers[n - 1];
+    f->due_graphs[place] = f->due_graphs[n - 1];
     set_num_due(f, n - 1);
     atomic_fetch_sub(&ag_events_held, 1);
     return true;
@@ -169,12 +202,14 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
         drop_due(f, event); /* of an earlier record: whoever asks gets this one */
         uint64_t number = atomic_fetch_add(&f->recorded, 1) + 1;
         uint32_t n = atomic_load(&f->num_due);
-        if (n == AG_MOST_DUE || place_of(f->asked, f->num_asked, event) != AG_MOST_DUE) {
+        f->prompt -= f->prompt > 0;
+        if (n == AG_MOST_DUE) {
             record(f, event);
             ag_event_told(event, f->id, number);
         } else {
             f->due[n] = event;
             f->due_numbers[n] = number;
+            f->due_graphs[n] = f->graphs;
             set_num_due(f, n + 1);
             atomic_fetch_add(&ag_events_held, 1);
         }
@@ -190,6 +225,21 @@ static void record_due(struct ag_fork *f, uint32_t place)
     drop_due(f, event);
 }
 
+/* The next records are not kept back behind their graphs. */
+static void be_prompt(struct ag_fork *f)
+{
+    f->prompt = AG_FORK_PROMPT * ag_options.join;
+}
+
+void ag_fork_graph_was_told(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    if (atomic_exchange(&origin->asked_for, false))
+        be_prompt(f);
+    while (f->prompt && atomic_load(&f->num_due))
+        record_due(f, 0);
+}
+
 void ag_fork_catches_up(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
@@ -197,6 +247,15 @@ void ag_fork_catches_up(struct ag_stream *origin)
     while (atomic_load(&f->num_due))
         record_due(f, 0);
     destroy_doomed(f);
+}
+
+void ag_fork_catches_up_with_branches(struct ag_stream *origin)
+{
+    struct ag_fork *f = origin->fork;
+    ag_fork_catches_up(origin);
+    for (uint8_t n = 1; n < AG_BRANCHES; n++)
+        if (f->streams[n] && f->streams[n]->blocking)
+            release(f, n);
 }
 
 /* Whether all that the fork has submitted has ended. A program that waited for it knows that, while
@@ -208,7 +267,7 @@ static bool is_over(struct ag_fork *f)
     for (uint32_t i = 0; i < atomic_load(&f->num_due); i++)
         ag_event_passed(f->due[i], f->id, f->due_numbers[i]);
     f->ahead = 0;
-    f->event_is_due = false;
+    set_due(f, atomic_load(&f->num_due), false);
     return true;
 }
 
@@ -218,14 +277,16 @@ void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried)
     uint32_t place = place_of(f->due, atomic_load(&f->num_due), event);
     if (place == AG_MOST_DUE)
         return;
+    bool late = f->due_graphs[place] != f->graphs;
     struct ag_visit visit = ag_driver_enter(origin);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    if (!queried || !is_over(f))
+    if (!queried || !is_over(f)) {
         record_due(f, place);
+        if (late)
+            be_prompt(f);
+    }
     ag_core_mode(mode);
     ag_driver_leave(origin, visit);
-    if (place_of(f->asked, f->num_asked, event) == AG_MOST_DUE)
-        f->asked[f->num_asked++ % AG_MOST_DUE] = event;
 }
 
 void ag_fork_forgets(struct ag_stream *origin, CUevent event)
@@ -377,6 +438,7 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
     if (!begin(origin))
         return 0;
     struct ag_fork *f = origin->fork;
+    be_prompt(f);
     uint8_t n = 1;
     while (n < AG_BRANCHES && f->streams[n])
         n++;
@@ -419,7 +481,6 @@ static void end_if_alone(struct ag_stream *origin)
     atomic_store(&f->done, f->noted);
     atomic_store(&f->recorded, f->records);
     ag_fork_catches_up(origin);
-    f->num_asked = 0;
     f->id = 0;
     atomic_store(&origin->forks, false);
     atomic_fetch_sub(&ag_open_streams, 1);

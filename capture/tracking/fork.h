@@ -23,8 +23,9 @@
  * the program's wait for the GPU longer. So such a record is *due*: the driver gets it when
  * somebody asks for the event, or before anything but graphs of the fork goes into the origin's
  * stream, or into one that the legacy stream ties to it, as that may wait for the program, and the
- * program for the event. An event that was asked
- * for is recorded behind each graph from then on.
+ * program for the event. A record that is made only when further graphs have been launched comes
+ * late: the program then waits for more than it asked for. So none is kept back while anybody asks
+ * for events of the fork: at first, and for the next 1,024 records after somebody did.
  *
  * While a stream has branches it counts in ag_open_streams, so that no call passes by: not even one
  * that finds nothing held back, after which a branch is behind.
@@ -67,8 +68,9 @@ struct ag_fork {
     CUevent due[AG_MOST_DUE];
     uint64_t due_numbers[AG_MOST_DUE]; /* which of `records` each of them is */
     _Atomic uint32_t num_due;
-    CUevent asked[AG_MOST_DUE]; /* the latest ones; num_asked counts all */
-    uint32_t num_asked;
+    uint64_t due_graphs[AG_MOST_DUE]; /* `graphs` when its graph had been launched */
+    uint64_t graphs;
+    uint32_t prompt;            /* so many records go to the driver right behind their graphs */
     _Atomic uint32_t destroyed; /* of `doomed` */
 
     /* Destroyed by the program when so many were noted: the driver destroys them once these are
@@ -140,16 +142,24 @@ void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch);
  */
 void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits);
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
+/* A thread has taken over from another, whose last call may still be on its way into any of the
+ * branches' streams. */
+void ag_fork_is_behind(struct ag_stream *origin);
 /* The first record or wait that is not done; and it is now: it has gone to the driver by itself, or
  * is part of that graph. */
 CUevent ag_fork_event(const struct ag_stream *origin);
 void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
 void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
+/* All of the graph's have been told of. */
+void ag_fork_graph_was_told(struct ag_stream *origin);
 
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. It does not get that if the program
  * only asks whether the event is ready, and it is (ag_event_passed()). The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);
+/* The same, and branches that are blocking streams wait for what they have in graphs: before
+ * something goes into the legacy stream. */
+void ag_fork_catches_up_with_branches(struct ag_stream *origin);
 void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried);
 /* The program destroys an event, and the driver does once it has all that has come up to now. False
  * if there are too many such events already. */

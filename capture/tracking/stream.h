@@ -112,6 +112,8 @@ struct ag_stream {
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
     _Atomic uintptr_t owner;    /* the thread that launched last */
+    _Atomic bool shared;        /* several threads have launched to it */
+    _Atomic bool asked_for;     /* somebody has asked for an event of its fork (fork.h) */
 
     struct ag_lock lock;
     _Atomic bool in_driver;  /* the lock's holder is in the driver, for this stream */

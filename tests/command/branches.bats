@@ -49,6 +49,20 @@ both() {
 @test "the legacy stream waits for the program, and the program for an event of a fork" {
     for how in 0 1; do both legacy-gate $how; done
 }
+@test "the legacy stream waits for the program, and the program for a blocking branch" { both own-event; }
+@test "work that a branch is not ordered with waits for the program, and the program for the branch" {
+    for how in inline thread; do
+        for case in 0 1; do AUTOGRAPH_SUBMIT=$how same "$forks" legacy-order $case; done
+    done
+}
+@test "an event of the step before is waited for, and ends what the step under way waits for" { both late-asks; }
+# What it compares takes it some time to find out.
+@test "a branch does not rest by itself" {
+    for how in auto inline; do AUTOGRAPH_TEST_PROFIT=2 AUTOGRAPH_SUBMIT=$how same "$forks" unloads; done
+}
+@test "a launch of another thread is on its way into a branch" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" late-call; done
+}
 # A busy machine changes the pace, and with it the length of graphs where nobody says it.
 @test "more branches and events than a fork has room for, and waits for events of long ago" { AUTOGRAPH_TEST_CHUNK=16 both many; }
 @test "streams, events and contexts end in the middle of a step" { both ends; }

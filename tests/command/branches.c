@@ -485,6 +485,10 @@ int main(int argc, char **argv)
         {"ends", ends},
         {"threads", threads},
         {"overlap", overlap},
+        {"own-event", own_event},
+        {"late-asks", late_asks},
+        {"unloads", unloads},
+        {"late-call", late_call},
         {"quiet", quiet},
         {"quiet-queries", quiet_queries},
         {"quiet-host", quiet_host},
@@ -498,6 +502,8 @@ int main(int argc, char **argv)
         return gate_in(atoi(argv[2]));
     if (!strcmp(argv[1], "legacy-gate") && argc == 3)
         return legacy_gate(atoi(argv[2]));
+    if (!strcmp(argv[1], "legacy-order") && argc == 3)
+        return legacy_order(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-dormant") && argc == 3)
         return quiet_dormant(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-unknown") && argc == 3)

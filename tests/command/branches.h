@@ -39,6 +39,13 @@ int ready_at_once(void);
 int launch_event(void);
 int full_queue(int how);
 
+/* Cases of branches_order.c. */
+int own_event(void);
+int legacy_order(int how);
+int late_asks(void);
+int unloads(void);
+int late_call(void);
+
 /* Cases of branches_quiet.c. */
 int legacy_gate(int how);
 int quiet(void);

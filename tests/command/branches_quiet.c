@@ -148,9 +148,10 @@ int legacy_gate(int how)
     *word = 0;
     CHECK(cuStreamCreate(&side, CU_STREAM_DEFAULT));
     CHECK(cuCtxSynchronize());
-    if (how == 0)
+    if (how == 0) {
         CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
-    else
+        CHECK(cuStreamCreate(&b, CU_STREAM_DEFAULT)); /* as ordered with the legacy stream as `a` */
+    } else
         a = CU_STREAM_LEGACY;
     hashes(a, x);
     hashes(how == 0 ? CU_STREAM_LEGACY : side, y);
