@@ -58,7 +58,6 @@ static void end(struct ag_pairs *p, bool won)
         p->interval_ns = 0;
     wait_longer(p);
     p->trials++;
-    p->wins += won;
     p->percent = median / 10;
     p->tries = false;
     p->count = 0;

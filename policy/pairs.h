@@ -34,7 +34,6 @@ struct ag_pairs {
     double rate; /* ops per ns of the span that was counted last */
     uint32_t ratios[AG_PAIRS], count;
     uint32_t trials;                 /* comparisons that have ended */
-    uint32_t wins;                   /* of these, by the second way */
     uint32_t percent;                /* median of the last: speed of the second way, of the first */
     bool tries, warms, second, last; /* the last: what the ways were last found to be */
     uint64_t tries_since;            /* ns */

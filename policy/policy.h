@@ -261,8 +261,8 @@ void ag_policy_not_built(struct ag_chunk *chunk);
  * more visits. Only the thread that makes the serialised calls on the policy may call this. */
 void ag_policy_put_off(struct ag_chunk *chunk, uint32_t visits);
 
-/* The least recently used sequence whose graphs may be dropped, and when it was last used. */
-struct ag_sequence *ag_policy_victim(struct ag_policy *p, uint64_t *last_use);
+/* The least recently used sequence whose graphs may be dropped. */
+struct ag_sequence *ag_policy_victim(struct ag_policy *p);
 /* Drops a sequence's graphs (calls hooks.drop on each chunk); the policy still knows the sequence.
  * Fails (false) while one of the graphs is being built or the policy is following the sequence. A
  * sequence that is only expected next does not count as followed. */

@@ -356,12 +356,9 @@ static struct ag_sequence *oldest(struct ag_policy_state *s, bool with_graphs)
     return !again || (once && worth(s, once) < worth(s, again)) ? once : again;
 }
 
-struct ag_sequence *ag_policy_victim(struct ag_policy *p, uint64_t *last_use)
+struct ag_sequence *ag_policy_victim(struct ag_policy *p)
 {
-    struct ag_sequence *sequence = oldest(p->state, true);
-    if (sequence)
-        *last_use = sequence->last_use;
-    return sequence;
+    return oldest(p->state, true);
 }
 
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)

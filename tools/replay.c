@@ -94,17 +94,16 @@ static uint64_t last_use_of(const struct ag_sequence *sequence)
 /* Drops the graphs that have gone unused for longest, as the library does. */
 static bool evict_one(void)
 {
-    uint64_t oldest = UINT64_MAX, ignored;
+    uint64_t oldest = UINT64_MAX;
     struct stream *from = NULL;
     for (struct stream *s = all; s; s = s->next) {
-        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&s->engine), &ignored);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&s->engine));
         if (b && last_use_of(b) < oldest) {
             oldest = last_use_of(b);
             from = s;
         }
     }
-    struct ag_sequence *b =
-        from ? ag_policy_victim(ag_engine_policy(&from->engine), &ignored) : NULL;
+    struct ag_sequence *b = from ? ag_policy_victim(ag_engine_policy(&from->engine)) : NULL;
     return b && ag_policy_drop_graphs(ag_engine_policy(&from->engine), b);
 }
 

@@ -224,14 +224,14 @@ static uint64_t last_use_of(const struct ag_sequence *sequence)
 static bool evict_one(uint64_t apart_ns)
 {
     size_t n;
-    uint64_t oldest = UINT64_MAX, ignored;
+    uint64_t oldest = UINT64_MAX;
     struct ag_stream *from = NULL;
     struct ag_stream **streams = ag_streams_snapshot(&n);
     bool done = false;
     for (size_t i = 0; i < n; i++) {
         if (!ag_stream_lock_if_prompt(streams[i]))
             continue;
-        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&streams[i]->engine), &ignored);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&streams[i]->engine));
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
         ag_unlock(&streams[i]->lock);
         if (use < oldest) {
@@ -240,7 +240,7 @@ static bool evict_one(uint64_t apart_ns)
         }
     }
     if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
-        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&from->engine), &ignored);
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&from->engine));
         done = b && ag_policy_drop_graphs(ag_engine_policy(&from->engine), b);
         ag_unlock(&from->lock);
     }

@@ -31,7 +31,6 @@ static uint32_t below(struct program *g, uint32_t n)
 static void trouble(struct program *g)
 {
     struct rig *r = g->rig;
-    uint64_t last_use;
     switch (below(g, 9)) {
     case 0:
     case 1:
@@ -55,7 +54,7 @@ static void trouble(struct program *g)
             rig_rest(r, 1 + below(g, 40));
         break;
     default: {
-        struct ag_sequence *b = ag_policy_victim(&r->engine.policy, &last_use);
+        struct ag_sequence *b = ag_policy_victim(&r->engine.policy);
         if (b)
             ag_policy_drop_graphs(&r->engine.policy, b);
     }

@@ -250,13 +250,13 @@ static void test_disturbed(void **state)
         for (int i = 0; i < 3000; i++) {
             const struct ag_sequence *b = r->engine.policy.state->sequence;
             bool two = b && b->aside.num_chunks;
-            uint64_t dice = rig_random(&m.seed) % 600, unused;
+            uint64_t dice = rig_random(&m.seed) % 600;
             struct ag_sequence *victim;
             r->fail_percent = dice < 30 ? 50 : 0;
             r->launch_fail_percent = dice >= 595 ? 10 : 0;
             while_two[0] += two && dice >= 595;
             step(r, &m, 1 + (uint64_t)i % 2, dice >= 590 && dice < 595 ? STEP / 2 : STEP);
-            if (dice == 100 && (victim = ag_policy_victim(&r->engine.policy, &unused))) {
+            if (dice == 100 && (victim = ag_policy_victim(&r->engine.policy))) {
                 while_two[1] += victim->aside.num_chunks > 0;
                 ag_policy_drop_graphs(&r->engine.policy, victim);
             } else if (dice == 101 || dice == 102) {
@@ -289,7 +289,6 @@ static void test_built_late(void **state)
     struct rig *r = rig_open(NULL);
     struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
     const struct ag_sequence *b = NULL;
-    uint64_t unused;
     for (int i = 0; i < 200 && (!b || b->tune.mode != AG_TUNE_TRIES); i++) {
         step(r, &m, 1, STEP);
         b = r->engine.policy.state->sequence;
@@ -305,7 +304,7 @@ static void test_built_late(void **state)
     for (int i = 0; i < 3; i++)
         step(r, &m, 2, STEP);
     assert_ptr_not_equal(r->engine.policy.state->sequence, b);
-    assert_null(ag_policy_victim(&r->engine.policy, &unused));
+    assert_null(ag_policy_victim(&r->engine.policy));
     rig_drain(r);
     for (int i = 0; i < 3; i++)
         step(r, &m, 1, STEP);
