@@ -77,10 +77,8 @@ void ag_state_enter(enum ag_reason reason, enum ag_sym sym)
 
 void ag_state_entered(enum ag_reason reason, enum ag_sym sym)
 {
-    if (atomic_load(&ag_open_streams)) {
-        ag_count_sync_point(sym);
+    if (atomic_load(&ag_open_streams))
         ag_trace_sync_point(NULL, sym);
-    }
     submit_everything();
     if (reason !=
         AG_EAGER_OBSERVE) /* observing, hooks still look at calls; only launches pass unseen */

@@ -61,7 +61,6 @@ static void invalidate_everything(void)
 
 static void say(enum ag_sym sym)
 {
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_count(AG_COUNT_ALL_INVALIDATED);
     ag_debug("invalidate", "%s: all sequences are invalidated", ag_sym_name(sym));
@@ -166,7 +165,6 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
     if (!ag_state_tracks())
         return;
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_builder_pause();
     bool any = ag_signatures_invalidate(
@@ -188,7 +186,6 @@ enum ag_change ag_core_function_changes(CUfunction func, int attribute, int valu
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
     if (change == AG_CHANGES_NOTHING)
         return change;
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_debug("invalidate", "%s: attribute %d of %p on device %d is to be %d", ag_sym_name(sym),
              attribute, (void *)func, device, value);
@@ -249,7 +246,6 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     struct ag_stream *s = ag_stream_find(stream, false);
     if (!s || s->legacy)
         return CUDA_SUCCESS; /* the driver refuses to destroy a default stream */
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(s);
     ag_builder_pause();
@@ -400,7 +396,6 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
         ag_core_invalidate_memory();
         return NULL;
     }
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     context_may_end(context);
     return context;

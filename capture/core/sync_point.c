@@ -231,7 +231,6 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
-    ag_count_sync_point(sym);
     ag_trace_sync_point(s, sym);
     ag_live_poll();
     if (!s) {
@@ -276,7 +275,6 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
 {
     if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
-    ag_count_sync_point(sym);
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));

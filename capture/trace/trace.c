@@ -33,38 +33,31 @@ __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
 
 /* ---- texts ----------------------------------------------------------------------------- */
 
-static const char *cause_text(uint32_t cause)
+/* The id of a text that is a constant, asked for once. */
+static uint32_t id_of(_Atomic uint32_t *known, const char *text)
 {
-    switch (cause) {
-    case AG_SYM_COUNT:
-    case AG_CAUSE_END:
-        return "end";
-    case AG_CAUSE_MISMATCH:
-        return "mismatch";
-    case AG_CAUSE_WATCHDOG:
-        return "watchdog";
-    case AG_CAUSE_ORDER:
-        return "order of streams";
-    case AG_CAUSE_NOT_RECORDABLE:
-        return "op that cannot be recorded";
-    case AG_CAUSE_GRAPH_FAILED:
-        return "graph that could not be launched";
-    default:
-        return ag_sym_name((enum ag_sym)cause);
+    uint32_t id = atomic_load_explicit(known, memory_order_relaxed);
+    if (__builtin_expect(!id, 0)) {
+        id = ag_trace_string(text);
+        atomic_store_explicit(known, id, memory_order_relaxed);
     }
+    return id;
 }
 
 static uint32_t cause_string(uint32_t cause)
 {
+    static const char *const names[AG_NUM_CAUSES] = {
+        [AG_SYM_COUNT] = "end",
+        [AG_CAUSE_MISMATCH] = "mismatch",
+        [AG_CAUSE_WATCHDOG] = "watchdog",
+        [AG_CAUSE_ORDER] = "order of streams",
+        [AG_CAUSE_NOT_RECORDABLE] = "op that cannot be recorded",
+        [AG_CAUSE_GRAPH_FAILED] = "graph that could not be launched",
+    };
     static _Atomic uint32_t ids[AG_NUM_CAUSES];
     if (cause >= AG_NUM_CAUSES)
         cause = AG_SYM_COUNT;
-    uint32_t id = atomic_load_explicit(&ids[cause], memory_order_relaxed);
-    if (__builtin_expect(!id, 0)) {
-        id = ag_trace_string(cause_text(cause));
-        atomic_store_explicit(&ids[cause], id, memory_order_relaxed);
-    }
-    return id;
+    return id_of(&ids[cause], names[cause] ? names[cause] : ag_sym_name((enum ag_sym)cause));
 }
 
 /* Why an op that a graph could hold was submitted at once. */
@@ -82,26 +75,10 @@ static uint32_t why_string(enum ag_why why)
         [AG_WHY_REST_OF_CHUNK] = "the rest of a graph that was left half way",
     };
     static _Atomic uint32_t ids[AG_NUM_WHYS];
-    uint32_t id = atomic_load_explicit(&ids[why], memory_order_relaxed);
-    if (__builtin_expect(!id, 0)) {
-        id = ag_trace_string(names[why]);
-        atomic_store_explicit(&ids[why], id, memory_order_relaxed);
-    }
-    return id;
+    return id_of(&ids[why], names[why]);
 }
 
 /* ---- signatures ----------------------------------------------------------------------------- */
-
-static const char *kernel_name(const struct ag_signature *signature)
-{
-    const char *name = NULL;
-    CUresult r = CUDA_ERROR_NOT_SUPPORTED;
-    if (signature->function->is_kernel && AG_HAVE(cuKernelGetName))
-        r = AG_REAL(cuKernelGetName)(&name, (CUkernel)signature->func);
-    else if (!signature->function->is_kernel && AG_HAVE(cuFuncGetName))
-        r = AG_REAL(cuFuncGetName)(&name, signature->func);
-    return r == CUDA_SUCCESS && name ? name : "unknown kernel";
-}
 
 _Static_assert((int)AG_OP_LAUNCH == AG_DUMP_KERNEL && (int)AG_OP_MEMSET == AG_DUMP_MEMSET &&
                    (int)AG_OP_COPY == AG_DUMP_COPY && (int)AG_OP_RECORD == AG_DUMP_RECORD &&
@@ -112,12 +89,13 @@ static uint32_t define_signature(struct ag_signature *signature)
 {
     static struct ag_lock lock;
     static uint32_t last;
-    static const char *const names[] = {[AG_OP_MEMSET] = "memset",
+    static const char *const names[] = {[AG_OP_LAUNCH] = "unknown kernel",
+                                        [AG_OP_MEMSET] = "memset",
                                         [AG_OP_COPY] = "copy",
                                         [AG_OP_RECORD] = "event record",
                                         [AG_OP_WAIT] = "event wait"};
-    uint32_t name = ag_trace_string(signature->kind == AG_OP_LAUNCH ? kernel_name(signature)
-                                                                    : names[signature->kind]);
+    const char *kernel = signature->kind == AG_OP_LAUNCH ? ag_function_name(signature->func) : NULL;
+    uint32_t name = ag_trace_string(kernel ? kernel : names[signature->kind]);
     ag_lock(&lock, AG_RANK_SIGNATURE_IDS);
     uint32_t id = atomic_load(&signature->trace_id);
     if (!id) {
@@ -248,9 +226,11 @@ void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t va
              (updates & UINT32_MAX) | (uint64_t)r << 32);
 }
 
-void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
-                          enum ag_dump_taker taker)
+void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
+                    enum ag_dump_taker taker)
 {
+    if (!ag_trace_on())
+        return;
     uint64_t now = ag_clock_ns();
     uint64_t waited = now > put_ns ? now - put_ns : 0;
     event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, waited);
@@ -262,12 +242,13 @@ void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t o
     event(AG_EVENT_UPDATE, 0, s, graph, op, 0);
 }
 
-uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
+uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
     struct ag_engine_content recorded = ag_engine_content(&s->engine);
     const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
-    uint32_t *signatures = malloc((recorded.num_ops + 1) * sizeof(*signatures));
+    uint32_t *signatures =
+        ag_trace_on() ? malloc((recorded.num_ops + 1) * sizeof(*signatures)) : NULL;
     if (!signatures)
         return 0;
     for (uint32_t i = 0; i < recorded.num_ops; i++)
@@ -284,31 +265,42 @@ uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *
     return d.id;
 }
 
-void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
+void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
 {
+    if (!ag_trace_on())
+        return;
     event(AG_EVENT_BUILD, how, NULL, graph, ops, ns);
 }
 
-void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
+void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
 {
+    if (!ag_trace_on() || !n)
+        return;
     uint64_t now = ag_clock_ns();
     event_at(now, AG_EVENT_FLUSH, 0, s, cause_string(ag_trace_cause_now), n,
              (covered & UINT32_MAX) | (uint64_t)short_ns(began, now) << 32);
 }
 
-void ag_trace_write_sync_point(const struct ag_stream *s, enum ag_sym sym)
+void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym)
 {
+    ag_count_sync_point(sym);
+    if (!ag_trace_on())
+        return;
     ag_trace_cause_now = sym;
     event(AG_EVENT_SYNC_POINT, 0, s, cause_string(sym), ag_trace_site(), 0);
 }
 
-void ag_trace_write_drop(uint32_t graph, uint64_t variants)
+void ag_trace_drop(uint32_t graph, uint64_t variants)
 {
+    if (!ag_trace_on() || !variants)
+        return;
     event(AG_EVENT_DROP, 0, NULL, graph, (uint32_t)variants, 0);
 }
 
-void ag_trace_write_note(const char *text)
+void ag_trace_note(const char *text)
 {
+    if (!ag_trace_on())
+        return;
     event(AG_EVENT_NOTE, 0, NULL, ag_trace_string(text), 0, 0);
 }
 
@@ -345,8 +337,10 @@ static void define_process(void)
     ag_trace_define(AG_DUMP_PROCESS, l.text, l.used, NULL, 0);
 }
 
-void ag_trace_write_stream(const struct ag_stream *s)
+void ag_trace_stream(const struct ag_stream *s)
 {
+    if (!ag_trace_on())
+        return;
     uint32_t flags =
         (s->legacy ? AG_DUMP_STREAM_LEGACY : 0u) | (s->blocking ? AG_DUMP_STREAM_BLOCKING : 0u);
     struct ag_dump_stream d = {.id = stream_id(s),

@@ -29,7 +29,6 @@ enum ag_trace_cause {
     AG_CAUSE_ORDER,
     AG_CAUSE_NOT_RECORDABLE,
     AG_CAUSE_GRAPH_FAILED,
-    AG_CAUSE_END, /* of the process, or of deferring altogether */
     AG_NUM_CAUSES
 };
 extern __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
@@ -53,16 +52,7 @@ void ag_trace_write_passed(struct ag_stream *s, const struct ag_incoming *in, co
 void ag_trace_write_call(const struct ag_stream *s, uint64_t began, CUresult r);
 void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t variant,
                           uint64_t updates, uint64_t began, CUresult r);
-void ag_trace_write_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
-                          enum ag_dump_taker taker);
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op);
-uint32_t ag_trace_write_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
-void ag_trace_write_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
-void ag_trace_write_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began);
-void ag_trace_write_sync_point(const struct ag_stream *s, enum ag_sym sym);
-void ag_trace_write_drop(uint32_t graph, uint64_t variants);
-void ag_trace_write_stream(const struct ag_stream *s);
-void ag_trace_write_note(const char *text);
 
 /* An op arrived; `what` is done with it. Call it under the stream's lock. */
 static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *signature,
@@ -98,66 +88,29 @@ static inline void ag_trace_graph(const struct ag_stream *s, uint32_t graph, uin
         ag_trace_write_graph(s, graph, variant, updates, began, r);
 }
 
-/* A chunk leaves the ring, into which it was put at `put_ns`. */
-static inline void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops,
-                                  uint64_t put_ns, enum ag_dump_taker taker)
-{
-    if (ag_trace_on())
-        ag_trace_write_taken(s, graph, ops, put_ns, taker);
-}
-
 static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
 {
     if (ag_trace_on())
         ag_trace_write_update(s, graph, op);
 }
 
+/* What is rare enough for a call each time. */
+
+/* A chunk leaves the ring, into which it was put at `put_ns`. */
+void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
+                    enum ag_dump_taker taker);
 /* The recorded ops of `s` are handed to the builder as this chunk's graphs. Returns the graphs'
  * id. */
-static inline uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
-{
-    return ag_trace_on() ? ag_trace_write_chunk(s, chunk) : 0;
-}
-
+uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);
 /* `how`: enum ag_dump_built. */
-static inline void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
-{
-    if (ag_trace_on())
-        ag_trace_write_build(graph, ops, how, ns);
-}
-
+void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns);
 /* `n` deferred ops were submitted before their chunk was complete, `covered` of them by graphs. */
-static inline void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_t covered,
-                                  uint64_t began)
-{
-    if (ag_trace_on() && n)
-        ag_trace_write_flush(s, n, covered, began);
-}
-
-/* A call that ends segments: of this stream, or of all streams (NULL). Later flushes name this
- * call as their cause. */
-static inline void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym)
-{
-    if (ag_trace_on())
-        ag_trace_write_sync_point(s, sym);
-}
-
-static inline void ag_trace_drop(uint32_t graph, uint64_t variants)
-{
-    if (ag_trace_on() && variants)
-        ag_trace_write_drop(graph, variants);
-}
-
-static inline void ag_trace_stream(const struct ag_stream *s)
-{
-    if (ag_trace_on())
-        ag_trace_write_stream(s);
-}
-
-static inline void ag_trace_note(const char *text)
-{
-    if (ag_trace_on())
-        ag_trace_write_note(text);
-}
+void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began);
+/* Also counts it. A call that ends segments: of this stream, or of all streams (NULL). Later
+ * flushes name this call as their cause. */
+void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym);
+void ag_trace_drop(uint32_t graph, uint64_t variants);
+void ag_trace_stream(const struct ag_stream *s);
+void ag_trace_note(const char *text);
 
 #endif
