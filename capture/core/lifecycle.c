@@ -21,6 +21,7 @@
 #include "capture/report/summary.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
+#include "capture/trace/trace_file.h"
 #include "capture/trace/trace_lines.h"
 #include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
@@ -204,7 +205,7 @@ void ag_core_finish(void)
     if (ag_trace_stop()) {
         struct ag_lines counters = {.used = 0};
         ag_figures_list(&counters);
-        ag_trace_close(&counters);
+        ag_dump_close(&counters);
     }
     ag_live_end();
 }

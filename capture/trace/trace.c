@@ -372,19 +372,6 @@ bool ag_trace_stop(void)
     return true;
 }
 
-void ag_trace_close(const struct ag_lines *counters)
-{
-    char process[128];
-    ag_dump_write(AG_DUMP_COUNTERS, counters->text, counters->used, NULL, 0, true);
-    const char *why = ag_dump_is_full() ? "full" : "exit";
-    ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
-    if (ag_options.stats)
-        ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
-               ag_process_name(process, sizeof(process)), ag_dump_path(),
-               (double)ag_dump_size() / 1048576.0, ag_dump_path());
-    ag_dump_close();
-}
-
 void ag_trace_after_fork(void)
 {
     atomic_store(&ag_tracing, false);

@@ -39,11 +39,10 @@ static inline void ag_trace_cause(uint32_t cause)
 }
 
 /* Start opens the file that AUTOGRAPH_TRACE names, or prints one line if it cannot. Stop writes
- * what is left; if it returns true, pass the counters to ag_trace_close(). After a fork, the child
+ * what is left; if it returns true, pass the counters to ag_dump_close(). After a fork, the child
  * writes nothing more. */
 void ag_trace_start(void);
 bool ag_trace_stop(void);
-void ag_trace_close(const struct ag_lines *counters);
 void ag_trace_after_fork(void);
 
 void ag_trace_write_op(const struct ag_stream *s, struct ag_signature *signature,

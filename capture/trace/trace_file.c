@@ -25,8 +25,8 @@
 enum { LAST_ROOM = 64 << 10 }; /* reserved for the counters and the end */
 
 static int fd = -1;
-static _Atomic uint64_t size; /* the summary reads it while the writer writes */
-static uint64_t marked;       /* see ag_dump_mark() */
+static uint64_t size;
+static uint64_t marked; /* see ag_dump_mark() */
 static uint64_t limit;
 static bool full, broken;
 static char path[4096];
@@ -301,24 +301,16 @@ bool ag_dump_open(const char *pattern, uint64_t most)
     return good;
 }
 
-void ag_dump_close(void)
+void ag_dump_close(const struct ag_lines *counters)
 {
+    char process[128];
+    ag_dump_write(AG_DUMP_COUNTERS, counters->text, counters->used, NULL, 0, true);
+    const char *why = full ? "full" : "exit";
+    ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
+    if (ag_options.stats)
+        ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
+               ag_process_name(process, sizeof(process)), path, (double)size / 1048576.0, path);
     if (fd >= 0)
         close(fd);
     fd = -1;
-}
-
-uint64_t ag_dump_size(void)
-{
-    return size;
-}
-
-const char *ag_dump_path(void)
-{
-    return path;
-}
-
-bool ag_dump_is_full(void)
-{
-    return full;
 }

@@ -2,7 +2,7 @@
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
-#include "capture/trace/trace_format.h"
+#include "capture/trace/trace_lines.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,9 +16,7 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
                    size_t body_size, bool last);
 /* All that is written between two marks is in the dump, or nothing of it. */
 void ag_dump_mark(void);
-void ag_dump_close(void);
-uint64_t ag_dump_size(void);
-const char *ag_dump_path(void);
-bool ag_dump_is_full(void);
+/* Writes the counters and why the dump ends, and says where it is if the summary is printed. */
+void ag_dump_close(const struct ag_lines *counters);
 
 #endif
