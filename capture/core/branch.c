@@ -65,10 +65,7 @@ void ag_forks_catch_up(void)
             continue;
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (ag_stream_is_live(s) && ag_stream_forks(s)) {
-            if (ag_stream_is_own(s))
-                ag_stream_end_segment(s);
-            else
-                ag_stream_break(s);
+            ag_stream_submit(s, ag_stream_is_own(s));
             ag_branch_meets(s, 0, false);
         }
         ag_unlock(&s->lock);

@@ -12,15 +12,6 @@
 
 enum reason { ASKED, RECORDED };
 
-/* Submits what is held back. The caller holds the lock. */
-static void submit(struct ag_stream *origin)
-{
-    if (ag_stream_is_own(origin))
-        ag_stream_end_segment(origin);
-    else
-        ag_stream_break(origin);
-}
-
 /* Submits what holds back records of the event, or waits for it. The driver gets its last record.
  */
 static void settle(CUevent event, enum reason reason)
@@ -36,7 +27,7 @@ static void settle(CUevent event, enum reason reason)
         return;
     ag_lock(&origin->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
-        submit(origin);
+        ag_stream_submit(origin, ag_stream_is_own(origin));
         ag_fork_shows(origin, event, false);
     }
     ag_unlock(&origin->lock);
@@ -140,7 +131,7 @@ static bool is_needed(struct ag_stream *origin, CUevent event, const struct ag_r
         return false;
     if (ag_fork_dooms(origin, event))
         return true;
-    submit(origin);
+    ag_stream_submit(origin, ag_stream_is_own(origin));
     ag_fork_forgets(origin, event);
     return false;
 }

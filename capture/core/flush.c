@@ -66,8 +66,7 @@ void ag_stream_pause(struct ag_stream *s)
     ag_engine_pause(&s->engine, ag_clock_ns());
 }
 
-/* The caller holds the lock. */
-static void submit(struct ag_stream *s, bool sync_point)
+void ag_stream_submit(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_is_live(s))
         return;
@@ -80,7 +79,7 @@ static void submit(struct ag_stream *s, bool sync_point)
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    submit(s, sync_point);
+    ag_stream_submit(s, sync_point);
     ag_unlock(&s->lock);
 }
 
@@ -90,7 +89,7 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
         return false;
     bool prompt = ag_submitter_settle_if_prompt(s);
     if (prompt)
-        submit(s, sync_point);
+        ag_stream_submit(s, sync_point);
     ag_unlock(&s->lock);
     return prompt;
 }
@@ -106,7 +105,7 @@ static void submit_for_order(struct ag_stream *s)
         if (ag_engine_deferred(&s->engine)) {
             ag_count(AG_COUNT_ORDER);
             ag_trace_cause(AG_CAUSE_ORDER);
-            submit(s, ag_stream_is_own(s));
+            ag_stream_submit(s, ag_stream_is_own(s));
         }
     }
     ag_unlock(&s->lock);

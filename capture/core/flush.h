@@ -12,6 +12,8 @@
 void ag_stream_end_segment(struct ag_stream *s);
 void ag_stream_break(struct ag_stream *s);
 void ag_stream_pause(struct ag_stream *s);
+/* Ends its segment at a sync point, or else breaks it. Does nothing if the stream has ended. */
+void ag_stream_submit(struct ag_stream *s, bool sync_point);
 /* Ends the segment. If that would have to wait for the submitter, returns false instead; if only
  * the ring's chunks are held back, the policy still learns of the sync point. */
 bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
@@ -24,7 +26,7 @@ void ag_flush_for_order(const struct ag_stream *s);
  * kept: on a legacy stream, or else on one that may be ordered with it. */
 void ag_flush_records(bool legacy);
 
-/* Takes the stream's lock, then ends its segment at a sync point, or else breaks it. */
+/* The same, and takes the stream's lock. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);
 /* The same for callers that must not wait for the driver. Another thread may hold the lock while it
  * is in the driver for this stream. That thread is submitting what is deferred, and may wait there
