@@ -201,21 +201,12 @@ bool ag_event_recorded(CUevent event, const struct ag_record *last)
     return k;
 }
 
-void ag_event_told(CUevent event, uint64_t fork, uint64_t number)
+void ag_event_reached(CUevent event, uint64_t fork, uint64_t number, bool passed)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     struct known *k = find(event);
     if (k && k->last.fork == fork && k->last.number == number)
-        k->last.told = true;
-    ag_unlock(&lock);
-}
-
-void ag_event_passed(CUevent event, uint64_t fork, uint64_t number)
-{
-    ag_lock(&lock, AG_RANK_EVENTS);
-    struct known *k = find(event);
-    if (k && k->last.fork == fork && k->last.number == number)
-        k->last.passed = true;
+        *(passed ? &k->last.passed : &k->last.told) = true;
     ag_unlock(&lock);
 }
 

@@ -47,10 +47,9 @@ bool ag_event_find(CUevent event, struct ag_record *last);
 /* False, and nothing else, in the same cases. */
 bool ag_event_recorded(CUevent event, const struct ag_record *last);
 
-/* The driver has got that record of the event, if it is still the last one. */
-void ag_event_told(CUevent event, uint64_t fork, uint64_t number);
-/* What comes before that record has ended, if it is still the last one. */
-void ag_event_passed(CUevent event, uint64_t fork, uint64_t number);
+/* The driver has got that record of the event, or what comes before it has ended (`passed`). Notes
+ * that if it is still the last one. */
+void ag_event_reached(CUevent event, uint64_t fork, uint64_t number, bool passed);
 
 /* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
  * record is known any more. */

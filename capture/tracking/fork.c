@@ -190,7 +190,8 @@ void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
 {
     struct ag_fork *f = origin->fork;
     if (is_record)
-        ag_event_told(ag_fork_event(origin), f->id, atomic_fetch_add(&f->recorded, 1) + 1);
+        ag_event_reached(ag_fork_event(origin), f->id, atomic_fetch_add(&f->recorded, 1) + 1,
+                         false);
     is_done(f);
 }
 
@@ -205,7 +206,7 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
         f->prompt -= f->prompt > 0;
         if (n == AG_MOST_DUE) {
             record(f, event);
-            ag_event_told(event, f->id, number);
+            ag_event_reached(event, f->id, number, false);
         } else {
             f->due[n] = event;
             f->due_numbers[n] = number;
@@ -221,7 +222,7 @@ static void record_due(struct ag_fork *f, uint32_t place)
 {
     CUevent event = f->due[place];
     record(f, event);
-    ag_event_told(event, f->id, f->due_numbers[place]);
+    ag_event_reached(event, f->id, f->due_numbers[place], false);
     drop_due(f, event);
 }
 
@@ -265,7 +266,7 @@ static bool is_over(struct ag_fork *f)
     if (AG_REAL(cuStreamQuery)(f->streams[0]->handle) != CUDA_SUCCESS)
         return false;
     for (uint32_t i = 0; i < atomic_load(&f->num_due); i++)
-        ag_event_passed(f->due[i], f->id, f->due_numbers[i]);
+        ag_event_reached(f->due[i], f->id, f->due_numbers[i], true);
     f->ahead = 0;
     set_due(f, atomic_load(&f->num_due), false);
     return true;

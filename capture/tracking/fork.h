@@ -155,7 +155,7 @@ void ag_fork_graph_was_told(struct ag_stream *origin);
 
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. It does not get that if the program
- * only asks whether the event is ready, and it is (ag_event_passed()). The ring is at rest. */
+ * only asks whether the event is ready, and it is (ag_event_reached()). The ring is at rest. */
 void ag_fork_catches_up(struct ag_stream *origin);
 /* The same, and branches that are blocking streams wait for what they have in graphs: before
  * something goes into the legacy stream. */
