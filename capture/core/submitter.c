@@ -102,43 +102,37 @@ static void lose_time(struct ag_stream *s, uint64_t began, bool chunks)
         atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);
 }
 
-void ag_submitter_settle_ring(struct ag_stream *s)
+/* Whether all that was in the ring has been submitted: false if another thread has the role, and
+ * this one waits for nobody. */
+static bool settle(struct ag_stream *s, bool waits)
 {
     struct ag_ring *ring = s->ring;
-    if (!ag_ring_is_at_rest(ring)) {
+    bool done = ag_ring_is_at_rest(ring);
+    if (!done) {
         uint64_t began = ag_clock_ns();
         bool chunks = ag_ring_has_chunks(ring);
         uint32_t launches;
         struct ag_visit visit = ag_driver_enter(s);
-        for (unsigned int looks = 1; !ag_ring_is_at_rest(ring); looks++) {
-            if (works(ring, &launches))
-                continue;
-            wait_briefly(looks);
-        }
+        done = works(ring, &launches);
+        for (unsigned int looks = 1; waits && !ag_ring_is_at_rest(ring); looks++)
+            if (!works(ring, &launches))
+                wait_briefly(looks);
         ag_driver_leave(s, visit);
         lose_time(s, began, chunks);
     }
-    settled(s);
+    if (done || waits)
+        settled(s);
+    return done || waits;
+}
+
+void ag_submitter_settle_ring(struct ag_stream *s)
+{
+    settle(s, true);
 }
 
 bool ag_submitter_settle_if_prompt(struct ag_stream *s)
 {
-    struct ag_ring *ring = s->ring;
-    if (!ring || !ring->active)
-        return true;
-    if (!ag_ring_is_at_rest(ring)) {
-        uint64_t began = ag_clock_ns();
-        bool chunks = ag_ring_has_chunks(ring);
-        uint32_t launches;
-        struct ag_visit visit = ag_driver_enter(s);
-        bool done = works(ring, &launches);
-        ag_driver_leave(s, visit);
-        lose_time(s, began, chunks);
-        if (!done)
-            return false;
-    }
-    settled(s);
-    return true;
+    return !s->ring || !s->ring->active || settle(s, false);
 }
 
 static void wake(void)
