@@ -25,10 +25,7 @@
 /* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when
  * it takes this one. It takes no lock under this one. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct garbage {
-    struct ag_graphs *graphs;
-    struct garbage *next;
-} * garbage;
+static struct ag_graphs *garbage; /* linked by `next_dropped` */
 static uint32_t num_garbage;
 static _Atomic uint64_t memory;
 static _Atomic uint32_t halvings; /* of the budget */
@@ -77,11 +74,10 @@ static void destroy(struct ag_graphs *g)
 }
 
 /* Puts graphs aside that nobody uses any more. The caller holds the mutex. */
-static void put_aside(struct ag_graphs *g, struct garbage *entry)
+static void put_aside(struct ag_graphs *g)
 {
-    entry->graphs = g;
-    entry->next = garbage;
-    garbage = entry;
+    g->next_dropped = garbage;
+    garbage = g;
     num_garbage++;
 }
 
@@ -89,7 +85,6 @@ static void put_aside(struct ag_graphs *g, struct garbage *entry)
 static void drop(void *context, struct ag_chunk *chunk)
 {
     struct ag_graphs *g = ag_chunk_user(chunk);
-    struct garbage *entry = malloc(sizeof(*entry));
     bool wake = false;
     (void)context;
     ag_chunk_set_user(chunk, NULL);
@@ -98,15 +93,13 @@ static void drop(void *context, struct ag_chunk *chunk)
         /* another chunk still uses them */
     } else if (atomic_load(&g->incoming) == AG_REQUESTED) {
         g->orphan = true; /* whoever ends the request puts them aside */
-    } else if (entry) {
-        put_aside(g, entry);
-        entry = NULL;
+    } else {
+        put_aside(g);
         wake = true;
     }
     ag_mutex_unlock(&mutex);
     if (wake)
         ag_pause_wake();
-    free(entry);
 }
 
 void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
@@ -138,19 +131,19 @@ void ag_graphs_discard(struct ag_chunk *chunk)
 
 /* The first that may be destroyed. Those that the submitter still has to launch stay; they are few,
  * and other graphs do not wait for them. */
-static struct garbage *take_garbage(void)
+static struct ag_graphs *take_garbage(void)
 {
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
-    struct garbage **at = &garbage;
-    while (*at && atomic_load_explicit(&(*at)->graphs->handed, memory_order_acquire))
-        at = &(*at)->next;
-    struct garbage *one = *at;
-    if (one) {
-        *at = one->next;
+    struct ag_graphs **at = &garbage;
+    while (*at && atomic_load_explicit(&(*at)->handed, memory_order_acquire))
+        at = &(*at)->next_dropped;
+    struct ag_graphs *g = *at;
+    if (g) {
+        *at = g->next_dropped;
         num_garbage--;
     }
     ag_mutex_unlock(&mutex);
-    return one;
+    return g;
 }
 
 uint32_t ag_graphs_collect(uint32_t most)
@@ -160,11 +153,10 @@ uint32_t ag_graphs_collect(uint32_t most)
     /* A thread that ends a context finds none of its graphs left, nor in another thread's hands. */
     ag_mutex_lock(&collecting, AG_RANK_COLLECT);
     for (; n < most; n++) {
-        struct garbage *one = take_garbage();
-        if (!one)
+        struct ag_graphs *g = take_garbage();
+        if (!g)
             break;
-        destroy(one->graphs);
-        free(one);
+        destroy(g);
     }
     ag_mutex_unlock(&collecting);
     return n;
@@ -192,15 +184,11 @@ bool ag_graphs_requested(struct ag_graphs *g)
 
 void ag_graphs_answered(struct ag_graphs *g, struct ag_variant *v)
 {
-    struct garbage *entry = malloc(sizeof(*entry));
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     atomic_store(&g->incoming, v);
-    if (g->orphan && entry) {
-        put_aside(g, entry);
-        entry = NULL;
-    }
+    if (g->orphan)
+        put_aside(g);
     ag_mutex_unlock(&mutex);
-    free(entry);
 }
 
 /* ---- the budget ------------------------------------------------------------------------- */

@@ -62,8 +62,9 @@ struct ag_graphs {
     _Atomic bool failed;     /* the submitter could not launch them */
 
     /* shared with the builder, under the lock of budget.c */
-    uint32_t chunks; /* number that use these graphs */
-    bool orphan;     /* the chunk is gone: the builder frees this */
+    uint32_t chunks;                /* number that use these graphs */
+    bool orphan;                    /* the chunk is gone: the builder frees this */
+    struct ag_graphs *next_dropped; /* in the list of budget.c */
     /* NULL, AG_REQUESTED, or a variant that is built but not yet among the others. This is one word
      * because both say that no further variant may be requested. It is read without the lock. */
     _Atomic(struct ag_variant *) incoming;
