@@ -105,26 +105,6 @@ static void head_release(struct ag_policy_state *s, struct ag_head *head)
     free(head);
 }
 
-static void link_first(struct ag_entry *entry)
-{
-    struct ag_head *head = entry->head;
-    entry->prev = NULL;
-    entry->next = head->first;
-    if (head->first)
-        head->first->prev = entry;
-    head->first = entry;
-}
-
-static void unlink_entry(struct ag_entry *entry)
-{
-    if (entry->prev)
-        entry->prev->next = entry->next;
-    else
-        entry->head->first = entry->next;
-    if (entry->next)
-        entry->next->prev = entry->prev;
-}
-
 void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
     struct ag_entry *entry = entry_of(sequence);
@@ -132,9 +112,9 @@ void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence)
     DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
     entry->seen_again = sequence->visits > 1;
     DL_APPEND2(s->by_use[entry->seen_again], entry, older, newer);
-    if (entry->prev) {
-        unlink_entry(entry);
-        link_first(entry);
+    if (entry->head->first != entry) {
+        DL_DELETE(entry->head->first, entry);
+        DL_PREPEND(entry->head->first, entry);
     }
 }
 
@@ -295,7 +275,7 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
     struct ag_policy_state *s = p->state;
     struct ag_entry *entry = entry_of(sequence);
     drop_chunks(p, sequence);
-    unlink_entry(entry);
+    DL_DELETE(entry->head->first, entry);
     head_release(s, entry->head);
     HASH_DELETE(hh, s->by_id, entry);
     DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
@@ -440,7 +420,7 @@ struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uin
     if (!entry->hh.tbl)
         goto fail;
     entry->head = head;
-    link_first(entry);
+    DL_PREPEND(head->first, entry);
     DL_APPEND2(s->by_use[0], entry, older, newer);
     s->slots[slot] = sequence;
     s->num_sequences++;
