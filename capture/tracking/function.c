@@ -178,12 +178,8 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     ag_probe_ends();
     entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
     entry->function.kernel = kernel_get(t, func, true);
-    if (!entry->function.kernel) {
-        free(entry->function.params);
-        free(entry);
-        return NULL;
-    }
-    HASH_ADD(handle, t->functions, function.func, sizeof(func), entry);
+    if (entry->function.kernel)
+        HASH_ADD(handle, t->functions, function.func, sizeof(func), entry);
     if (!entry->handle.tbl) {
         free(entry->function.params);
         free(entry);

@@ -90,20 +90,20 @@ static uint64_t most_signatures(void)
     return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_signature);
 }
 
-static struct ag_signature *insert(uint64_t hash)
+/* Adds one like that. NULL without memory. */
+static struct ag_signature *insert(const struct ag_signature *like)
 {
-    struct ag_signature *signature;
     if (!have_tables())
         return NULL;
     if (tables->num_signatures >= tables->num_buckets)
         grow_buckets(tables);
     if (!tables->num_buckets)
         return NULL;
-    signature = calloc(1, sizeof(*signature));
+    struct ag_signature *signature = malloc(sizeof(*signature));
     if (!signature)
         return NULL;
-    struct ag_signature **bucket = &tables->buckets[hash & (tables->num_buckets - 1)];
-    signature->hash = hash;
+    struct ag_signature **bucket = &tables->buckets[like->hash & (tables->num_buckets - 1)];
+    *signature = *like;
     signature->next = *bucket;
     *bucket = signature;
     if (++tables->num_signatures > most_signatures())
@@ -179,19 +179,19 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
             memcpy(&attrs[i].value, &l->attrs[i].value, ag_attribute_size(&attrs[i]));
         }
     }
-    struct ag_signature *s = insert(hash);
+    struct ag_signature *s = insert(&(struct ag_signature){.kind = AG_OP_LAUNCH,
+                                                           .branch = branch,
+                                                           .hash = hash,
+                                                           .func = l->func,
+                                                           .num_attrs = l->num_attrs,
+                                                           .attrs = attrs,
+                                                           .function = f,
+                                                           .recorded_bytes = f->recorded_bytes});
     if (!s) {
         free(attrs);
         return NULL;
     }
-    s->kind = AG_OP_LAUNCH;
-    s->branch = branch;
-    s->func = l->func;
     memcpy(s->dims, l->dims, sizeof(s->dims));
-    s->num_attrs = l->num_attrs;
-    s->attrs = attrs;
-    s->function = f;
-    s->recorded_bytes = f->recorded_bytes;
     s->proven = proven_but_for_grid(s);
     s->sibling = f->signatures;
     f->signatures = s;
@@ -260,30 +260,21 @@ static bool same_sizes(const struct ag_signature *s, const void *what)
            s->height == o->height && s->pitch == o->pitch;
 }
 
-static struct ag_signature *of_sizes(struct ag_signature_cache *cache,
-                                     const struct ag_signature *wanted)
+static struct ag_signature *of_sizes(struct ag_signature_cache *cache, struct ag_signature *wanted)
 {
     uint64_t hash = ag_digest_word(
         wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8 |
                           (uint64_t)wanted->reads << 9 | (uint64_t)wanted->branch << 16);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
+    wanted->hash = hash;
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
         return *slot;
     ag_lock(&lock, AG_RANK_SIGNATURES);
     struct ag_signature *signature = find(hash, same_sizes, wanted);
-    if (!signature && (signature = insert(hash))) {
-        signature->kind = wanted->kind;
-        signature->branch = wanted->branch;
-        signature->elem_size = wanted->elem_size;
-        signature->movable = wanted->movable;
-        signature->reads = wanted->reads;
-        signature->width = wanted->width;
-        signature->height = wanted->height;
-        signature->pitch = wanted->pitch;
-        signature->recorded_bytes = wanted->recorded_bytes;
-    }
+    if (!signature)
+        signature = insert(wanted);
     ag_unlock(&lock);
     if (signature)
         *slot = signature;
