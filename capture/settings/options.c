@@ -18,27 +18,24 @@ enum kind { NUMBER, CHOICE, TEXT };
 
 static const struct row {
     enum kind kind;
-    const char *variable;
-    uint32_t preset, least, most;
-    const char *choices, *help, *preset_text, *range_text;
+    const char *variable, *help, *preset_text, *range_text;
     size_t offset;
+    uint32_t preset, least, most; /* preset: the index of a choice */
 } rows[] = {
 #define AG_NUMBER(field, variable, preset, least, most, help)                                      \
     {NUMBER,                                                                                       \
      variable,                                                                                     \
-     preset,                                                                                       \
-     least,                                                                                        \
-     most,                                                                                         \
-     NULL,                                                                                         \
      help,                                                                                         \
      TEXT_OF(preset),                                                                              \
      TEXT_OF(least) ".." TEXT_OF(most),                                                            \
-     offsetof(struct ag_options, field)},
+     offsetof(struct ag_options, field),                                                           \
+     preset,                                                                                       \
+     least,                                                                                        \
+     most},
 #define AG_CHOICE(field, variable, preset, choices, help)                                          \
-    {CHOICE,  variable, preset, 0,       0,                                                        \
-     choices, help,     NULL,   choices, offsetof(struct ag_options, field)},
+    {CHOICE, variable, help, NULL, choices, offsetof(struct ag_options, field), preset, 0, 0},
 #define AG_TEXT(field, variable, help)                                                             \
-    {TEXT, variable, 0, 0, 0, NULL, help, "", "path", offsetof(struct ag_options, field)},
+    {TEXT, variable, help, "", "path", offsetof(struct ag_options, field), 0, 0, 0},
 #include "capture/settings/options.def"
 #undef AG_NUMBER
 #undef AG_CHOICE
@@ -77,7 +74,7 @@ static int switch_index(const struct row *row, const char *text)
     for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++)
         if (!strcasecmp(text, synonyms[i].word))
             text = synonyms[i].choice;
-    return choice_index(row->choices, text);
+    return choice_index(row->range_text, text);
 }
 
 static const char *choice_text(const char *choices, uint32_t index, char *buffer, size_t size)
@@ -126,7 +123,7 @@ static void read_row(const struct row *row, ag_options_say *say)
         bool is_switch = row == &rows[0];
         int index = row->kind != CHOICE ? 0
                     : is_switch         ? switch_index(row, text)
-                                        : choice_index(row->choices, text);
+                                        : choice_index(row->range_text, text);
         bool good = row->kind == CHOICE ? index >= 0 : parse_number(text, row, &value);
         if (row->kind == CHOICE && good)
             value = (uint32_t)index;
@@ -135,7 +132,7 @@ static void read_row(const struct row *row, ag_options_say *say)
         if (!good) {
             char buffer[32];
             const char *used = row->kind == CHOICE
-                                   ? choice_text(row->choices, value, buffer, sizeof(buffer))
+                                   ? choice_text(row->range_text, value, buffer, sizeof(buffer))
                                    : row->preset_text;
             if (line)
                 snprintf(place, sizeof(place), "%.512s:%u: ", ag_settings_path(), line);
@@ -252,7 +249,7 @@ int ag_options_row(size_t index, struct ag_option_row *row)
         return -1;
     const struct row *r = &rows[index];
     row->variable = r->variable;
-    row->preset = r->kind == CHOICE ? choice_text(r->choices, r->preset, buffer, sizeof(buffer))
+    row->preset = r->kind == CHOICE ? choice_text(r->range_text, r->preset, buffer, sizeof(buffer))
                                     : r->preset_text;
     row->range = r->range_text;
     row->help = r->help;
