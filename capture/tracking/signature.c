@@ -235,15 +235,6 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
     return signature;
 }
 
-struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
-                                            const struct ag_launch *l, uint8_t branch,
-                                            const char **why)
-{
-    uint64_t hash;
-    struct ag_signature *signature = ag_signature_cached(cache, l, branch, &hash);
-    return signature ? signature : ag_signature_ask(cache, l, branch, hash, why);
-}
-
 bool ag_signatures_know(CUfunction func)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
@@ -289,9 +280,12 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
                                   .movable = in->movable,
                                   .recorded_bytes =
                                       in->kind >= AG_OP_RECORD ? 0 : 2 * sizeof(uint64_t)};
+    struct ag_signature *signature;
+    uint64_t hash;
     switch (in->kind) {
     case AG_OP_LAUNCH:
-        return ag_signature_of_launch(cache, in->launch, in->branch, why);
+        signature = ag_signature_cached(cache, in->launch, in->branch, &hash);
+        return signature ? signature : ag_signature_ask(cache, in->launch, in->branch, hash, why);
     case AG_OP_MEMSET:
         wanted.elem_size = (uint8_t)in->fill->elem_size;
         wanted.width = in->fill->width;

@@ -90,7 +90,7 @@ struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
                                          uint64_t *hash);
 
 /* The signature of a launch that the cache does not have. Asks the driver if nobody has. Results as
- * of ag_signature_of_launch(). */
+ * of ag_signature_of(). */
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
                                       const struct ag_launch *launch, uint8_t branch, uint64_t hash,
                                       const char **why);
@@ -108,14 +108,8 @@ static inline bool ag_signature_is_proven(const struct ag_signature *signature, 
 {
     return atomic_load_explicit(&signature->proven, memory_order_relaxed) & context;
 }
-/* The signature of a launch. NULL if the launch must not be recorded (unknown layout or
- * attributes, a collective, no memory): the caller then treats it as a sync point, and `why` has
- * the reason. */
-struct ag_signature *ag_signature_of_launch(struct ag_signature_cache *cache,
-                                            const struct ag_launch *launch, uint8_t branch,
-                                            const char **why);
-
-/* The same for any op. `why` is set if a launch has no signature. */
+/* The signature of an op. NULL if a launch must not be recorded (unknown layout or attributes, a
+ * collective, no memory): the caller then treats it as a sync point, and `why` has the reason. */
 struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const struct ag_incoming *in,
                                      const char **why);
 

@@ -108,7 +108,7 @@ static void *three[] = {&a, &c, &d}, *two[] = {&a, &b};
 static struct ag_signature *signature_of(const struct ag_launch *l)
 {
     const char *why = "";
-    return ag_signature_of_launch(&cache, l, 0, &why);
+    return ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = l}, &why);
 }
 
 static void test_equal_launches_share_a_signature(void **state)
@@ -369,25 +369,31 @@ static void test_what_cannot_be_recorded(void **state)
     const char *why;
     struct ag_launch l = launch_of(&dark, two);
     (void)state;
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "kernel of unknown parameters");
     l = launch_of(&peers, two);
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&symmetric, two);
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&plain, NULL);
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "launch without arguments");
     l = launch_of(&plain, three);
     CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT};
     l.attrs = &attribute;
     l.num_attrs = 1;
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "launch attribute");
     attribute.id = (CUlaunchAttributeID)60; /* of a driver to come */
-    assert_null(ag_signature_of_launch(&cache, &l, 0, &why));
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
 }
 
 static void test_arguments_are_recorded_without_holes(void **state)
