@@ -57,10 +57,8 @@ void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign)
 
 void ag_forks_catch_up(void)
 {
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (!ag_stream_forks(s))
             continue;
         ag_lock(&s->lock, AG_RANK_STREAM);
@@ -70,7 +68,6 @@ void ag_forks_catch_up(void)
         }
         ag_unlock(&s->lock);
     }
-    ag_streams_release(streams, n);
 }
 
 /* One thread may take a fork over from another, as PyTorch's does that computes gradients. But if
@@ -100,17 +97,15 @@ void ag_branch_changes_hands(struct ag_stream *s)
 
 void ag_forks_end(void)
 {
-    size_t n;
     if (!atomic_load(&ag_forks))
         return;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if (atomic_load(&streams[i]->origin))
-            ag_branch_is_foreign(streams[i]);
-    for (size_t i = 0; i < n; i++)
-        if (ag_stream_forks(streams[i]))
-            ag_branches_end(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (size_t i = 0; i < all.n; i++)
+        if (atomic_load(&all.list[i]->origin))
+            ag_branch_is_foreign(all.list[i]);
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        if (ag_stream_forks(s))
+            ag_branches_end(s);
 }
 
 /* ---- which streams ------------------------------------------------------------------------- */

@@ -59,14 +59,13 @@ static void keep_anywhere(CUresult pending)
 {
     if (ag_error_ends_context(pending))
         return;
-    size_t n;
     bool kept = false;
-    struct ag_stream **streams = ag_streams_concerned(false, &n);
-    for (size_t i = 0; i < n && !kept; i++) /* no look-up: it may have ended */
-        kept = streams[i]->handle == ag_thread.told_of && keep(streams[i], pending);
-    for (size_t i = 0; i < n && !kept; i++)
-        kept = ag_stream_is_own(streams[i]) && keep(streams[i], pending);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_concerned(false);
+    for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
+        kept = all.list[i]->handle == ag_thread.told_of && keep(all.list[i], pending);
+    for (size_t i = 0; i < all.n && !kept; i++)
+        kept = ag_stream_is_own(all.list[i]) && keep(all.list[i], pending);
+    ag_streams_done(&all);
 }
 
 void ag_broken_stream(const struct ag_stream *s, CUresult error)

@@ -50,23 +50,21 @@ static void submit_everything(void)
     uint64_t now = ag_clock_ns(), until = now + 1000000000u;
     uint64_t watched = (uint64_t)ag_options.max_defer_us * 1000 * LOOKS;
     watched = now + (watched < MOST_NS ? watched : MOST_NS);
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         /* the calling thread's own streams meet a sync point; the others only submit what they hold
          * back */
-        bool own = ag_stream_is_own(streams[i]);
+        bool own = ag_stream_is_own(s);
         if (!ag_state_is(AG_EAGER_END)) {
-            ag_stream_submit_deferred(streams[i], own);
-            ag_branches_end(streams[i]); /* what passes by must find all its work in its stream */
+            ag_stream_submit_deferred(s, own);
+            ag_branches_end(s); /* what passes by must find all its work in its stream */
             continue;
         }
         if (!own)
-            leave_to_watchdog(streams[i], watched);
-        submit_at_end(streams[i], own, watched, until);
-        end_branches_at_end(streams[i]);
+            leave_to_watchdog(s, watched);
+        submit_at_end(s, own, watched, until);
+        end_branches_at_end(s);
     }
-    ag_streams_release(streams, n);
 }
 
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym)

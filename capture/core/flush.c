@@ -149,24 +149,20 @@ static void flush_stream(struct ag_stream *s)
 /* All but `s`; of every context if `context` is NULL. */
 static void flush_blocking_streams(const struct ag_context *context, const struct ag_stream *s)
 {
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if ((!context || streams[i]->context == context) && streams[i]->blocking && streams[i] != s)
-            flush_stream(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *other; (other = ag_streams_next(&all));)
+        if ((!context || other->context == context) && other->blocking && other != s)
+            flush_stream(other);
 }
 
 void ag_flush_records(bool legacy)
 {
-    size_t n;
     if (!atomic_load(&ag_events_held))
         return;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if (streams[i]->legacy || (legacy && streams[i]->blocking))
-            record_due(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        if (s->legacy || (legacy && s->blocking))
+            record_due(s);
 }
 
 void ag_flush_for_order(const struct ag_stream *s)

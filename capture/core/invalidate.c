@@ -48,12 +48,10 @@ static void invalidate_sequences(struct ag_stream *s)
 /* The builder is paused; this function lets it go on. */
 static void invalidate_everything(void)
 {
-    size_t n;
     struct ag_signature_tables *old = ag_signatures_detach();
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        invalidate_sequences(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        invalidate_sequences(s);
     ag_graphs_collect(UINT32_MAX);
     ag_signatures_destroy(old);
     ag_pause_resume();
@@ -87,17 +85,16 @@ void ag_core_invalidate_functions_again(void)
  * It may stay there for long. */
 static bool any_is_in_driver(void)
 {
-    size_t n;
     bool any = false;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n && !any; i++) {
-        any = !ag_stream_lock_if_prompt(streams[i]);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; !any && (s = ag_streams_next(&all));) {
+        any = !ag_stream_lock_if_prompt(s);
         if (any)
             break;
-        any = !ag_stream_ring_is_free(streams[i]);
-        ag_unlock(&streams[i]->lock);
+        any = !ag_stream_ring_is_free(s);
+        ag_unlock(&s->lock);
     }
-    ag_streams_release(streams, n);
+    ag_streams_done(&all);
     return any;
 }
 
@@ -143,10 +140,8 @@ static void drop_if_concerned(void *context, struct ag_sequence *sequence)
  * paused then. */
 static void submit_all(bool drop, const struct ag_kernel *kernel)
 {
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (ag_stream_is_live(s)) {
             ag_stream_end_segment(s);
@@ -158,7 +153,6 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
         }
         ag_unlock(&s->lock);
     }
-    ag_streams_release(streams, n);
 }
 
 void ag_core_invalidate_module(void *module, enum ag_sym sym)
@@ -302,17 +296,15 @@ uint64_t ag_core_green_context_ends(void)
 
 void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
 {
-    size_t n;
     if (!ag_state_tracks())
         return;
     ag_builder_pause();
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if (streams[i]->green == green && streams[i]->serial <= latest) {
-            close_stream(streams[i], true);
-            remove_stream(streams[i]);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        if (s->green == green && s->serial <= latest) {
+            close_stream(s, true);
+            remove_stream(s);
         }
-    ag_streams_release(streams, n);
     ag_pause_resume();
 }
 
@@ -326,17 +318,15 @@ void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
  */
 static void context_may_end(struct ag_context *context)
 {
-    size_t n;
     atomic_fetch_add(&context->ending, 1);      /* for streams that are not there yet */
     atomic_fetch_add(&ag_stream_generation, 1); /* from here on handles may become another's */
     ag_waits_context_may_end();
     ag_pause_hold();
     ag_builder_pause();
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        if (streams[i]->context == context)
-            close_stream(streams[i], false);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        if (s->context == context)
+            close_stream(s, false);
     ag_events_context_may_end(context->handle);
     /* before they end: another thread that unloads a module asks the driver about all functions */
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
@@ -346,10 +336,8 @@ static void context_may_end(struct ag_context *context)
 
 static void context_stays(struct ag_context *context)
 {
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (s->context == context && !s->gone && !ag_stream_is_live(s)) {
             ag_engine_reopen(&s->engine);
@@ -360,27 +348,24 @@ static void context_stays(struct ag_context *context)
         }
         ag_unlock(&s->lock);
     }
-    ag_streams_release(streams, n);
 }
 
 static void context_has_ended(struct ag_context *context)
 {
-    size_t n;
     ag_count(AG_COUNT_CONTEXT_ENDED);
     atomic_store(&context->attached, 0);
     ag_waits_context_ends(context);
     ag_host_functions_invalidate(context);
     for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
         ag_core_capture_ended(NULL);
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        if (streams[i]->context != context)
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        if (s->context != context)
             continue;
-        close_stream(streams[i], true);
-        streams[i]->behind_wait = NULL; /* ended with the context */
-        remove_stream(streams[i]);
+        close_stream(s, true);
+        s->behind_wait = NULL; /* ended with the context */
+        remove_stream(s);
     }
-    ag_streams_release(streams, n);
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
     ag_signatures_disprove(context->bit); /* a CUkernel outlives the context */
     ag_broken_context_ended(context);

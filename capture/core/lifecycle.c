@@ -153,11 +153,9 @@ CUcontext ag_core_context_of(CUstream stream, bool ptsz)
 
 uint32_t ag_core_streams_capturing(void)
 {
-    size_t n;
     uint32_t count = 0;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         ag_lock(&s->lock, AG_RANK_STREAM); /* a stream alive now stays so meanwhile */
         if (ag_stream_is_live(s) && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
@@ -165,7 +163,6 @@ uint32_t ag_core_streams_capturing(void)
             count += status != CU_STREAM_CAPTURE_STATUS_NONE;
         ag_unlock(&s->lock);
     }
-    ag_streams_release(streams, n);
     return count;
 }
 

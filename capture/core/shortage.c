@@ -44,15 +44,13 @@ static void drop_graphs_of(struct ag_stream *s)
 /* False: something is in flight, and destroying graphs could wait for it. */
 static bool give_back(void)
 {
-    size_t n;
     if (!ag_builder_pause_at_rest()) {
         ag_count(AG_COUNT_GRAPHS_KEPT);
         return false;
     }
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        drop_graphs_of(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        drop_graphs_of(s);
     bool any = ag_graphs_dropped() > 0;
     ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();

@@ -123,10 +123,8 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
                              unsigned int flags, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
-    size_t n;
-    struct ag_stream **streams = ag_streams_concerned(!(flags & OWN_ONLY), &n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_stream *s = streams[i];
+    struct ag_streams all = ag_streams_concerned(!(flags & OWN_ONLY));
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s == except || (context && s->context != context))
             continue;
         if (ag_stream_is_own(s)) {
@@ -140,7 +138,6 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
             submit_of_other(s, reach);
         }
     }
-    ag_streams_release(streams, n);
     return first;
 }
 
@@ -172,13 +169,10 @@ static bool holds_back_for_another(const struct ag_stream *s)
 /* Whether another thread holds back work that a query of the legacy stream asks about. */
 static bool others_hold_back_in(const struct ag_context *context)
 {
-    size_t n;
     bool any = false;
-    struct ag_stream **streams = ag_streams_concerned(true, &n);
-    for (size_t i = 0; i < n; i++)
-        any |= streams[i]->context == context && waits_for(BLOCKING_STREAMS, streams[i]) &&
-               holds_back_for_another(streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_concerned(true);
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        any |= s->context == context && waits_for(BLOCKING_STREAMS, s) && holds_back_for_another(s);
     return any;
 }
 

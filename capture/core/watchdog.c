@@ -96,12 +96,11 @@ static void relieve(void)
  * their list the answer is yes, as a stream that nobody looks at may wait for good. */
 static bool another_defers(const struct ag_stream *s)
 {
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    bool defers = !streams;
-    for (size_t i = 0; i < n && !defers; i++)
-        defers = streams[i] != s && atomic_load(&streams[i]->deferring);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    bool defers = !all.list;
+    for (struct ag_stream *other; !defers && (other = ag_streams_next(&all));)
+        defers = other != s && atomic_load(&other->deferring);
+    ag_streams_done(&all);
     return defers;
 }
 
@@ -138,21 +137,19 @@ enum sight { NOTHING, DEFERRED, RELIEVED };
  * has taken the watch. */
 static enum sight look(uint32_t mine)
 {
-    size_t n;
     enum sight sight = NOTHING;
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    if (streams && now->capacity < n) {
-        struct look *list = realloc(now->list, n * sizeof(*list));
+    struct ag_streams all = ag_streams_snapshot();
+    if (now->capacity < all.n) {
+        struct look *list = realloc(now->list, all.n * sizeof(*list));
         if (list) {
             now->list = list;
-            now->capacity = n;
+            now->capacity = all.n;
         }
     }
     now->count = 0;
-    for (size_t i = 0; streams && i < n && sight != RELIEVED; i++) {
-        struct ag_stream *s = streams[i];
+    for (struct ag_stream *s; sight != RELIEVED && (s = ag_streams_next(&all));) {
         if (!atomic_load(&s->deferring))
             continue;
         sight = DEFERRED;
@@ -162,7 +159,7 @@ static enum sight look(uint32_t mine)
         else if (!submit(s, mine))
             sight = RELIEVED;
     }
-    ag_streams_release(streams, n);
+    ag_streams_done(&all);
     if (sight != RELIEVED)
         turn++;
     return sight;

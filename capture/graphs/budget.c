@@ -211,20 +211,20 @@ static uint64_t last_use_of(const struct ag_sequence *sequence)
  * otherwise all would be built again and again. The caller holds no lock. */
 static bool evict_one(uint64_t apart_ns)
 {
-    size_t n;
     uint64_t oldest = UINT64_MAX;
     struct ag_stream *from = NULL;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
+    struct ag_streams all = ag_streams_snapshot();
     bool done = false;
-    for (size_t i = 0; i < n; i++) {
-        if (!ag_stream_lock_if_prompt(streams[i]))
+    for (size_t i = 0; i < all.n; i++) {
+        struct ag_stream *s = all.list[i];
+        if (!ag_stream_lock_if_prompt(s))
             continue;
-        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&streams[i]->engine));
+        struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&s->engine));
         uint64_t use = b ? last_use_of(b) : UINT64_MAX;
-        ag_unlock(&streams[i]->lock);
+        ag_unlock(&s->lock);
         if (use < oldest) {
             oldest = use;
-            from = streams[i];
+            from = s;
         }
     }
     if (from && oldest + apart_ns < ag_clock_ns() && ag_stream_lock_if_prompt(from)) {
@@ -232,7 +232,7 @@ static bool evict_one(uint64_t apart_ns)
         done = b && ag_policy_drop_graphs(ag_engine_policy(&from->engine), b);
         ag_unlock(&from->lock);
     }
-    ag_streams_release(streams, n);
+    ag_streams_done(&all);
     return done;
 }
 

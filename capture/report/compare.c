@@ -62,14 +62,12 @@ struct sample {
 static struct sample sample(void)
 {
     uint64_t ops = atomic_load(&told);
-    size_t n;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t granted = atomic_load(&streams[i]->dormant.granted);
-        uint32_t left = atomic_load(&streams[i]->dormant.left);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        uint32_t granted = atomic_load(&s->dormant.granted);
+        uint32_t left = atomic_load(&s->dormant.left);
         ops += granted > left ? granted - left : 0;
     }
-    ag_streams_release(streams, n);
     return (struct sample){ops, ag_clock_monotonic_ns()};
 }
 

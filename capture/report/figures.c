@@ -15,11 +15,11 @@
 void ag_figures_fill(struct ag_live_page *page)
 {
     struct ag_totals t;
-    size_t n;
     uint64_t sync_points = 0;
     ag_stats_collect(&t);
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    page->streams = all.n;
+    ag_streams_done(&all);
     for (int i = 0; i <= AG_SYM_COUNT; i++)
         sync_points += atomic_load_explicit(&ag_sync_point_counts[i], memory_order_relaxed);
     page->now_ns = ag_clock_monotonic_ns();
@@ -46,7 +46,6 @@ void ag_figures_fill(struct ag_live_page *page)
     page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
     page->memory = ag_budget_used();
     page->memory_budget = ag_budget();
-    page->streams = n;
     page->sync_points = sync_points;
     page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);
     page->observe_only = atomic_load(&ag_state.observe_only);

@@ -80,12 +80,10 @@ static void add_figures(struct ag_totals *t, struct ag_stream *s)
 
 void ag_stats_collect(struct ag_totals *t)
 {
-    size_t n;
     ag_lock(&lock, AG_RANK_STATS);
     *t = retired;
     ag_unlock(&lock);
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++)
-        add_figures(t, streams[i]);
-    ag_streams_release(streams, n);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        add_figures(t, s);
 }

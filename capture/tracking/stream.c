@@ -427,21 +427,21 @@ static bool spare_back(struct ag_stream **list)
     return false;
 }
 
-static struct ag_stream **snapshot(bool (*wanted)(const struct ag_stream *), size_t *n)
+static struct ag_streams snapshot(bool (*wanted)(const struct ag_stream *))
 {
+    struct ag_streams all = {.n = 0};
     ag_lock(&lock, AG_RANK_STREAMS);
-    struct ag_stream **list = malloc((num_streams + 1) * sizeof(*list));
-    if (!list)
-        list = spare_list();
-    *n = 0;
-    for (struct ag_stream *s = list ? streams : NULL; s; s = s->next) {
+    all.list = malloc((num_streams + 1) * sizeof(*all.list));
+    if (!all.list)
+        all.list = spare_list();
+    for (struct ag_stream *s = all.list ? streams : NULL; s; s = s->next) {
         if (!wanted(s))
             continue;
         atomic_fetch_add(&s->references, 1);
-        list[(*n)++] = s;
+        all.list[all.n++] = s;
     }
     ag_unlock(&lock);
-    return list;
+    return all;
 }
 
 uint64_t ag_streams_latest(void)
@@ -462,20 +462,29 @@ static bool own_or_deferring(const struct ag_stream *s)
     return ag_stream_is_own(s) || atomic_load(&s->deferring);
 }
 
-struct ag_stream **ag_streams_snapshot(size_t *n)
+struct ag_streams ag_streams_snapshot(void)
 {
-    return snapshot(any, n);
+    return snapshot(any);
 }
 
-struct ag_stream **ag_streams_concerned(bool deferring, size_t *n)
+struct ag_streams ag_streams_concerned(bool deferring)
 {
-    return snapshot(deferring ? own_or_deferring : ag_stream_is_own, n);
+    return snapshot(deferring ? own_or_deferring : ag_stream_is_own);
 }
 
-void ag_streams_release(struct ag_stream **list, size_t n)
+void ag_streams_done(struct ag_streams *all)
 {
-    for (size_t i = 0; i < n; i++)
-        release(list[i]);
-    if (!spare_back(list))
-        free(list);
+    for (size_t i = 0; i < all->n; i++)
+        release(all->list[i]);
+    if (!spare_back(all->list))
+        free(all->list);
+    *all = (struct ag_streams){.n = 0};
+}
+
+struct ag_stream *ag_streams_next(struct ag_streams *all)
+{
+    if (all->next < all->n)
+        return all->list[all->next++];
+    ag_streams_done(all);
+    return NULL;
 }

@@ -229,11 +229,19 @@ bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
  * rely on that. */
 bool ag_streams_are_in_order(void);
 
-/* All streams, each with a reference, in a list that ag_streams_release() frees. */
-struct ag_stream **ag_streams_snapshot(size_t *n);
+/* The streams that there are at one moment, each with a reference. */
+struct ag_streams {
+    struct ag_stream **list; /* NULL: there is no memory for it, or it is done */
+    size_t n, next;
+};
+struct ag_streams ag_streams_snapshot(void);
 /* The same for the calling thread's own streams, and if `deferring` also for other threads'
  * streams that have ops deferred. Each other stream costs one look and no reference. */
-struct ag_stream **ag_streams_concerned(bool deferring, size_t *n);
+struct ag_streams ag_streams_concerned(bool deferring);
+/* One after the other; NULL when all have been, and then the list is done. */
+struct ag_stream *ag_streams_next(struct ag_streams *all);
+/* Gives the references back. Whoever does not go through all of them calls it. */
+void ag_streams_done(struct ag_streams *all);
 static inline bool ag_stream_is_own(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->owner, memory_order_relaxed) == ag_this_thread();
@@ -243,7 +251,6 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 {
     return ag_thread.owned > ag_stream_is_own(stream);
 }
-void ag_streams_release(struct ag_stream **streams, size_t n);
 /* The `serial` of the stream that was made last. */
 uint64_t ag_streams_latest(void);
 

@@ -126,7 +126,6 @@ static bool loose_at_rest(void)
 
 bool ag_waits_at_rest(void)
 {
-    size_t n;
     if (ag_host_functions_pending())
         return false;
     if (!atomic_exchange(&any, false))
@@ -135,16 +134,15 @@ bool ag_waits_at_rest(void)
      * ag_core_mode) */
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool rest = loose_at_rest();
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        if (!atomic_exchange(&streams[i]->waits, false) || !streams[i]->behind_wait)
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        if (!atomic_exchange(&s->waits, false) || !s->behind_wait)
             continue;
-        if (!has_passed(streams[i]->context->handle, streams[i]->behind_wait)) {
-            atomic_store(&streams[i]->waits, true);
+        if (!has_passed(s->context->handle, s->behind_wait)) {
+            atomic_store(&s->waits, true);
             rest = false;
         }
     }
-    ag_streams_release(streams, n);
     ag_core_mode(mode);
     if (!rest)
         atomic_store(&any, true);
@@ -227,21 +225,19 @@ static bool passes(struct ag_ring *ring, uint64_t now, uint64_t until)
 bool ag_waits_rings_pass(void)
 {
     enum { MOST_NS = 10000000 };
-    size_t n;
     bool pass = true;
     uint64_t until = 0, now;
     if (!atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed))
         return true;
-    struct ag_stream **streams = ag_streams_snapshot(&n);
-    for (size_t i = 0; i < n; i++) {
-        struct ag_ring *ring = atomic_load(&streams[i]->ring);
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        struct ag_ring *ring = atomic_load(&s->ring);
         if (!ring || ag_ring_is_empty(ring))
             continue;
         now = ag_clock_monotonic_ns();
         until = until ? until : now + MOST_NS;
         pass &= passes(ring, now, until);
     }
-    ag_streams_release(streams, n);
     return pass;
 }
 
