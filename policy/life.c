@@ -68,44 +68,20 @@ void ag_policy_close(struct ag_policy *p)
     p->state = NULL;
 }
 
-uint64_t ag_sequence_id(const struct ag_sequence *sequence)
+struct ag_sequence_facts ag_sequence_facts(const struct ag_sequence *sequence)
 {
-    return sequence->id;
-}
-
-uint32_t ag_sequence_len(const struct ag_sequence *sequence)
-{
-    return sequence->len;
-}
-
-const ag_key *ag_sequence_keys(const struct ag_sequence *sequence)
-{
-    return sequence->keys;
-}
-
-uint32_t ag_sequence_chunks(const struct ag_sequence *sequence)
-{
-    return sequence->num_chunks;
+    return (struct ag_sequence_facts){.id = sequence->id,
+                                      .keys = sequence->keys,
+                                      .len = sequence->len,
+                                      .num_chunks = sequence->num_chunks,
+                                      .visits = sequence->visits - sequence->dropped_at,
+                                      .seen_ns = sequence->seen_ns,
+                                      .periodic = sequence->periodic};
 }
 
 struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index)
 {
     return &sequence->chunks[index];
-}
-
-uint64_t ag_sequence_visits(const struct ag_sequence *sequence)
-{
-    return sequence->visits - sequence->dropped_at;
-}
-
-uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence)
-{
-    return sequence->seen_ns;
-}
-
-bool ag_sequence_is_periodic(const struct ag_sequence *sequence)
-{
-    return sequence->periodic;
 }
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)

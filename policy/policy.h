@@ -123,17 +123,17 @@ static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk);
 static inline void *ag_chunk_user(const struct ag_chunk *chunk);
 static inline void ag_chunk_set_user(struct ag_chunk *chunk, void *graphs);
 
-uint64_t ag_sequence_id(const struct ag_sequence *sequence);  /* a hash of its content */
-uint32_t ag_sequence_len(const struct ag_sequence *sequence); /* ops */
-const ag_key *ag_sequence_keys(const struct ag_sequence *sequence);
-uint32_t ag_sequence_chunks(const struct ag_sequence *sequence); /* 0: it is not cut yet */
+struct ag_sequence_facts {
+    uint64_t id; /* a hash of its content */
+    const ag_key *keys;
+    uint32_t len;        /* ops */
+    uint32_t num_chunks; /* 0: it is not cut yet */
+    uint64_t visits;     /* how often it was seen since its graphs were last dropped */
+    uint64_t seen_ns;    /* when it was seen last, by the clock of the calls below; 0: never */
+    bool periodic;       /* the policy found it by its period, and expects it to repeat at once */
+};
+struct ag_sequence_facts ag_sequence_facts(const struct ag_sequence *sequence);
 struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index);
-/* How often it was seen since its graphs were last dropped, and when it was seen last, by the clock
- * of the calls below; 0: never. */
-uint64_t ag_sequence_visits(const struct ag_sequence *sequence);
-uint64_t ag_sequence_seen_ns(const struct ag_sequence *sequence);
-/* Whether the policy found it by its period, and expects it to repeat at once. */
-bool ag_sequence_is_periodic(const struct ag_sequence *sequence);
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
                    const struct ag_policy_hooks *hooks); /* 0 or -ENOMEM */

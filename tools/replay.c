@@ -83,7 +83,7 @@ static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
 static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < ag_sequence_chunks(sequence); i++) {
+    for (uint32_t i = 0, n = ag_sequence_facts(sequence).num_chunks; i < n; i++) {
         const struct graphs *g = ag_chunk_user(ag_sequence_chunk(sequence, i));
         if (g && g->last_used > latest)
             latest = g->last_used;

@@ -128,9 +128,9 @@ static bool concerns(const struct ag_signature *signature, const struct ag_kerne
 static void drop_if_concerned(void *context, struct ag_sequence *sequence)
 {
     const struct dropping *d = context;
-    const ag_key *keys = ag_sequence_keys(sequence);
-    for (uint32_t i = 0, n = ag_sequence_len(sequence); i < n; i++)
-        if (concerns(ag_key_signature(keys[i]), d->kernel)) {
+    struct ag_sequence_facts facts = ag_sequence_facts(sequence);
+    for (uint32_t i = 0; i < facts.len; i++)
+        if (concerns(ag_key_signature(facts.keys[i]), d->kernel)) {
             ag_policy_drop_graphs(d->policy, sequence);
             return;
         }

@@ -143,7 +143,7 @@ static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *seq
     if (__builtin_expect(g->given < g->look_at, 1))
         return 0;
     g->look_at *= 4;
-    return ag_sequence_is_periodic(sequence) ? ag_graphs_cycle(g) : 0;
+    return ag_sequence_facts(sequence).periodic ? ag_graphs_cycle(g) : 0;
 }
 
 static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)

@@ -196,7 +196,7 @@ void ag_graphs_answered(struct ag_graphs *g, struct ag_variant *v)
 static uint64_t last_use_of(const struct ag_sequence *sequence)
 {
     uint64_t latest = 0;
-    for (uint32_t i = 0; i < ag_sequence_chunks(sequence); i++) {
+    for (uint32_t i = 0, n = ag_sequence_facts(sequence).num_chunks; i < n; i++) {
         const struct ag_graphs *g = ag_chunk_user(ag_sequence_chunk(sequence, i));
         if (g && g->last_used_ns > latest)
             latest = g->last_used_ns;

@@ -127,11 +127,10 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         return;
     }
     /* each build must be earned again */
-    const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
+    struct ag_sequence_facts sequence = ag_sequence_facts(ag_chunk_sequence(chunk));
     uint32_t needed = sightings_needed(s);
-    uint64_t seen = ag_sequence_visits(sequence);
-    if (seen < needed) {
-        uint32_t left = needed - (uint32_t)seen;
+    if (sequence.visits < needed) {
+        uint32_t left = needed - (uint32_t)sequence.visits;
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
         ag_policy_put_off(chunk, left < AG_BUILD_LONGEST_DELAY ? left : AG_BUILD_LONGEST_DELAY);
         return;
@@ -154,9 +153,8 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
             look_for_branches(g);
             g->trace_id = ag_trace_chunk(s, chunk);
             r = make_request(s, g, chunk, recorded.bytes);
-            uint64_t last = ag_sequence_seen_ns(sequence);
             if (r)
-                r->apart_ns = last ? now - last : 0;
+                r->apart_ns = sequence.seen_ns ? now - sequence.seen_ns : 0;
         }
     }
     if (r && ag_builder_submit(r))

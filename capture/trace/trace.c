@@ -246,7 +246,7 @@ uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 {
     static _Atomic uint32_t last;
     struct ag_engine_content recorded = ag_engine_content(&s->engine);
-    const struct ag_sequence *sequence = ag_chunk_sequence(chunk);
+    struct ag_sequence_facts sequence = ag_sequence_facts(ag_chunk_sequence(chunk));
     uint32_t *signatures =
         ag_trace_on() ? malloc((recorded.num_ops + 1) * sizeof(*signatures)) : NULL;
     if (!signatures)
@@ -255,8 +255,8 @@ uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
         signatures[i] = signature_id((struct ag_signature *)(uintptr_t)recorded.ops[i].key);
     struct ag_dump_graph d = {.id = atomic_fetch_add(&last, 1) + 1,
                               .stream = stream_id(s),
-                              .sequence = ag_sequence_id(sequence),
-                              .sequence_length = ag_sequence_len(sequence),
+                              .sequence = sequence.id,
+                              .sequence_length = sequence.len,
                               .first = ag_chunk_first(chunk),
                               .count = recorded.num_ops};
     ag_trace_define(AG_DUMP_GRAPH, &d, sizeof(d), signatures,

@@ -49,15 +49,16 @@ struct seen {
 static void look(void *context, struct ag_sequence *sequence)
 {
     struct seen *seen = context;
-    const ag_key *keys = ag_sequence_keys(sequence);
-    uint32_t n = ag_sequence_chunks(sequence);
+    struct ag_sequence_facts facts = ag_sequence_facts(sequence);
+    const ag_key *keys = facts.keys;
+    uint32_t n = facts.num_chunks;
     seen->cut += n > 0;
-    seen->odd_begins += ag_sequence_is_periodic(sequence) && place_of(keys[0]) != 0;
+    seen->odd_begins += facts.periodic && place_of(keys[0]) != 0;
     for (uint32_t i = 0; i < n; i++) {
         const struct ag_chunk *chunk = ag_sequence_chunk(sequence, i);
         uint32_t end = ag_chunk_first(chunk) + ag_chunk_count(chunk),
                  place = place_of(keys[end - 1]);
-        seen->bad_ends += end != ag_sequence_len(sequence) && place && place < STEP - 1;
+        seen->bad_ends += end != facts.len && place && place < STEP - 1;
         if (seen->longest < ag_chunk_count(chunk))
             seen->longest = ag_chunk_count(chunk);
     }
