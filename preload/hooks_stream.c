@@ -37,6 +37,15 @@ AG_HOOK cuEventCreate(CUevent *phEvent, unsigned int Flags)
     return result;
 }
 
+AG_HOOK cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+    CUresult pending = ag_hooked() ? ag_core_barrier(AG_SYM_cuIpcOpenEventHandle) : CUDA_SUCCESS;
+    CUresult result = AG_CALL(cuIpcOpenEventHandle, phEvent, handle);
+    if (result == CUDA_SUCCESS && ag_hooked())
+        ag_core_event_made(*phEvent, CU_EVENT_INTERPROCESS);
+    return ag_first_error(result, pending);
+}
+
 #define AG_EVENT_END_HOOK(name)                                                                    \
     AG_HOOK name(CUevent hEvent)                                                                   \
     {                                                                                              \

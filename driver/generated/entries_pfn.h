@@ -90,6 +90,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxDestroy)(CUgreenCtx hCtx);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxRecordEvent)(CUgreenCtx hCtx, CUevent hEvent);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxStreamCreate)(CUstream* phStream, CUgreenCtx greenCtx, unsigned int flags, int priority);
 typedef CUresult(CUDAAPI *AG_PFN_cuGreenCtxWaitEvent)(CUgreenCtx hCtx, CUevent hEvent);
+typedef CUresult(CUDAAPI *AG_PFN_cuIpcOpenEventHandle)(CUevent *phEvent, CUipcEventHandle handle);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetAttribute)(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetFunction)(CUfunction *pFunc, CUkernel kernel);
 typedef CUresult(CUDAAPI *AG_PFN_cuKernelGetLibrary)(CUlibrary *pLib, CUkernel kernel);

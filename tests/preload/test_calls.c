@@ -333,6 +333,10 @@ static void events_are_followed(void **state)
     ((int (*)(void *, unsigned int))dlsym(libcuda, "cuEventCreate"))(&event, 2);
     assert_string_equal(last_call()->name, "cuEventCreate");
     assert_told("event made 0x15 flags=2\n");
+    CUipcEventHandle handle = {{0}};
+    ((int (*)(void *, CUipcEventHandle))dlsym(libcuda, "cuIpcOpenEventHandle"))(&event, handle);
+    assert_string_equal(last_call()->name, "cuIpcOpenEventHandle");
+    assert_told("barrier cuIpcOpenEventHandle\nevent made 0x15 flags=4\n");
 }
 
 /* An error of earlier work comes back where the call itself succeeds, and only there. */
