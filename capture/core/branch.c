@@ -116,13 +116,13 @@ static bool is_plain(const struct ag_stream *s)
            !ag_dormant_is_active(&s->dormant);
 }
 
-/* Whether the ops of `b` may go into the stream `a`: their priority is the same, and the legacy
- * stream orders the same with both. `a` may be the legacy stream, which a blocking stream's ops
- * tell of (ag_flush_for_order()). */
+/* Whether the ops of `b` may go into the stream `a`: their priority is the same, and both are
+ * blocking streams or neither is. `a` may be the legacy stream, of whose fork ops of blocking
+ * streams make an end (ag_flush_for_order()). */
 static bool fits(const struct ag_stream *a, const struct ag_stream *b)
 {
     return a->context == b->context && a->priority == b->priority && !b->legacy &&
-           (a->legacy || a->blocking == b->blocking) && is_plain(a) && is_plain(b);
+           a->blocking == b->blocking && is_plain(a) && is_plain(b);
 }
 
 /* `b` becomes a branch of `a`, if nothing has changed meanwhile. */
