@@ -139,10 +139,17 @@ void ag_own_kernels_unload(struct ag_context *context)
     if (l) {
         atomic_store(&context->own_kernels, false);
         atomic_store(&context->staging, 0); /* it stays registered, as the context may go on */
-        if (l->module)
-            AG_REAL(cuModuleUnload)(l->module);
         *link = l->next;
-        free(l);
     }
     ag_unlock(&lock);
+    if (!l)
+        return;
+    /* it may wait for the context's work, so nobody may wait for the lock meanwhile */
+    bool entered = ag_context_enter(context->handle);
+    ag_probe_begins(); /* the context may be lost */
+    if (l->module)
+        AG_REAL(cuModuleUnload)(l->module);
+    ag_probe_ends();
+    ag_context_leave(entered);
+    free(l);
 }

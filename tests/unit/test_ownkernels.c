@@ -119,6 +119,18 @@ static CUresult CUDAAPI get_function(CUfunction *function, CUmodule module, cons
     return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI push(CUcontext ctx)
+{
+    (void)ctx;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI pop(CUcontext *ctx)
+{
+    (void)ctx;
+    return CUDA_SUCCESS;
+}
+
 static CUresult CUDAAPI unload_module(CUmodule module)
 {
     (void)module;
@@ -134,6 +146,8 @@ static int start(void **state)
 {
     (void)state;
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)get_current;
+    ag_real[AG_SYM_cuCtxPushCurrent_v2] = (void *)push;
+    ag_real[AG_SYM_cuCtxPopCurrent_v2] = (void *)pop;
     ag_real[AG_SYM_cuCtxGetDevice] = (void *)get_device;
     ag_real[AG_SYM_cuStreamGetFlags] = (void *)get_flags;
     ag_real[AG_SYM_cuStreamGetCtx] = (void *)get_context;
