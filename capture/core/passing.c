@@ -48,8 +48,10 @@ void ag_passing_prove(struct ag_stream *s, const struct ag_incoming *in, uint32_
     if (ag_stream_is_live(s) && atomic_load(&ag_disproofs) == disproofs) {
         /* looked up again: all signatures may have been invalidated during the call */
         struct ag_signature *signature = ag_signature_of(&s->signatures, in, &why);
-        if (signature)
+        if (signature) {
             ag_signature_prove(signature, s->context->bit);
+            ag_signature_belongs_to(signature, s->context->handle);
+        }
     }
     ag_unlock(&s->lock);
 }

@@ -217,7 +217,7 @@ static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of
     void *owner = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
     if (kind == AG_OF_CONTEXT) /* a CUkernel outlives its context */
-        return !f->is_kernel && f->ctx == of;
+        return !f->is_kernel && (f->ctx == of || !f->taken);
     if (f->is_kernel && kind == AG_OF_MODULE)
         return false; /* the program cannot unload a library's module */
     ag_probe_begins();

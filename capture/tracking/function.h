@@ -32,6 +32,7 @@ struct ag_function {
     bool immediate;  /* waits for peers (NCCL, NVSHMEM): never deferred */
     bool clusters;   /* its grid must be a multiple of something, or nobody knows */
     bool may_launch; /* its module has the device runtime (dynamic parallelism): never deferred */
+    bool taken;      /* the driver has taken a launch of it into a stream of `ctx` */
     bool invalid;    /* its module has ended; kept because other structures point to it */
     uint32_t num_params;
     uint32_t recorded_bytes; /* multiple of 8 */

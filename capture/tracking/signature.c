@@ -218,7 +218,10 @@ struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
     if (l->num_attrs)
         *hash = hash_attributes(*hash, l);
     struct ag_signature *s = cache->entries[*hash & (AG_SIGNATURE_CACHE - 1)];
-    return s && s->hash == *hash && ag_signature_says(s, l, branch) ? s : NULL;
+    return s && s->hash == *hash && ag_signature_says(s, l, branch) &&
+                   !(ag_signature_bad(s) & AG_SIGNATURE_INVALID)
+               ? s
+               : NULL;
 }
 
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const struct ag_launch *l,
@@ -309,6 +312,17 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
 /* ---- functions -------------------------------------------------------------------------- */
 
 _Atomic uint32_t ag_disproofs;
+
+void ag_signature_belongs_to(const struct ag_signature *signature, CUcontext ctx)
+{
+    struct ag_function *f = (struct ag_function *)(uintptr_t)signature->function;
+    if (!f || f->is_kernel)
+        return;
+    ag_lock(&lock, AG_RANK_SIGNATURES);
+    f->ctx = ctx;
+    f->taken = true;
+    ag_unlock(&lock);
+}
 
 void ag_signatures_disprove(uint64_t context)
 {

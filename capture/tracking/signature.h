@@ -104,6 +104,9 @@ static inline void ag_signature_prove(struct ag_signature *signature, uint64_t c
 {
     atomic_fetch_or_explicit(&signature->proven, context, memory_order_relaxed);
 }
+/* The driver has taken one in that context, which is then the function's, whatever stream of
+ * another it was launched into before. */
+void ag_signature_belongs_to(const struct ag_signature *signature, CUcontext ctx);
 static inline bool ag_signature_is_proven(const struct ag_signature *signature, uint64_t context)
 {
     return atomic_load_explicit(&signature->proven, memory_order_relaxed) & context;
