@@ -131,10 +131,10 @@ void ag_core_primary_released(struct ag_context *context, CUdevice device, bool 
 struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym);
 void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success);
 /* Call the first after a stream of a green context was made, the others before and after such a
- * context is destroyed. `latest`: what the one before returned. */
+ * context is destroyed. `latest`: what the one before returned; `success`: the call did. */
 void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym);
 uint64_t ag_core_green_context_ends(void);
-void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest);
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest, bool success);
 /* Call it before cuStreamDestroy. */
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym);
 /* Call these around a call that makes the stream wait for something that the program may do only

@@ -70,8 +70,8 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
     CUresult pending = hooked ? ag_core_barrier(AG_SYM_cuGreenCtxDestroy) : CUDA_SUCCESS;
     uint64_t latest = hooked ? ag_core_green_context_ends() : 0;
     CUresult r = AG_CALL(cuGreenCtxDestroy, hCtx);
-    if (hooked && r == CUDA_SUCCESS)
-        ag_core_green_context_ended(hCtx, latest);
+    if (hooked)
+        ag_core_green_context_ended(hCtx, latest, r == CUDA_SUCCESS);
     return ag_first_error(r, pending);
 }
 

@@ -291,13 +291,12 @@ void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)
  * driver gives that out again before the call that destroys the context has returned. */
 uint64_t ag_core_green_context_ends(void)
 {
+    ag_pause_hold(); /* nobody asks meanwhile whether its streams still wait for something */
     return ag_streams_latest();
 }
 
-void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
+static void green_context_has_ended(CUgreenCtx green, uint64_t latest)
 {
-    if (!ag_state_tracks())
-        return;
     ag_builder_pause();
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
@@ -306,6 +305,13 @@ void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
             remove_stream(s);
         }
     ag_pause_resume();
+}
+
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest, bool success)
+{
+    if (success && ag_state_tracks())
+        green_context_has_ended(green, latest);
+    ag_pause_release();
 }
 
 /* ---- contexts ----------------------------------------------------------------------------- */
@@ -338,8 +344,10 @@ static void context_stays(struct ag_context *context)
 {
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        if (s->context != context) /* another's lock may be held in the driver for long */
+            continue;
         ag_lock(&s->lock, AG_RANK_STREAM);
-        if (s->context == context && !s->gone && !ag_stream_is_live(s)) {
+        if (!s->gone && !ag_stream_is_live(s)) {
             ag_engine_reopen(&s->engine);
             if (s->pending != CUDA_SUCCESS)
                 ag_stream_open(s);

@@ -228,8 +228,9 @@ uint64_t ag_core_green_context_ends(void)
     return 0;
 }
 
-void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest, bool success)
 {
+    (void)success;
     (void)green;
     (void)latest;
 }

@@ -283,9 +283,9 @@ uint64_t ag_core_green_context_ends(void)
     return 7;
 }
 
-void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest)
+void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest, bool success)
 {
-    say("green_context_ended %p latest=%d\n", (void *)green, (int)latest);
+    say("green_context_ended %p latest=%d success=%d\n", (void *)green, (int)latest, success);
 }
 
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)

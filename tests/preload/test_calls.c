@@ -383,7 +383,7 @@ static void what_ends_is_told(void **state)
                 "primary_released 0x78 device=3 locked=1 success=1\n");
     call("cuGreenCtxDestroy", 0x50);
     assert_told("barrier cuGreenCtxDestroy\ngreen_context_ends\n"
-                "green_context_ended 0x50 latest=7\n");
+                "green_context_ended 0x50 latest=7 success=1\n");
     call("cuModuleUnload", 3);
     assert_told("invalidate_module cuModuleUnload module=0x3\n");
     call("cuFuncSetAttribute", 5);
