@@ -31,12 +31,23 @@ static void error_in(struct ag_context *context, CUresult error)
     ag_state_entered(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
+/* Whether calls in the current context fail. Some calls return the error of another one: whose
+ * event or stream they name. */
+static bool current_is_lost(void)
+{
+    size_t unused, total;
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuMemGetInfo_v2)(&unused, &total);
+    ag_probe_ends();
+    return ag_error_ends_context(r);
+}
+
 static void in_current_context(CUresult error)
 {
     if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
         return;
     CUcontext ctx = ag_context_current();
-    error_in(ctx ? ag_context_get(ctx) : NULL, error);
+    error_in(ctx && current_is_lost() ? ag_context_get(ctx) : NULL, error);
 }
 
 /* Returns whether the stream's next call that may return an error returns this one. */
@@ -57,14 +68,17 @@ static bool keep(struct ag_stream *s, CUresult pending)
  * context repeats it at each call, and no call in another context may return it. */
 static void keep_anywhere(CUresult pending)
 {
+    const struct ag_context *context = ag_thread.told_in;
     if (ag_error_ends_context(pending))
         return;
     bool kept = false;
     struct ag_streams all = ag_streams_concerned(false);
     for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
-        kept = all.list[i]->handle == ag_thread.told_of && keep(all.list[i], pending);
+        kept = all.list[i]->handle == ag_thread.told_of && all.list[i]->context == context &&
+               keep(all.list[i], pending);
     for (size_t i = 0; i < all.n && !kept; i++)
-        kept = ag_stream_is_own(all.list[i]) && keep(all.list[i], pending);
+        kept = ag_stream_is_own(all.list[i]) && all.list[i]->context == context &&
+               keep(all.list[i], pending);
     ag_streams_done(&all);
 }
 
@@ -72,13 +86,6 @@ void ag_broken_stream(const struct ag_stream *s, CUresult error)
 {
     if (__builtin_expect(ag_error_ends_context(error), 0) && ag_state_tracks())
         error_in(s->context, error);
-}
-
-CUresult ag_broken_tells(const struct ag_stream *s, CUresult error)
-{
-    ag_broken_stream(s, error);
-    bool elsewhere = ag_error_ends_context(error) && s->context->handle != ag_context_current();
-    return elsewhere ? CUDA_SUCCESS : error;
 }
 
 CUresult ag_core_first_error(CUresult result, CUresult pending)

@@ -8,10 +8,6 @@
  * context, nothing is deferred until that is destroyed. The caller holds no lock. */
 void ag_broken_stream(const struct ag_stream *s, CUresult error);
 
-/* The same, of an error that a call is about to return: returns what it may return. What ends
- * another context than the current one, each call there returns. */
-CUresult ag_broken_tells(const struct ag_stream *s, CUresult error);
-
 /* A context has been destroyed. If an error had ended it, that error no longer matters. */
 void ag_broken_context_ended(struct ag_context *context);
 

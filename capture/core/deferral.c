@@ -27,6 +27,7 @@ CUresult ag_stream_tell(struct ag_stream *s)
     if (__builtin_expect(r != CUDA_SUCCESS, 0)) {
         s->pending = CUDA_SUCCESS;
         ag_thread.told_of = s->handle;
+        ag_thread.told_in = s->context;
         if (ag_dormant_is_active(&s->dormant) && !(s->ring && s->ring->active))
             ag_stream_close(s);
     }

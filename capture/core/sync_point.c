@@ -19,6 +19,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
+#include "driver/error.h"
 #include "driver/own.h"
 #include "driver/table.h"
 
@@ -117,23 +118,36 @@ static void submit_of_other(struct ag_stream *s, enum reach reach)
     ag_stream_submit_deferred(s, false);
 }
 
+/* An error of deferred work, or success. No call in one context returns another's: an error that
+ * ends its context is noted, as each call there returns it, and any other stays for a call there.
+ */
+static CUresult told_by(struct ag_stream *s, CUcontext current)
+{
+    CUresult r = CUDA_SUCCESS;
+    bool here = s->context->handle == current;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s) && (here || ag_error_ends_context(s->pending)))
+        r = ag_stream_tell(s);
+    ag_unlock(&s->lock);
+    ag_broken_stream(s, r);
+    return here ? r : CUDA_SUCCESS;
+}
+
 /* For every stream of `context` (NULL: of all contexts): a stream of this thread meets a sync
  * point; any other submits what it has deferred and goes on. */
 static CUresult every_stream(const struct ag_context *context, const struct ag_stream *except,
                              unsigned int flags, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
+    CUcontext current = flags & REPORTS ? ag_context_current() : NULL;
     struct ag_streams all = ag_streams_concerned(!(flags & OWN_ONLY));
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s == except || (context && s->context != context))
             continue;
         if (ag_stream_is_own(s)) {
-            /* a call returns one error; the others stay for the next ones */
-            if (first == CUDA_SUCCESS) {
-                first = ag_broken_tells(s, end_segment(s, flags));
-            } else {
-                end_segment(s, flags & ~(unsigned int)REPORTS);
-            }
+            end_segment(s, flags & ~(unsigned int)REPORTS);
+            if (flags & REPORTS && first == CUDA_SUCCESS) /* a call returns one error */
+                first = told_by(s, current);
         } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
             submit_of_other(s, reach);
         }

@@ -13,6 +13,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
+#include "driver/own.h"
 
 static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
@@ -42,8 +43,10 @@ void ag_wait_captures(CUfunction func)
 static bool is_capturing(CUstream stream, bool ptsz)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    ag_probe_begins();
     CUresult r = ptsz ? AG_REAL(cuStreamIsCapturing_ptsz)(stream, &status)
                       : AG_REAL(cuStreamIsCapturing)(stream, &status);
+    ag_probe_ends();
     return r != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

@@ -212,10 +212,14 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     int priority = 0;
     bool legacy = handle == CU_STREAM_LEGACY;
     if (!legacy) {
-        if (AG_REAL(cuStreamGetFlags)(handle, &flags) != CUDA_SUCCESS ||
-            AG_REAL(cuStreamGetCtx)(handle, &ctx) != CUDA_SUCCESS)
+        ag_probe_begins(); /* there may be no such stream */
+        bool known = AG_REAL(cuStreamGetFlags)(handle, &flags) == CUDA_SUCCESS &&
+                     AG_REAL(cuStreamGetCtx)(handle, &ctx) == CUDA_SUCCESS;
+        if (known)
+            AG_REAL(cuStreamGetPriority)(handle, &priority);
+        ag_probe_ends();
+        if (!known)
             return NULL;
-        AG_REAL(cuStreamGetPriority)(handle, &priority);
     }
     if (!ctx)
         return NULL;

@@ -203,10 +203,12 @@ static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
 
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
  * counts the streams that the thread became the owner of, including those that other threads have
- * taken over since. `told_of`: the stream whose error the thread returned last. */
+ * taken over since. `told_of`: the stream whose error the thread returned last, and
+ * `told_in`: its context. */
 struct ag_thread {
     uintptr_t number;
     CUstream told_of;
+    const struct ag_context *told_in;
     uint32_t owned;
 };
 extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));

@@ -69,6 +69,26 @@ hold_long() {
     done
 }
 
+@test "a refusal in one context is told there" {
+    hold_long
+    for how in inline thread; do
+        for legacy in 0 1; do AUTOGRAPH_SUBMIT=$how same "$states" refused-in-other-context $legacy; done
+    done
+}
+
+@test "the error of a context that a call names is not charged to the current one" {
+    hold_long
+    for how in 0 1; do
+        same "$states" asked-for-lost-context $how
+        at_least "replayed ops" "$(figure replayed)" 6000
+    done
+}
+
+@test "a function is its own context's, whatever stream it was launched into first" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how SIMCUDA_HANDLES=reuse same "$states" function-of-two-contexts 100; done
+    grep -q 'the same handle: 1' with.out
+}
+
 @test "a query that fails leaves no error behind" {
     hold_long
     same "$states" query-fails 3

@@ -47,6 +47,12 @@ int attributes(int n);
 int cooperative(int n);
 int always_a_host_function(int n);
 
+/* Cases of states_contexts.c, and steps of `f`. */
+void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n);
+int refused_in_other_context(int legacy);
+int asked_for_lost_context(int how);
+int function_of_two_contexts(int n);
+
 /* Cases of states_held.c. */
 int load_behind_publish(int how);
 int semaphore(int in_graph);

@@ -289,16 +289,6 @@ int query_fails(int n)
     return print_value();
 }
 
-static void steps_in(CUfunction f, CUstream s, CUdeviceptr x, int n)
-{
-    for (int i = 0; i < n; i++) {
-        for (uint64_t k = 0; k < STEP; k++)
-            CHECK(cuLaunchKernel(f, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k},
-                                 NULL));
-        CHECK(cuStreamSynchronize(s));
-    }
-}
-
 /* A launch ends the context that it is in, and the call that submits it is made in another one. If
  * `fails`, that call fails for the same reason. Once the first context is gone, the other one is as
  * it was. */

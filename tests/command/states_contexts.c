@@ -1,0 +1,145 @@
+/* states_contexts.c - cases of `states`: one thread with two contexts. */
+#include "tests/command/states.h"
+#include <sched.h>
+#include <stdio.h>
+
+static CUcontext other;
+static CUfunction there;
+static CUstream of_other;
+static CUdeviceptr x;
+
+void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n)
+{
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++)
+            CHECK(cuLaunchKernel(f, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, s, (void *[]){&p, &k},
+                                 NULL));
+        CHECK(cuStreamSynchronize(s));
+    }
+}
+
+/* Makes the other context current. */
+static void make_other(void)
+{
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    there = ag_prog_function(ag_prog_module(), "hash");
+    CHECK(cuStreamCreate(&of_other, CU_STREAM_NON_BLOCKING));
+    x = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize());
+}
+
+static void refuse(CUresult error)
+{
+    cuSimFail("cuLaunchKernel", error ? 1 : 0, (int)error);
+    cuSimFail("cuGraphLaunch", error ? 1 : 0, (int)error);
+}
+
+/* A launch in the other context is refused, for this time. A call in the first says nothing of it;
+ * the program hears of it once, in that context. `legacy`: both legacy streams, of which a call
+ * that fails for another reason has kept the refusal for the next. */
+int refused_in_other_context(int legacy)
+{
+    int told = 0;
+    uint64_t k = 0;
+    start();
+    make_other();
+    CUstream s = legacy ? NULL : of_other;
+    steps_in(there, s, x, 60);
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    if (legacy)
+        stream = NULL;
+    steps(60);
+    CHECK(cuCtxPushCurrent_v2(other));
+    refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    told += cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, s, (void *[]){&x, &k}, NULL) != CUDA_SUCCESS;
+    if (legacy) {
+        cuSimFail("cuCtxSynchronize", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        printf("fails: %d\n", (int)cuCtxSynchronize());
+        cuSimFail("cuCtxSynchronize", 0, 0);
+    }
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    printf("there: %d\n", (int)cuStreamSynchronize(stream));
+    printf("all of it: %d\n", (int)cuCtxSynchronize());
+    CHECK(cuCtxPushCurrent_v2(other));
+    told += cuStreamSynchronize(s) != CUDA_SUCCESS;
+    refuse(CUDA_SUCCESS);
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    printf("told %d times\n", told);
+    steps(60);
+    return print_value();
+}
+
+/* The other context is lost. Calls in the first return that, as they name an event of it (0) or the
+ * context (1). The first goes on as before. */
+int asked_for_lost_context(int how)
+{
+    CUevent event;
+    int fault = CUDA_ERROR_ILLEGAL_ADDRESS;
+    start();
+    steps(60);
+    make_other();
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    uint64_t before = cuSimExecuted("kernel");
+    CHECK(ag_prog_launch(ag_prog_function(ag_prog_module(), "trap"), of_other, (void *[]){&fault}));
+    cuEventRecord(event, of_other); /* the fault may come first */
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    while (cuSimExecuted("kernel") == before)
+        sched_yield();
+    CUresult r = how == 0 ? cuEventSynchronize(event) : cuCtxSynchronize_v2(other);
+    printf("lost: %d, here: %d\n", (int)r, (int)cuCtxSynchronize());
+    CHECK(cuCtxDestroy_v2(other));
+    steps(300);
+    return print_value();
+}
+
+static void add_one(const struct cuSimLaunch *l)
+{
+    uint64_t *p = *(uint64_t *const *)l->params[0];
+    *p = *p * 31 + *(const uint64_t *)l->params[1];
+}
+
+static void add_two(const struct cuSimLaunch *l)
+{
+    add_one(l);
+    **(uint64_t *const *)l->params[0] += *(const uint64_t *)l->params[2];
+}
+
+static CUfunction function_of_image(const char *image, const char *name)
+{
+    CUmodule m;
+    CHECK(cuModuleLoadData(&m, image));
+    return ag_prog_function(m, name);
+}
+
+/* A function is launched into a stream of another context first, which is refused. When its own has
+ * ended, its handle is that of one with other parameters. */
+int function_of_two_contexts(int n)
+{
+    uint64_t k = 1, m;
+    cuSimRegisterKernel("add_one", add_one, 2, NULL, (size_t[]){8, 8}, 0);
+    cuSimRegisterKernel("add_two", add_two, 3, NULL, (size_t[]){8, 8, 8}, 0);
+    start();
+    make_other();
+    CUfunction one = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_one\n", "add_one");
+    cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_INVALID_HANDLE);
+    CUresult r = cuLaunchKernel(one, 99, 1, 1, 1, 1, 1, 0, stream, (void *[]){&data, &k}, NULL);
+    printf("elsewhere: %d\n", (int)r);
+    cuSimFail("cuLaunchKernel", 0, 0);
+    steps_in(one, of_other, x, 60);
+    CHECK(cuCtxDestroy_v2(other));
+    make_other();
+    CUfunction two = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_two\n", "add_two");
+    printf("the same handle: %d\n", one == two);
+    uint64_t sum = ag_prog_read64(x);
+    for (int i = 0; i < n; i++) {
+        for (k = 0; k < STEP; k++) {
+            m = 1000 * (uint64_t)i + k;
+            CHECK(cuLaunchKernel(two, 1, 1, 1, 1, 1, 1, 0, of_other, (void *[]){&x, &k, &m}, NULL));
+            sum = sum * 31 + k + m;
+        }
+        CHECK(cuStreamSynchronize(of_other));
+    }
+    printf("right: %d\n", ag_prog_read64(x) == sum);
+    return 0;
+}
