@@ -48,6 +48,8 @@ enum {
     AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
     AG_ODD_IN_A_ROW = 16,   /* a long loop goes on in spite of so many odd ops in a row, ... */
     AG_OPS_PER_ODD = 64,    /* ... and of one in so many */
+    AG_OPS_PER_ODD_IN_STEP = 4, /* a step is a variation of another one in spite of one odd op in
+                                   so many */
     AG_LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
     AG_LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are mostly loop */
     AG_CYCLE_EVIDENCE = 8, /* pairs of ops with equal arguments that show the period of arguments */

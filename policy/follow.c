@@ -291,6 +291,8 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
         ag_sequence_left(b, at);
         b->streak = 0;
     }
+    if (b && at && at == b->len)
+        ag_cut_wanted(p, other, at);
     ag_follow(p, other, at, now);
     s->from = 0;
     s->pure = true;
@@ -392,7 +394,8 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
-    if (switch_sequence(p, key, now, v) || next_subsegment(p, key, now, v)) {
+    if (switch_sequence(p, key, now, v) || next_subsegment(p, key, now, v) ||
+        (s->departed.serial && !s->sequence && ag_rejoin_at_cut(p, key, now))) {
         p->idle = false;
         advance(p, now, v);
         return;
@@ -405,7 +408,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
             ag_chunk_failed(&s->sequence->chunks[s->chunk]);
             p->counts.mismatches++;
         }
-        if (at && at < s->sequence->len) {
+        if (at < s->sequence->len && (at || ag_is_cut(s->sequence, 1))) {
             s->departed = ag_sequence_ref(s->sequence);
             s->departed_at = at;
             s->realign_run = 0;

@@ -285,6 +285,8 @@ struct ag_policy_state {
     uint64_t looped;   /* ops of this segment in loops, and in subsegments that it had before */
     uint32_t segments; /* begun until now */
 
+    struct ag_ref last; /* what the last segment was, or varied */
+
     /* realignment after a departure */
     struct ag_ref departed;
     uint32_t departed_at, realign, realign_run, realign_left;
@@ -312,6 +314,7 @@ struct ag_policy_state {
 
     /* backing off */
     uint64_t unproductive; /* ops since anything repeated */
+    uint32_t fresh_began;  /* p->fresh when this segment began */
     uint32_t fresh;        /* the last p->fresh that was looked at */
     uint32_t barren;       /* sequences made since any came again */
     uint32_t rest;         /* length of the last dormant time, in ops */
@@ -362,6 +365,8 @@ void ag_chunk_failed(struct ag_chunk *chunk);
 
 /* observe.c */
 void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
+/* Behind odd ops, this one goes on in the sequence that the stream left, at a cut. */
+bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now);
 void ag_sequence_is_new(struct ag_policy_state *s);
 void ag_something_repeats(struct ag_policy_state *s);
 void ag_wake(struct ag_policy *p);
@@ -383,6 +388,9 @@ void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model);
  * there is one, whether the program has paused. */
 void ag_cut_passed(struct ag_policy_state *s, struct ag_sequence *b, uint32_t at, uint64_t ns,
                    uint32_t ops);
+
+/* The stream left or joined the sequence before the op at index `at`. */
+void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at);
 
 /* learn.c */
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now);

@@ -124,6 +124,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     s->splits = 0;
     s->looped = 0;
     s->segments++;
+    s->fresh_began = p->fresh;
     s->subsegment1 = ag_mix(s->real1 + 1);
     s->subsegment2 = ag_mix(s->real2 + 1);
     if (!next)
@@ -142,6 +143,27 @@ static bool departed_late(struct ag_policy_state *s)
            s->departed_at + AG_REALIGN_WINDOW >= b->len;
 }
 
+/* Whether the segment is this sequence but for a few ops in their places, of which some were never
+ * seen before: the next such segment will have others there. */
+static bool varies(struct ag_policy *p, struct ag_sequence *b)
+{
+    struct ag_policy_state *s = p->state;
+    const struct ag_keys *ops = &s->subsegment;
+    if (!b || b->periodic || ops->overflow || ops->count != b->len || p->fresh == s->fresh_began)
+        return false;
+    uint32_t odd = 0;
+    for (uint32_t i = 0; i < b->len; i++)
+        odd += ops->data[i] != b->keys[i];
+    if (!odd || odd * AG_OPS_PER_ODD_IN_STEP > b->len || ag_sequence_find(s, ops->hash, ops->count))
+        return false;
+    for (uint32_t i = 0; i < b->len; i++)
+        if (ops->data[i] != b->keys[i]) {
+            ag_cut_wanted(p, b, i);
+            ag_cut_wanted(p, b, i + 1);
+        }
+    return true;
+}
+
 /* The segment ends here, with nothing deferred, and the next one begins. */
 static void end_segment(struct ag_policy *p, uint64_t now)
 {
@@ -152,9 +174,12 @@ static void end_segment(struct ag_policy *p, uint64_t now)
     uint64_t took = now > s->sequence_began ? now - s->sequence_began : 0;
     ag_measure(p, followed ? s->sequence : NULL, now);
     struct ag_ref stayed = ag_sequence_ref(s->sequence);
-    if (!s->sequence && !s->splits && departed_late(s)) {
-        stayed = s->departed;
-        s->rejoined = true;
+    if (!s->sequence && !s->splits) {
+        if (departed_late(s) || varies(p, ag_sequence_get(s, s->departed)))
+            stayed = s->departed;
+        else if (varies(p, ag_sequence_get(s, s->last)))
+            stayed = s->last;
+        s->rejoined |= stayed.serial != 0;
     }
     if (s->sequence) {
         if (s->pure && ag_position(p) == s->sequence->len && !s->sequence->periodic)
@@ -179,6 +204,7 @@ static void end_segment(struct ag_policy *p, uint64_t now)
         ag_visited(p, main);
         id = main->id;
     }
+    s->last = ag_sequence_ref(main ? main : segment);
     if (s->segment_len)
         ag_chain_learn(s, AG_CHAIN_REAL, main ? main : segment, id);
     ag_finder_sync_point(&s->finder);
@@ -203,7 +229,11 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
         return 0;
     }
     if (deferred) {
-        ag_chunk_failed(&s->sequence->chunks[s->chunk]);
+        struct ag_sequence *b = s->sequence;
+        uint32_t at = ag_position(p);
+        if (s->pure && ag_sequence_find(s, b->prefix[at], at))
+            ag_cut_wanted(p, b, at); /* another sequence ends here */
+        ag_chunk_failed(&b->chunks[s->chunk]);
         p->counts.mismatches++;
     }
     end_segment(p, now);

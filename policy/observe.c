@@ -117,7 +117,30 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     s->departed.serial = 0;
     s->rejoined = true;
     p->counts.resyncs++;
+    ag_cut_wanted(p, b, s->departed_at);
+    if (s->realign - s->realign_run != s->departed_at)
+        ag_cut_wanted(p, b, s->realign - s->realign_run);
     ag_follow(p, b, s->realign, now);
+    return true;
+}
+
+bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_sequence *b = ag_sequence_get(s, s->departed);
+    uint32_t odd = AG_REALIGN_OPS - s->realign_left, at = s->departed_at + odd;
+    if (!b || odd > AG_ODD_IN_A_ROW)
+        return false;
+    if (at >= b->len || b->keys[at] != key || !ag_is_cut(b, at))
+        at = s->departed_at; /* the odd ops came in between */
+    if (b->keys[at] != key || !ag_is_cut(b, at))
+        return false;
+    ag_cut_wanted(p, b, s->departed_at);
+    ag_cut_wanted(p, b, at);
+    s->departed.serial = 0;
+    s->rejoined = true;
+    p->counts.resyncs++;
+    ag_follow(p, b, at, now);
     return true;
 }
 
@@ -148,6 +171,12 @@ static bool recognise(struct ag_policy *p, uint64_t now)
         ag_end_subsegment(p, NULL);
         s->keep = NULL;
         s->splits++;
+    }
+    if (!b->periodic && !s->subsegment.overflow) {
+        uint32_t i = at, came = s->subsegment.count;
+        while (i && came && s->subsegment.data[came - 1] == b->keys[i - 1])
+            i--, came--;
+        ag_cut_wanted(p, b, i); /* nothing if all of it came */
     }
     p->counts.resyncs++;
     ag_follow(p, b, at, now);

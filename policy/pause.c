@@ -6,6 +6,10 @@
  * sequence is cut there: a chunk ends at the place, and so is launched as soon as its last op has
  * come. Behind a cut the sequence is planned as behind a sync point, because the GPU may be idle.
  *
+ * The same cuts are made where the stream leaves a sequence, or joins one, several times before the
+ * same op: at an op that differs in each step, behind it, and where another sequence ends that is
+ * the beginning of this one. The ops in front and behind then go as graphs.
+ *
  * Nobody can see from outside whether the program still pauses there, though a pause may show in
  * the time until the next ops come. So a cut goes after a number of visits, and far sooner where it
  * sees no pause. If it is soon made again, it stays four times as long. A program that does pause
@@ -132,6 +136,35 @@ static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
     cut->times = soon ? cut->times + (cut->times < AG_PAUSE_MOST_TIMES) : 0;
     cut->left = AG_PAUSE_FIRST_CUT << (AG_PAUSE_GROWTH * cut->times);
     p->counts.pauses++;
+}
+
+/* The stream left or joined the sequence before this op. Where it does so again and again, a chunk
+ * ends there, so that the ops in front and behind go as graphs. */
+void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
+{
+    struct ag_policy_state *s = p->state;
+    if (!at || at >= b->len || s->config.fixed_chunk)
+        return;
+    at = (at - 1) % unit_of(b) + 1;
+    struct ag_cut *cut = cut_before(b, at);
+    if (cut && cut->left) {
+        if (cut->left < AG_PAUSE_FIRST_CUT)
+            cut->left = AG_PAUSE_FIRST_CUT;
+        return;
+    }
+    struct ag_pause_place *place = note(s, b, at);
+    if (!place || place->times < AG_PAUSE_ENOUGH)
+        return;
+    place->times = 0;
+    make_cut(p, b, at);
+    /* those that begin alike stay cut alike, or none could take over from another */
+    const struct ag_entry *e = b->periodic ? NULL : ((struct ag_entry *)b)->head->first;
+    for (int i = 0; e && i < AG_CANDIDATES; e = e->next, i++) {
+        struct ag_sequence *other = (struct ag_sequence *)&e->sequence;
+        if (other != b && !other->periodic && at < other->len &&
+            other->prefix[at] == b->prefix[at] && !ag_is_cut(other, at))
+            make_cut(p, other, at);
+    }
 }
 
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)

@@ -136,6 +136,52 @@ static void test_odd_ops(void **state)
                 odd_ops(places[i], odd, sync);
 }
 
+/* A short step in which one op is new each time, as a grid that grows. */
+static void test_new_op_in_short_step(void **state)
+{
+    static const uint32_t lengths[] = {6, 12, 20, 30, 60};
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        for (uint32_t place = 0; place < lengths[i]; place += lengths[i] / 3) {
+            struct rig *r = rig_open(NULL);
+            uint64_t seed = place + lengths[i];
+            for (int step = 0; step < 1500; step++) {
+                if (step == 500)
+                    rig_mark(r);
+                for (uint32_t k = 0; k < lengths[i]; k++) {
+                    if (k == place)
+                        ag_policy_meets_new(ag_engine_policy(&r->engine));
+                    rig_op(r, k == place ? rig_random(&seed) | 1 : rig_key(1, k));
+                }
+                rig_sync(r);
+            }
+            double replayed = rig_replayed(r);
+            double possible = 100.0 - 100.0 / lengths[i];
+            if (replayed < possible - 4)
+                fail_msg("%u ops, the new one at %u: replayed %.2f of %.2f", lengths[i], place,
+                         replayed, possible);
+            rig_close(r);
+        }
+}
+
+/* A step with one op more at its end, whenever the data want it. */
+static void test_optional_end(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 5;
+    for (int step = 0; step < 2000; step++) {
+        if (step == 500)
+            rig_mark(r);
+        uint32_t n = 20 + rig_random(&seed) % 2;
+        for (uint32_t i = 0; i < n; i++)
+            rig_op(r, rig_key(1, i));
+        rig_sync(r);
+    }
+    rig_at_least(rig_replayed(r), 97);
+    rig_close(r);
+}
+
 /* An op that is there in some steps only. */
 static void test_optional_op(void **state)
 {
@@ -160,9 +206,14 @@ static void test_optional_op(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alternating), cmocka_unit_test(test_alternating_without_sync),
-        cmocka_unit_test(test_round_robin), cmocka_unit_test(test_engine),
-        cmocka_unit_test(test_odd_ops),     cmocka_unit_test(test_optional_op),
+        cmocka_unit_test(test_alternating),
+        cmocka_unit_test(test_alternating_without_sync),
+        cmocka_unit_test(test_round_robin),
+        cmocka_unit_test(test_engine),
+        cmocka_unit_test(test_odd_ops),
+        cmocka_unit_test(test_optional_op),
+        cmocka_unit_test(test_new_op_in_short_step),
+        cmocka_unit_test(test_optional_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

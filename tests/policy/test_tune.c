@@ -154,7 +154,7 @@ static void test_left_half_way(void **state)
             rig_mark(r);
         step(r, &m, 1, rig_random(&m.seed) % 2 ? STEP : STEP - 9);
     }
-    rig_at_most(rig_ops_per_launch(r), 5);
+    rig_at_most(rig_ops_per_launch(r), 5.5); /* a cut where it is left, and long chunks no more */
     rig_at_least(rig_replayed(r), 96);
     rig_close(r);
 }
