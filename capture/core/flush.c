@@ -124,6 +124,16 @@ void ag_branches_end(struct ag_stream *s)
     ag_unlock(&home->lock);
 }
 
+/* A blocking stream gets an op, which the legacy stream's graphs would order with the branches'. */
+static void end_branches_of_legacy(struct ag_stream *legacy)
+{
+    ag_lock(&legacy->lock, AG_RANK_STREAM);
+    bool any = ag_stream_is_live(legacy) && ag_stream_forks(legacy) && !ag_fork_is_alone(legacy);
+    ag_unlock(&legacy->lock);
+    if (any)
+        ag_branches_end(legacy);
+}
+
 /* What comes next goes before any record that is made in this stream from then on. */
 static void record_due(struct ag_stream *s)
 {
@@ -181,9 +191,8 @@ void ag_flush_for_order(const struct ag_stream *s)
             flush_blocking_streams(context, NULL);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
-        /* its branches may be ordered with the legacy stream alone by what the fork did */
         if (legacy && atomic_load(&s->origin) != legacy && ag_stream_forks(legacy))
-            ag_branches_end(legacy);
+            end_branches_of_legacy(legacy);
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);
         if (legacy && atomic_load(&s->origin) != legacy)
