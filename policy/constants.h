@@ -132,7 +132,7 @@ enum {
 
 /* ---- chunks that fail ----------------------------------------------------------------------- */
 
-/* Chosen: a chunk that is mostly flushed half way costs its eager launches and no more. */
+/* Chosen. */
 enum {
     AG_FAILS_MIN = 4,          /* failures before the policy rests a chunk that fails often */
     AG_FAILS_COOL_VISITS = 64, /* visits of its sequence for which it rests */

@@ -67,7 +67,7 @@ struct ag_verdict {
 struct ag_policy_counts {
     uint64_t ops;
     uint64_t sync_points; /* calls */
-    uint64_t pauses;      /* cuts made where the program is taken to pause (events) */
+    uint64_t pauses;      /* cuts made where the program pauses, or comes to new ops (events) */
     uint64_t replayed;    /* deferred ops submitted by launching their whole chunk */
     uint64_t mismatches;  /* departures from a followed sequence while ops were deferred (events) */
     uint64_t switches;    /* changes to another sequence without departing (events) */

@@ -121,13 +121,16 @@ static void submit_of_other(struct ag_stream *s, enum reach reach)
 /* An error of deferred work, or success. No call in one context returns another's: an error that
  * ends its context is noted, as each call there returns it, and any other stays for a call there.
  */
-static CUresult told_by(struct ag_stream *s, CUcontext current)
+static CUresult told_by(struct ag_stream *s)
 {
     CUresult r = CUDA_SUCCESS;
-    bool here = s->context->handle == current;
+    bool here = false;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s) && (here || ag_error_ends_context(s->pending)))
-        r = ag_stream_tell(s);
+    if (ag_stream_is_live(s) && s->pending != CUDA_SUCCESS) {
+        here = s->context->handle == ag_context_current();
+        if (here || ag_error_ends_context(s->pending))
+            r = ag_stream_tell(s);
+    }
     ag_unlock(&s->lock);
     ag_broken_stream(s, r);
     return here ? r : CUDA_SUCCESS;
@@ -139,7 +142,6 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
                              unsigned int flags, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
-    CUcontext current = flags & REPORTS ? ag_context_current() : NULL;
     struct ag_streams all = ag_streams_concerned(!(flags & OWN_ONLY));
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s == except || (context && s->context != context))
@@ -147,7 +149,7 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
         if (ag_stream_is_own(s)) {
             end_segment(s, flags & ~(unsigned int)REPORTS);
             if (flags & REPORTS && first == CUDA_SUCCESS) /* a call returns one error */
-                first = told_by(s, current);
+                first = told_by(s);
         } else if (!(flags & OWN_ONLY) && atomic_load(&s->deferring)) {
             submit_of_other(s, reach);
         }

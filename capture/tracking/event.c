@@ -205,8 +205,10 @@ void ag_event_reached(CUevent event, uint64_t fork, uint64_t number, bool passed
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     struct known *k = find(event);
-    if (k && k->last.fork == fork && k->last.number == number)
-        *(passed ? &k->last.passed : &k->last.told) = true;
+    if (k && k->last.fork == fork && k->last.number == number) {
+        k->last.passed |= passed;
+        k->last.told |= !passed;
+    }
     ag_unlock(&lock);
 }
 

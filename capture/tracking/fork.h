@@ -17,7 +17,9 @@
  *  - *ahead*: the branch's last work lies in a graph. Before anything else goes into the branch's
  *    own stream, that waits for `event`, which stands for the last such graph.
  *
- * A branch is never both. Events of the program whose records are part of a graph stand for it as
+ * A graph that waits for a branch leaves it no longer behind, unless threads share the branch's
+ * stream. Then every graph waits anew, as a call of another thread may be on its way there. Events
+ * of the program whose records are part of a graph stand for it as
  * well: whoever waits for one waits for no less than the program asked for. Most of them are for
  * the fork's own waits alone, which are edges of the graph, and each record behind a graph keeps
  * the program's wait for the GPU longer. So such a record is *due*: the driver gets it when
