@@ -336,9 +336,19 @@ static struct ag_sequence *oldest(struct ag_policy_state *s, bool with_graphs)
     return !again || (once && worth(s, once) < worth(s, again)) ? once : again;
 }
 
+/* It is expected next, but none of its ops has come. */
+static bool is_only_expected(const struct ag_policy *p, const struct ag_sequence *sequence)
+{
+    return p->state->sequence == sequence && p->idle && !ag_position(p);
+}
+
+/* The one that is expected goes last: the stream may have ended, or do nothing for long. */
 struct ag_sequence *ag_policy_victim(struct ag_policy *p)
 {
-    return oldest(p->state, true);
+    struct ag_sequence *victim = oldest(p->state, true), *expected = p->state->sequence;
+    bool goes = !victim && expected && is_only_expected(p, expected) && expected->num_chunks &&
+                !sequence_is_building(expected);
+    return goes ? expected : victim;
 }
 
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
@@ -347,9 +357,9 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
     if (sequence_is_building(sequence))
         return false;
     if (s->sequence == sequence) {
-        if (!p->idle || ag_position(p))
+        if (!is_only_expected(p, sequence))
             return false;
-        ag_follow_nothing(p); /* it was expected next, but none of its ops has come */
+        ag_follow_nothing(p);
     }
     drop_chunks(p, sequence);
     sequence->dropped_at = sequence->visits;

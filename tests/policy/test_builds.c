@@ -228,6 +228,31 @@ static void test_drop_graphs(void **state)
     }
 }
 
+/* A stream that does one thing again and again stops, or ends: its graphs can make room for those
+ * of others. While an op of the sequence has come they cannot. */
+static void test_victim_expected(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t step = 0; step < 40; step++) {
+        for (uint32_t i = 0; i < 20; i++)
+            rig_op(r, rig_key(0, i));
+        rig_sync(r);
+    }
+    assert_true(r->graphs_live > 0);
+    rig_op(r, rig_key(0, 0));
+    assert_null(ag_policy_victim(&r->engine.policy));
+    for (uint32_t i = 1; i < 20; i++)
+        rig_op(r, rig_key(0, i));
+    rig_sync(r);
+    struct ag_sequence *b = ag_policy_victim(&r->engine.policy);
+    assert_non_null(b);
+    assert_true(ag_policy_drop_graphs(&r->engine.policy, b));
+    assert_int_equal(r->graphs_live, 0);
+    assert_null(ag_policy_victim(&r->engine.policy));
+    rig_close(r);
+}
+
 static void drop_it(void *policy, struct ag_sequence *sequence)
 {
     assert_true(ag_policy_drop_graphs(policy, sequence));
@@ -323,6 +348,7 @@ int main(void)
         cmocka_unit_test(test_constant_breaks),
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_drop_graphs),
+        cmocka_unit_test(test_victim_expected),
         cmocka_unit_test(test_drop_expected),
         cmocka_unit_test(test_each),
         cmocka_unit_test(test_launches_fail),
