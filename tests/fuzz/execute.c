@@ -166,10 +166,12 @@ static int by_thread(const void *a, const void *b)
     const struct fz_stream_seen *x = a, *y = b;
     if (x->thread != y->thread)
         return x->thread - y->thread;
+    if (x->slot != y->slot)
+        return x->slot - y->slot;
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* What ran on each stream, in order. The threads' own streams come into being in any order. */
+/* What ran on each stream, in order. Streams of several threads come into being in any order. */
 static void print_order(const struct fz_handles *h, FILE *out)
 {
     if (fz_limits.forks) /* a graph of the library's has work of several streams */

@@ -26,6 +26,7 @@ struct gen {
     int32_t counter;
     unsigned int odd_calls; /* of 100 ops, how many are of the rarer kinds */
     int sets;               /* of arguments that a loop takes in turn, more than graphs; 0: none */
+    bool renews;            /* streams are destroyed and made anew in the iterations of loops */
 };
 
 static uint64_t next(struct gen *g)
@@ -522,6 +523,20 @@ static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
     }
 }
 
+/* What a loop does to its streams between two iterations, as a function that makes one for itself.
+ * One in eight is of another kind than before. The model knows so many streams. */
+static void renew(struct gen *g, int stream)
+{
+    if (stream < FZ_FIRST_STREAM || g->m.clocks == FZ_CLOCKS || !g->m.stream[stream].live)
+        return;
+    int kind = g->m.stream[stream].kind;
+    if (chance(g, 60)) /* else it may end while it works */
+        simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
+    if (simple(g, FZ_unstream, stream, 0, 0) &&
+        !simple(g, FZ_stream, stream, chance(g, 12) ? below(g, 4) : kind, 0))
+        simple(g, FZ_stream, stream, kind, 0);
+}
+
 /* Another stream that can be captured; `stream` itself where there is none. */
 static int pick_second(struct gen *g, int stream)
 {
@@ -736,6 +751,7 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
     int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4);
     int meets = chance(g, 60) ? below(g, WAYS) : -1, period = chance(g, 40) ? 1 : between(g, 2, 9);
     bool leaves_out = chance(g, 30), anew = chance(g, 40);
+    bool renews = g->renews && chance(g, 40);
     for (int i = 0; i < iterations; i++) {
         for (int k = 0; k < length; k++) {
             if (k == 0 || k == again)
@@ -759,6 +775,11 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
         if (meets >= 0 && i % period == period - 1)
             meet_fork(g, &f, meets, i);
         end_of_iteration(g, way, chance(g, 70) ? f.origin : f.side[0], f.buf, i);
+        if (renews && i % period == 0) {
+            renew(g, f.origin);
+            for (int n = 0; n < f.sides && i & 1; n++)
+                renew(g, f.side[n]);
+        }
     }
     return (unsigned int)(g->p->count - before);
 }
@@ -787,6 +808,8 @@ static unsigned int loop(struct gen *g, unsigned int budget)
     int mutations = chance(g, 50) ? 0 : between(g, 1, 4), way = below(g, 10);
     int stream = stream_of(&body[0].op) >= 0 ? stream_of(&body[0].op) : pick_stream(g);
     int buf = pick_buf(g), exit_at = chance(g, 20) ? below(g, length) : -1;
+    int last = stream_of(&body[length - 1].op);
+    int anew = g->renews && chance(g, 60) ? between(g, 1, 4) : 0;
     for (int i = 0; i < iterations; i++) {
         bool cut = exit_at >= 0 && (i % 7 == 6);
         for (int k = 0; k < length && !(cut && k == exit_at); k++) {
@@ -802,6 +825,11 @@ static unsigned int loop(struct gen *g, unsigned int budget)
             k += body[k].inner_length - 1;
         }
         end_of_iteration(g, way, stream, buf, i);
+        if (anew && i % anew == 0) {
+            renew(g, stream);
+            if (last != stream && i & 1)
+                renew(g, last);
+        }
     }
     return (unsigned int)(g->p->count - before);
 }
@@ -1057,6 +1085,7 @@ void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
     set_up(g);
     collect(g);
     bool traps = how->seed % 13 == 5;
+    g->renews = how->seed % 4 == 1;
     g->sets = how->seed % 17 == 3 ? 17 + (int)(how->seed % 8) : 0;
     while (p->count < g->target) {
         if (chance(g, 45))

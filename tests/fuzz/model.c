@@ -198,15 +198,26 @@ static bool take_phase(const struct step *s)
 
 /* ---- the kinds of ops ------------------------------------------------------------------- */
 
+/* A stream is made or ends. What the legacy stream waits for changes with a blocking one. */
+static bool take_slot(const struct step *s, int slot, int kind)
+{
+    struct fz_model *m = s->m;
+    if (!may_touch(s, m->stream[slot].toucher) || (!(kind & 1) && !take_phase(s)))
+        return false;
+    m->stream[slot].toucher = (uint8_t)(s->thread + 1);
+    return true;
+}
+
 static enum fz_legal do_stream(const struct step *s)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
     if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || slot >= FZ_STREAMS ||
         m->stream[slot].live || m->clocks == FZ_CLOCKS || !in_range(s->op->a[1], 4) ||
-        !take_phase(s))
+        !take_slot(s, slot, s->op->a[1]))
         return FZ_ILLEGAL;
     unsigned int c = m->clocks++;
+    m->toucher[c] = (uint8_t)(s->thread + 1);
     m->stream[slot].live = true;
     m->stream[slot].capturing = false;
     m->stream[slot].kind = (uint8_t)s->op->a[1];
@@ -220,7 +231,7 @@ static enum fz_legal do_unstream(const struct step *s)
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
     if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
-        !take_phase(s))
+        !take_slot(s, slot, m->stream[slot].kind))
         return FZ_ILLEGAL;
     m->stream[slot].live = false;
     if (fz_limits.real) /* that the legacy stream waits for one that is gone is not promised */
@@ -801,6 +812,8 @@ static enum fz_legal do_barrier(struct fz_model *m)
     m->solo = false;
     m->away.toucher = 0;
     memset(m->toucher, 0, sizeof m->toucher);
+    for (int i = 0; i < FZ_STREAMS; i++)
+        m->stream[i].toucher = 0;
     for (int i = 0; i < FZ_EVENTS; i++)
         m->event[i].toucher = 0;
     for (int i = 0; i < FZ_BUFS; i++)

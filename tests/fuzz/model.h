@@ -34,6 +34,7 @@ struct fz_model {
     struct {
         bool live, capturing;
         uint8_t kind, clock;
+        uint8_t toucher; /* thread + 1 that made or ended it in this phase */
     } stream[FZ_STREAMS];
     struct {
         bool live, recorded;
