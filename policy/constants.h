@@ -281,6 +281,8 @@ enum {
      * tenth longer than a memcpy node if both addresses are aligned, and twice as long if not;
      * above, it falls behind. Measured: log, "Copies by a kernel". */
     AG_MOST_COPIED = 1 << 20,
+    AG_MOST_PARKED = 32, /* streams that were destroyed whose graphs wait for the next ones. Chosen:
+                            as many as a program is likely to have at a time */
     AG_STAGING_BYTES = 256, /* longest copy to the host that is an op. Chosen: a few words */
 };
 

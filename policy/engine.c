@@ -275,6 +275,12 @@ void ag_engine_close(struct ag_engine *e)
         ag_engine_enter(e, AG_ENGINE_CLOSED);
 }
 
+bool ag_engine_park(struct ag_engine *e)
+{
+    ag_engine_drop(e);
+    return ag_engine_enter(e, AG_ENGINE_CLOSED);
+}
+
 void ag_engine_reopen(struct ag_engine *e)
 {
     ag_engine_enter(e, AG_ENGINE_EAGER);

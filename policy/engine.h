@@ -30,7 +30,7 @@
 
 /* The three in the middle are in the order of enum ag_do. */
 enum ag_engine_state {
-    AG_ENGINE_CLOSED,    /* never opened, or what its ops need ends or has ended */
+    AG_ENGINE_CLOSED,    /* never opened, or what its ops need ends or has ended, or no op comes */
     AG_ENGINE_EAGER,     /* nothing is recorded */
     AG_ENGINE_RECORDING, /* the recorded ops have been submitted: they become a graph */
     AG_ENGINE_DEFERRING, /* no recorded op has been submitted */
@@ -99,6 +99,9 @@ void ag_engine_free(struct ag_engine *e);
  * of ag_policy_invalidate() for the builder holds. */
 void ag_engine_close(struct ag_engine *e);
 void ag_engine_reopen(struct ag_engine *e);
+/* The same, but what the policy knows stays valid, and the builder may go on. Nothing is deferred.
+ * False: the engine has found that this does not hold. */
+bool ag_engine_park(struct ag_engine *e);
 /* Invalidates all that the policy knows, by the same rule. */
 void ag_engine_invalidate(struct ag_engine *e);
 

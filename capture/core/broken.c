@@ -50,11 +50,13 @@ static void in_current_context(CUresult error)
     error_in(ctx && current_is_lost() ? ag_context_get(ctx) : NULL, error);
 }
 
-/* Returns whether the stream's next call that may return an error returns this one. */
-static bool keep(struct ag_stream *s, CUresult pending)
+/* Returns whether the next call on the stream that may return an error returns this one. NULL: the
+ * stream may have any handle. */
+static bool keep(struct ag_stream *s, CUstream handle, CUresult pending)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    bool keeps = ag_stream_is_live(s) && s->pending == CUDA_SUCCESS;
+    bool keeps =
+        ag_stream_is_live(s) && s->pending == CUDA_SUCCESS && (!handle || s->handle == handle);
     if (keeps) {
         s->pending = pending;
         ag_stream_open(s);
@@ -74,11 +76,11 @@ static void keep_anywhere(CUresult pending)
     bool kept = false;
     struct ag_streams all = ag_streams_concerned(false);
     for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
-        kept = all.list[i]->handle == ag_thread.told_of && all.list[i]->context == context &&
-               keep(all.list[i], pending);
+        kept = all.list[i]->context == context && ag_thread.told_of &&
+               keep(all.list[i], ag_thread.told_of, pending);
     for (size_t i = 0; i < all.n && !kept; i++)
         kept = ag_stream_is_own(all.list[i]) && all.list[i]->context == context &&
-               keep(all.list[i], pending);
+               keep(all.list[i], NULL, pending);
     ag_streams_done(&all);
 }
 
@@ -106,7 +108,7 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
         ag_broken_stream(s, first);
     else
         in_current_context(first);
-    if (keeps && (!s || ag_error_ends_context(pending) || !keep(s, pending)))
+    if (keeps && (!s || ag_error_ends_context(pending) || !keep(s, NULL, pending)))
         keep_anywhere(pending);
     return first;
 }

@@ -39,9 +39,9 @@ static void invalidate_sequences(struct ag_stream *s)
     if (ag_stream_is_live(s)) {
         ag_stream_end_segment(s);
         ag_stream_leaves_dormant(s);
-        ag_engine_invalidate(&s->engine);
-        memset(&s->signatures, 0, sizeof(s->signatures));
     }
+    ag_engine_invalidate(&s->engine); /* it may be parked */
+    memset(&s->signatures, 0, sizeof(s->signatures));
     ag_unlock(&s->lock);
 }
 
@@ -143,14 +143,13 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         ag_lock(&s->lock, AG_RANK_STREAM);
-        if (ag_stream_is_live(s)) {
+        if (ag_stream_is_live(s))
             ag_stream_end_segment(s);
-            struct dropping d = {ag_engine_policy(&s->engine), kernel};
-            if (drop)
-                ag_policy_each(ag_engine_policy(&s->engine), drop_if_concerned, &d);
-            if (drop && !kernel)
-                memset(&s->signatures, 0, sizeof(s->signatures));
-        }
+        struct dropping d = {ag_engine_policy(&s->engine), kernel};
+        if (drop) /* also if it is parked */
+            ag_policy_each(ag_engine_policy(&s->engine), drop_if_concerned, &d);
+        if (drop && !kernel)
+            memset(&s->signatures, 0, sizeof(s->signatures));
         ag_unlock(&s->lock);
     }
 }
@@ -202,9 +201,8 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 
 /* ---- streams ------------------------------------------------------------------------------ */
 
-/* Submits what the stream has deferred and drops its graphs. From now on every launching thread
- * submits at once; `gone`: for good. The builder is paused. */
-static CUresult close_stream(struct ag_stream *s, bool gone)
+/* Submits what the stream has deferred, and ends its fork. Returns with the stream's lock. */
+static void come_to_rest(struct ag_stream *s)
 {
     for (;;) {
         ag_branches_end(s);
@@ -218,6 +216,13 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
         ag_stream_end_segment(s);
     ag_stream_leaves_dormant(s);
     ag_fork_free(s);
+}
+
+/* The same, and drops its graphs. From now on every launching thread submits at once; `gone`: for
+ * good. The builder is paused. */
+static CUresult close_stream(struct ag_stream *s, bool gone)
+{
+    come_to_rest(s);
     CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call returns it */
     ag_stream_close(s);
     ag_engine_close(&s->engine);
@@ -229,19 +234,60 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
 
 static void remove_stream(struct ag_stream *s)
 {
+    if (!ag_stream_invalidate(s))
+        return;
     ag_stats_retire_stream(s);
-    ag_stream_invalidate(s);
+    ag_stream_release(s);
+}
+
+/* Its graphs may go into another stream only if none of them runs any more: the driver lets each
+ * launch of a graph wait for the one before, also in another stream. */
+static bool is_idle(struct ag_stream *s)
+{
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    bool idle = AG_REAL(cuStreamQuery)(s->handle) == CUDA_SUCCESS;
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+    return idle;
+}
+
+/* Whether nothing is left of the stream but what its engine knows. A query of a stream would end
+ * its capture. The caller holds the lock. */
+static bool may_be_parked(struct ag_stream *s)
+{
+    return ag_stream_is_live(s) && !ag_state_is_eager() && !ag_state_builds_nothing() &&
+           !atomic_load(&s->context->ending) && !atomic_load(&s->not_understood) &&
+           !atomic_load(&s->waits) && !s->behind_wait && s->pending == CUDA_SUCCESS && is_idle(s);
+}
+
+/* Returns the stream that has to be removed now: this one, if it cannot be parked; another one,
+ * with a reference; or none. */
+static struct ag_stream *park(struct ag_stream *s)
+{
+    struct ag_stream *ends = s;
+    come_to_rest(s);
+    if (may_be_parked(s) && ag_engine_park(&s->engine)) {
+        ag_stream_close(s);
+        memset(&s->signatures, 0, sizeof(s->signatures));
+        ends = ag_stream_park(s);
+    }
+    ag_unlock(&s->lock);
+    return ends;
 }
 
 CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
 {
     if (!ag_state_tracks())
         return CUDA_SUCCESS;
-    struct ag_stream *s = ag_stream_find(stream, false);
-    if (!s || s->legacy)
+    struct ag_stream *named = ag_stream_find(stream, false);
+    if (!named || named->legacy)
         return CUDA_SUCCESS; /* the driver refuses to destroy a default stream */
     ag_trace_sync_point(NULL, sym);
-    ag_flush_for_order(s);
+    ag_flush_for_order(named);
+    struct ag_stream *s = park(named);
+    if (!s)
+        return CUDA_SUCCESS;
     ag_builder_pause();
     CUresult r = close_stream(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
@@ -250,6 +296,8 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_unlock(&s->lock);
     ag_broken_stream(s, r);
     remove_stream(s);
+    if (s != named)
+        ag_stream_release(s);
     if (!ag_waits_pending()) /* else the builder collects them once nothing waits any more */
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();

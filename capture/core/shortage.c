@@ -34,8 +34,9 @@ static void drop_graphs_of(struct ag_stream *s)
 {
     if (!ag_stream_lock_if_prompt(s))
         return;
-    if (ag_submitter_settle_if_prompt(s) && ag_stream_is_live(s)) {
-        ag_stream_end_segment(s);
+    if (ag_submitter_settle_if_prompt(s)) {
+        if (ag_stream_is_live(s))
+            ag_stream_end_segment(s);
         ag_policy_each(ag_engine_policy(&s->engine), drop, ag_engine_policy(&s->engine));
     }
     ag_unlock(&s->lock);

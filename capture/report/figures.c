@@ -17,9 +17,7 @@ void ag_figures_fill(struct ag_live_page *page)
     struct ag_totals t;
     uint64_t sync_points = 0;
     ag_stats_collect(&t);
-    struct ag_streams all = ag_streams_snapshot();
-    page->streams = all.n;
-    ag_streams_done(&all);
+    page->streams = ag_streams_count();
     for (int i = 0; i <= AG_SYM_COUNT; i++)
         sync_points += atomic_load_explicit(&ag_sync_point_counts[i], memory_order_relaxed);
     page->now_ns = ag_clock_monotonic_ns();

@@ -2,10 +2,12 @@
 #include "capture/tracking/stream.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
+#include "capture/tracking/count.h"
 #include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "driver/entries.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include "policy/engine.h"
 #include <pthread.h>
 #include <stddef.h>
@@ -19,8 +21,8 @@ static struct ag_stream *buckets[256];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
 static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
 static _Atomic uint32_t num_contexts;
-static size_t num_streams;
-static uint64_t last_serial;
+static size_t num_streams, num_parked;
+static uint64_t last_serial, last_parked;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
@@ -179,20 +181,85 @@ static int open_engine(struct ag_engine *engine)
     return ag_engine_open(engine, &config, policy_hooks, engine_world);
 }
 
-/* Others find it from now on. The caller holds the table's lock. */
+/* Others find it from now on. Under the table's lock, as the next functions. */
+static void chain(struct ag_stream *s)
+{
+    s->chained = *bucket(s->key);
+    *bucket(s->key) = s;
+}
+
 static void enter(struct ag_stream *s)
 {
     s->next = streams;
     if (streams)
         streams->prev = s;
     streams = s;
-    s->chained = *bucket(s->key);
-    *bucket(s->key) = s;
+    chain(s);
     num_streams++;
     if (s->legacy) {
         s->context->legacy = s;
         atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
     }
+}
+
+/* What a new stream is. */
+struct kind {
+    CUstream handle;
+    uintptr_t key;
+    struct ag_context *context;
+    int priority;
+    bool legacy, blocking;
+};
+
+/* The parked stream with which a new one of this kind goes on. Of several it is the one that was
+ * made first: streams that a program makes by turns mostly meet their own again, and none of them
+ * learns what another knows. A context that is ending has none, as nothing may be held back there.
+ */
+static struct ag_stream *parked_like(const struct kind *like)
+{
+    struct ag_stream *found = NULL;
+    bool any = num_parked && !like->legacy && !atomic_load(&like->context->ending);
+    for (struct ag_stream *s = any ? streams : NULL; s; s = s->next) /* newest first */
+        if (s->parked && s->context == like->context && s->blocking == like->blocking &&
+            s->priority == like->priority)
+            found = s;
+    return found;
+}
+
+/* Makes the parked stream one of that name. */
+static void unpark(struct ag_stream *s, const struct kind *like)
+{
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
+    s->handle = like->handle;
+    s->key = like->key;
+    s->serial = ++last_serial;
+    s->gone = false;
+    ag_engine_reopen(&s->engine);
+    ag_unlock(&s->lock);
+    s->parked = 0;
+    num_parked--;
+    chain(s);
+}
+
+static struct ag_stream *open_anew(const struct kind *like, const struct ag_engine *engine)
+{
+    struct ag_stream *s = allocate(like->context, like->legacy);
+    if (!s)
+        return NULL;
+    ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
+    s->handle = like->handle;
+    s->key = like->key;
+    s->legacy = like->legacy;
+    s->in_order = ag_streams_are_in_order();
+    s->blocking = like->blocking;
+    s->priority = like->priority;
+    s->engine = *engine;
+    s->context = like->context;
+    s->serial = ++last_serial;
+    ag_unlock(&s->lock);
+    atomic_store(&s->references, 1);
+    enter(s);
+    return s;
 }
 
 bool ag_streams_are_in_order(void)
@@ -227,37 +294,33 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     if (open_engine(&engine))
         return NULL;
 
-    uintptr_t key = key_of(handle, legacy ? ctx : NULL);
+    struct kind like = {
+        .handle = handle,
+        .key = key_of(handle, legacy ? ctx : NULL),
+        .legacy = legacy,
+        .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
+        .priority = priority};
     ag_lock(&lock, AG_RANK_STREAMS);
-    struct ag_stream *other = look_up(key);
-    struct ag_context *context = other ? NULL : context_get(ctx);
-    struct ag_stream *s = context ? allocate(context, legacy) : NULL;
-    if (s) {
-        ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
-        s->handle = handle;
-        s->key = key;
-        s->legacy = legacy;
-        s->in_order = ag_streams_are_in_order();
-        s->blocking = !legacy && (s->in_order || !(flags & CU_STREAM_NON_BLOCKING));
-        s->priority = priority;
-        s->engine = engine;
-        s->context = context;
-        s->serial = ++last_serial;
-        ag_unlock(&s->lock);
-        atomic_store(&s->references, 1);
-        enter(s);
-    }
+    struct ag_stream *other = look_up(like.key), *s = NULL;
+    like.context = other ? NULL : context_get(ctx);
+    struct ag_stream *parked = like.context ? parked_like(&like) : NULL;
+    if (parked)
+        unpark(s = parked, &like);
+    else if (like.context)
+        s = open_anew(&like, &engine);
     ag_unlock(&lock);
-    if (!s) {
+    if (parked || !s)
         ag_engine_free(&engine);
+    if (!s)
         return other;
-    }
+    if (parked)
+        ag_count(AG_COUNT_UNPARKED);
     stream_made(s);
-    ag_debug("start", "stream %p of context %p: %s, priority %d", (void *)handle, (void *)ctx,
+    ag_debug("start", "stream %p of context %p: %s, priority %d%s", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"
              : s->blocking ? "blocking"
                            : "non-blocking",
-             priority);
+             priority, parked ? ", goes on with what another one has learnt" : "");
     return s;
 }
 
@@ -346,7 +409,7 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
 }
 
 /* Drops a reference. When a stream that has ended loses its last one, frees what it holds. */
-static void release(struct ag_stream *s)
+void ag_stream_release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)
         return;
@@ -360,24 +423,79 @@ static void release(struct ag_stream *s)
     ag_unlock(&lock);
 }
 
-void ag_stream_invalidate(struct ag_stream *s)
+/* The one that has been parked for longest. Under the table's lock. */
+static struct ag_stream *longest_parked(void)
+{
+    struct ag_stream *found = NULL;
+    for (struct ag_stream *s = streams; s; s = s->next)
+        if (s->parked && (!found || s->parked < found->parked))
+            found = s;
+    return found;
+}
+
+/* What the stream's engine knows stays, and what was measured of its ops. */
+struct ag_stream *ag_stream_park(struct ag_stream *s)
 {
     if (ag_stream_is_own(s))
         ag_thread.owned--;
+    atomic_store(&s->owner, 0);
+    atomic_store(&s->shared, false);
+    atomic_store(&s->asked_for, false);
+    atomic_store(&s->suitor, NULL);
+    s->suits = 0;
+    s->forked = false;
+    s->taken_at = 0;
+    s->quiet = 0;
+    s->asked_at = s->asked_ops = 0;
+    s->handed = s->handed_op = false;
+    s->gone = true;
     ag_lock(&lock, AG_RANK_STREAMS);
-    if (s->prev)
-        s->prev->next = s->next;
-    else
-        streams = s->next;
-    if (s->next)
-        s->next->prev = s->prev;
-    if (s->context->legacy == s)
-        s->context->legacy = NULL;
     unchain(s);
-    num_streams--;
     atomic_fetch_add(&ag_stream_generation, 1);
+    s->handle = NULL;
+    s->parked = ++last_parked;
+    struct ag_stream *old = ++num_parked > AG_MOST_PARKED ? longest_parked() : NULL;
+    if (old) {
+        old->parked = 0;
+        num_parked--;
+        atomic_fetch_add(&old->references, 1);
+    }
     ag_unlock(&lock);
-    release(s);
+    return old;
+}
+
+bool ag_stream_invalidate(struct ag_stream *s)
+{
+    ag_lock(&lock, AG_RANK_STREAMS);
+    bool listed = s->prev || streams == s;
+    if (listed) {
+        if (ag_stream_is_own(s))
+            ag_thread.owned--;
+        if (s->prev)
+            s->prev->next = s->next;
+        else
+            streams = s->next;
+        if (s->next)
+            s->next->prev = s->prev;
+        s->next = s->prev = NULL;
+        if (s->context->legacy == s)
+            s->context->legacy = NULL;
+        unchain(s);
+        num_streams--;
+        num_parked -= s->parked != 0;
+        s->parked = 0;
+        atomic_fetch_add(&ag_stream_generation, 1);
+    }
+    ag_unlock(&lock);
+    return listed;
+}
+
+size_t ag_streams_count(void)
+{
+    ag_lock(&lock, AG_RANK_STREAMS);
+    size_t n = num_streams - num_parked;
+    ag_unlock(&lock);
+    return n;
 }
 
 bool ag_stream_lock_if_prompt(struct ag_stream *s)
@@ -479,7 +597,7 @@ struct ag_streams ag_streams_concerned(bool deferring)
 void ag_streams_done(struct ag_streams *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        release(all->list[i]);
+        ag_stream_release(all->list[i]);
     if (!spare_back(all->list))
         free(all->list);
     *all = (struct ag_streams){.n = 0};

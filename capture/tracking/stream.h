@@ -16,6 +16,13 @@
  * of a stream that is gone is reused for the next one, that of a legacy stream for the same
  * context. After taking the lock, check that the stream is live, and its `handle`, before you rely
  * on the rest of its state. A struct ag_context lives as long as the process.
+ *
+ * Programs make a stream for a task and destroy it. So a stream may be *parked* when its handle
+ * ends (ag_stream_park()): its engine is closed but keeps what it knows, with its graphs, and the
+ * next stream of the same context, kind and priority goes on with it, in the same struct ag_stream.
+ * A parked stream is in the list of all, so whatever invalidates sequences, counts figures or makes
+ * room for graphs finds it; its handle is NULL, and no call finds it. What belongs to the handle
+ * ends with it.
  */
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
@@ -89,14 +96,18 @@ enum ag_deferring {
 
 struct ag_stream {
     /* constant */
-    CUstream handle; /* never NULL: the legacy stream is CU_STREAM_LEGACY */
     struct ag_context *context;
-    uintptr_t key; /* the key under which it is found */
-    uint64_t serial;
     int priority;
     bool legacy;
     bool blocking; /* implicitly ordered with the legacy stream */
     bool in_order; /* with every stream of its context, see ag_streams_are_in_order() */
+
+    /* the next stream's, if this one is parked. Written under its lock and the table's */
+    CUstream handle; /* the legacy stream's is CU_STREAM_LEGACY; NULL: it is parked */
+    _Atomic uint64_t serial;
+    /* under the table's lock */
+    uintptr_t key;   /* the key under which it is found */
+    uint64_t parked; /* how many had been parked before, and it; 0: it is not */
 
     _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
                                     ops are eager */
@@ -118,7 +129,7 @@ struct ag_stream {
     struct ag_lock lock;
     _Atomic bool in_driver;  /* the lock's holder is in the driver, for this stream */
     struct ag_engine engine; /* closed: its context may be ending, or has ended */
-    bool gone;               /* its handle has ended */
+    bool gone;               /* its handle has ended; a context that stays does not open it */
     _Atomic(void *) green;   /* the green context it belongs to, or NULL */
     bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
@@ -256,8 +267,20 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 /* The `serial` of the stream that was made last. */
 uint64_t ag_streams_latest(void);
 
-/* Removes a stream that has ended from the table. */
-void ag_stream_invalidate(struct ag_stream *stream);
+/* The stream's handle ends, and nothing of it is left: no op, no error, no fork, no wait, no work
+ * on the GPU. Its engine is parked. From here on the stream is, too. Returns one that has been
+ * parked for longest if there are too many now, with a reference: the caller closes and removes it.
+ * NULL: there are not. The caller holds the stream's lock. */
+struct ag_stream *ag_stream_park(struct ag_stream *stream);
+
+/* Removes a stream that has ended from the table, and passes the table's reference to the caller.
+ * False: another thread has done it. */
+bool ag_stream_invalidate(struct ag_stream *stream);
+/* Gives a reference back. */
+void ag_stream_release(struct ag_stream *stream);
+
+/* Streams that are not parked. */
+size_t ag_streams_count(void);
 
 /* Call it under the stream's lock. */
 static inline bool ag_stream_is_live(const struct ag_stream *s)

@@ -10,6 +10,7 @@ common_setup() {
     loop=$AG_BUILD/examples/loop_driver heat=$AG_BUILD/examples/heat_driver
     cases=$AG_BUILD/tests/command/command_cases interop=$AG_BUILD/tests/command/command_interop
     life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
+    tasks=$AG_BUILD/tests/command/command_tasks
     submit=$AG_BUILD/tests/command/command_submit forks=$AG_BUILD/tests/command/command_forks
     faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library

@@ -253,6 +253,30 @@ static void test_victim_expected(void **state)
     rig_close(r);
 }
 
+/* A stream ends, and later another one goes on with its engine. */
+static void test_parked(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t step = 0; step < 200; step++) {
+        for (uint32_t i = 0; i < 20; i++)
+            rig_op(r, rig_key(0, i));
+        rig_sync(r);
+        if (step % 10 < 9)
+            continue;
+        assert_true(ag_engine_park(&r->engine));
+        assert_int_equal(ag_engine_state(&r->engine), AG_ENGINE_CLOSED);
+        if (step == 99) /* meanwhile what it knows becomes invalid */
+            ag_engine_invalidate(&r->engine);
+        assert_int_equal(r->graphs_live > 0, step != 99);
+        ag_engine_reopen(&r->engine);
+        if (step == 49)
+            rig_mark(r);
+    }
+    rig_at_least(rig_replayed(r), 90);
+    rig_close(r);
+}
+
 static void drop_it(void *policy, struct ag_sequence *sequence)
 {
     assert_true(ag_policy_drop_graphs(policy, sequence));
@@ -349,6 +373,7 @@ int main(void)
         cmocka_unit_test(test_forget),
         cmocka_unit_test(test_drop_graphs),
         cmocka_unit_test(test_victim_expected),
+        cmocka_unit_test(test_parked),
         cmocka_unit_test(test_drop_expected),
         cmocka_unit_test(test_each),
         cmocka_unit_test(test_launches_fail),

@@ -1,0 +1,385 @@
+/*
+ * tasks.c - programs that make a stream for each of their tasks and destroy it; `tasks CASE N`.
+ *
+ * Each prints what must be the same with the library and without. How many graphs were built, and
+ * how many streams went on with what another one had learnt, is in the summary.
+ */
+#define _GNU_SOURCE
+#include "tests/simdriver/simprog.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* A word that all launches of a loop work on. */
+struct word {
+    CUfunction hash;
+    CUdeviceptr x;
+    uint64_t want;
+};
+
+static struct word make_word(void)
+{
+    struct word w = {.hash = ag_prog_function(ag_prog_module(), "hash"), .x = ag_prog_alloc(8)};
+    CHECK(cuCtxSynchronize()); /* the fill is the legacy stream's */
+    return w;
+}
+
+static CUstream make_stream(unsigned int flags, int priority)
+{
+    CUstream stream;
+    CHECK(cuStreamCreateWithPriority(&stream, flags, priority));
+    return stream;
+}
+
+enum { STEPS = 20, LAUNCHES = 12 };
+
+/* Loops of different `looks` are of different launches. */
+static void launch_step(struct word *w, CUstream stream, uint64_t look)
+{
+    for (uint64_t k = 0; k < LAUNCHES; k++) {
+        uint64_t value = look * 100 + k;
+        CHECK(cuLaunchKernel(w->hash, 1 + (unsigned int)k, 1, 1, 1 + (unsigned int)look, 1, 1, 0,
+                             stream, (void *[]){&w->x, &value}, NULL));
+        w->want = w->want * 31 + value;
+    }
+}
+
+static void steps(struct word *w, CUstream stream, uint64_t look, int n)
+{
+    for (int i = 0; i < n; i++) {
+        launch_step(w, stream, look);
+        CHECK(cuStreamSynchronize(stream));
+    }
+}
+
+static int print(const char *what, struct word *w)
+{
+    bool right = ag_prog_read64(w->x) == w->want;
+    printf("%s: %s, misuse %d\n", what, right ? "right" : "WRONG", (int)cuSimMisuseCount());
+    return !right;
+}
+
+/* The stream of one task: so many steps of a look. */
+static void task_of(struct word *w, unsigned int flags, int priority, uint64_t look)
+{
+    CUstream stream = make_stream(flags, priority);
+    steps(w, stream, look, STEPS);
+    CHECK(cuStreamDestroy_v2(stream));
+}
+
+static void task(struct word *w)
+{
+    task_of(w, CU_STREAM_NON_BLOCKING, 0, 0);
+}
+
+static int plain(int n)
+{
+    ag_prog_start();
+    struct word w = make_word();
+    for (int i = 0; i < n; i++)
+        task(&w);
+    return print("a stream for each task", &w);
+}
+
+/* Streams by turns, each with a loop of its own. They end in the order in which they were made, or
+ * in the other. */
+static int turns(int n, bool backwards)
+{
+    enum { STREAMS = 3 };
+    struct word w[STREAMS];
+    ag_prog_start();
+    for (int i = 0; i < STREAMS; i++)
+        w[i] = make_word();
+    for (int i = 0; i < n; i++) {
+        CUstream stream[STREAMS];
+        for (int k = 0; k < STREAMS; k++)
+            stream[k] = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        for (int step = 0; step < STEPS; step++)
+            for (int k = 0; k < STREAMS; k++)
+                steps(&w[k], stream[k], (uint64_t)k, 1);
+        for (int k = 0; k < STREAMS; k++)
+            CHECK(cuStreamDestroy_v2(stream[backwards ? STREAMS - 1 - k : k]));
+    }
+    int bad = 0;
+    for (int k = 0; k < STREAMS; k++)
+        bad |= print("streams by turns", &w[k]);
+    return bad;
+}
+
+static int forwards(int n)
+{
+    return turns(n, false);
+}
+
+static int backwards(int n)
+{
+    return turns(n, true);
+}
+
+struct thread {
+    pthread_t thread;
+    CUcontext ctx;
+    struct word word;
+    int n;
+};
+
+static void *tasks_of_thread(void *argument)
+{
+    struct thread *t = argument;
+    CHECK(cuCtxSetCurrent(t->ctx));
+    for (int i = 0; i < t->n; i++)
+        task_of(&t->word, i & 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT, 0, 0);
+    return NULL;
+}
+
+static int threads(int n)
+{
+    enum { THREADS = 4 };
+    struct thread t[THREADS];
+    CUcontext ctx = ag_prog_start();
+    for (int i = 0; i < THREADS; i++) {
+        t[i] = (struct thread){.ctx = ctx, .word = make_word(), .n = n};
+        REQUIRE(!pthread_create(&t[i].thread, NULL, tasks_of_thread, &t[i]));
+    }
+    int bad = 0;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(t[i].thread, NULL);
+    for (int i = 0; i < THREADS; i++)
+        bad |= print("streams of several threads", &t[i].word);
+    return bad;
+}
+
+/* A stream of each kind, n times. None takes what one of another kind has learnt. */
+static int kinds(int n)
+{
+    CUcontext ctx, home = ag_prog_start();
+    struct word w = make_word();
+    CHECK(cuCtxCreate_v2(&ctx, 0, 1));
+    struct word other = make_word();
+    CHECK(cuCtxSetCurrent(home));
+    for (int i = 0; i < n; i++) {
+        task_of(&w, CU_STREAM_NON_BLOCKING, 0, 0);
+        task_of(&w, CU_STREAM_DEFAULT, 0, 0);
+        task_of(&w, CU_STREAM_NON_BLOCKING, -2, 0);
+        CHECK(cuCtxSetCurrent(ctx));
+        task(&other);
+        CHECK(cuCtxSetCurrent(home));
+    }
+    int bad = print("kinds of streams", &w);
+    CHECK(cuCtxSetCurrent(ctx));
+    return bad | print("a second context", &other);
+}
+
+/* A context of its own for each task, beside a task in one that stays. */
+static int contexts(int n)
+{
+    CUcontext ctx, home = ag_prog_start();
+    struct word w = make_word();
+    int bad = 0;
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxCreate_v2(&ctx, 0, i & 1));
+        struct word inner = make_word();
+        task(&inner);
+        task(&inner);
+        bad |= print("a context of its own", &inner);
+        if (i & 1)
+            CHECK(cuCtxDestroy_v2(ctx));
+        else
+            CHECK(cuDevicePrimaryCtxReset_v2(1)); /* ends nothing here */
+        CHECK(cuCtxSetCurrent(home));
+        task(&w);
+        if (!(i & 1))
+            CHECK(cuCtxDestroy_v2(ctx));
+    }
+    return bad | print("the context that stays", &w);
+}
+
+static void CUDA_CB hold(void *open)
+{
+    while (!atomic_load((_Atomic bool *)open))
+        sched_yield();
+}
+
+/* Streams that are destroyed while they work: the next one does not wait for them. */
+static int busy(int n)
+{
+    ag_prog_start();
+    struct word w[2] = {make_word(), make_word()};
+    for (int i = 0; i < n; i++) {
+        _Atomic bool open = false;
+        CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        steps(&w[0], stream, 0, STEPS);
+        CHECK(cuLaunchHostFunc(stream, hold, &open));
+        launch_step(&w[0], stream, 0);
+        CHECK(cuStreamDestroy_v2(stream));
+        task_of(&w[1], CU_STREAM_NON_BLOCKING, 0, 0);
+        atomic_store(&open, true);
+        CHECK(cuCtxSynchronize());
+    }
+    return print("behind work", &w[0]) | print("beside work", &w[1]);
+}
+
+/* What belongs to a handle ends with it: every other stream has an attribute, or ends in a capture.
+ */
+static int properties(int n)
+{
+    ag_prog_start();
+    struct word w = make_word();
+    for (int i = 0; i < n; i++) {
+        CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        CUstreamAttrValue value = {.priority = -1};
+        CUgraph graph;
+        steps(&w, stream, 0, STEPS / 2);
+        if (i % 3 == 0) {
+            CHECK(cuStreamSetAttribute(stream, CU_LAUNCH_ATTRIBUTE_PRIORITY, &value));
+            steps(&w, stream, 0, STEPS / 2);
+        } else if (i % 3 == 1) {
+            CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+            CHECK(cuStreamEndCapture(stream, &graph));
+            CHECK(cuGraphDestroy(graph));
+            CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        }
+        CHECK(cuStreamDestroy_v2(stream));
+        task(&w);
+    }
+    return print("properties", &w);
+}
+
+/* What invalidates sequences also does so while no stream has them. */
+static int changes(int n)
+{
+    ag_prog_start();
+    struct word w = make_word();
+    for (int i = 0; i < n; i++) {
+        CUmodule module = ag_prog_module();
+        w.hash = ag_prog_function(module, "hash");
+        task(&w);
+        task(&w);
+        if (i & 1)
+            CHECK(cuFuncSetAttribute(w.hash, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                     10 + i));
+        else
+            CHECK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, (1 << 20) + (size_t)i * 4096));
+        if (!(i & 1) && cuSimAlive("exec"))
+            printf("%d graphs are left behind change %d\n", (int)cuSimAlive("exec"), i);
+        task(&w);
+        CHECK(cuModuleUnload(module));
+        if (cuSimAlive("exec"))
+            printf("%d graphs are left behind module %d\n", (int)cuSimAlive("exec"), i);
+    }
+    return print("behind changes", &w);
+}
+
+/* More streams at a time than are kept. The program then lacks memory, which graphs have. */
+static int many(int n)
+{
+    enum { MOST = 64 };
+    ag_prog_start();
+    struct word w = make_word();
+    CUstream stream[MOST];
+    REQUIRE(n <= MOST);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < n; i++) {
+            stream[i] = make_stream(CU_STREAM_NON_BLOCKING, 0);
+            steps(&w, stream[i], 0, STEPS);
+        }
+        for (int i = 0; i < n; i++)
+            CHECK(cuStreamDestroy_v2(stream[i]));
+    }
+    int bad = print("many streams", &w);
+    CUdeviceptr p;
+    EXPECT(cuMemAlloc_v2(&p, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY);
+    printf("graphs left: %d\n", (int)cuSimAlive("exec"));
+    task(&w);
+    return bad | print("behind a lack of memory", &w);
+}
+
+enum { CROWD = 20 };
+
+/* Streams at a time, of which those of two threads are more than are kept. */
+static void crowd(struct word *w)
+{
+    CUstream stream[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        stream[i] = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        steps(w, stream[i], 0, 6);
+    }
+    for (int i = 0; i < CROWD; i++)
+        CHECK(cuStreamDestroy_v2(stream[i]));
+}
+
+static void *crowds_of_thread(void *argument)
+{
+    struct thread *t = argument;
+    CHECK(cuCtxSetCurrent(t->ctx));
+    for (int i = 0; i < t->n; i++)
+        crowd(&t->word);
+    return NULL;
+}
+
+/* Contexts end while streams that had been destroyed there have to go, as another thread destroys
+ * more than are kept. */
+static int crowds(int n)
+{
+    CUcontext ctx, home = ag_prog_start();
+    struct thread t = {.ctx = home, .word = make_word(), .n = n};
+    int bad = 0;
+    REQUIRE(!pthread_create(&t.thread, NULL, crowds_of_thread, &t));
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+        struct word inner = make_word();
+        crowd(&inner);
+        bad |= print("a context that ends", &inner);
+        CHECK(cuCtxDestroy_v2(ctx));
+    }
+    pthread_join(t.thread, NULL);
+    CHECK(cuCtxSetCurrent(home));
+    return bad | print("the other thread", &t.word);
+}
+
+/* The graphs of n streams take all the room there is, and then those of another one need some. */
+static int room(int n)
+{
+    enum { MOST = 16, ENOUGH = 100, TRIES = 4000 };
+    ag_prog_start();
+    struct word w = make_word();
+    CUstream stream[MOST];
+    REQUIRE(n <= MOST);
+    for (int i = 0; i < n; i++) {
+        stream[i] = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        steps(&w, stream[i], 0, STEPS);
+    }
+    for (int i = 0; i < n; i++)
+        CHECK(cuStreamDestroy_v2(stream[i]));
+    CUstream last = make_stream(CU_STREAM_DEFAULT, 0);
+    int whole = 0; /* steps that went by graphs alone */
+    for (int i = 0; i < TRIES && whole < ENOUGH; i++) {
+        uint64_t before = cuSimCallCount("cuLaunchKernel");
+        steps(&w, last, 1, 1);
+        whole += cuSimCallCount("cuLaunchKernel") == before;
+    }
+    if (cuSimCallCount("cuGraphLaunch") && whole < ENOUGH) /* with the library */
+        printf("the last stream found no room\n");
+    return print("a stream that needs room", &w);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } cases[] = {
+        {"plain", plain},         {"forwards", forwards},
+        {"backwards", backwards}, {"threads", threads},
+        {"kinds", kinds},         {"contexts", contexts},
+        {"busy", busy},           {"properties", properties},
+        {"changes", changes},     {"many", many},
+        {"room", room},           {"crowds", crowds},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (argc == 3 && !strcmp(argv[1], cases[i].name))
+            return cases[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: tasks CASE N\n");
+    return 2;
+}
