@@ -341,7 +341,7 @@ static int crowds(int n)
 /* The graphs of n streams take all the room there is, and then those of another one need some. */
 static int room(int n)
 {
-    enum { MOST = 16, ENOUGH = 100, TRIES = 4000 };
+    enum { MOST = 16, ENOUGH = 100, TRIES = 20000 };
     ag_prog_start();
     struct word w = make_word();
     CUstream stream[MOST];
