@@ -307,6 +307,8 @@ enum {
 enum {
     AG_FORK_PROMPT = 64, /* times AUTOGRAPH_TEST_JOIN: records that are not kept back at first, and
                             after an ask. Chosen: what waits for the program asks again soon */
+    AG_FORK_YOUNG = 64,  /* graphs that wait for a new branch anew. Chosen: each takes the host 2 us
+                            longer, and a call of another thread is on its way for less */
     AG_FORK_TURN = 16,   /* ops between two threads' turns at a fork: with fewer it ends */
     /* capture/core/quiet.h. Chosen: an event that is asked for in time costs a few records, one
      * that a program may be waiting for costs thousands. */

@@ -276,10 +276,24 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
 }
 
-/* Whether this op passes unseen. */
+void ag_stream_is_used(struct ag_stream *s)
+{
+    uintptr_t nobody = 0;
+    if (ag_stream_is_own(s))
+        return;
+    if (atomic_compare_exchange_strong(&s->owner, &nobody, ag_this_thread()))
+        ag_thread.owned++;
+    else
+        atomic_store(&s->shared, true);
+}
+
+/* Whether this op passes unseen. Who wakes the stream after that sees that threads share it. */
 static inline bool is_dormant(struct ag_stream *s)
 {
-    return ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant);
+    if (!ag_dormant_is_active(&s->dormant) || !ag_dormant_step(&s->dormant))
+        return false;
+    ag_stream_is_used(s);
+    return atomic_load(&s->dormant.active);
 }
 
 static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
@@ -290,7 +304,8 @@ static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
         ag_branch_changes_hands(s);
     if (ag_stream_is_own(s))
         return;
-    atomic_store_explicit(&s->owner, ag_this_thread(), memory_order_relaxed);
+    if (atomic_exchange(&s->owner, ag_this_thread()))
+        atomic_store(&s->shared, true); /* both were the first */
     ag_thread.owned++;
 }
 

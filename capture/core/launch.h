@@ -25,5 +25,8 @@ CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in);
 bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s);
 /* The calling thread launches to the stream. */
 void ag_stream_set_owner(struct ag_stream *s);
+/* It puts something else there, or what nobody looks at. Call it before the driver can have that,
+ * and before any lock under which the library tells others of it. */
+void ag_stream_is_used(struct ag_stream *s);
 
 #endif

@@ -113,6 +113,7 @@ CUresult ag_passing_of_peers(struct ag_stream *s, const struct ag_incoming *in)
 /* Another thread may have deferred an op while the stream became one. */
 CUresult ag_passing_not_understood(struct ag_stream *s, const struct ag_incoming *in)
 {
+    ag_stream_is_used(s); /* it may become understood later */
     if (atomic_load(&s->deferring))
         ag_stream_submit_deferred(s, true);
     if (in->kind == AG_OP_LAUNCH && ag_passing_waits_for_peers(in->launch))

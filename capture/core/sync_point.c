@@ -10,6 +10,7 @@
 #include "capture/core/broken.h"
 #include "capture/core/flush.h"
 #include "capture/core/branch.h"
+#include "capture/core/launch.h"
 #include "capture/trace/live.h"
 #include "capture/tracking/event.h"
 #include "capture/system/lock.h"
@@ -260,6 +261,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     }
     if (reach_of(sym) == NO_STREAM)
         return query(s, flags);
+    if (!is_wait(sym))
+        ag_stream_is_used(s);
     ag_flush_for_order(s);
     if (s->legacy) /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);

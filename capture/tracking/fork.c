@@ -108,9 +108,8 @@ void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool wait
     for (uint32_t left = f->behind & branches; left; left &= left - 1) {
         int n = __builtin_ctz(left);
         waits_for_all(origin->handle, f->streams[n]->handle, f->own);
-        /* another thread's call may still be on its way into a stream that threads share, so each
-         * graph waits anew */
-        if (!atomic_load(&f->streams[n]->shared))
+        /* another thread's call may still be on its way there */
+        if (!atomic_load(&f->streams[n]->shared) && f->graphs >= f->young[n])
             f->behind &= ~(1u << n);
     }
 }
@@ -447,6 +446,7 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
         return 0;
     f->streams[n] = branch;
     f->behind |= 1u << n;
+    f->young[n] = f->graphs + AG_FORK_YOUNG;
     ag_count(AG_COUNT_BRANCHES);
     ag_debug("start", "stream %p is a branch of stream %p", (void *)branch->handle,
              (void *)origin->handle);

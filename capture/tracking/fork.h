@@ -18,16 +18,17 @@
  *    own stream, that waits for `event`, which stands for the last such graph.
  *
  * A graph that waits for a branch leaves it no longer behind, unless threads share the branch's
- * stream. Then every graph waits anew, as a call of another thread may be on its way there. Events
- * of the program whose records are part of a graph stand for it as
- * well: whoever waits for one waits for no less than the program asked for. Most of them are for
- * the fork's own waits alone, which are edges of the graph, and each record behind a graph keeps
- * the program's wait for the GPU longer. So such a record is *due*: the driver gets it when
- * somebody asks for the event, or before anything but graphs of the fork goes into the origin's
- * stream, or into one that the legacy stream ties to it, as that may wait for the program, and the
- * program for the event. A record that is made only when further graphs have been launched comes
- * late: the program then waits for more than it asked for. So none is kept back while anybody asks
- * for events of the fork: at first, and for the next 1,024 records after somebody did.
+ * stream. Then every graph waits anew, as a call of another thread may be on its way there. The
+ * first AG_FORK_YOUNG graphs do so anyway: before the fork, such a call may have passed unseen.
+ * Events of the program whose records are part of a graph stand for it as well: whoever waits for
+ * one waits for no less than the program asked for. Most of them are for the fork's own waits
+ * alone, which are edges of the graph, and each record behind a graph keeps the program's wait for
+ * the GPU longer. So such a record is *due*: the driver gets it when somebody asks for the event,
+ * or before anything but graphs of the fork goes into the origin's stream, or into one that the
+ * legacy stream ties to it, as that may wait for the program, and the program for the event. A
+ * record that is made only when further graphs have been launched comes late: the program then
+ * waits for more than it asked for. So none is kept back while anybody asks for events of the fork:
+ * at first, and for the next 1,024 records after somebody did.
  *
  * While a stream has branches it counts in ag_open_streams, so that no call passes by: not even one
  * that finds nothing held back, after which a branch is behind.
@@ -72,8 +73,9 @@ struct ag_fork {
     _Atomic uint32_t num_due;
     uint64_t due_graphs[AG_MOST_DUE]; /* `graphs` when its graph had been launched */
     uint64_t graphs;
-    uint32_t prompt;            /* so many records go to the driver right behind their graphs */
-    _Atomic uint32_t destroyed; /* of `doomed` */
+    uint64_t young[AG_BRANCHES]; /* until there have been so many, each waits for the branch */
+    uint32_t prompt;             /* so many records go to the driver right behind their graphs */
+    _Atomic uint32_t destroyed;  /* of `doomed` */
 
     /* Destroyed by the program when so many were noted: the driver destroys them once these are
      * done, as eagerly it would keep what its streams still need. */

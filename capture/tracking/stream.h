@@ -123,7 +123,7 @@ struct ag_stream {
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
     _Atomic uintptr_t owner;    /* the thread that launched last */
-    _Atomic bool shared;        /* several threads have launched to it */
+    _Atomic bool shared;        /* several threads have put something into it */
     _Atomic bool asked_for;     /* somebody has asked for an event of its fork (fork.h) */
 
     struct ag_lock lock;

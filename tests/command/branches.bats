@@ -61,7 +61,25 @@ both() {
     for how in auto inline; do AUTOGRAPH_TEST_PROFIT=2 AUTOGRAPH_SUBMIT=$how same "$forks" unloads; done
 }
 @test "a launch of another thread is on its way into a branch" {
-    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" late-call; done
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how same "$forks" late-call 0; done
+}
+# late_call CASE BRANCHES TIMES: so often that it happens; streams became branches so often each time.
+late_call() {
+    for i in $(seq "$3"); do
+        same "$forks" late-call "$1"
+        cat summary
+        at_least "branches" "$(figure 'went into the graphs of that')" "$2"
+    done
+}
+@test "a copy of another thread is on its way into a branch" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how late_call 1 10 1; done
+}
+@test "a copy of another thread that was not seen is on its way into a branch" {
+    for how in inline thread; do AUTOGRAPH_SUBMIT=$how late_call 3 1 5; done
+}
+@test "a launch of another thread that passed unseen is on its way into a branch" {
+    AUTOGRAPH_SUBMIT=inline late_call 2 1 3
+    at_least "launches not looked at" "$(figure 'not looked at')" 1000
 }
 # A busy machine changes the pace, and with it the length of graphs where nobody says it.
 @test "more branches and events than a fork has room for, and waits for events of long ago" { AUTOGRAPH_TEST_CHUNK=16 both many; }

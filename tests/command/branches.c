@@ -488,7 +488,6 @@ int main(int argc, char **argv)
         {"own-event", own_event},
         {"late-asks", late_asks},
         {"unloads", unloads},
-        {"late-call", late_call},
         {"quiet", quiet},
         {"quiet-queries", quiet_queries},
         {"quiet-host", quiet_host},
@@ -504,6 +503,8 @@ int main(int argc, char **argv)
         return legacy_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "legacy-order") && argc == 3)
         return legacy_order(atoi(argv[2]));
+    if (!strcmp(argv[1], "late-call") && argc == 3)
+        return late_call(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-dormant") && argc == 3)
         return quiet_dormant(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-unknown") && argc == 3)

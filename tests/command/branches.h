@@ -44,7 +44,7 @@ int own_event(void);
 int legacy_order(int how);
 int late_asks(void);
 int unloads(void);
-int late_call(void);
+int late_call(int how);
 
 /* Cases of branches_quiet.c. */
 int legacy_gate(int how);

@@ -138,10 +138,12 @@ int unloads(void)
 /* ---- a call that is on its way ----------------------------------------------------------------
  */
 
-static _Atomic unsigned int steps_made, launched;
-static _Atomic bool over;
+static _Atomic unsigned int steps_made, late_until, launched;
+static _Atomic bool over, is_late, is_read_now;
 static uint64_t *count, errors;
 static char *page;
+static size_t late_bytes; /* so many that a copy takes some time in its stream */
+static unsigned int steps_meanwhile, yields;
 
 /* What was launched before has added to the count, or is just about to: it takes long. */
 static void adds(const struct cuSimLaunch *l)
@@ -160,15 +162,36 @@ static void expects(const struct cuSimLaunch *l)
         __atomic_fetch_add(&errors, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The arguments of a launch are read: the call stays there until the other thread has made some
- * steps, or for some time, as who reads them may have what that thread needs. */
+/* The arguments of a launch are read, or the source of a copy: the call stays there until the other
+ * thread has made some steps, or for some time, as who reads them may have what that thread needs.
+ */
 static void is_read(int signal)
 {
-    unsigned int until = atomic_load(&steps_made) + 40;
+    unsigned int until = atomic_load(&late_until);
     (void)signal;
-    for (int i = 0; i < 20000 && atomic_load(&steps_made) < until && !atomic_load(&over); i++)
+    atomic_store(&is_read_now, true);
+    for (unsigned int i = 0; i < yields && atomic_load(&steps_made) < until && !atomic_load(&over);
+         i++)
         sched_yield();
     mprotect(page, 4096, PROT_READ | PROT_WRITE);
+}
+
+/* The next call is late from here on. */
+static void becomes_late(void)
+{
+    atomic_store(&late_until, atomic_load(&steps_made) + steps_meanwhile);
+    atomic_store(&is_late, true);
+    mprotect(page, 4096, PROT_NONE);
+}
+
+/* It has returned, and the other thread goes on for a while. */
+static void was_late(void)
+{
+    atomic_fetch_add(&launched, 1);
+    atomic_store(&is_late, false);
+    unsigned int until = atomic_load(&steps_made) + 10;
+    while (atomic_load(&steps_made) < until && !atomic_load(&over))
+        sched_yield();
 }
 
 static void *launches(void *kernel)
@@ -177,34 +200,80 @@ static void *launches(void *kernel)
     while (!atomic_load(&over)) {
         memcpy(page, &count, sizeof count);
         void *params[] = {page};
-        mprotect(page, 4096, PROT_NONE);
+        becomes_late();
         CHECK(ag_prog_launch(kernel, b, params));
-        atomic_fetch_add(&launched, 1);
-        unsigned int until = atomic_load(&steps_made) + 10;
-        while (atomic_load(&steps_made) < until && !atomic_load(&over))
-            sched_yield();
+        was_late();
     }
     return NULL;
 }
 
-/* A thread's launch into `b` is on its way while another has the streams fork and join. When it has
- * returned, the other's next launch into `b` comes behind it. */
-int late_call(void)
+/* The count is the last of what it copies. If something lies in another stream of this thread, the
+ * library sees each copy, else only those that come while something is held back. */
+static void *copies(void *other)
 {
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)(count + 1) - late_bytes;
+    CHECK(cuCtxSetCurrent(ctx));
+    CUdeviceptr own = ag_prog_alloc(8);
+    for (uint64_t n = 1; !atomic_load(&over); n++) {
+        memcpy(page + late_bytes - sizeof n, &n, sizeof n);
+        if (other)
+            CHECK(ag_prog_hash(hash, other, own, n));
+        becomes_late();
+        CHECK(cuMemcpyHtoDAsync_v2(to, page, late_bytes, b));
+        was_late();
+    }
+    return NULL;
+}
+
+/* So many launches that never repeat, and the stream is dormant for some thousand. */
+static void goes_dormant(CUstream s)
+{
+    enum { NEVER_ALIKE = 41400, LARGEST = 4096 }; /* as in tests/bench/dormant_order.c */
+    unsigned int random = 1;
+    for (int i = 0; i < NEVER_ALIKE; i++) {
+        random = random * 1103515245 + 12345;
+        CHECK(cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, (random >> 16) % LARGEST, s,
+                             (void *[]){&y, &counter}, NULL));
+    }
+}
+
+/* A thread's call into `b` is on its way while another has the streams fork and join. When it has
+ * returned, the other's next launch into `b` comes behind it. 0: launches; 1: copies; 2: one launch
+ * while `b` is dormant, which is over when the streams fork; 3: copies, the first of which the
+ * library does not see. */
+int late_call(int how)
+{
+    static const unsigned int calls[] = {50, 50, 1, 1};
+    enum { LAST_DORMANT = 40000 };
     pthread_t thread;
     cuSimRegisterKernel("adds", adds, 1, NULL, (size_t[]){8}, 0);
     cuSimRegisterKernel("expects", expects, 2, NULL, (size_t[]){8, 8}, 0);
     CUmodule own = ag_prog_module();
-    CUfunction check = ag_prog_function(own, "expects");
-    CHECK(cuMemHostAlloc((void **)&count, sizeof *count, CU_MEMHOSTALLOC_DEVICEMAP));
-    *count = 0;
-    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CUfunction check = ag_prog_function(own, "expects"), slow = ag_prog_function(own, "adds");
+    late_bytes = how == 3 ? 32 << 20 : 4 << 20;
+    count = (uint64_t *)(uintptr_t)(ag_prog_alloc(late_bytes) + late_bytes) - 1;
+    CHECK(cuCtxSynchronize());
+    page = mmap(NULL, late_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    steps_meanwhile = how == 2 ? STEPS * 10 : how == 1 ? 100 : how == 3 ? 10 : 40;
+    yields = how ? 10000000 : 20000; /* a copy and what passes unseen have no lock */
     signal(SIGSEGV, is_read);
     hashes(a, x);
-    CHECK(pthread_create(&thread, NULL, launches, ag_prog_function(own, "adds")) == 0
-              ? CUDA_SUCCESS
-              : CUDA_ERROR_UNKNOWN);
-    for (int i = 0; i < STEPS * 20; i++) {
+    hashes(b, y);
+    if (how == 2)
+        goes_dormant(b);
+    if (how == 3)
+        CHECK(cuCtxSynchronize()); /* nothing is held back when the first copy comes */
+    CUstream other = how == 1 ? new_stream() : NULL;
+    bool copied = how == 1 || how == 3;
+    CHECK(pthread_create(&thread, NULL, copied ? copies : launches, copied ? (void *)other : slow)
+              ? CUDA_ERROR_UNKNOWN
+              : CUDA_SUCCESS);
+    while (how >= 2 && !atomic_load(&is_read_now))
+        sched_yield();
+    for (int i = 0; how == 2 && i < LAST_DORMANT; i++)
+        CHECK(ag_prog_hash(hash, b, y, ++counter));
+    for (int i = 0; i < (how == 3 ? STEPS : STEPS * 20) || atomic_load(&launched) < calls[how];
+         i++) {
         fork_to(b);
         hashes(b, y);
         uint64_t least = atomic_load(&launched);
@@ -214,6 +283,9 @@ int late_call(void)
         hashes(a, x);
         CHECK(cuStreamSynchronize(a));
         atomic_fetch_add(&steps_made, 1);
+        while (how == 3 && atomic_load(&is_late) &&
+               atomic_load(&steps_made) >= atomic_load(&late_until))
+            sched_yield(); /* such a copy may not be late for ever */
     }
     atomic_store(&over, true);
     pthread_join(thread, NULL);
