@@ -167,7 +167,7 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
 
 void ag_flush_records(bool legacy)
 {
-    if (!atomic_load(&ag_events_held))
+    if (!atomic_load(&ag_forks))
         return;
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)

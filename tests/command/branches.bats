@@ -49,7 +49,10 @@ both() {
 @test "the legacy stream waits for the program, and the program for an event of a fork" {
     for how in 0 1; do both legacy-gate $how; done
 }
-@test "the legacy stream waits for the program, and the program for a blocking branch" { both own-event; }
+@test "a branch waits for the program, and the program for a record of its origin" { both record-alone; }
+@test "the legacy stream waits for the program, and the program for a blocking branch" {
+    for how in 0 1; do both own-event $how; done
+}
 @test "work that a branch is not ordered with waits for the program, and the program for the branch" {
     for how in inline thread; do
         for case in 0 1; do AUTOGRAPH_SUBMIT=$how same "$forks" legacy-order $case; done

@@ -485,7 +485,7 @@ int main(int argc, char **argv)
         {"ends", ends},
         {"threads", threads},
         {"overlap", overlap},
-        {"own-event", own_event},
+        {"record-alone", record_alone},
         {"late-asks", late_asks},
         {"unloads", unloads},
         {"quiet", quiet},
@@ -503,6 +503,8 @@ int main(int argc, char **argv)
         return legacy_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "legacy-order") && argc == 3)
         return legacy_order(atoi(argv[2]));
+    if (!strcmp(argv[1], "own-event") && argc == 3)
+        return own_event(atoi(argv[2]));
     if (!strcmp(argv[1], "late-call") && argc == 3)
         return late_call(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-dormant") && argc == 3)

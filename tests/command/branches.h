@@ -40,7 +40,8 @@ int launch_event(void);
 int full_queue(int how);
 
 /* Cases of branches_order.c. */
-int own_event(void);
+int own_event(int how);
+int record_alone(void);
 int legacy_order(int how);
 int late_asks(void);
 int unloads(void);

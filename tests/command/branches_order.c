@@ -21,13 +21,37 @@ static void waits_for(CUstream s, unsigned int value)
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), s, (void *[]){&word, &value, &none}));
 }
 
-/* Two blocking streams. Work in the legacy stream waits for the program, and the program for `b`,
- * all of whose work came before. Both events have been asked for. */
-int own_event(void)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+/* The kernel's launches as programs of CUDA 3 make them, into the legacy stream. */
+static CUfunction old_poll(void)
 {
+    CUfunction f = ag_prog_function(module, "poll");
+    void *none = NULL;
+    CHECK(cuFuncSetBlockShape(f, 1, 1, 1));
+    CHECK(cuParamSetv(f, 0, &word, sizeof word));
+    CHECK(cuParamSetv(f, 16, &none, sizeof none));
+    CHECK(cuParamSetSize(f, 24));
+    return f;
+}
+
+static void waits_for_old(CUfunction f, unsigned int value)
+{
+    CHECK(cuParamSetv(f, 8, &value, sizeof value));
+    CHECK(value % 20 ? cuLaunch(f) : cuLaunchGrid(f, 1, 1));
+}
+#pragma GCC diagnostic pop
+
+/* Two blocking streams. Work in the legacy stream (1: launched as in CUDA 3) waits for the program,
+ * and the program for `b`, all of whose work came before. Both events have been asked for. */
+int own_event(int how)
+{
+    CUfunction old = NULL;
     make_word();
     CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
     CHECK(cuStreamCreate(&b, CU_STREAM_DEFAULT));
+    if (how == 1)
+        old = old_poll();
     CHECK(cuCtxSynchronize());
     hashes(a, x);
     for (unsigned int i = 1; i <= STEPS * 2; i++) {
@@ -37,10 +61,37 @@ int own_event(void)
             CHECK(cuEventSynchronize(joined));
         }
         if (i % 10 == 0) {
-            waits_for(CU_STREAM_LEGACY, i);
+            if (how == 0)
+                waits_for(CU_STREAM_LEGACY, i);
+            else
+                waits_for_old(old, i);
             CHECK(cuStreamSynchronize(b));
             __atomic_store_n(word, i, __ATOMIC_RELEASE);
         }
+        CHECK(cuStreamSynchronize(a));
+    }
+    print_words();
+    return 0;
+}
+
+/* A kernel in the branch, which never repeats, waits for the program, and the program for ops and a
+ * record of the origin. */
+int record_alone(void)
+{
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    void *none = NULL;
+    make_word();
+    steps();
+    for (unsigned int i = 1; i <= STEPS; i++) {
+        CHECK(
+            cuLaunchKernel(poll_word, 1, 1, 1, i, 1, 1, 0, b, (void *[]){&word, &i, &none}, NULL));
+        CHECK(cuStreamSynchronize(a));
+        hashes(a, x);
+        CHECK(cuEventRecord(forked, a));
+        hashes(a, x);
+        CHECK(cuStreamSynchronize(a));
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        step(0);
         CHECK(cuStreamSynchronize(a));
     }
     print_words();

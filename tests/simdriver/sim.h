@@ -466,6 +466,11 @@ struct sim_function { /* a CUfunction, or a CUkernel: the object's kind tells */
     struct sim_function *next;
     struct sim_function *twin; /* the CUfunction of a CUkernel */
     _Atomic int attributes[CU_FUNC_ATTRIBUTE_MAX];
+    struct { /* what a launch of CUDA 3 takes (launch_old.c) */
+        unsigned int block[3], shared_bytes;
+        size_t bytes;
+        unsigned char arguments[256];
+    } old;
 };
 /* Modules that are still loaded go with their context. */
 void sim_module_release_context(struct sim_context *ctx);
