@@ -69,6 +69,17 @@ ended() {
     grep -q 'graphs lack: 0$' with.out
 }
 
+@test "nobody asks for the events of a stream that waited while its green context ends" {
+    SIMCUDA_SLOW_US=100000 same "$life" green-asked 2
+}
+
+@test "a context is destroyed while the current one waits for the program" {
+    needs_own_kernels # which are unloaded there
+    SIMCUDA_FATBINS=1 AG_TIMEOUT=20 same "$life" ends-beside-wait 3
+    cat summary
+    [ "$(ended)" -eq 3 ]
+}
+
 @test "a green context is destroyed beside threads that launch" {
     same "$life" green-contexts 300
     cat summary

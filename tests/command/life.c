@@ -366,6 +366,30 @@ static int handle_again(int n)
     return print("handles given again", right);
 }
 
+/* The current context's stream waits for the program, which first destroys another one. */
+static int ends_beside_wait(int n)
+{
+    uint32_t *word;
+    void *none = NULL;
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    CUfunction poll = ag_prog_function(ag_prog_module(), "poll");
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 0;
+    for (unsigned int i = 1; i <= (unsigned int)n; i++) {
+        CUcontext ctx;
+        CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+        struct work other = make_work(NULL);
+        steps(&other, 3);
+        CHECK(cuCtxPopCurrent_v2(NULL));
+        CHECK(ag_prog_launch(poll, w.stream, (void *[]){&word, &i, &none}));
+        CHECK(cuCtxDestroy_v2(ctx));
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        steps(&w, 3);
+    }
+    return print("beside a kernel that waits", is_right(&w));
+}
+
 /* ---- green contexts ----------------------------------------------------------------------- */
 
 static CUgreenCtx new_green(void)
@@ -412,6 +436,41 @@ static int green_handle_again(int n)
     printf("graph launches of streams with a property that graphs lack: %d\n",
            (int)cuSimCallCount("cuGraphLaunch"));
     return print("green contexts", right);
+}
+
+/* A stream of a green context has waited for a word. While that context ends, another thread's
+ * steps come again, so often that graphs would be built. Whether the driver is asked meanwhile. */
+static int green_asked(int n)
+{
+    uint32_t *word;
+    int asked = 0;
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 1;
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        CUstream stream;
+        CUgreenCtx green = new_green();
+        CHECK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+        struct work of_green = make_work(stream);
+        step(&of_green);
+        CHECK(
+            cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)word, 1, CU_STREAM_WAIT_VALUE_EQ));
+        CHECK(cuStreamSynchronize(stream));
+        REQUIRE(!pthread_create(&thread, NULL, destroy_green, green));
+        while (cuSimAlive("green context"))
+            sched_yield();
+        uint64_t before = cuSimCallCount("cuEventQuery");
+        for (int k = 0; k < 5; k++) {
+            launches(&w, 0, STEP - (uint64_t)i); /* not those of the round before */
+            CHECK(cuStreamSynchronize(w.stream));
+        }
+        asked += cuSimCallCount("cuEventQuery") != before;
+        pthread_join(thread, NULL);
+    }
+    printf("asked while a green context ends: %d\n", asked);
+    return print("beside green contexts", is_right(&w));
 }
 
 static void green_context(void)
@@ -670,7 +729,9 @@ int main(int argc, char **argv)
         {"new-in-ending", new_in_ending},
         {"handle-again", handle_again},
         {"green-handle-again", green_handle_again},
+        {"green-asked", green_asked},
         {"green-contexts", green_contexts},
+        {"ends-beside-wait", ends_beside_wait},
         {"kept-property", kept_property},
         {"failing-ends", failing_ends},
         {"host-function-waits", host_function_waits},
