@@ -127,6 +127,8 @@ void ag_branches_end(struct ag_stream *s)
 /* A blocking stream gets an op, which the legacy stream's graphs would order with the branches'. */
 static void end_branches_of_legacy(struct ag_stream *legacy)
 {
+    if (!ag_stream_forks(legacy))
+        return;
     ag_lock(&legacy->lock, AG_RANK_STREAM);
     bool any = ag_stream_is_live(legacy) && ag_stream_forks(legacy) && !ag_fork_is_alone(legacy);
     ag_unlock(&legacy->lock);
@@ -165,22 +167,50 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
             flush_stream(other);
 }
 
-void ag_flush_records(bool legacy)
+void ag_flush_records(void)
 {
     if (!atomic_load(&ag_forks))
         return;
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
-        if (s->legacy || (legacy && s->blocking))
+        if (s->legacy || s->blocking)
             record_due(s);
+}
+
+static bool may_be_blocking(CUstream stream)
+{
+    unsigned int flags = 0;
+    ag_probe_begins(); /* there may be no such stream */
+    CUresult r = AG_REAL(cuStreamGetFlags)(stream, &flags);
+    ag_probe_ends();
+    return r == CUDA_SUCCESS && !(flags & CU_STREAM_NON_BLOCKING);
+}
+
+void ag_flush_for_order_of_unknown(CUstream stream)
+{
+    if (!stream || stream == CU_STREAM_LEGACY) {
+        ag_flush_records();
+        return;
+    }
+    if (!atomic_load(&ag_forks))
+        return;
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));)
+        if (s->legacy) {
+            if (ag_stream_forks(s) && may_be_blocking(stream))
+                end_branches_of_legacy(s);
+            record_due(s);
+        }
 }
 
 void ag_flush_for_order(const struct ag_stream *s)
 {
     if (!s) {
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
-        if (legacy)
+        if (legacy) {
+            end_branches_of_legacy(legacy);
             flush_stream(legacy);
+        }
         if (ag_streams_are_in_order())
             flush_blocking_streams(NULL, NULL);
         return;
@@ -191,7 +221,7 @@ void ag_flush_for_order(const struct ag_stream *s)
             flush_blocking_streams(context, NULL);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
-        if (legacy && atomic_load(&s->origin) != legacy && ag_stream_forks(legacy))
+        if (legacy && atomic_load(&s->origin) != legacy)
             end_branches_of_legacy(legacy);
         if (legacy && atomic_load(&legacy->deferring))
             submit_for_order(legacy);

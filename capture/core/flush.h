@@ -22,9 +22,11 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
  * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default
  * stream, which is a blocking one. The caller holds no lock. */
 void ag_flush_for_order(const struct ag_stream *s);
-/* The same rule for records that are due (fork.h), before a call on a stream of which nothing is
- * kept: on a legacy stream, or else on one that may be ordered with it. */
-void ag_flush_records(bool legacy);
+/* The same before a call on a stream of which nothing is kept, for what a fork keeps back in the
+ * driver's stead (fork.h). */
+void ag_flush_for_order_of_unknown(CUstream stream);
+/* The same before a call on the legacy stream that names none. */
+void ag_flush_records(void);
 
 /* The same, and takes the stream's lock. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);

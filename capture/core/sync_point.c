@@ -253,7 +253,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
             ag_flush_for_order(NULL);
         } else {
             every_stream(NULL, NULL, 0, BLOCKING_STREAMS);
-            ag_flush_records(!stream || stream == CU_STREAM_LEGACY);
+            ag_flush_for_order_of_unknown(stream);
         }
         if (flags & BLOCKS)
             every_stream(NULL, NULL, OWN_ONLY, EVERY_STREAM);
@@ -292,7 +292,7 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
     ag_live_poll();
     CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
     if (reach_of(sym) == BLOCKING_STREAMS)
-        ag_flush_records(true);
+        ag_flush_records();
     if (names_no_stream(sym)) {
         ag_forks_end(); /* a branch's work may lie in another stream */
         ag_events_unseen();

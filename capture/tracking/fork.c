@@ -259,13 +259,18 @@ void ag_fork_catches_up_with_branches(struct ag_stream *origin)
 }
 
 /* Whether all that the fork has submitted has ended. A program that waited for it knows that, while
- * a record that the library makes only now would not be ready at once. */
+ * a record that the library makes only now would not be ready at once. Where the driver takes the
+ * event for ready, it needs no record: one behind what comes next would stand for too much. */
 static bool is_over(struct ag_fork *f)
 {
     if (AG_REAL(cuStreamQuery)(f->streams[0]->handle) != CUDA_SUCCESS)
         return false;
-    for (uint32_t i = 0; i < atomic_load(&f->num_due); i++)
-        ag_event_reached(f->due[i], f->id, f->due_numbers[i], true);
+    for (uint32_t i = atomic_load(&f->num_due); i-- > 0;) {
+        CUevent event = f->due[i];
+        ag_event_reached(event, f->id, f->due_numbers[i], true);
+        if (AG_REAL(cuEventQuery)(event) == CUDA_SUCCESS)
+            drop_due(f, event);
+    }
     f->ahead = 0;
     set_due(f, atomic_load(&f->num_due), false);
     return true;
@@ -433,6 +438,14 @@ bool ag_fork_is_alone(const struct ag_stream *origin)
     return true;
 }
 
+/* Before an op of a blocking stream the legacy stream's branches end (core/flush.c), so it does not
+ * pass unseen. */
+static void count_for_order(struct ag_stream *origin, uint32_t more)
+{
+    if (origin->legacy)
+        atomic_fetch_add(&origin->context->legacy_held, more);
+}
+
 uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
 {
     if (!begin(origin))
@@ -445,6 +458,7 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
     if (n == AG_BRANCHES)
         return 0;
     f->streams[n] = branch;
+    count_for_order(origin, 1);
     f->behind |= 1u << n;
     f->young[n] = f->graphs + AG_FORK_YOUNG;
     ag_count(AG_COUNT_BRANCHES);
@@ -460,6 +474,7 @@ static void remove_branch(struct ag_stream *origin, uint8_t n)
     release(f, n);
     f->behind &= ~(1u << n);
     f->streams[n] = NULL;
+    count_for_order(origin, UINT32_MAX);
     if (atomic_load(&branch->origin) == origin)
         atomic_store_explicit(&branch->origin, NULL, memory_order_release);
 }

@@ -48,7 +48,7 @@ struct ag_context {
     struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
     _Atomic(struct ag_stream *) legacy; /* of this context, NULL if never used */
     /* Blocking streams with ops deferred, and those with records due (fork.h); the same of the
-     * legacy stream. So a stream may count twice. */
+     * legacy stream, and its branches. So a stream may count twice. */
     _Atomic uint32_t blocking_held, legacy_held;
     /* Memory of the host for core/read_back.c, 0 while there is none; its places in use, and those
      * to which the driver has refused to copy, a bit each; and its address, which stays. */

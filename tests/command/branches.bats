@@ -55,8 +55,11 @@ both() {
 }
 @test "work that a branch is not ordered with waits for the program, and the program for the branch" {
     for how in inline thread; do
-        for case in 0 1; do AUTOGRAPH_SUBMIT=$how same "$forks" legacy-order $case; done
+        for case in 0 1 2 3 4; do AUTOGRAPH_SUBMIT=$how same "$forks" legacy-order $case; done
     done
+}
+@test "an event is ready, and waited for behind work that waits for the program" {
+    for how in 0 1; do both passed-event $how; done
 }
 @test "an event of the step before is waited for, and ends what the step under way waits for" { both late-asks; }
 # What it compares takes it some time to find out.

@@ -505,6 +505,8 @@ int main(int argc, char **argv)
         return legacy_order(atoi(argv[2]));
     if (!strcmp(argv[1], "own-event") && argc == 3)
         return own_event(atoi(argv[2]));
+    if (!strcmp(argv[1], "passed-event") && argc == 3)
+        return passed_event(atoi(argv[2]));
     if (!strcmp(argv[1], "late-call") && argc == 3)
         return late_call(atoi(argv[2]));
     if (!strcmp(argv[1], "quiet-dormant") && argc == 3)

@@ -44,6 +44,7 @@ int own_event(int how);
 int record_alone(void);
 int legacy_order(int how);
 int late_asks(void);
+int passed_event(int how);
 int unloads(void);
 int late_call(int how);
 

@@ -21,6 +21,18 @@ static void waits_for(CUstream s, unsigned int value)
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), s, (void *[]){&word, &value, &none}));
 }
 
+/* So many launches that never repeat, and the stream is dormant for some thousand. */
+static void goes_dormant(CUstream s)
+{
+    enum { NEVER_ALIKE = 41400, LARGEST = 4096 }; /* as in tests/bench/dormant_order.c */
+    unsigned int random = 1;
+    for (int i = 0; i < NEVER_ALIKE; i++) {
+        random = random * 1103515245 + 12345;
+        CHECK(cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, (random >> 16) % LARGEST, s,
+                             (void *[]){&y, &counter}, NULL));
+    }
+}
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 /* The kernel's launches as programs of CUDA 3 make them, into the legacy stream. */
@@ -98,18 +110,26 @@ int record_alone(void)
     return 0;
 }
 
-/* The stream `b` is non-blocking, and forks from a blocking stream (0) or from the legacy stream
- * (1). What waits for the program is in the legacy stream, or in another blocking one. The program
- * waits for `b`, which that does not concern. */
+/* The stream `b` is non-blocking, and forks from a blocking stream (0) or from the legacy stream.
+ * What waits for the program is in the legacy stream, or in another blocking one (1): the thread's
+ * default stream (2), one to which nothing is launched, behind an event (3), or one that is dormant
+ * (4). The program waits for `b`, which that does not concern. */
 int legacy_order(int how)
 {
-    CUstream third = CU_STREAM_LEGACY;
+    CUstream third = CU_STREAM_LEGACY, gate = NULL;
+    CUevent of_gate = new_event();
     make_word();
     if (how == 0) {
         CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
     } else {
         a = CU_STREAM_LEGACY;
-        CHECK(cuStreamCreate(&third, CU_STREAM_DEFAULT));
+        if (how == 2)
+            third = CU_STREAM_PER_THREAD;
+        else
+            CHECK(cuStreamCreate(&third, CU_STREAM_DEFAULT));
+        gate = new_stream();
+        if (how == 4)
+            goes_dormant(third);
     }
     CHECK(cuCtxSynchronize());
     hashes(a, x);
@@ -119,8 +139,13 @@ int legacy_order(int how)
         fork_to(b);
         hashes(b, y);
         CHECK(cuStreamSynchronize(b));
-        if (i % 10 == 0)
+        if (i % 10 == 0 && how == 3) {
+            waits_for(gate, i);
+            CHECK(cuEventRecord(of_gate, gate));
+            CHECK(cuStreamWaitEvent(third, of_gate, 0));
+        } else if (i % 10 == 0) {
             waits_for(third, i);
+        }
         hashes(b, y);
         CHECK(cuStreamSynchronize(b));
         __atomic_store_n(word, i, __ATOMIC_RELEASE);
@@ -149,6 +174,35 @@ int late_asks(void)
         CHECK(cuEventRecord(done[i % EVENTS], a));
         CHECK(cuEventSynchronize(done[(i - 1) % EVENTS]));
         __atomic_store_n(word, i, __ATOMIC_RELEASE);
+    }
+    print_words();
+    return 0;
+}
+
+/* The program finds an event ready. Then work waits for the program, which asks for the event once
+ * more: 0: it waits for it; 1: another stream does, and the program for that. */
+int passed_event(int how)
+{
+    CUstream c = new_stream();
+    make_word();
+    for (unsigned int i = 1; i <= STEPS * 4; i++) {
+        bool asks = i % STEPS == 0; /* so seldom that records are kept back again */
+        step(0);
+        CHECK(cuStreamSynchronize(a));
+        if (asks)
+            CHECK(cuEventQuery(joined));
+        else
+            __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        waits_for(a, i);
+        hashes(a, x);
+        if (asks && how == 0) {
+            CHECK(cuEventSynchronize(joined));
+        } else if (asks) {
+            CHECK(cuStreamWaitEvent(c, joined, 0));
+            CHECK(cuStreamSynchronize(c));
+        }
+        __atomic_store_n(word, i, __ATOMIC_RELEASE);
+        CHECK(cuStreamSynchronize(a));
     }
     print_words();
     return 0;
@@ -274,18 +328,6 @@ static void *copies(void *other)
         was_late();
     }
     return NULL;
-}
-
-/* So many launches that never repeat, and the stream is dormant for some thousand. */
-static void goes_dormant(CUstream s)
-{
-    enum { NEVER_ALIKE = 41400, LARGEST = 4096 }; /* as in tests/bench/dormant_order.c */
-    unsigned int random = 1;
-    for (int i = 0; i < NEVER_ALIKE; i++) {
-        random = random * 1103515245 + 12345;
-        CHECK(cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, (random >> 16) % LARGEST, s,
-                             (void *[]){&y, &counter}, NULL));
-    }
 }
 
 /* A thread's call into `b` is on its way while another has the streams fork and join. When it has
