@@ -3,7 +3,7 @@
  * which one it keeps to, and which ones are cut alike and share their graphs.
  *
  * Sequences with the same first key are in the list of one head, the most recently used first.
- * Functions that are called often look only at the first AG_CANDIDATES of them.
+ * All functions look only at the first AG_CANDIDATES of them: a program may make thousands.
  */
 #include "policy/internal.h"
 #include <string.h>
@@ -83,7 +83,9 @@ struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head
 bool ag_sequence_has_like(const struct ag_sequence *sequence)
 {
     const struct ag_entry *entry = (const struct ag_entry *)sequence;
-    for (struct ag_entry *e = entry->head->first; e; e = e->next)
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++)
         if (e != entry && !e->sequence.periodic && e->sequence.visits > 1 + sequence->visits / 32)
             return true;
     return false;
@@ -105,13 +107,15 @@ static uint32_t common(const struct ag_sequence *a, const struct ag_sequence *b)
 
 /* Of the other sequences that already have a plan, the one with the longest beginning in common
  * with this one; among equals, the longest. So all of them get the same plan, whichever came first.
- * This is called when a sequence is cut, which is rare, so it looks at all of them. */
+ */
 struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit)
 {
     const struct ag_entry *entry = (const struct ag_entry *)sequence;
     struct ag_sequence *best = NULL;
     uint32_t best_common = 0;
-    for (struct ag_entry *e = entry->head->first; e; e = e->next) {
+    int looked = 0;
+    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
+         e = e->next, looked++) {
         struct ag_sequence *b = &e->sequence;
         if (e == entry || !b->num_chunks || (b->periodic && !b->loose) ||
             b->profit.most != sequence->profit.most || b->tune.up != sequence->tune.up ||

@@ -137,6 +137,12 @@ struct ag_plan {
     uint32_t limit;      /* most ops in a chunk at the pace of planning */
 };
 
+/* A reference that may outlive its sequence. It is valid while slot and serial agree. */
+struct ag_ref {
+    uint32_t slot;
+    uint32_t serial; /* 0: none */
+};
+
 /* A known op sequence. */
 struct ag_sequence {
     uint64_t id;     /* content hash */
@@ -153,7 +159,6 @@ struct ag_sequence {
     uint64_t first_seen_ns; /* when it was first seen; 0: never */
     bool periodic;          /* ends in an artificial sync point and is expected to repeat */
     bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
-    struct ag_sequence *unrolled; /* several repetitions of this one merged, or NULL */
     ag_key *keys;
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
     struct ag_chunk *chunks;
@@ -172,12 +177,8 @@ struct ag_sequence {
     struct ag_tune tune;
     uint32_t shortest_period;  /* for a merged sequence: length of its repeating unit; else 0 */
     uint32_t arguments_period; /* ops after which its arguments repeat; 0: not known */
-};
-
-/* A reference that may outlive its sequence. It is valid while slot and serial agree. */
-struct ag_ref {
-    uint32_t slot;
-    uint32_t serial; /* 0: none */
+    struct ag_ref unrolled;    /* several repetitions of this one merged */
+    uint64_t turn;             /* if periodic: hash of its ops, wherever it begins */
 };
 
 /* A place at which the watchdog flushed, as the number of ops before it in the sequence. */
@@ -201,7 +202,9 @@ struct ag_entry {
     struct ag_entry *next, *prev;   /* in the list of the same head */
     struct ag_entry *older, *newer; /* in the list by use */
     bool seen_again;                /* which of the two lists by use holds it */
-    UT_hash_handle hh;              /* keyed by sequence.id */
+    bool in_turns;
+    UT_hash_handle hh;      /* keyed by sequence.id */
+    UT_hash_handle turn_hh; /* keyed by sequence.turn, if in_turns */
 };
 
 struct ag_keys {
@@ -260,6 +263,7 @@ struct ag_policy_state {
 
     /* known sequences */
     struct ag_entry *by_id;
+    struct ag_entry *by_turn; /* periodic ones; of several with one turn, the first */
     struct ag_head *by_head;
     struct ag_entry *by_use[2]; /* seen once, and seen again; the longest unused first */
     struct ag_sequence **slots;
@@ -325,6 +329,9 @@ struct ag_policy_state {
 int ag_keys_push(struct ag_keys *keys, ag_key key);
 void ag_keys_clear(struct ag_keys *keys);
 struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
+/* A periodic sequence with this hash of its turn; and enters one. */
+struct ag_sequence *ag_sequence_of_turn(struct ag_policy_state *s, uint64_t turn);
+void ag_sequence_has_turn(struct ag_policy_state *s, struct ag_sequence *sequence);
 struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uint32_t len);
 void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence);
 struct ag_ref ag_sequence_ref(const struct ag_sequence *sequence);

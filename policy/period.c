@@ -2,6 +2,15 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
+/* Of the ops of a loop's turn: the same wherever the turn begins. */
+static uint64_t turn_hash(const ag_key *keys, uint32_t len)
+{
+    uint64_t hash = len;
+    for (uint32_t i = 0; i < len; i++)
+        hash += ag_mix(ag_hash_add(ag_mix(keys[i]), keys[i + 1 < len ? i + 1 : 0]));
+    return hash;
+}
+
 /* The sequence of these ops, marked as one that repeats itself. */
 struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
@@ -13,6 +22,8 @@ struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys
     if (p->counts.sequences != made)
         p->counts.periods++;
     sequence->periodic = true;
+    sequence->turn = turn_hash(keys, len);
+    ag_sequence_has_turn(s, sequence);
     if (sequence->visits < s->config.min_repeats - 1) {
         sequence->visits = s->config.min_repeats - 1;
         ag_finder_anchor(&s->finder, sequence);
@@ -91,19 +102,23 @@ static bool finding_back(struct ag_policy_state *s, uint32_t period)
 static struct ag_sequence *known_loop(struct ag_policy_state *s, uint64_t began, uint32_t period,
                                       uint32_t *from)
 {
+    ag_key *keys = malloc(period * sizeof(*keys));
+    if (!keys)
+        return NULL;
     uint64_t hash = 0, power = 1;
-    for (uint32_t i = 0; i < period; i++, power *= AG_MULTIPLIER)
-        hash = ag_hash_add(hash, ag_finder_at(&s->finder, began + i));
-    for (struct ag_entry *e = s->by_id; e; e = e->hh.next) {
-        struct ag_sequence *b = &e->sequence;
-        if (b->len != period || !b->periodic)
-            continue;
-        uint64_t turn = b->prefix[period];
-        for (*from = 0; *from < period; ++*from) {
-            if (turn == hash)
-                return b;
-            turn = ag_hash_add(turn, b->keys[*from]) - ag_mix(b->keys[*from]) * power;
-        }
+    for (uint32_t i = 0; i < period; i++, power *= AG_MULTIPLIER) {
+        keys[i] = ag_finder_at(&s->finder, began + i);
+        hash = ag_hash_add(hash, keys[i]);
+    }
+    struct ag_sequence *b = ag_sequence_of_turn(s, turn_hash(keys, period));
+    free(keys);
+    if (!b || b->len != period)
+        return NULL;
+    uint64_t turn = b->prefix[period];
+    for (*from = 0; *from < period; ++*from) {
+        if (turn == hash)
+            return b;
+        turn = ag_hash_add(turn, b->keys[*from]) - ag_mix(b->keys[*from]) * power;
     }
     *from = 0;
     return NULL;
@@ -165,17 +180,26 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     return true;
 }
 
+/* Several repetitions of the sequence as one, in whole periods of its arguments. */
+static struct ag_sequence *unrolled(struct ag_policy_state *s, const struct ag_sequence *b)
+{
+    struct ag_sequence *merged = ag_sequence_get(s, b->unrolled);
+    struct ag_sequence *aligned =
+        merged && merged->arguments_period ? ag_sequence_get(s, merged->unrolled) : NULL;
+    return aligned ? aligned : merged;
+}
+
 static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
 {
     struct ag_policy_state *s = p->state;
     uint32_t times = AG_MERGE_OPS / b->len;
-    if (b->unrolled || b->streak < AG_MERGE_STREAK || times < 2)
+    if (unrolled(s, b) || b->streak < AG_MERGE_STREAK || times < 2)
         return;
     uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
     struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times, 0);
     if (merged) {
         set_unit(merged, unit);
-        b->unrolled = merged;
+        b->unrolled = ag_sequence_ref(merged);
     }
 }
 
@@ -200,17 +224,13 @@ void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period
         return;
     }
     set_unit(aligned, unit);
-    for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
-        if (e->sequence.unrolled == b)
-            e->sequence.unrolled = aligned;
-    b->unrolled = aligned;
+    b->unrolled = ag_sequence_ref(aligned);
 }
 
 /* Whether to take several of the next repetitions at once: after a few in a row; or, if loops
  * mostly ended in the middle of the merged sequence, after far more than that sequence holds. */
-static bool takes_several(const struct ag_sequence *b)
+static bool takes_several(const struct ag_sequence *b, const struct ag_sequence *merged)
 {
-    const struct ag_sequence *merged = b->unrolled;
     if (!merged)
         return false;
     uint32_t enough = AG_MERGE_STREAK;
@@ -245,10 +265,8 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
     if (ag_adopt_period(p, now))
         return;
     merge_repetitions(p, b);
-    struct ag_sequence *next = NULL;
-    if (takes_several(b))
-        next = b->unrolled;
-    if (!next)
+    struct ag_sequence *next = unrolled(s, b);
+    if (!takes_several(b, next))
         next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     uint32_t streak = b->streak;
     ag_follow(p, next ? next : b, 0, now);

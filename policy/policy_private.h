@@ -24,7 +24,7 @@ struct ag_chunk {
     uint64_t cold_until; /* no deferral until the sequence has this many visits */
     void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
     bool published;      /* ag_policy_cover() can find it */
-    struct ag_chunk *next_same_head; /* ready chunks with the same first key */
+    struct ag_chunk *next_same_head, *prev_same_head; /* ready chunks with the same first key */
 };
 
 static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk)

@@ -79,6 +79,22 @@ struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, u
     return entry && entry->sequence.len == len ? &entry->sequence : NULL;
 }
 
+struct ag_sequence *ag_sequence_of_turn(struct ag_policy_state *s, uint64_t turn)
+{
+    struct ag_entry *entry;
+    HASH_FIND(turn_hh, s->by_turn, &turn, sizeof(turn), entry);
+    return entry ? &entry->sequence : NULL;
+}
+
+void ag_sequence_has_turn(struct ag_policy_state *s, struct ag_sequence *sequence)
+{
+    struct ag_entry *entry = entry_of(sequence);
+    if (entry->in_turns || ag_sequence_of_turn(s, sequence->turn))
+        return;
+    HASH_ADD(turn_hh, s->by_turn, sequence.turn, sizeof(sequence->turn), entry);
+    entry->in_turns = entry->turn_hh.tbl != NULL;
+}
+
 static struct ag_head *head_get(struct ag_policy_state *s, ag_key key)
 {
     struct ag_head *head;
@@ -128,8 +144,7 @@ void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
     if (!head)
         return; /* it can be launched in its place, but ag_policy_cover() does not find it */
     chunk->published = true;
-    chunk->next_same_head = head->ready;
-    head->ready = chunk;
+    DL_PREPEND2(head->ready, chunk, prev_same_head, next_same_head);
 }
 
 static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
@@ -142,12 +157,7 @@ static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
     HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
     if (!head)
         return;
-    for (struct ag_chunk **link = &head->ready; *link; link = &(*link)->next_same_head)
-        if (*link == chunk) {
-            *link = chunk->next_same_head;
-            break;
-        }
-    chunk->next_same_head = NULL;
+    DL_DELETE2(head->ready, chunk, prev_same_head, next_same_head);
     head_release(s, head);
 }
 
@@ -165,10 +175,12 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *
     struct ag_policy_state *s = p->state;
     struct ag_chunk *best = NULL;
     struct ag_head *head;
+    int looked = 0;
     if (!n)
         return NULL;
     HASH_FIND(hh, s->by_head, &ops->key, sizeof(ops->key), head);
-    for (struct ag_chunk *c = head ? head->ready : NULL; c; c = c->next_same_head)
+    for (struct ag_chunk *c = head ? head->ready : NULL; c && looked < AG_CANDIDATES;
+         c = c->next_same_head, looked++)
         if (c->count <= n && (!best || c->count > best->count) &&
             atomic_load_explicit(&c->state, memory_order_acquire) == AG_CHUNK_READY &&
             begin_with(ops, c))
@@ -278,17 +290,14 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
     DL_DELETE(entry->head->first, entry);
     head_release(s, entry->head);
     HASH_DELETE(hh, s->by_id, entry);
+    if (entry->in_turns)
+        HASH_DELETE(turn_hh, s->by_turn, entry);
     DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
     s->slots[sequence->slot] = NULL;
     if (s->free_slot > sequence->slot)
         s->free_slot = sequence->slot;
     s->num_sequences--;
     s->sequences_ops -= sequence->len;
-    /* only a sequence that repeats a period can be the unrolled form of another one */
-    for (struct ag_entry *other = sequence->shortest_period ? s->by_id : NULL; other;
-         other = other->hh.next)
-        if (other->sequence.unrolled == sequence)
-            other->sequence.unrolled = NULL;
     free(sequence->keys);
     free(sequence->prefix);
     free(sequence->cuts);
