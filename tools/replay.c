@@ -241,6 +241,9 @@ static void keep_order(const struct ag_dump_stream *as, uint32_t thread, uint64_
             meet(s, thread, now);
 }
 
+static bool *met; /* by signature: whether an op had it */
+static uint32_t num_met;
+
 static void op(struct stream *s, uint32_t signature, uint32_t thread, uint64_t now)
 {
     struct ag_verdict v;
@@ -248,6 +251,10 @@ static void op(struct stream *s, uint32_t signature, uint32_t thread, uint64_t n
     s->owner = thread;
     s->now = now;
     watchdog(s, now);
+    if (signature < num_met && !met[signature]) {
+        met[signature] = true;
+        ag_policy_meets_new(ag_engine_policy(&s->engine));
+    }
     ag_engine_op(&s->engine, signature, now, &v);
     if (v.what == AG_DO_EAGER)
         ag_engine_record(&s->engine, signature, 0, &v);
@@ -276,6 +283,8 @@ static void call(const struct dump *d, struct stream *s, const struct dump_event
 
 static void play(const struct dump *d, struct stream **streams)
 {
+    num_met = d->num_signatures;
+    met = need(calloc(num_met + 1u, sizeof(*met)));
     for (size_t i = 0; i < d->num_events; i++) {
         const struct dump_event *event = &d->events[i];
         const struct ag_dump_event *e = &event->e;
