@@ -50,8 +50,14 @@ enum {
     AG_OPS_PER_ODD = 64,    /* ... and of one in so many */
     AG_OPS_PER_ODD_IN_STEP = 4, /* a step is a variation of another one in spite of one odd op in
                                    so many */
-    AG_LONG_OPS = 64,  /* from the second time on, longer segments are recognised by their ops */
-    AG_LOOP_OPS = 512, /* shorter segments get graphs as a whole even if they are mostly loop */
+    AG_PART_OPS =
+        3, /* ops between two new ones that show, if they come again, that these are odd */
+    AG_ODD_KINDS = 4, /* odd keys whose first ops span one turn at least */
+    AG_ODD_TURNS = 4, /* turns for which a key stays odd */
+    AG_ODD_KEYS = 64,
+    AG_ODD_TRUST = 16384, /* ops for which the stream is known to have odd ops */
+    AG_LONG_OPS = 64,     /* from the second time on, longer segments are recognised by their ops */
+    AG_LOOP_OPS = 512,    /* shorter segments get graphs as a whole even if they are mostly loop */
     AG_CYCLE_EVIDENCE = 8, /* pairs of ops with equal arguments that show the period of arguments */
     AG_SEEN_AGAIN_BONUS = 8, /* uses of other sequences, per sequence in a full table */
     /* Whether a stream mostly goes on to the sequence's end: by so many visits, of which one that

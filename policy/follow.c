@@ -243,14 +243,15 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             b->tries++;
             chunk->hits++;
             /* the time of the first run behind a sync point or a pause includes the wait */
-            if (now > s->run_began && (chunk->first || b->periodic) && !ag_is_cut(b, chunk->first))
+            if (s->run_began && now > s->run_began && (chunk->first || b->periodic) &&
+                !ag_is_cut(b, chunk->first))
                 ag_learn_gap(s, (now - s->run_began) / chunk->count);
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }
         ag_something_repeats(s);
     }
-    if (b->num_cuts && p->doing == AG_DO_DEFER && now > s->run_began)
+    if (b->num_cuts && p->doing == AG_DO_DEFER && s->run_began && now > s->run_began)
         ag_cut_passed(s, b, b->chunks[s->chunk].first, now - s->run_began,
                       b->chunks[s->chunk].count);
     if (at == b->len && b->periodic)
@@ -394,6 +395,12 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
+    if (ag_is_odd(p, key)) {
+        ag_passes_new(p);
+        v->flush = ag_end_segment(p, now);
+        v->what = AG_DO_EAGER;
+        return;
+    }
     if (switch_sequence(p, key, now, v) || next_subsegment(p, key, now, v) ||
         (s->departed.serial && !s->sequence && ag_rejoin_at_cut(p, key, now))) {
         p->idle = false;
@@ -411,6 +418,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         if (at < s->sequence->len && (at || ag_is_cut(s->sequence, 1))) {
             s->departed = ag_sequence_ref(s->sequence);
             s->departed_at = at;
+            s->departed_new = p->fresh != s->fresh;
             s->realign_run = 0;
             s->realign_left = AG_REALIGN_OPS;
         }

@@ -257,6 +257,23 @@ struct ag_chain {
     uint32_t size, used;
 };
 
+struct ag_odd {
+    ag_key key;
+    uint64_t until; /* it is odd while the stream has fewer ops */
+};
+
+/* Ops are numbered by ag_policy_counts.ops, positions are those of the history. See odd.c. */
+struct ag_odds {
+    struct ag_odd keys[AG_ODD_KEYS]; /* by hash */
+    ag_key newest[AG_ODD_KINDS];     /* keys that were never met before, the last of them ... */
+    uint32_t num_new;
+    uint64_t part;               /* ... and the position behind the last */
+    uint64_t born[AG_ODD_KINDS]; /* ops at which the last odd keys were met first */
+    uint32_t num_born;
+    uint64_t trusted_until; /* until so many ops, a new key inside a sequence is an odd one */
+    uint64_t last;          /* the last op that was odd */
+};
+
 struct ag_policy_state {
     struct ag_policy_config config;
     struct ag_policy_hooks hooks;
@@ -294,6 +311,8 @@ struct ag_policy_state {
     /* realignment after a departure */
     struct ag_ref departed;
     uint32_t departed_at, realign, realign_run, realign_left;
+    bool departed_new; /* it left at an op that was never met before */
+    struct ag_odds odds;
 
     /* pauses */
     struct ag_pause_place *pauses; /* AG_PAUSES of them; NULL: there was none yet */
@@ -308,8 +327,8 @@ struct ag_policy_state {
     struct ag_finder finder;
 
     /* timing, in ns */
-    uint64_t run_began;
-    uint64_t sequence_began; /* time of the last sync point, real or artificial */
+    uint64_t run_began;      /* 0: not known */
+    uint64_t sequence_began; /* time of the last sync point, real or artificial; 0: not known */
     uint64_t replayed_began; /* ops replayed before that */
     bool recorded;           /* ops were due to be recorded since then */
     uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */
@@ -372,12 +391,22 @@ void ag_chunk_failed(struct ag_chunk *chunk);
 
 /* observe.c */
 void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
+/* An op passes that repeats nothing; many new ones tell that nothing will. */
+void ag_passes_new(struct ag_policy *p);
 /* Behind odd ops, this one goes on in the sequence that the stream left, at a cut. */
 bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now);
 void ag_sequence_is_new(struct ag_policy_state *s);
 void ag_something_repeats(struct ag_policy_state *s);
 void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
+
+/* odd.c */
+/* Whether the op that comes now, and that the followed sequence does not expect, is odd. */
+bool ag_is_odd(struct ag_policy *p, ag_key key);
+/* A sync point comes. */
+void ag_odds_end(struct ag_policy *p);
+/* Behind a new op that was not taken for odd, the sequence went on. */
+void ag_odds_were(struct ag_policy *p);
 
 /* period.c */
 struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys, uint32_t len);
@@ -404,6 +433,8 @@ void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence);
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id);
 struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence);
+/* Ends the segment here, if there are ops in it. Returns how many of them were deferred. */
+uint32_t ag_end_segment(struct ag_policy *p, uint64_t now);
 
 /* plan.c */
 int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence);

@@ -8,8 +8,9 @@ void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint64_t replayed = p->counts.replayed - s->replayed_began;
-    bool whole = sequence && !s->recorded && now > s->sequence_began;
-    if (sequence && !sequence->periodic && !replayed && now > s->sequence_began)
+    bool timed = s->sequence_began && now > s->sequence_began;
+    bool whole = sequence && !s->recorded && timed;
+    if (sequence && !sequence->periodic && !replayed && timed)
         ag_profit_first(&sequence->profit, now - s->sequence_began);
     if (s->config.profit && sequence && sequence->tune.mode == AG_TUNE_TRIES) {
         ag_tune_visit(s, sequence, now - s->sequence_began, whole && replayed == sequence->len);
@@ -27,7 +28,8 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
     sequence->visits++;
-    sequence->seen_ns = s->sequence_began;
+    if (s->sequence_began)
+        sequence->seen_ns = s->sequence_began;
     if (!sequence->first_seen_ns)
         sequence->first_seen_ns = s->sequence_began;
     ag_sequence_kept(sequence);
@@ -171,7 +173,7 @@ static void end_segment(struct ag_policy *p, uint64_t now)
     struct ag_sequence *subsegment = NULL;
     s->last_op = 0; /* the program may wait here */
     bool followed = s->sequence && s->pure && !s->splits && ag_position(p) == s->sequence->len;
-    uint64_t took = now > s->sequence_began ? now - s->sequence_began : 0;
+    uint64_t took = s->sequence_began && now > s->sequence_began ? now - s->sequence_began : 0;
     ag_measure(p, followed ? s->sequence : NULL, now);
     struct ag_ref stayed = ag_sequence_ref(s->sequence);
     if (!s->sequence && !s->splits) {
@@ -211,18 +213,10 @@ static void end_segment(struct ag_policy *p, uint64_t now)
     begin_segment(p, now);
 }
 
-uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
+uint32_t ag_end_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint32_t deferred = ag_policy_deferred(p);
-    p->counts.sync_points++;
-    if (s->retired)
-        ag_sequence_free_retired(p);
-    s->last_op = 0; /* the program may wait here */
-    if (p->dormant)
-        return 0;
-    if (s->was_dormant)
-        ag_wake(p);
     if (p->idle && !(s->sequence && ag_position(p))) {
         if (p->measured) /* what is followed next began before this was known */
             ag_policy_measured(p, p->measured, now);
@@ -239,4 +233,19 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
     end_segment(p, now);
     ag_replan(p, now);
     return deferred;
+}
+
+uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    p->counts.sync_points++;
+    if (s->retired)
+        ag_sequence_free_retired(p);
+    s->last_op = 0; /* the program may wait here */
+    if (p->dormant)
+        return 0;
+    if (s->was_dormant)
+        ag_wake(p);
+    ag_odds_end(p);
+    return ag_end_segment(p, now);
 }

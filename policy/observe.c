@@ -117,6 +117,8 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     s->departed.serial = 0;
     s->rejoined = true;
     p->counts.resyncs++;
+    if (s->departed_new)
+        ag_odds_were(p);
     ag_cut_wanted(p, b, s->departed_at);
     if (s->realign - s->realign_run != s->departed_at)
         ag_cut_wanted(p, b, s->realign - s->realign_run);
@@ -140,6 +142,8 @@ bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now)
     s->departed.serial = 0;
     s->rejoined = true;
     p->counts.resyncs++;
+    if (s->departed_new)
+        ag_odds_were(p);
     ag_follow(p, b, at, now);
     return true;
 }
@@ -187,17 +191,23 @@ static bool recognise(struct ag_policy *p, uint64_t now)
     return true;
 }
 
-void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+void ag_passes_new(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    v->what = AG_DO_EAGER;
-    s->pure = false;
     s->unproductive++;
     if (p->fresh != s->fresh) {
         s->fresh = p->fresh;
         if (s->fresh > AG_MOST_KINDS)
             s->unproductive += AG_FRESH_OPS - 1;
     }
+}
+
+void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
+{
+    struct ag_policy_state *s = p->state;
+    v->what = AG_DO_EAGER;
+    s->pure = false;
+    ag_passes_new(p);
     ag_keys_push(&s->subsegment, key);
     ag_finder_push(&s->finder, key);
     if (s->last_op && now > s->last_op) {

@@ -189,6 +189,7 @@ enum ag_why {
     AG_WHY_RESTS,         /* its chunk was flushed too often and rests */
     AG_WHY_MEASURED,      /* the program measures how long the op takes */
     AG_WHY_REST_OF_CHUNK, /* its chunk was joined in the middle, or flushed there */
+    AG_WHY_ODD,           /* another op comes at this place in each turn */
     AG_NUM_WHYS
 };
 enum ag_why ag_policy_why_eager(const struct ag_policy *p);

@@ -26,6 +26,8 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence;
+    if (s->odds.last == p->counts.ops)
+        return AG_WHY_ODD;
     if (!b)
         return AG_WHY_UNKNOWN;
     if (!b->num_chunks)

@@ -136,6 +136,8 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
                              "what it goes on measuring for 200 ms is replayed"},
         [AG_WHY_REST_OF_CHUNK] = {"its sequences were left half way",
                                   "look with `autograph report` at what comes in between"},
+        [AG_WHY_ODD] = {"some of its launches are others in each step, as with a grid that grows",
+                        "the launches between them are replayed"},
     };
     uint64_t samples = 0;
     bool none_built = !count(AG_COUNT_BUILT);

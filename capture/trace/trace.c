@@ -73,6 +73,7 @@ static uint32_t why_string(enum ag_why why)
         [AG_WHY_RESTS] = "held back in vain too often of late",
         [AG_WHY_MEASURED] = "the program measures how long it takes",
         [AG_WHY_REST_OF_CHUNK] = "the rest of a graph that was left half way",
+        [AG_WHY_ODD] = "another launch each time, between others that repeat",
     };
     static _Atomic uint32_t ids[AG_NUM_WHYS];
     return id_of(&ids[why], names[why]);

@@ -326,15 +326,38 @@ static void arrive(struct rig *r, ag_key key, struct ag_verdict *v)
         ag_engine_run_ends(e, r->now, v);
 }
 
+/* Tells the policy of a key that comes for the first time. */
+static void meet(struct rig *r, ag_key key)
+{
+    for (uint64_t i = ag_mix(key);; i++) {
+        ag_key *met = &r->met[i % RIG_KEYS];
+        if (*met == key)
+            return;
+        if (!*met) {
+            *met = key;
+            assert_true(++r->num_met < RIG_KEYS / 2);
+            ag_policy_meets_new(ag_engine_policy(&r->engine));
+            return;
+        }
+    }
+}
+
 struct rig_given rig_op(struct rig *r, ag_key key)
 {
     struct ag_engine *e = &r->engine;
     struct ag_verdict v = {0};
     uint64_t submitted = r->submitted, launches = r->launches, op = r->ops, now = r->now += r->gap;
     r->dormant += e->policy.dormant > 0;
-    r->segment_hash = ag_hash_add(r->segment_hash, key);
-    r->segment_len++;
+    if (r->tells_new)
+        meet(r, key);
     arrive(r, key, &v);
+    if (e->policy.state->odds.last == ag_policy_counts(&e->policy)->ops) {
+        r->segment_hash = r->segment_len = 0; /* it ended the segment, and belongs to none */
+        r->segment_known = true;
+    } else {
+        r->segment_hash = ag_hash_add(r->segment_hash, key);
+        r->segment_len++;
+    }
     r->keys[r->ops++ % AG_MAX_SEQUENCE_OPS] = key;
     uint8_t *room = ag_engine_record(e, key, bytes_of(key), &v);
     assert_int_equal(room == NULL, v.what == AG_DO_EAGER || e->state == AG_ENGINE_BYPASSED);

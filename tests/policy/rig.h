@@ -24,7 +24,7 @@
 #include "policy/engine.h"
 #include "policy/internal.h"
 
-enum { RIG_BUILDS = 4096 };
+enum { RIG_BUILDS = 4096, RIG_KEYS = 1 << 20 };
 /* Of the host, beside `gap`. RIG_WATCHDOG_NS: until the watchdog flushes. */
 enum { RIG_LAUNCH_NS = 2500, RIG_SYNC_NS = 5000, RIG_WATCHDOG_NS = 300000 };
 
@@ -52,6 +52,10 @@ struct rig {
         uint64_t due;
     } builds[RIG_BUILDS];
     uint32_t num_builds;
+
+    bool tells_new;       /* that a key comes for the first time */
+    ag_key met[RIG_KEYS]; /* a table of the keys that came */
+    uint32_t num_met;
 
     /* totals */
     uint64_t ops, submitted;   /* the ops between the two are deferred */

@@ -131,6 +131,7 @@ static void run_program(uint64_t seed)
             n->child[k] = below(&g, NODES);
     }
     g.rig = rig_open(&config);
+    g.rig->tells_new = below(&g, 2);
     g.rig->seed = seed;
     g.rig->gap = 50 + below(&g, 4000);
     if (below(&g, 3))

@@ -1,0 +1,83 @@
+/*
+ * odd.c - ops that are others in each turn, as a kernel whose grid grows.
+ *
+ * A turn with such an op never comes again as a whole, and in a model of several layers it is in
+ * each of them. So an *odd* op ends the segment, as a sync point does, and belongs to none: what
+ * lies between two odd ops repeats.
+ *
+ * The policy cannot tell an odd op from the first of a new phase when it comes. It takes an op for
+ * odd if its key was never met before, and
+ *  - the ops since the last new one came between two new ones before, or
+ *  - it comes in the middle of a known sequence, in a stream in which such ops turned out to be odd
+ *    a short time ago: the sequence then went on behind them.
+ * The key stays odd for some turns, as it may come several times in each. A turn is what lies
+ * between a few births of odd keys.
+ */
+#include "policy/internal.h"
+
+/* Ops since the last new one: whether they came between two new ones before. The next part begins
+ * behind the op that comes now. */
+static bool part_came_before(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_finder *f = &s->finder;
+    uint64_t hash = 0;
+    if (s->sequence)
+        ag_into_history(s, ag_position(p));
+    uint64_t from = s->odds.part > f->floor ? s->odds.part : f->floor, len = f->end - from;
+    s->odds.part = f->end + 1;
+    if (len < AG_PART_OPS || len > f->ring_size || len > AG_MAX_SEQUENCE_OPS)
+        return false;
+    for (uint64_t i = from; i < f->end; i++)
+        hash = ag_hash_add(hash, ag_finder_at(f, i));
+    return ag_seen_before(s, ag_mix(ag_content_id(hash, (uint32_t)len)));
+}
+
+/* A key that was new not long ago ends a part as well, even where it was not taken for odd. */
+static void meet_again(struct ag_policy *p, ag_key key)
+{
+    struct ag_odds *o = &p->state->odds;
+    for (uint32_t i = 0; i < AG_ODD_KINDS; i++)
+        if (o->newest[i] == key) {
+            if (p->state->sequence)
+                ag_into_history(p->state, ag_position(p));
+            o->part = p->state->finder.end + 1;
+        }
+}
+
+void ag_odds_were(struct ag_policy *p)
+{
+    p->state->odds.trusted_until = p->counts.ops + AG_ODD_TRUST;
+}
+
+void ag_odds_end(struct ag_policy *p)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->odds.part > s->finder.floor && part_came_before(p))
+        ag_odds_were(p);
+}
+
+bool ag_is_odd(struct ag_policy *p, ag_key key)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_odds *o = &s->odds;
+    uint64_t ops = p->counts.ops;
+    struct ag_odd *odd = &o->keys[ag_mix(key) % AG_ODD_KEYS];
+    if (odd->key == key && ops < odd->until) {
+        o->last = ops;
+        return true;
+    }
+    if (p->fresh == s->fresh) {
+        meet_again(p, key);
+        return false;
+    }
+    o->newest[o->num_new++ % AG_ODD_KINDS] = key;
+    bool inside = s->sequence && ag_position(p) && ops < o->trusted_until;
+    if (!part_came_before(p) && !inside)
+        return false;
+    uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
+    *odd = (struct ag_odd){key, ops + AG_ODD_TURNS * (ops - *born)};
+    *born = o->last = ops;
+    ag_odds_were(p);
+    return true;
+}

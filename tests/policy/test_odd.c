@@ -1,0 +1,162 @@
+/* test_odd.c - steps with ops that are others in each of them, as a kernel whose grid grows. */
+#include "rig.h"
+
+enum { STEPS = 1200, WARM = 400 };
+
+static struct rig *open_rig(void)
+{
+    struct rig *r = rig_open(NULL);
+    r->tells_new = true;
+    return r;
+}
+
+/* Which of `kinds` odd ops comes at place `k` of `ops`; 0: none. */
+static uint32_t odd_at(uint32_t k, uint32_t ops, uint32_t kinds)
+{
+    for (uint32_t kind = 1; kind <= kinds; kind++)
+        if (k == kind * ops / (kinds + 1))
+            return kind;
+    return 0;
+}
+
+static void want(const struct rig *r, double possible, double built, const char *what, uint32_t ops,
+                 uint32_t kinds, bool sync)
+{
+    double replayed = rig_replayed(r);
+    if (replayed < possible - 2 || rig_built(r) > built)
+        fail_msg("%s: %u ops, %u of them odd, sync %d: replayed %.2f of %.2f, built %.0f", what,
+                 ops, kinds, sync, replayed, possible, (double)rig_built(r));
+}
+
+/* A loop with `kinds` odd ops in each turn, new ones in every turn or in every third. */
+static void loop(uint32_t ops, uint32_t kinds, uint32_t every, bool sync)
+{
+    struct rig *r = open_rig();
+    uint64_t seed = ops + kinds;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < ops; k++)
+            rig_op(r, step % every == 0 && odd_at(k, ops, kinds) ? rig_random(&seed) | 1
+                                                                 : rig_key(1, k));
+        if (sync)
+            rig_sync(r);
+    }
+    want(r, 100.0 - 100.0 * kinds / (ops * every), 10, "loop", ops, kinds, sync);
+    rig_close(r);
+}
+
+static void test_loops(void **state)
+{
+    static const uint32_t lengths[] = {6, 10, 12, 20, 60, 200};
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++)
+        for (int sync = 0; sync < 2; sync++)
+            for (uint32_t kinds = 1; kinds * 6 <= lengths[i] && kinds < 4; kinds++) {
+                loop(lengths[i], kinds, 1, sync);
+                if (kinds == 1)
+                    loop(lengths[i], kinds, 3, sync);
+            }
+}
+
+/* A model of several layers: in each step the odd ops of all layers are the same, and other ones
+ * than in the step before. */
+static void layers(uint32_t layers, uint32_t ops, uint32_t kinds, bool sync)
+{
+    struct rig *r = open_rig();
+    uint32_t all = layers * ops + 5;
+    for (uint32_t step = 0; step < STEPS / 2; step++) {
+        if (step == WARM / 2)
+            rig_mark(r);
+        for (uint32_t i = 0; i < layers * ops; i++) {
+            uint32_t odd = odd_at(i % ops, ops, kinds);
+            rig_op(r, odd ? rig_key(10 + odd, step) : rig_key(1, i % ops));
+        }
+        for (uint32_t i = 0; i < 5; i++)
+            rig_op(r, rig_key(3, i));
+        if (sync)
+            rig_sync(r);
+    }
+    want(r, 100.0 * (all - layers * kinds) / all, 40, "layers", ops, kinds, sync);
+    rig_close(r);
+}
+
+static void test_layers(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        layers(2, 20, 1, sync);
+        layers(6, 10, 1, sync);
+        layers(6, 20, 2, sync);
+        layers(24, 10, 1, sync);
+        layers(24, 10, 2, sync);
+        layers(24, 20, 3, sync);
+    }
+}
+
+/* An inner loop, and an odd op in each turn of the outer one. */
+static void test_outside_of_a_loop(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        struct rig *r = open_rig();
+        for (uint32_t step = 0; step < STEPS; step++) {
+            if (step == WARM)
+                rig_mark(r);
+            for (uint32_t k = 0; k < 10; k++)
+                rig_op(r, k == 5 ? rig_key(2, step) : rig_key(1, k));
+            for (uint32_t k = 0; k < 30; k++)
+                rig_op(r, rig_key(4, k % 3));
+            if (sync)
+                rig_sync(r);
+        }
+        want(r, 97.5, 10, "inner loop", 40, 1, sync);
+        rig_close(r);
+    }
+}
+
+/* Behind a time with odd ops the program turns to other work, all of which is new. It is replayed
+ * as soon as any. */
+static void test_new_work(void **state)
+{
+    (void)state;
+    struct rig *r = open_rig();
+    for (uint32_t step = 0; step < 3 * 300; step++) {
+        uint32_t work = step / 300;
+        if (step % 300 == 8)
+            rig_mark(r);
+        for (uint32_t k = 0; k < 40; k++)
+            rig_op(r, k == 17 && step % 300 < 4 ? rig_key(9, step) : rig_key(20 + work, k));
+        rig_sync(r);
+        if (step % 300 == 299)
+            rig_at_least(rig_replayed(r), 97);
+    }
+    rig_close(r);
+}
+
+/* The report names them. */
+static void test_told(void **state)
+{
+    (void)state;
+    struct rig *r = open_rig();
+    uint32_t told = 0;
+    for (uint32_t step = 0; step < 100; step++)
+        for (uint32_t k = 0; k < 10; k++) {
+            rig_op(r, k == 5 ? rig_key(2, step) : rig_key(1, k));
+            told += step >= 50 && ag_policy_why_eager(&r->engine.policy) == AG_WHY_ODD;
+        }
+    assert_int_equal(told, 50);
+    rig_close(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_outside_of_a_loop),
+        cmocka_unit_test(test_new_work),
+        cmocka_unit_test(test_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
