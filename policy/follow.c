@@ -395,7 +395,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         advance(p, now, v);
         return;
     }
-    if (ag_is_odd(p, key)) {
+    if (ag_may_be_odd(p) && ag_is_odd(p, key)) {
         ag_passes_new(p);
         v->flush = ag_end_segment(p, now);
         v->what = AG_DO_EAGER;

@@ -272,6 +272,7 @@ struct ag_odds {
     uint32_t num_born;
     uint64_t trusted_until; /* until so many ops, a new key inside a sequence is an odd one */
     uint64_t last;          /* the last op that was odd */
+    uint64_t watched_until; /* until so many ops, keys that were met before may matter */
 };
 
 struct ag_policy_state {
@@ -401,7 +402,12 @@ void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
 
 /* odd.c */
-/* Whether the op that comes now, and that the followed sequence does not expect, is odd. */
+/* Whether the op that comes now, and that the followed sequence does not expect, is odd. If the
+ * first says no, it is not. */
+static inline bool ag_may_be_odd(const struct ag_policy *p)
+{
+    return p->fresh != p->state->fresh || p->counts.ops < p->state->odds.watched_until;
+}
 bool ag_is_odd(struct ag_policy *p, ag_key key);
 /* A sync point comes. */
 void ag_odds_end(struct ag_policy *p);

@@ -57,6 +57,12 @@ void ag_odds_end(struct ag_policy *p)
         ag_odds_were(p);
 }
 
+static void watch_until(struct ag_odds *o, uint64_t ops)
+{
+    if (o->watched_until < ops)
+        o->watched_until = ops;
+}
+
 bool ag_is_odd(struct ag_policy *p, ag_key key)
 {
     struct ag_policy_state *s = p->state;
@@ -72,12 +78,14 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
         return false;
     }
     o->newest[o->num_new++ % AG_ODD_KINDS] = key;
+    watch_until(o, ops + AG_ODD_TRUST);
     bool inside = s->sequence && ag_position(p) && ops < o->trusted_until;
     if (!part_came_before(p) && !inside)
         return false;
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
     *odd = (struct ag_odd){key, ops + AG_ODD_TURNS * (ops - *born)};
     *born = o->last = ops;
+    watch_until(o, odd->until);
     ag_odds_were(p);
     return true;
 }
