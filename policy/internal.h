@@ -163,7 +163,7 @@ struct ag_sequence {
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
     struct ag_chunk *chunks;
     uint32_t num_chunks;    /* 0 until planned */
-    struct ag_cut *cuts;    /* places at which a chunk must end; see pause.c */
+    struct ag_cut *cuts;    /* places at which a chunk must end, in order; see pause.c */
     uint32_t num_cuts;      /* those that have gone as well */
     bool recut;             /* it needs a new plan for its cuts alone */
     uint32_t longest;       /* ops in the longest chunk, as last planned */
@@ -420,10 +420,12 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now);
 void ag_end_period(struct ag_policy *p, uint64_t now);
 
 /* pause.c */
-/* The first index above `at` at which a chunk must end: a cut, or the end of the sequence. */
-uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at);
+/* The first cut behind index `at` of the sequence; `end` if there is none before that. */
+uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at, uint32_t end);
 bool ag_is_cut(const struct ag_sequence *b, uint32_t at);
 bool ag_has_cuts(const struct ag_sequence *b);
+/* The unit in which the sequence repeats has changed. */
+void ag_cuts_fold(struct ag_sequence *b);
 /* The program pauses where it does in the ops that `b` and `model` both begin with. */
 void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model);
 /* `ops` deferred ops behind index `at` took `ns` from the op before them: tells the cut there, if

@@ -17,6 +17,7 @@
  */
 #include "policy/internal.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* A place counts once for all turns of a loop. */
 static uint32_t unit_of(const struct ag_sequence *b)
@@ -24,37 +25,39 @@ static uint32_t unit_of(const struct ag_sequence *b)
     return b->periodic && b->shortest_period ? b->shortest_period : b->len;
 }
 
-/* The unit may have become shorter since the cut was made. */
-static uint32_t in_turn(const struct ag_cut *cut, uint32_t unit)
+/* The index of the first cut at this place of a turn, or behind it. */
+static uint32_t first_from(const struct ag_sequence *b, uint32_t place)
 {
-    return (cut->at - 1) % unit + 1;
-}
-
-uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at)
-{
-    uint32_t unit = unit_of(b), turn = at - at % unit, first = b->len;
-    for (uint32_t i = 0; i < b->num_cuts; i++) {
-        uint32_t place = turn + in_turn(&b->cuts[i], unit);
-        place += place > at ? 0 : unit;
-        if (b->cuts[i].left && place < first)
-            first = place;
+    uint32_t low = 0, high = b->num_cuts;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (b->cuts[middle].at < place)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return first;
+    return low;
 }
 
-/* The cut right before the op at this index, or NULL. Where the unit has become shorter there may
- * be several, of which one that counts is given. */
+uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at, uint32_t end)
+{
+    uint32_t unit = unit_of(b), turn = at - at % unit;
+    for (uint32_t i = first_from(b, at - turn + 1); turn < end; turn += unit, i = 0)
+        for (; i < b->num_cuts && turn + b->cuts[i].at < end; i++)
+            if (b->cuts[i].left)
+                return turn + b->cuts[i].at;
+    return end;
+}
+
+/* The cut right before the op at this index, or NULL. */
 static struct ag_cut *cut_before(const struct ag_sequence *b, uint32_t at)
 {
-    struct ag_cut *found = NULL;
     uint32_t unit = unit_of(b);
     if (!at && !b->periodic)
         return NULL;
     at = (at + unit - 1) % unit + 1;
-    for (uint32_t i = 0; i < b->num_cuts; i++)
-        if (in_turn(&b->cuts[i], unit) == at && (!found || !found->left))
-            found = &b->cuts[i];
-    return found;
+    uint32_t i = first_from(b, at);
+    return i < b->num_cuts && b->cuts[i].at == at ? &b->cuts[i] : NULL;
 }
 
 bool ag_is_cut(const struct ag_sequence *b, uint32_t at)
@@ -77,6 +80,15 @@ bool ag_chunk_begins(const struct ag_chunk *chunk)
     return chunk->first ? ag_is_cut(b, chunk->first) : !b->periodic || ag_is_cut(b, 0);
 }
 
+/* There is room for it, and none at its place. */
+static struct ag_cut *insert(struct ag_sequence *b, struct ag_cut cut)
+{
+    uint32_t i = first_from(b, cut.at);
+    memmove(&b->cuts[i + 1], &b->cuts[i], (b->num_cuts++ - i) * sizeof(cut));
+    b->cuts[i] = cut;
+    return &b->cuts[i];
+}
+
 /* NULL without memory. */
 static struct ag_cut *add_cut(struct ag_sequence *b, struct ag_cut cut)
 {
@@ -84,8 +96,23 @@ static struct ag_cut *add_cut(struct ag_sequence *b, struct ag_cut cut)
     if (!cuts)
         return NULL;
     b->cuts = cuts;
-    cuts[b->num_cuts] = cut;
-    return &cuts[b->num_cuts++];
+    cut.at = (cut.at - 1) % unit_of(b) + 1;
+    return insert(b, cut);
+}
+
+void ag_cuts_fold(struct ag_sequence *b)
+{
+    uint32_t unit = unit_of(b), n = b->num_cuts;
+    b->num_cuts = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct ag_cut cut = b->cuts[i], *known;
+        cut.at = (cut.at - 1) % unit + 1;
+        known = cut_before(b, cut.at);
+        if (!known)
+            insert(b, cut);
+        else if (known->left < cut.left)
+            *known = cut;
+    }
 }
 
 void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model)

@@ -34,9 +34,12 @@ struct ag_sequence *ag_sequence_periodic(struct ag_policy *p, const ag_key *keys
 /* The sequence repeats after `unit` ops. Its cuts count in each unit from now on. */
 static void set_unit(struct ag_sequence *b, uint32_t unit)
 {
-    if (b->num_cuts && b->shortest_period != unit)
-        b->tune.replan = b->recut = true;
+    bool changes = b->num_cuts && b->shortest_period != unit;
     b->shortest_period = unit;
+    if (!changes)
+        return;
+    b->tune.replan = b->recut = true;
+    ag_cuts_fold(b);
 }
 
 /* After how many of the `period` ops that begin at position `began` of the history a turn of their

@@ -187,9 +187,8 @@ static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
     }
     uint32_t end = plan->end;
     if (sequence->num_cuts) {
-        uint32_t cut = ag_cut_behind(sequence, at);
         uint32_t first = ag_is_cut(sequence, at) ? first_count(s, plan->limit) : end - at;
-        end = cut < end ? cut : end;
+        end = ag_cut_behind(sequence, at, end);
         end = first < end - at ? at + first : end;
     }
     return end - at;
