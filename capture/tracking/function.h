@@ -39,7 +39,8 @@ struct ag_function {
     struct ag_param *params;
     struct ag_kernel *kernel;        /* the kernel that this handle means */
     struct ag_signature *signatures; /* of its launches, linked by `sibling` */
-    struct ag_setting *limits;       /* see setting.c */
+    struct ag_setting *limits;       /* see setting.c; the ... */
+    struct ag_signature *marked;     /* ... latest of its signatures when all were marked by them */
 };
 
 /* The last value that was set for an attribute through one handle. */

@@ -89,23 +89,34 @@ static bool takes_more(const struct ag_signature *signature, int limit)
     return limit < 0 || signature->dims[AG_DIM_SHARED] > (unsigned int)limit;
 }
 
+/* A program may set the same limit before each of its launches, of which a function may have
+ * thousands of kinds. Then only signatures are looked at that came since all were. */
+static const struct ag_signature *looked_at(const struct ag_function *f, CUfunction func,
+                                            int attribute, int device, int value)
+{
+    const struct ag_setting *s = find(f->limits, func, attribute, device);
+    return s && s->value == value ? f->marked : NULL;
+}
+
 /* Marks signatures over the new limit before the limit takes effect, so that no more of their
  * launches are deferred. */
-static enum ag_change limit_begins(struct ag_function *f, int value)
+static enum ag_change limit_begins(struct ag_function *f, int value,
+                                   const struct ag_signature *until)
 {
     enum ag_change change = AG_CHANGES_NOTHING;
-    for (struct ag_signature *signature = f->signatures; signature; signature = signature->sibling)
+    for (struct ag_signature *signature = f->signatures; signature != until;
+         signature = signature->sibling)
         if (takes_more(signature, value) &&
             !(atomic_fetch_or(&signature->bad, AG_SIGNATURE_OVER_LIMIT) & AG_SIGNATURE_OVER_LIMIT))
             change = AG_CHANGES_LIMIT;
     return change;
 }
 
-/* Marks signatures by the current values. A handle may have one value per device, and streams of
- * all devices share its signatures. */
-static void mark_signatures(struct ag_function *f)
+/* Marks signatures by the current values, from the latest down to `until`. A handle may have one
+ * value per device, and streams of all devices share its signatures. */
+static void mark_signatures(struct ag_function *f, const struct ag_signature *until)
 {
-    for (struct ag_signature *signature = f->signatures; signature;
+    for (struct ag_signature *signature = f->signatures; signature != until;
          signature = signature->sibling) {
         bool over = false;
         for (struct ag_setting *s = f->limits; s; s = s->next)
@@ -115,6 +126,7 @@ static void mark_signatures(struct ag_function *f)
         else if (ag_signature_bad(signature) & AG_SIGNATURE_OVER_LIMIT)
             atomic_fetch_and(&signature->bad, (uint8_t)~AG_SIGNATURE_OVER_LIMIT);
     }
+    f->marked = f->signatures;
 }
 
 enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, int attribute,
@@ -125,7 +137,8 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
         return AG_CHANGES_NOTHING;
     struct ag_function *f = ag_function_get(t, func, NULL, false);
     if (sets_limit(attribute) && stands_alone(k, f, device))
-        return f ? limit_begins(f, value) : AG_CHANGES_NOTHING;
+        return f ? limit_begins(f, value, looked_at(f, func, attribute, device, value))
+                 : AG_CHANGES_NOTHING;
     struct ag_setting *s = find(k->settings, func, attribute, device);
     if (s && s->value == value && !s->under_way)
         return AG_CHANGES_NOTHING;
@@ -148,6 +161,7 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
     if (!f || !stands_alone(f->kernel, f, device))
         return;
+    const struct ag_signature *until = looked_at(f, func, attribute, device, value);
     if (!done || put(&f->limits, func, attribute, device, value))
-        mark_signatures(f);
+        mark_signatures(f, until);
 }
