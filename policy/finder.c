@@ -12,6 +12,12 @@
 
 enum { SMALLEST_RING = 128, SMALLEST_TABLE = 128 };
 
+/* Modulo 2^64, which is fast: so few ops collide by chance alone. */
+static uint64_t gram_add(uint64_t gram, ag_key key)
+{
+    return gram * AG_MULTIPLIER + ag_mix(key);
+}
+
 static uint64_t gram_power(void)
 {
     uint64_t power = 1;
@@ -164,7 +170,7 @@ static void append(struct ag_finder *f, ag_key key, uint64_t power)
         }
     }
     ag_key leaving = f->end >= AG_GRAM ? at(f, f->end - AG_GRAM) : 0;
-    f->gram = ag_hash_add(f->gram, key);
+    f->gram = gram_add(f->gram, key);
     if (leaving)
         f->gram -= ag_mix(leaving) * power;
     if (f->end - f->floor >= f->ring_size && f->ring_size < AG_RING)
@@ -240,7 +246,7 @@ void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence)
     if (!f->anchors_size)
         return;
     for (uint32_t i = 0; i < sequence->len; i++) {
-        gram = ag_hash_add(gram, sequence->keys[i]);
+        gram = gram_add(gram, sequence->keys[i]);
         if (i >= AG_GRAM)
             gram -= ag_mix(sequence->keys[i - AG_GRAM]) * power;
         if (i + 1 < AG_GRAM || i + 1 == sequence->len)

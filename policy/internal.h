@@ -54,10 +54,28 @@ static inline uint64_t ag_mix(uint64_t x)
 }
 
 /* A polynomial hash: the hash of a concatenation follows from those of its parts; see
- * ag_hash_join(). */
+ * ag_hash_join(). It is modulo a prime. Modulo 2^64, whatever the multiplier, streams that swap two
+ * ops as the Thue-Morse sequence does have the same hash as those that swap them the other way
+ * round. */
+#define AG_HASH_PRIME (((uint64_t)1 << 61) - 1)
+#define AG_HASH_BASE  (AG_MULTIPLIER >> 3)
+static inline uint64_t ag_hash_sum(uint64_t a, uint64_t b)
+{
+    return a + b < AG_HASH_PRIME ? a + b : a + b - AG_HASH_PRIME;
+}
+static inline uint64_t ag_hash_product(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+    uint64_t sum = ((uint64_t)product & AG_HASH_PRIME) + (uint64_t)(product >> 61);
+    return sum < AG_HASH_PRIME ? sum : sum - AG_HASH_PRIME;
+}
+static inline uint64_t ag_hash_of(ag_key key)
+{
+    return ag_mix(key) >> 3 < AG_HASH_PRIME ? ag_mix(key) >> 3 : 0;
+}
 static inline uint64_t ag_hash_add(uint64_t hash, ag_key key)
 {
-    return hash * AG_MULTIPLIER + ag_mix(key);
+    return ag_hash_sum(ag_hash_product(hash, AG_HASH_BASE), ag_hash_of(key));
 }
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len);
 static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)

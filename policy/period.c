@@ -109,7 +109,7 @@ static struct ag_sequence *known_loop(struct ag_policy_state *s, uint64_t began,
     if (!keys)
         return NULL;
     uint64_t hash = 0, power = 1;
-    for (uint32_t i = 0; i < period; i++, power *= AG_MULTIPLIER) {
+    for (uint32_t i = 0; i < period; i++, power = ag_hash_product(power, AG_HASH_BASE)) {
         keys[i] = ag_finder_at(&s->finder, began + i);
         hash = ag_hash_add(hash, keys[i]);
     }
@@ -121,7 +121,8 @@ static struct ag_sequence *known_loop(struct ag_policy_state *s, uint64_t began,
     for (*from = 0; *from < period; ++*from) {
         if (turn == hash)
             return b;
-        turn = ag_hash_add(turn, b->keys[*from]) - ag_mix(b->keys[*from]) * power;
+        uint64_t leaves = ag_hash_product(ag_hash_of(b->keys[*from]), power);
+        turn = ag_hash_sum(ag_hash_add(turn, b->keys[*from]), AG_HASH_PRIME - leaves);
     }
     *from = 0;
     return NULL;

@@ -7,11 +7,11 @@
 
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
-    uint64_t power = 1, base = AG_MULTIPLIER;
-    for (uint32_t n = right_len; n; n >>= 1, base *= base)
+    uint64_t power = 1, base = AG_HASH_BASE;
+    for (uint32_t n = right_len; n; n >>= 1, base = ag_hash_product(base, base))
         if (n & 1)
-            power *= base;
-    return left * power + right;
+            power = ag_hash_product(power, base);
+    return ag_hash_sum(ag_hash_product(left, power), right);
 }
 
 int ag_keys_push(struct ag_keys *keys, ag_key key)

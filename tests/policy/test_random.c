@@ -170,8 +170,24 @@ static void test_random_programs(void **state)
     running = 0;
 }
 
+/* Two ops as the Thue-Morse sequence has them: each block of 2^n ops is followed by the one in
+ * which they are swapped. To a polynomial hash modulo 2^64 both are the same from 2,048 ops on, and
+ * the graph of one was launched for the other. */
+static void test_swapped_blocks(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    for (uint32_t i = 0; i < 100000; i++) {
+        rig_op(r, rig_key(1, (uint32_t)__builtin_popcount(i) & 1));
+        if (i % 6400 == 6399)
+            rig_sync(r);
+    }
+    rig_close(r);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_programs, say_seed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_programs, say_seed),
+                                       cmocka_unit_test(test_swapped_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
