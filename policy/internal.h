@@ -38,7 +38,8 @@ enum {
     AG_RING = 16384,        /* most ops of history; a power of two, at least AG_MAX_SEQUENCE_OPS */
     AG_INDEX = 16384,       /* most entries of a table keyed by gram; a power of two */
     AG_CHAIN = 65536,       /* most entries of the successor table; a power of two */
-    AG_SEEN = 256,          /* contents remembered as seen; a power of two */
+    AG_SEEN = 256,          /* contents remembered as seen; a power of two ... */
+    AG_SEEN_WAYS = 8,       /* ... so many of which share a place */
     AG_PAUSES = 256,        /* places remembered at which the watchdog flushed */
 };
 

@@ -42,12 +42,18 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
     }
 }
 
-/* Whether this content, or this first op of a subsegment, was seen before. */
+/* Whether this content, or this first op of a subsegment, was seen before. Several share a place,
+ * the latest first: two that come in turn must not drive each other out for ever. */
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
 {
-    if (s->seen[id & (AG_SEEN - 1)] == id)
-        return true;
-    s->seen[id & (AG_SEEN - 1)] = id;
+    uint64_t *place = &s->seen[id & (AG_SEEN - 1) & ~(uint64_t)(AG_SEEN_WAYS - 1)], next = id;
+    for (uint32_t i = 0; i < AG_SEEN_WAYS; i++) {
+        uint64_t last = place[i];
+        place[i] = next;
+        if (last == id)
+            return true;
+        next = last;
+    }
     return false;
 }
 

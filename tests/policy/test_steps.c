@@ -110,9 +110,31 @@ static void test_early_sync_point(void **state)
     rig_close(r);
 }
 
+/* A step of two loops. The policy remembers that it saw the step, and how its parts begin: whatever
+ * their hashes, none makes it forget another. */
+static void test_no_pair_collides(void **state)
+{
+    (void)state;
+    for (uint32_t program = 0; program < 600; program++) {
+        struct rig *r = rig_open(NULL);
+        for (uint32_t step = 0; step < 12; step++) {
+            for (uint32_t i = 0; i < 60; i++)
+                rig_op(r, rig_key(100 + program, i < 30 ? i % 3 : 3 + i % 5));
+            rig_sync(r);
+        }
+        bool whole = false;
+        for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+            whole |= e->sequence.len == 60 && !e->sequence.periodic;
+        if (!whole)
+            fail_msg("program %u: the step is not known after 12 times", program);
+        rig_close(r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_pair_collides),
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_builder_takes_a_while),
         cmocka_unit_test(test_equal_ops_in_a_step),
