@@ -365,7 +365,7 @@ int late_call(int how)
         sched_yield();
     for (int i = 0; how == 2 && i < LAST_DORMANT; i++)
         CHECK(ag_prog_hash(hash, b, y, ++counter));
-    for (int i = 0; i < (how == 3 ? STEPS : STEPS * 20) || atomic_load(&launched) < calls[how];
+    for (int i = 0; i < (how == 3 ? STEPS : STEPS * 8) || atomic_load(&launched) < calls[how];
          i++) {
         fork_to(b);
         hashes(b, y);
