@@ -71,7 +71,7 @@ static void keep_anywhere(CUresult pending)
 {
     const struct ag_context *context = ag_thread.told_in;
     bool kept = false;
-    struct ag_streams all = ag_streams_concerned(false);
+    struct ag_streams all = ag_streams_concerned(false, true);
     for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
         kept = all.list[i]->context == context && ag_thread.told_of &&
                keep(all.list[i], ag_thread.told_of, pending);

@@ -143,7 +143,8 @@ static CUresult every_stream(const struct ag_context *context, const struct ag_s
                              unsigned int flags, enum reach reach)
 {
     CUresult first = CUDA_SUCCESS;
-    struct ag_streams all = ag_streams_concerned(!(flags & OWN_ONLY));
+    /* where the program measures, what an idle stream does next may be what it measures */
+    struct ag_streams all = ag_streams_concerned(!(flags & OWN_ONLY), ag_measures());
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s == except || (context && s->context != context))
             continue;
@@ -187,7 +188,7 @@ static bool holds_back_for_another(const struct ag_stream *s)
 static bool others_hold_back_in(const struct ag_context *context)
 {
     bool any = false;
-    struct ag_streams all = ag_streams_concerned(true);
+    struct ag_streams all = ag_streams_concerned(true, false);
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         any |= s->context == context && waits_for(BLOCKING_STREAMS, s) && holds_back_for_another(s);
     return any;

@@ -579,9 +579,24 @@ static bool any(const struct ag_stream *s)
     return s != NULL;
 }
 
+static bool is_idle(const struct ag_stream *s)
+{
+    return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
+}
+
+static bool own_and_not_idle(const struct ag_stream *s)
+{
+    return ag_stream_is_own(s) && !is_idle(s);
+}
+
 static bool own_or_deferring(const struct ag_stream *s)
 {
     return ag_stream_is_own(s) || atomic_load(&s->deferring);
+}
+
+static bool own_and_not_idle_or_deferring(const struct ag_stream *s)
+{
+    return own_or_deferring(s) && !is_idle(s);
 }
 
 struct ag_streams ag_streams_snapshot(void)
@@ -589,9 +604,11 @@ struct ag_streams ag_streams_snapshot(void)
     return snapshot(any);
 }
 
-struct ag_streams ag_streams_concerned(bool deferring)
+struct ag_streams ag_streams_concerned(bool deferring, bool idle)
 {
-    return snapshot(deferring ? own_or_deferring : ag_stream_is_own);
+    if (idle)
+        return snapshot(deferring ? own_or_deferring : ag_stream_is_own);
+    return snapshot(deferring ? own_and_not_idle_or_deferring : own_and_not_idle);
 }
 
 void ag_streams_done(struct ag_streams *all)

@@ -95,6 +95,13 @@ enum ag_deferring {
 };
 
 struct ag_stream {
+    /* what a look at all streams reads of each, in one place */
+    struct ag_stream *next, *prev;
+    _Atomic uintptr_t owner;    /* the thread that launched last */
+    _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
+    _Atomic bool open;          /* counted in ag_open_streams; written under the lock */
+    _Atomic bool forks;         /* it has branches of its own (fork.h) */
+
     /* constant */
     struct ag_context *context;
     int priority;
@@ -113,16 +120,13 @@ struct ag_stream {
                                     ops are eager */
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
-    _Atomic bool forks;          /* it has branches of its own (fork.h) */
     _Atomic bool due;            /* some of its records are due (fork.h) */
     uint8_t branch;              /* which one it is */
     _Atomic(struct ag_stream *) origin; /* of whom, or NULL */
     struct ag_dormant dormant;
-    _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic uint64_t deferrals; /* how often deferring began */
     _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
     _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
-    _Atomic uintptr_t owner;    /* the thread that launched last */
     _Atomic bool shared;        /* several threads have put something into it */
     _Atomic bool asked_for;     /* somebody has asked for an event of its fork (fork.h) */
 
@@ -131,7 +135,6 @@ struct ag_stream {
     struct ag_engine engine; /* closed: its context may be ending, or has ended */
     bool gone;               /* its handle has ended; a context that stays does not open it */
     _Atomic(void *) green;   /* the green context it belongs to, or NULL */
-    bool open;               /* counted in ag_open_streams */
     bool begins;             /* nothing was launched or handed over since it was opened */
     struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
     uint64_t taken_at;       /* ops when another thread took over the fork */
@@ -178,7 +181,6 @@ struct ag_stream {
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
-    struct ag_stream *next, *prev;
     struct ag_stream *chained; /* next in the same bucket */
 };
 
@@ -249,8 +251,10 @@ struct ag_streams {
 };
 struct ag_streams ag_streams_snapshot(void);
 /* The same for the calling thread's own streams, and if `deferring` also for other threads'
- * streams that have ops deferred. Each other stream costs one look and no reference. */
-struct ag_streams ag_streams_concerned(bool deferring);
+ * streams that have ops deferred. Without `idle`, own streams are left out that are not open, hold
+ * nothing back and do not fork. Each other stream costs one look, no reference and no lock: a
+ * program may have thousands. */
+struct ag_streams ag_streams_concerned(bool deferring, bool idle);
 /* One after the other; NULL when all have been, and then the list is done. */
 struct ag_stream *ag_streams_next(struct ag_streams *all);
 /* Gives the references back. Whoever does not go through all of them calls it. */

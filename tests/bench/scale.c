@@ -7,6 +7,7 @@
  *     ops        one sequence of N launches and a sync, again and again
  *     sequences  N sequences of 20 launches and a sync, in turn
  *     streams    20 launches on each of N streams, in turn, then a sync of each
+ *     idle       20 launches and a sync on two streams in turn, of N that have been launched to
  *     threads    N threads, each with a stream: 20 launches and a sync
  *
  * Prints one line: `NS OPS LEARN_NS KB`. NS is what an op costs the calling thread once everything
@@ -16,6 +17,7 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/simdriver/simprog.h"
@@ -107,6 +109,15 @@ static unsigned int turn(struct worker *w)
             CHECK(cuStreamSynchronize(w->streams[i]));
         return size * STEP;
     }
+    if (!strcmp(axis, "idle")) {
+        static bool launched;
+        for (unsigned int i = 0; i < size && !launched; i++)
+            sequence(w->streams[i], 0, 1);
+        launched = true;
+        sequence(w->streams[0], 0, STEP);
+        sequence(w->streams[size / 2], 0, STEP);
+        return 2 * STEP;
+    }
     sequence(w->streams[0], 0, STEP);
     return STEP;
 }
@@ -147,6 +158,8 @@ static unsigned int ops_of_a_turn(unsigned int threads)
 {
     if (!strcmp(axis, "ops"))
         return size;
+    if (!strcmp(axis, "idle"))
+        return 2 * STEP;
     return !strcmp(axis, "threads") ? threads * STEP : size * STEP;
 }
 
@@ -159,7 +172,8 @@ int main(int argc, char **argv)
     axis = argv[1];
     size = (unsigned int)atoi(argv[2]);
     unsigned int num_threads = strcmp(axis, "threads") ? 1 : size;
-    unsigned int num_streams = strcmp(axis, "streams") ? num_threads : size;
+    unsigned int num_streams =
+        !strcmp(axis, "streams") || !strcmp(axis, "idle") ? size : num_threads;
     REQUIRE(num_threads <= MOST_THREADS && num_streams <= MOST_STREAMS);
 
     const size_t sizes[ARGS] = {8, 8, 8, 8, 8, 8, 8, 8};
