@@ -527,7 +527,8 @@ static void end_of_iteration(struct gen *g, int way, int stream, int buf, int i)
  * One in eight is of another kind than before. The model knows so many streams. */
 static void renew(struct gen *g, int stream)
 {
-    if (stream < FZ_FIRST_STREAM || g->m.clocks == FZ_CLOCKS || !g->m.stream[stream].live)
+    if (stream < FZ_FIRST_STREAM || stream >= FZ_STREAMS || g->m.clocks == FZ_CLOCKS ||
+        !g->m.stream[stream].live)
         return;
     int kind = g->m.stream[stream].kind;
     if (chance(g, 60)) /* else it may end while it works */
