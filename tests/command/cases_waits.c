@@ -283,7 +283,8 @@ int word_and_destroy(int n)
     return print_value();
 }
 
-/* While a stream waits, another one goes that has graphs, and a reference to the context. */
+/* While a stream waits, another one goes that has graphs and waits as well (what an idle one has
+ * learnt would stay for the next), and a reference to the context. */
 int word_and_other(int n)
 {
     CUstream waiting;
@@ -302,6 +303,8 @@ int word_and_other(int n)
         CHECK(
             cuStreamWaitValue32(stream, (CUdeviceptr)(uintptr_t)flag, i, CU_STREAM_WAIT_VALUE_GEQ));
         if (i % 2) {
+            CHECK(cuStreamWaitValue32(other, (CUdeviceptr)(uintptr_t)flag, i,
+                                      CU_STREAM_WAIT_VALUE_GEQ));
             CHECK(cuStreamDestroy_v2(other));
         } else {
             CHECK(cuDevicePrimaryCtxRetain(&ctx, 0));
