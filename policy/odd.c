@@ -10,8 +10,9 @@
  *  - the ops since the last new one came between two new ones before, or
  *  - it comes in the middle of a known sequence, in a stream in which such ops turned out to be odd
  *    a short time ago: the sequence then went on behind them.
- * The key stays odd for some turns, as it may come several times in each. A turn is what lies
- * between a few births of odd keys.
+ * The key stays odd for some turns, as it may come several times in each. How long a turn is the
+ * policy does not know. It takes the ops since the last few odd keys came first, and no key stays
+ * odd for more than AG_ODD_TRUST ops.
  */
 #include "policy/internal.h"
 
@@ -83,7 +84,8 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     if (!part_came_before(p) && !inside)
         return false;
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
-    *odd = (struct ag_odd){key, ops + AG_ODD_TURNS * (ops - *born)};
+    uint64_t life = AG_ODD_TURNS * (ops - *born); /* the births before may be long ago */
+    *odd = (struct ag_odd){key, ops + (life < AG_ODD_TRUST ? life : AG_ODD_TRUST)};
     *born = o->last = ops;
     watch_until(o, odd->until);
     ag_odds_were(p);

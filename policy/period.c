@@ -7,7 +7,7 @@ static uint64_t turn_hash(const ag_key *keys, uint32_t len)
 {
     uint64_t hash = len;
     for (uint32_t i = 0; i < len; i++)
-        hash += ag_mix(ag_hash_add(ag_mix(keys[i]), keys[i + 1 < len ? i + 1 : 0]));
+        hash += ag_mix(ag_hash_add(ag_hash_of(keys[i]), keys[i + 1 < len ? i + 1 : 0]));
     return hash;
 }
 

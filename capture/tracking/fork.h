@@ -17,9 +17,10 @@
  *  - *ahead*: the branch's last work lies in a graph. Before anything else goes into the branch's
  *    own stream, that waits for `event`, which stands for the last such graph.
  *
- * A graph that waits for a branch leaves it no longer behind, unless threads share the branch's
- * stream. Then every graph waits anew, as a call of another thread may be on its way there. The
- * first AG_FORK_YOUNG graphs do so anyway: before the fork, such a call may have passed unseen.
+ * A branch that a graph has waited for is no longer behind. But if threads share its stream, every
+ * graph waits anew, as a call of another thread may be on its way there. So do the first
+ * AG_FORK_YOUNG graphs of any branch: before the fork, such a call may have passed unseen.
+ *
  * Events of the program whose records are part of a graph stand for it as well: whoever waits for
  * one waits for no less than the program asked for. Most of them are for the fork's own waits
  * alone, which are edges of the graph, and each record behind a graph keeps the program's wait for

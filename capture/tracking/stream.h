@@ -97,7 +97,7 @@ enum ag_deferring {
 struct ag_stream {
     /* what a look at all streams reads of each, in one place */
     struct ag_stream *next, *prev;
-    _Atomic uintptr_t owner;    /* the thread that launched last */
+    _Atomic uintptr_t owner;    /* the thread that launched last, or used it first; 0: nobody */
     _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
     _Atomic bool open;          /* counted in ag_open_streams; written under the lock */
     _Atomic bool forks;         /* it has branches of its own (fork.h) */
@@ -109,7 +109,8 @@ struct ag_stream {
     bool blocking; /* implicitly ordered with the legacy stream */
     bool in_order; /* with every stream of its context, see ag_streams_are_in_order() */
 
-    /* the next stream's, if this one is parked. Written under its lock and the table's */
+    /* They change when it is parked, and when the next stream goes on with it. Written under its
+     * lock and the table's */
     CUstream handle; /* the legacy stream's is CU_STREAM_LEGACY; NULL: it is parked */
     _Atomic uint64_t serial;
     /* under the table's lock */

@@ -134,6 +134,25 @@ static void test_new_work(void **state)
     rig_close(r);
 }
 
+/* Late in a stream's life a new op comes to stay, where another was odd a short time before. It is
+ * an op of the step before long. */
+static void test_stays(void **state)
+{
+    (void)state;
+    struct rig *r = open_rig();
+    for (uint32_t step = 0; step < 5000; step++) {
+        if (step == 4900)
+            rig_mark(r);
+        for (uint32_t k = 0; k < 40; k++) {
+            bool new = k == 17 && step >= 3998;
+            rig_op(r, new ? rig_key(9, step < 4000 ? step : 0) : rig_key(1, k));
+        }
+        rig_sync(r);
+    }
+    rig_at_least(rig_replayed(r), 98.5);
+    rig_close(r);
+}
+
 /* The report names them. */
 static void test_told(void **state)
 {
@@ -157,6 +176,7 @@ int main(void)
         cmocka_unit_test(test_outside_of_a_loop),
         cmocka_unit_test(test_new_work),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
