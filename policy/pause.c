@@ -170,7 +170,7 @@ static void make_cut(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
 void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
 {
     struct ag_policy_state *s = p->state;
-    if (!at || at >= b->len || s->config.fixed_chunk)
+    if (!at || at >= b->len || b->periodic || s->config.fixed_chunk)
         return;
     at = (at - 1) % unit_of(b) + 1;
     struct ag_cut *cut = cut_before(b, at);

@@ -86,6 +86,32 @@ static void test_others_take_nothing(void **state)
     rig_close(r);
 }
 
+/* A loop runs for some turns, and is left at the same place again and again: at a sync, or for an
+ * op that is none of its. That place is no place of each turn, so the loop's chunks stay long. */
+static void test_loops_are_left(void **state)
+{
+    static const uint32_t periods[] = {1, 2, 5, 20};
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t more = 0; more < 2 && more < periods[i]; more++)
+            for (int sync = 0; sync < 2; sync++) {
+                struct rig *r = rig_open(NULL);
+                r->gap = 3000;
+                for (uint32_t run = 0; run < 120; run++) {
+                    if (run == 60)
+                        rig_mark(r);
+                    for (uint32_t op = 0; op < 600 / periods[i] * periods[i] + 3 * more; op++)
+                        rig_op(r, rig_key(1, op % periods[i]));
+                    if (sync)
+                        rig_sync(r);
+                    else
+                        rig_op(r, rig_key(2, 0));
+                }
+                rig_at_least(rig_ops_per_launch(r), 3.3);
+                rig_close(r);
+            }
+}
+
 /* A step with a sync, polled behind op 17: a short chunk follows, as at the beginning; three pauses
  * make the cut, which then counts for as many runs as a first one. */
 static void test_behind_a_cut(void **state)
@@ -304,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_dropped_behind_a_cut),
         cmocka_unit_test(test_dropped_at_a_sync),
         cmocka_unit_test(test_others_take_nothing),
+        cmocka_unit_test(test_loops_are_left),
         cmocka_unit_test(test_behind_a_cut),
         cmocka_unit_test(test_shorter_unit),
         cmocka_unit_test(test_goes_from_all),
