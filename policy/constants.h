@@ -156,6 +156,8 @@ enum {
     AG_TUNE_WARM_UP = 2,         /* visits of a trial that are not counted */
     AG_TUNE_TURN_VISITS = 2,     /* counted visits of a turn, after its first */
     AG_TUNE_FEW = 9,             /* pairs of turns that may decide; if they do not, it goes on */
+    AG_TUNE_AT_ONCE = 3,         /* pairs that end a trial if the new plan ... */
+    AG_TUNE_FAR_SLOWER = 1050,   /* ... took more than so much of the other's time in each */
     AG_TUNE_LOOKS = 4,           /* more pairs of turns before each further decision */
     AG_TUNE_PATIENCE = 256,      /* visits by which a trial must have that few: graphs must exist */
     AG_TUNE_LONGEST_TRIAL = 512, /* visits */
@@ -170,7 +172,10 @@ enum {
     AG_TUNE_LONGEST_REST = 65536,
     AG_TUNE_GROWTH = 4,
     AG_TUNE_MOST_FAILS = 3,
-    AG_TUNE_VISITS_A_FAIL = 128,
+    /* Visits for one that is left half way, with chunks made longer once; longer again, a failure
+     * costs four times as much. Its ops go one by one, some 20 us; once longer, chunks of four
+     * spare 24 us in each visit of 64 ops. */
+    AG_TUNE_VISITS_A_FAIL = 8,
 };
 
 /* ---- the profitability check (profit.c) ------------------------------------------------------ */

@@ -170,6 +170,8 @@ static bool is_slower(const struct ag_tune *t)
 static bool is_open(const struct ag_tune *t)
 {
     uint32_t n = t->pairs;
+    if (n == AG_TUNE_AT_ONCE && ag_samples_middle(t->ratios, n, -1) > AG_TUNE_FAR_SLOWER)
+        return false;
     if (n < AG_TUNE_FEW)
         return t->visits <= AG_TUNE_PATIENCE;
     if (n >= AG_TUNE_SAMPLES || t->visits > AG_TUNE_LONGEST_TRIAL)
@@ -208,7 +210,10 @@ static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uin
 void ag_tune_failed(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
-    if (t->up <= 0 || (uint32_t)++t->fails < AG_TUNE_MOST_FAILS + t->visits / AG_TUNE_VISITS_A_FAIL)
+    if (t->up <= 0)
+        return;
+    uint32_t visits = AG_TUNE_VISITS_A_FAIL << 2 * (t->up - 1);
+    if ((uint32_t)++t->fails < AG_TUNE_MOST_FAILS + t->visits / visits)
         return;
     t->up = 0;
     t->replan = true;

@@ -124,6 +124,43 @@ static void test_slow_gpu(void **state)
     rig_close(r);
 }
 
+/* Kernels that take five times as long as the host: the GPU would wait for a long first chunk. The
+ * trial that shows that takes the program next to nothing. */
+static void test_far_slower(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 10000, .gpu = 50000, .noise = 0.02, .seed = 7};
+    uint64_t learning = 0, later = 0;
+    for (uint32_t i = 0; i < 400; i++) {
+        uint64_t ns = step(r, &m, 1, 20);
+        learning += i < 200 ? ns : 0;
+        later += i < 200 ? 0 : ns;
+    }
+    rig_at_most((double)learning / (double)later, 1.009);
+    rig_close(r);
+}
+
+/* A loop that ends every thousand ops: the rest of a longer chunk goes one by one then, which costs
+ * less than shorter ones in all turns. */
+static void test_loop_that_ends(void **state)
+{
+    (void)state;
+    for (uint32_t period = 1; period <= 20; period *= 5) {
+        struct rig *r = rig_open(NULL);
+        r->gap = 3000;
+        for (uint32_t i = 0; i < 80000; i++) {
+            if (i == 40000)
+                rig_mark(r);
+            rig_op(r, rig_key(1, i % period));
+            if (i % 1000 == 999)
+                rig_sync(r);
+        }
+        rig_at_least(rig_ops_per_launch(r), 8);
+        rig_close(r);
+    }
+}
+
 /* Sequences that begin alike keep the same cut: turning from one to the other flushes nothing. */
 static void test_alike(void **state)
 {
@@ -320,7 +357,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_noise),          cmocka_unit_test(test_two_speeds),
-        cmocka_unit_test(test_slow_host),      cmocka_unit_test(test_slow_gpu),
+        cmocka_unit_test(test_slow_host),      cmocka_unit_test(test_far_slower),
+        cmocka_unit_test(test_loop_that_ends), cmocka_unit_test(test_slow_gpu),
         cmocka_unit_test(test_alike),          cmocka_unit_test(test_left_half_way),
         cmocka_unit_test(test_short_sequence), cmocka_unit_test(test_loop),
         cmocka_unit_test(test_disturbed),      cmocka_unit_test(test_built_late),
