@@ -2,7 +2,6 @@
 #include "policy/pairs.h"
 #include "policy/internal.h"
 
-enum { AGAIN = 1 }; /* next_ns: as at the beginning */
 static const uint64_t MS = 1000000, BEGINS_NS = AG_PAIRS_BEGINS * (uint64_t)AG_PAIRS_SPAN_NS;
 
 static uint64_t begins_after(uint64_t ns)
@@ -23,7 +22,7 @@ void ag_pairs_abort(struct ag_pairs *p)
     p->tries = false;
     p->count = 0;
     p->second = p->last;
-    p->next_ns = AGAIN;
+    p->next_ns = 0;
 }
 
 /* The time is that from beginning to beginning, which processes that wait for each other have in
@@ -99,16 +98,10 @@ static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
     p->rate = rate;
 }
 
-void ag_pairs_begin(struct ag_pairs *p, uint64_t now, bool second)
-{
-    p->next_ns = begins_after(now + AG_PAIRS_BEFORE_MS * MS);
-    p->second = p->last = second;
-}
-
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
-    if (p->next_ns <= AGAIN)
-        ag_pairs_begin(p, now, p->next_ns == AGAIN ? p->last : true);
+    if (!p->next_ns)
+        p->next_ns = begins_after(now + AG_PAIRS_BEFORE_MS * MS);
     if (!p->tries && now > p->next_ns + BEGINS_NS / 2) /* other processes have begun long ago */
         p->next_ns = begins_after(now);
     if (!p->tries && now < p->next_ns)

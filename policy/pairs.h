@@ -14,8 +14,7 @@
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
  * measure what the others do.
  *
- * Until the first comparison, half a second from the start at most, the second way is taken, or
- * the one that ag_pairs_begin() names.
+ * Until the first comparison, half a second from the start at most, the first way is taken.
  */
 #ifndef AG_PAIRS_H
 #define AG_PAIRS_H
@@ -39,8 +38,6 @@ struct ag_pairs {
     uint64_t tries_since;            /* ns */
 };
 
-/* Call this first. Without it ag_pairs_choose() begins with the second way. */
-void ag_pairs_begin(struct ag_pairs *p, uint64_t now_ns, bool second);
 /* A comparison that is under way ends without an answer; the next one comes as the first did. */
 void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns

@@ -27,8 +27,6 @@ void ag_weigh_meet(struct ag_stream *s)
         return;
     }
     uint64_t now = ag_clock_monotonic_ns();
-    if (!s->without.next_ns)
-        ag_pairs_begin(&s->without, now, false);
     bool without = ag_pairs_choose(&s->without, now, ag_stream_ops(s));
     if (s->without.tries)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);

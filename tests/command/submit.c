@@ -267,16 +267,19 @@ static float elapsed(void)
     return ms;
 }
 
-/* The same for a host that has something else to do between two launches. If N is odd, the program
- * asks for the time between two events half way. */
+/* The same for a host that has something else to do between two launches of few kinds, in an order
+ * that never comes again. If N is odd, the program asks for the time between two events half way.
+ */
 static int slow_singles(int n)
 {
+    uint64_t random = 1;
     start();
     for (int i = 0; i < n; i++) {
         if (n % 2 && i == n / 2)
             REQUIRE(elapsed() >= 0);
-        double until = ag_prog_seconds() + 8e-6;
-        CHECK(launch(&line, (uint64_t)i));
+        double until = ag_prog_seconds() + 20e-6;
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        CHECK(launch(&line, random >> 58));
         while (ag_prog_seconds() < until)
             ;
     }

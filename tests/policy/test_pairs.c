@@ -96,6 +96,18 @@ static void test_ends_early(void **state)
     rig_at_most((double)takes(1.2), 11 * 16e6);
 }
 
+static void test_first_way_until_compared(void **state)
+{
+    (void)state;
+    struct ag_pairs p = {0};
+    for (uint64_t now = 1000000000; !p.tries; now += 1000000)
+        if (ag_pairs_choose(&p, now, now / 10000))
+            assert_true(p.tries);
+    play(&p, &(struct play){.gain = 1.2}, 1);
+    assert_int_equal(p.trials, 1);
+    assert_true(p.second);
+}
+
 /* A comparison without an answer ends, and the last answer holds. */
 static void test_no_answer(void **state)
 {
@@ -177,9 +189,10 @@ static void test_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice), cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_rarely), cmocka_unit_test(test_no_answer),
-        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_ends_early),
+        cmocka_unit_test(test_choice),     cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_rarely),     cmocka_unit_test(test_first_way_until_compared),
+        cmocka_unit_test(test_no_answer),  cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_ends_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
