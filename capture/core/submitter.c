@@ -43,8 +43,10 @@ static _Atomic clockid_t processor_time; /* of the thread; 0: it does not run */
 
 /* The ring that the thread launches chunks of, and since when. */
 static struct {
+    char apart[64]; /* from what the program's threads read */
     _Atomic(struct ag_ring *) ring;
     _Atomic uint64_t since_ns;
+    char apart2[64];
 } at;
 
 /* Behind a submitter that waits for room in a queue, or for a processor that a real-time thread
@@ -214,6 +216,8 @@ static bool has_ring(struct ag_stream *s)
  * chunk that it would be given. */
 static bool is_long_at_another(const struct ag_ring *ring)
 {
+    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == 1)
+        return false; /* `at` is the thread's: a look takes as long as a write of its */
     const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
     return other && other != ring &&
            ag_clock_ns() >
@@ -272,9 +276,10 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     if (!s->hands_ops || !will_take(s, false, begins))
         return false;
     notes(s);
-    atomic_fetch_add_explicit(&g->handed, 1, memory_order_relaxed);
+    uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
+    atomic_store_explicit(&g->handed, handed + 1, memory_order_relaxed);
     if (!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes)) {
-        atomic_fetch_sub_explicit(&g->handed, 1, memory_order_relaxed);
+        atomic_store_explicit(&g->handed, handed, memory_order_relaxed);
         return false;
     }
     ag_count(AG_COUNT_HANDED);

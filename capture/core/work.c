@@ -45,7 +45,8 @@ static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot, b
         ag_count(AG_COUNT_SUBMITTED);
         ag_count_by(AG_COUNT_HANDED_OPS, g->count);
     }
-    atomic_fetch_sub_explicit(&g->handed, 1, memory_order_release);
+    uint32_t done = atomic_load_explicit(&g->done, memory_order_relaxed);
+    atomic_store_explicit(&g->done, done + 1, memory_order_release);
 }
 
 static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot, bool submitter)

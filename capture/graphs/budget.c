@@ -129,13 +129,20 @@ void ag_graphs_discard(struct ag_chunk *chunk)
     ag_policy_built(chunk, false);
 }
 
+/* Nobody hands them over any more. */
+static bool is_handed(const struct ag_graphs *g)
+{
+    return atomic_load_explicit(&g->done, memory_order_acquire) !=
+           atomic_load_explicit(&g->handed, memory_order_relaxed);
+}
+
 /* The first that may be destroyed. Those that the submitter still has to launch stay; they are few,
  * and other graphs do not wait for them. */
 static struct ag_graphs *take_garbage(void)
 {
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     struct ag_graphs **at = &garbage;
-    while (*at && atomic_load_explicit(&(*at)->handed, memory_order_acquire))
+    while (*at && is_handed(*at))
         at = &(*at)->next_dropped;
     struct ag_graphs *g = *at;
     if (g) {

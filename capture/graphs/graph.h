@@ -42,10 +42,14 @@ struct ag_graphs {
     bool waits;        /* some are waits */
     uint32_t trace_id; /* in the dump */
     struct ag_recorded *ops;
+    _Atomic bool failed; /* the submitter could not launch them */
 
     /* under the stream's lock */
+    char apart[64]; /* from what the other of two threads writes, or each would wait for the line */
     uint64_t last_used_ns;
     uint64_t given, look_at; /* chunks until now; at which ag_graphs_cycle() is asked next */
+    _Atomic uint32_t handed; /* times that they were put into the ring of a stream (submitter.h) */
+    char apart2[64];
 
     /* under the stream's lock with its ring at rest, or with the ring's role */
     struct ag_variant *variants[AG_MAX_VARIANTS];
@@ -58,8 +62,7 @@ struct ag_graphs {
     uint32_t num_history, repeats;
     uint32_t misses, fruitless; /* launches that needed updates; searches since a useful one */
 
-    _Atomic uint32_t handed; /* times that they are in the ring of a stream (submitter.h) */
-    _Atomic bool failed;     /* the submitter could not launch them */
+    _Atomic uint32_t done; /* times that they were handed, and that is over */
 
     /* shared with the builder, under the lock of budget.c */
     uint32_t chunks;                /* number that use these graphs */
