@@ -254,7 +254,9 @@ enum {
     AG_SUBMIT_SPIN_NS = 30000, /* if chunks come more often, it looks for them all the time */
     AG_SUBMIT_NAP_NS = 20000,  /* the first nap */
     AG_SUBMIT_LONGEST_NAP_NS = 110000, /* in place of a longer one it sleeps until it is woken */
-    AG_SUBMIT_LOOKS = 32,              /* looks between two readings of the clock */
+    /* Chunks behind the one that comes: launching fewer costs the program less than a wake-up. */
+    AG_SUBMIT_WORTH_WAKING = 2,
+    AG_SUBMIT_LOOKS = 32, /* looks between two readings of the clock */
     /* Chosen: what may wait for the end of a nap; one more wakes the thread. */
     AG_SUBMIT_MOST_WAIT = 4,
     AG_SUBMIT_MOST_SINGLES = 16, /* the same for single ops */

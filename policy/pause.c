@@ -74,10 +74,17 @@ bool ag_has_cuts(const struct ag_sequence *b)
     return false;
 }
 
-bool ag_chunk_begins(const struct ag_chunk *chunk)
+bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk)
 {
     const struct ag_sequence *b = chunk->sequence;
-    return chunk->first ? ag_is_cut(b, chunk->first) : !b->periodic || ag_is_cut(b, 0);
+    bool behind_odd = p->counts.ops - chunk->count == p->state->odds.last;
+    return chunk->first || b->periodic ? ag_is_cut(b, chunk->first) : !behind_odd;
+}
+
+uint32_t ag_chunk_behind(const struct ag_chunk *chunk)
+{
+    const struct ag_sequence *b = chunk->sequence;
+    return b->periodic ? UINT32_MAX : b->num_chunks - 1 - (uint32_t)(chunk - b->chunks);
 }
 
 /* There is room for it, and none at its place. */

@@ -114,8 +114,6 @@ struct ag_policy_hooks {
 /* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */
 static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk);
 static inline uint32_t ag_chunk_first(const struct ag_chunk *chunk);
-/* Whether the program may have waited before it, so that the GPU is likely to be idle. */
-bool ag_chunk_begins(const struct ag_chunk *chunk);
 static inline uint32_t ag_chunk_count(const struct ag_chunk *chunk);
 /* Whoever reads AG_CHUNK_READY sees the graphs that the builder gave the chunk before. */
 static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk);
@@ -221,6 +219,12 @@ uint32_t ag_policy_break(struct ag_policy *p);
  * writes. At first the same as a break. If this happens at one place several times, the policy
  * ends a chunk there. Returns how many ops to submit. */
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now);
+
+/* Whether an idle GPU may be waiting for this chunk, whose last op has just come: the program may
+ * have waited before it. Behind an odd op the GPU is busy. */
+bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk);
+/* How many chunks come behind this one until the program may wait: UINT32_MAX in a loop. */
+uint32_t ag_chunk_behind(const struct ag_chunk *chunk);
 
 /* The number of ops deferred now. */
 uint32_t ag_policy_deferred(const struct ag_policy *p);

@@ -217,7 +217,7 @@ static bool has_ring(struct ag_stream *s)
 static bool is_long_at_another(const struct ag_ring *ring)
 {
     if (atomic_load_explicit(&num_rings, memory_order_relaxed) == 1)
-        return false; /* `at` is the thread's: a look takes as long as a write of its */
+        return false; /* there is no other. `at` is in a cache line that the thread writes */
     const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
     return other && other != ring &&
            ag_clock_ns() >
@@ -225,8 +225,9 @@ static bool is_long_at_another(const struct ag_ring *ring)
 }
 
 /* Whether the thread will take the chunk, or the single op, that is put into the stream's ring now.
- * `first`: the GPU may have nothing to do yet, and would wait until the thread has woken up. */
-static bool will_take(struct ag_stream *s, bool single, bool first)
+ * `awaited`: an idle GPU may be waiting for it, and would wait until the thread has woken up.
+ * `behind`: what the thread could launch once it is awake, until the program waits. */
+static bool will_take(struct ag_stream *s, bool single, bool awaited, uint32_t behind)
 {
     if (atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
@@ -243,9 +244,11 @@ static bool will_take(struct ag_stream *s, bool single, bool first)
     if (is_long_at_another(ring))
         return false;
     /* waking the thread costs as much as a launch */
-    bool idle = (now == NAPS && first) || (now == ASLEEP && (first || single));
+    bool worth = behind >= AG_SUBMIT_WORTH_WAKING;
+    bool idle = (now == NAPS && awaited) || (now == ASLEEP && (awaited || single || !worth));
     if (idle && ag_options.submit == AG_SUBMIT_AUTO) {
-        wake();
+        if (worth)
+            wake();
         return false;
     }
     return now != ABSENT || start();
@@ -269,11 +272,12 @@ static void was_put(struct ag_stream *s, uint32_t most)
         wake();
 }
 
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins)
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
+                       uint32_t behind)
 {
     s->hands_ops = ag_submitter_is_wanted(s, alone);
     s->begins = false;
-    if (!s->hands_ops || !will_take(s, false, begins))
+    if (!s->hands_ops || !will_take(s, false, awaited, behind))
         return false;
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
@@ -303,7 +307,7 @@ static bool takes_op(struct ag_stream *s, bool asks)
 {
     bool begins = s->begins;
     s->begins = false;
-    return takes_ops(s, asks) && will_take(s, true, begins);
+    return takes_ops(s, asks) && will_take(s, true, begins, UINT32_MAX);
 }
 
 bool ag_submitter_takes_ops(struct ag_stream *s)

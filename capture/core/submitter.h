@@ -27,10 +27,11 @@
 #include "capture/tracking/stream.h"
 #include "policy/constants.h"
 
-/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `begins`: it is the
- * first chunk of a sequence that is no loop, so the GPU may have nothing to do. False: the caller
+/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `awaited`: an idle GPU
+ * may be waiting for the chunk. `behind`: chunks until the program may wait. False: the caller
  * settles and launches the chunk itself. The caller holds the stream's lock. */
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool begins);
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
+                       uint32_t behind);
 
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks);

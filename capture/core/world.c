@@ -100,7 +100,9 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     bool launched = false;
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
-    s->handed = !failed && !looks && ag_submitter_hand(s, g, bytes, ag_chunk_begins(chunk));
+    s->handed = !failed && !looks &&
+                ag_submitter_hand(s, g, bytes, ag_policy_awaited(ag_engine_policy(e), chunk),
+                                  ag_chunk_behind(chunk));
     if (s->handed)
         return true;
     ag_submitter_settle(s);

@@ -38,7 +38,7 @@ CUresult __real_ag_core_launch(const struct ag_launch *l);
 CUresult __real_ag_core_memset(const struct ag_memset *f);
 CUresult __real_ag_core_copy(const struct ag_copy *c);
 bool __real_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool begins);
+                              bool awaited, uint32_t behind);
 bool __real_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                                 const struct ag_incoming *in, bool asks);
 bool __real_ag_submitter_takes_ops(struct ag_stream *s);
@@ -46,7 +46,7 @@ CUresult __wrap_ag_core_launch(const struct ag_launch *l);
 CUresult __wrap_ag_core_memset(const struct ag_memset *f);
 CUresult __wrap_ag_core_copy(const struct ag_copy *c);
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool begins);
+                              bool awaited, uint32_t behind);
 bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                                 const struct ag_incoming *in, bool asks);
 bool __wrap_ag_submitter_takes_ops(struct ag_stream *s);
@@ -201,10 +201,11 @@ static bool decides(struct ag_stream *s, bool hands)
 }
 
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool begins)
+                              bool awaited, uint32_t behind)
 {
     chunks++;
-    return decides(s, way == 't' || way == 'c') && __real_ag_submitter_hand(s, g, bytes, begins);
+    return decides(s, way == 't' || way == 'c') &&
+           __real_ag_submitter_hand(s, g, bytes, awaited, behind);
 }
 
 bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,

@@ -11,9 +11,15 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
     } *made = calloc(1, sizeof(*made));
     if (!made)
         abort();
+    made->sequence = (struct ag_sequence){.chunks = &made->chunk, .num_chunks = 8};
     made->chunk =
         (struct ag_chunk){.sequence = &made->sequence, .first = first, .count = 1, .user = user};
     return &made->chunk;
+}
+
+void made_last(struct ag_chunk *chunk)
+{
+    chunk->sequence->num_chunks = 1;
 }
 
 void made_op(struct ag_policy *p)

@@ -4,8 +4,10 @@
 
 #include "policy/policy.h"
 
-/* A chunk of one op, at the place `first` of a sequence. free() it. */
+/* A chunk of one op, at the place `first` of a sequence, with seven chunks behind it. free() it. */
 struct ag_chunk *made_chunk(void *user, uint32_t first);
+/* Now it is the sequence's last chunk. */
+void made_last(struct ag_chunk *chunk);
 /* The policy has seen an op, of which it learns nothing. */
 void made_op(struct ag_policy *p);
 /* What the policy takes for the host's time between two ops, ns. */

@@ -216,6 +216,7 @@ static bool launch_whole(struct ag_engine *e, struct ag_chunk *chunk, const uint
         ag_policy_built(chunk, false);
         return false;
     }
+    r->awaited += ag_policy_awaited(&e->policy, chunk);
     launch(r, chunk, bytes);
     r->replayed += chunk->count;
     if (!r->first_replay)

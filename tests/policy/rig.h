@@ -61,6 +61,7 @@ struct rig {
     uint64_t ops, submitted;   /* the ops between the two are deferred */
     uint64_t covered, flushed; /* deferred ops, by shorter graphs and one by one */
     uint64_t replayed;         /* ops that their own chunk submitted */
+    uint64_t awaited;          /* whole chunks for which an idle GPU may have waited */
     uint64_t graphs_built, graphs_shared, graphs_live, graphs_peak, launches;
     uint64_t dormant;      /* ops that the policy did not look at */
     uint64_t first_replay; /* op number, 0: none yet */

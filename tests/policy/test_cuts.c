@@ -135,7 +135,8 @@ static void test_behind_a_cut(void **state)
     for (uint32_t i = 0; i < b->num_chunks; i++) {
         const struct ag_chunk *chunk = &b->chunks[i];
         assert_false(chunk->first < 17 && chunk->first + chunk->count > 17);
-        begin += ag_chunk_begins(chunk);
+        begin += ag_policy_awaited(&r->engine.policy, chunk);
+        assert_int_equal(ag_chunk_behind(chunk), b->num_chunks - 1 - i);
         if (chunk->first == 17)
             rig_at_most(chunk->count, 4);
     }

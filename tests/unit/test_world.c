@@ -361,6 +361,14 @@ static void chunks_wait_for_the_end_of_a_nap(void **state)
     drop_handing(h);
 }
 
+/* By default, the host being slow enough for it. */
+static void chooses_the_submitter(struct handing *h)
+{
+    ag_options.submit = AG_SUBMIT_AUTO;
+    made_gap(ag_engine_policy(&h->s->engine), 100000);
+    h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
+}
+
 /* Behind a sync point the GPU has nothing to do: the first chunk does not wait until the submitter
  * has woken up. Others do. */
 static void a_first_chunk_wakes_and_does_not_wait(void **state)
@@ -371,21 +379,52 @@ static void a_first_chunk_wakes_and_does_not_wait(void **state)
     struct ag_chunk *later = h->chunk, *first = made_chunk(&h->graphs, 0);
     const struct timespec nap = {.tv_nsec = 1000000};
     bool waits = true;
-    ag_options.submit = AG_SUBMIT_AUTO;
-    made_gap(ag_engine_policy(&h->s->engine), 100000);
-    h->s->pairs = (struct ag_pairs){.second = true, .next_ns = UINT64_MAX};
+    chooses_the_submitter(h);
+    is_program = true;
     for (int i = 0; waits && i < TRIES; i++) {
         nanosleep(&nap, NULL);
         h->chunk = later;
         assert_true(launch_chunk(h));
         nanosleep(&nap, NULL);
         h->chunk = first;
+        atomic_store(&wakes, 0);
         waits = launch_chunk(h);
     }
     assert_false(waits);
+    assert_int_equal(atomic_load(&wakes), 1);
     free(first);
     h->chunk = later;
     drop_handing(h);
+}
+
+/* The program is about to wait for what it launches: by then the submitter would hardly be awake.
+ * Steps of one chunk would wake it in each. */
+static void a_last_chunk_wakes_nobody(void **state)
+{
+    enum { TRIES = 2000 }; /* until the submitter was asleep */
+    (void)state;
+    for (uint32_t place = 0; place < 2; place++) {
+        struct handing *h = make_handing();
+        struct ag_chunk *many = h->chunk, *last = made_chunk(&h->graphs, place);
+        const struct timespec nap = {.tv_nsec = 1000000};
+        bool waits = true;
+        chooses_the_submitter(h);
+        made_last(last);
+        assert_true(launch_chunk(h)); /* the submitter runs */
+        is_program = true;
+        atomic_store(&wakes, 0);
+        h->chunk = last;
+        for (int i = 0; waits && i < TRIES; i++) {
+            nanosleep(&nap, NULL);
+            waits = launch_chunk(h);
+        }
+        assert_false(waits);
+        assert_int_equal(atomic_load(&wakes), 0);
+        is_program = false;
+        free(last);
+        h->chunk = many;
+        drop_handing(h);
+    }
 }
 
 /* The arguments of graphs are looked at now and then, whoever launches them. */
@@ -577,7 +616,8 @@ int main(void)
         cmocka_unit_test(what_is_saved_goes_by_what_calls_take_by_now),
         cmocka_unit_test(a_real_time_thread_launches_itself),
         cmocka_unit_test_teardown(chunks_wait_for_the_end_of_a_nap, end_naps),
-        cmocka_unit_test(a_first_chunk_wakes_and_does_not_wait),
+        cmocka_unit_test_teardown(a_first_chunk_wakes_and_does_not_wait, end_naps),
+        cmocka_unit_test_teardown(a_last_chunk_wakes_nobody, end_naps),
         cmocka_unit_test(a_submitter_that_waits_gets_nothing_else),
         cmocka_unit_test(a_query_ends_the_segment),
         cmocka_unit_test(what_the_submitter_launches_is_counted),
