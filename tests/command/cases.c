@@ -64,6 +64,25 @@ static int repeat(int n)
     return print_value();
 }
 
+/* In each of N steps one op lies between two that are others each time, of few kinds: the stream
+ * joins its sequence there, and the chunk has that op alone. */
+static int between(int n)
+{
+    uint64_t random = 1;
+    start();
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 2; k++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            step(1);
+            launch(100, random >> 59);
+            launch(200, 1);
+        }
+        launch(100, random >> 50 & 31);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* N phases of steps that look unlike each other, one after the other. */
 static int phases(int n)
 {
@@ -666,6 +685,7 @@ static const struct {
              {"refused-once", refused_once},
              {"legacy", legacy},
              {"slow-host", slow_host},
+             {"between", between},
              {"per-thread", per_thread},
              {"leaves", leaves},
              {"host-function", host_function},

@@ -261,6 +261,16 @@ compared() {
     at_least "replayed of the last three steps" "$(figure replayed)" 20
 }
 
+# What they gain is what building may cost. A launch whose beginning was not noted would count with the time since
+# the machine started, and no graph would be built any more.
+@test "chunks of the op with which the stream joins a sequence are timed as well" {
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 same "$cases" between 1000
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 40
+    lost=$(sed -n 's/.*it lost \([0-9]*\)\.[0-9]* ms.*/\1/p' summary)
+    at_least "ms lost" 60000 "${lost:-0}"
+}
+
 # 8 us for whoever launches it, where the thread sleeps.
 @test "host functions wake no thread that has nothing to do" {
     AUTOGRAPH_TEST_BUILD=thread under "$cases" wakes 500 >out
