@@ -247,7 +247,7 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
     p->counts.sync_points++;
     if (s->retired)
         ag_sequence_free_retired(p);
-    s->last_op = 0; /* the program may wait here */
+    s->last_op = s->odds.last = 0; /* the program may wait here */
     if (p->dormant)
         return 0;
     if (s->was_dormant)
