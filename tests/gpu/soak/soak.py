@@ -2,7 +2,7 @@
 """Programs that run long under the library: the results of every phase, and the curves of memory.
 
 First each program goes twice through its phases eagerly: these digests are the judge. Then all run under the library
-at the same time, in several processes if wanted; once a second the resident memory of each, its memory on the GPU
+at the same time, in several processes if wanted; ten times a second the resident memory of each, its memory on the GPU
 and that of the library's graphs are noted. Exit status 1 where a phase differs, a program fails or hangs, or a curve is not flat.
 tests/gpu/run --soak builds what is needed and starts this.
 """
@@ -24,6 +24,7 @@ import curves  # noqa: E402
 from gpu_memory import GpuMemory  # noqa: E402
 from live import LivePage  # noqa: E402
 
+EVERY_S = 0.1   # the graphs of phases come and go, so medians need many samples
 COLUMNS = ("seconds", "phases", "rss_mib", "gpu_mib", "graphs_mib", "graphs_built", "sequences", "streams", "ops",
            "replayed", "own_gpu_mib")
 MIB = 1048576.0
@@ -83,7 +84,7 @@ class Program:
     def follow(self):
         """Until it ends. Returns None, or what went wrong."""
         while self.process.poll() is None:
-            time.sleep(max(0.05, 1.0 - (time.monotonic() - self.start) % 1.0))
+            time.sleep(max(0.05, EVERY_S - (time.monotonic() - self.start) % EVERY_S))
             self.sample()
             if time.monotonic() - self.heard > self.patience:
                 self.process.kill()
