@@ -8,7 +8,8 @@
  *
  * The same cuts are made where the stream leaves a sequence, or joins one, several times before the
  * same op: at an op that differs in each step, behind it, and where another sequence ends that is
- * the beginning of this one. The ops in front and behind then go as graphs.
+ * the beginning of this one. The ops in front and behind then go as graphs. A loop gets no such
+ * cut: the place where it is left is no place of each of its turns.
  *
  * Nobody can see from outside whether the program still pauses there, though a pause may show in
  * the time until the next ops come. So a cut goes after a number of visits, and far sooner where it
@@ -179,7 +180,6 @@ void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
     struct ag_policy_state *s = p->state;
     if (!at || at >= b->len || b->periodic || s->config.fixed_chunk)
         return;
-    at = (at - 1) % unit_of(b) + 1;
     struct ag_cut *cut = cut_before(b, at);
     if (cut && cut->left) {
         if (cut->left < AG_PAUSE_FIRST_CUT)
@@ -192,7 +192,7 @@ void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
     place->times = 0;
     make_cut(p, b, at);
     /* those that begin alike stay cut alike, or none could take over from another */
-    const struct ag_entry *e = b->periodic ? NULL : ((struct ag_entry *)b)->head->first;
+    const struct ag_entry *e = ((struct ag_entry *)b)->head->first;
     for (int i = 0; e && i < AG_CANDIDATES; e = e->next, i++) {
         struct ag_sequence *other = (struct ag_sequence *)&e->sequence;
         if (other != b && !other->periodic && at < other->len &&

@@ -129,7 +129,7 @@ void ag_graphs_discard(struct ag_chunk *chunk)
     ag_policy_built(chunk, false);
 }
 
-/* Nobody hands them over any more. */
+/* Whether a ring still holds them. Nobody puts them into one any more. */
 static bool is_handed(const struct ag_graphs *g)
 {
     return atomic_load_explicit(&g->done, memory_order_acquire) !=
