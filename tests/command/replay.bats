@@ -79,23 +79,21 @@ polls() {
     [ "$(figure 'graphs built')" -eq 0 ]
 }
 
-# compared STEPS-OF COMMAND...: some spans are eager and some are not, results are the same, and the summary tells the
+# compared STEPS-OF COMMAND... N: some spans are eager and some are not, results are the same, and the summary tells the
 # gain. A span has its length in time; how many ops and pairs come of it is the machine's affair. So the command runs
 # with its option STEPS-OF (--steps, --reps) ever higher until there are enough, which a library that does not take
-# turns never reaches. Where the ops are enough and still make no pair, a span holds too few of them: it gets longer.
+# turns never reaches. Spans get longer as well, but half as fast: one may hold too few ops to be measured.
 compared() {
     local option=$1 command=("${@:2:$#-2}") n=${*: -1}
-    export AUTOGRAPH_COMPARE_MS=5
-    for _ in 1 2 3 4 5 6; do
+    for AUTOGRAPH_COMPARE_MS in 5 8 12 18 27 40; do
+        export AUTOGRAPH_COMPARE_MS
         same "${command[@]}" "$option=$n"
         cat summary
-        if [ "$(figure replayed)" -lt 1000 ] || [ "$(figure 'not looked at')" -lt 1000 ]; then
-            n=$((3 * n))
-        elif grep -qE 'compared with eager: [0-9.]+ times as fast \(half of [0-9]+ pairs' summary; then
+        if [ "$(figure replayed)" -ge 1000 ] && [ "$(figure 'not looked at')" -ge 1000 ] &&
+            grep -qE 'compared with eager: [0-9.]+ times as fast \(half of [0-9]+ pairs' summary; then
             return 0
-        else
-            AUTOGRAPH_COMPARE_MS=$((5 * AUTOGRAPH_COMPARE_MS))
         fi
+        n=$((3 * n))
     done
     return 1
 }
