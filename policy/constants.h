@@ -273,7 +273,17 @@ enum {
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */
 
-enum { AG_WATCHDOG_IDLE_LOOKS = 200 }; /* looks in a row without a deferral before it sleeps */
+enum {
+    AG_WATCHDOG_IDLE_LOOKS = 200, /* in a row without a deferral before it sleeps */
+    /* Looks are fast for a while once a stream had to wait for a slow one: a program that has
+     * polled memory does so again. Chosen: a little longer than a plan may hold an op back
+     * (AG_PLAN_STEADY_NS), and so many looks that those programs wait for a slow one 0.5 % of
+     * their time. */
+    AG_WATCHDOG_FAST_NS = 50000,
+    AG_WATCHDOG_FAST_LOOKS = 2000,
+    /* Chosen: a host that has issued nothing for the time of so many ops has paused. */
+    AG_WATCHDOG_FAST_OPS = 8,
+};
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include "capture/core/watchdog.h"
 #include "capture/core/deferral.h"
 #include "capture/tracking/count.h"
+#include "capture/system/clock.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
@@ -12,6 +13,7 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,8 +32,21 @@ static uint32_t watches; /* number of watches begun, which is the number of the 
 static uint32_t resting; /* threads without a watch */
 static uint32_t awaited; /* threads that the process's end waits for: on watch, or in the driver */
 static bool vacant;      /* a resting thread is to take the watch */
+static _Atomic uint64_t looks_made, fast_until; /* that number */
 static void *watch(void *unused);
 static void (*submit_deferred)(struct ag_stream *stream);
+
+struct watch {
+    uint32_t number;
+    bool may_hurry; /* there is a processor for frequent looks */
+    bool fast;      /* the time since the look before was short */
+};
+
+/* Between two looks. */
+static uint64_t slow_ns(void)
+{
+    return (uint64_t)ag_options.max_defer_us * 1000 / 2;
+}
 
 static void wait_for(uint64_t ns)
 {
@@ -46,10 +61,10 @@ static void sleep_until_woken(void)
                 0);
 }
 
-/* State of one stream at a look. What it holds back then has no later number. */
+/* One stream at a look. What it holds back has no later number, and was first seen at that time. */
 struct look {
     struct ag_stream *stream;
-    uint64_t serial, deferrals;
+    uint64_t serial, deferrals, seen_ns;
 };
 
 /* The last two looks, made by whichever thread is on watch. */
@@ -59,13 +74,13 @@ static struct looks {
 } looks[2];
 static unsigned int turn;
 
-/* 0: it held nothing back. */
-static uint64_t deferrals_before(const struct looks *old, const struct ag_stream *s)
+/* What the look before saw of the stream, if it holds some of that back still. */
+static const struct look *look_before(const struct looks *old, const struct ag_stream *s)
 {
     for (size_t i = 0; i < old->count; i++)
         if (old->list[i].stream == s && old->list[i].serial == s->serial)
-            return old->list[i].deferrals;
-    return 0;
+            return old->list[i].deferrals < ag_deferring_since(s) ? NULL : &old->list[i];
+    return NULL;
 }
 
 /* Puts a thread on watch: one that rests, or a new one. The caller holds the mutex. */
@@ -104,27 +119,41 @@ static bool another_defers(const struct ag_stream *s)
     return defers;
 }
 
-/* Submits what `s` holds back. False: another thread has taken the watch meanwhile. */
-static bool submit(struct ag_stream *s, uint32_t mine)
+/* Whether the program seems to pause again, as it has made no call for `ns`. A host that issues
+ * slowly may still be on its way to the end of a chunk. The caller holds the stream's lock. */
+static bool pauses_again(const struct ag_stream *s, uint64_t ns)
+{
+    return looks_made < s->fast_until &&
+           ns >= (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(ag_engine_policy(&s->engine));
+}
+
+/* Submits what `s` has held back since `seen_ns`, if that is due. False: another thread has taken
+ * the watch meanwhile. */
+static bool submit(struct ag_stream *s, uint64_t seen_ns, struct watch *w)
 {
     if (!ag_stream_lock_if_prompt(s))
         return true;
     bool entered = false; /* if it cannot, the next look tries again */
-    if (ag_stream_is_live(s) && ag_context_try(s->context->handle, &entered) &&
-        ag_stream_ring_is_free(s)) {
+    uint64_t ns = ag_clock_ns() - seen_ns;
+    bool long_ago = !w->fast || ns >= slow_ns();
+    if ((long_ago || pauses_again(s, ns)) && ag_stream_is_live(s) &&
+        ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(s)) /* its deferral began before the store */
             relieve();
         bool holds = atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s);
         ag_trace_cause(AG_CAUSE_WATCHDOG);
         submit_deferred(s);
-        if (holds) /* else all was launched, and nobody had asked */
+        if (holds) { /* else all was launched, and nobody had asked */
             ag_count(AG_COUNT_WATCHDOG);
+            if (long_ago)
+                atomic_store(&fast_until, s->fast_until = looks_made + AG_WATCHDOG_FAST_LOOKS);
+        }
     }
     ag_context_leave(entered);
     ag_unlock(&s->lock);
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
-    bool lasts = watches == mine;
+    bool lasts = watches == w->number;
     if (lasts && atomic_load(&ag_watchdog_state) == AG_WATCHDOG_BUSY)
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
     ag_mutex_unlock(&mutex);
@@ -135,9 +164,10 @@ enum sight { NOTHING, DEFERRED, RELIEVED };
 
 /* Looks at all streams once. Returns whether any stream was deferring, or whether another thread
  * has taken the watch. */
-static enum sight look(uint32_t mine)
+static enum sight look(struct watch *w)
 {
     enum sight sight = NOTHING;
+    uint64_t ns = ag_clock_ns();
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
     struct ag_streams all = ag_streams_snapshot();
@@ -153,10 +183,14 @@ static enum sight look(uint32_t mine)
         if (!atomic_load(&s->deferring))
             continue;
         sight = DEFERRED;
-        uint64_t deferrals = atomic_load(&s->deferrals), since = ag_deferring_since(s);
-        if (deferrals_before(old, s) < since && now->count < now->capacity)
-            now->list[now->count++] = (struct look){s, s->serial, deferrals};
-        else if (!submit(s, mine))
+        struct look seen = {s, s->serial, atomic_load(&s->deferrals), ns};
+        const struct look *before = look_before(old, s);
+        if (before)
+            seen = *before;
+        bool kept = now->count < now->capacity;
+        if (kept)
+            now->list[now->count++] = seen;
+        if ((before || !kept) && !submit(s, seen.seen_ns, w))
             sight = RELIEVED;
     }
     ag_streams_done(&all);
@@ -165,25 +199,31 @@ static enum sight look(uint32_t mine)
     return sight;
 }
 
+static void wait_for_next_look(struct watch *w)
+{
+    w->fast = w->may_hurry && atomic_fetch_add(&looks_made, 1) < atomic_load(&fast_until) &&
+              slow_ns() > AG_WATCHDOG_FAST_NS;
+    wait_for(w->fast ? AG_WATCHDOG_FAST_NS : slow_ns());
+}
+
 /* Keeps one watch from its beginning to its end. */
-static void keep_watch(uint32_t mine)
+static void keep_watch(struct watch *w)
 {
     unsigned int idle = 0;
-    uint64_t period = (uint64_t)ag_options.max_defer_us * 1000 / 2;
     while (!atomic_load(&stopping)) {
-        enum sight sight = look(mine);
+        enum sight sight = look(w);
         if (sight == RELIEVED)
             return;
         idle = sight == DEFERRED ? 0 : idle + 1;
         ag_live_poll();
         if (idle < AG_WATCHDOG_IDLE_LOOKS) {
-            wait_for(period);
+            wait_for_next_look(w);
             continue;
         }
         /* Say that this thread sleeps, then look once more. A stream that began to defer in between
          * either reads that state or is seen by this look. */
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_ASLEEP);
-        sight = look(mine);
+        sight = look(w);
         if (sight == RELIEVED)
             return;
         if (sight == DEFERRED) {
@@ -199,6 +239,8 @@ static void keep_watch(uint32_t mine)
 static void *watch(void *unused)
 {
     (void)unused;
+    struct watch w = {.may_hurry = ag_thread_may_spin()};
+    prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* or each wait takes 50 us longer */
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
     for (;;) {
         resting++;
@@ -209,9 +251,9 @@ static void *watch(void *unused)
             break;
         vacant = false;
         awaited++;
-        uint32_t mine = watches;
+        w.number = watches;
         ag_mutex_unlock(&mutex);
-        keep_watch(mine);
+        keep_watch(&w);
         ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
         awaited--;
     }

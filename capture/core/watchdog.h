@@ -3,9 +3,10 @@
  *
  * The thread looks every AUTOGRAPH_MAX_DEFER_US / 2, and submits what a stream already held back at
  * the look before. So nothing waits longer than that time plus the scheduling of one thread, and
- * the launch path keeps no timestamps. When no stream has deferred anything
- * for a while, the thread sleeps until one does. While the thread waits in the driver for room in a
- * stream's queue, another thread takes its place.
+ * the launch path keeps no timestamps. A stream that had to wait that long is likely to do so
+ * again: a program that polls memory makes no call which says so. So the looks come faster for a
+ * while. When no stream has deferred anything for a while, the thread sleeps until one does. While
+ * the thread waits in the driver for room in a stream's queue, another thread takes its place.
  */
 #ifndef AG_WATCHDOG_H
 #define AG_WATCHDOG_H
