@@ -184,8 +184,10 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_exec *e = (struct sim_exec *)exec;
-    if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures))
+    if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures)) {
+        sim_pace_submit(s, sim_pace.graph_ns, e->image->count);
         return CUDA_SUCCESS;
+    }
     SIM_USES(exec, true);
     r = atomic_load(&s->capture) ? CUDA_SUCCESS : sim_wait_for_room(s);
     if (r != CUDA_SUCCESS)
@@ -251,6 +253,7 @@ static CUresult replace(CUgraphExec exec, CUgraphNode node, struct sim_op *op)
     }
     r = CUDA_ERROR_INVALID_VALUE;
     SIM_USES(exec, true);
+    sim_pace_call(sim_pace.update_ns);
     pthread_mutex_lock(&sim_lock);
     struct sim_step *step = writable_step((struct sim_exec *)exec, (struct sim_node *)node, true);
     if (step && step->op.kind == op->kind) {

@@ -123,8 +123,10 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
     CUresult r = sim_stream_find(stream, ptsz, &s);
     if (r != CUDA_SUCCESS)
         return r;
-    if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures))
+    if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures)) {
+        sim_pace_submit(s, sim_pace.launch_ns, 1);
         return sim_function_of(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    }
     struct sim_op op = {.kind = SIM_OP_KERNEL};
     r = sim_launch_prepare(&op.launch, f, grid, block, shared_bytes, params, extra);
     op.launch.priority = s->priority;

@@ -98,6 +98,10 @@ static void start(void)
     else if (mode && *mode && strcmp(mode, "async"))
         fprintf(stderr, "simcuda: SIMCUDA_MODE=%s is not async, inline or null; async is used\n",
                 mode);
+    const char *pace = getenv("SIMCUDA_PACE");
+    if (pace && (sim_settings.mode != SIM_NULL || !sim_pace_parse(pace)))
+        fprintf(stderr, "simcuda: SIMCUDA_PACE=%s is not four numbers, or not for this mode\n",
+                pace);
     const char *version = getenv("SIMCUDA_VERSION");
     if (version && atoi(version) > 0)
         sim_settings.version = atoi(version);

@@ -81,6 +81,19 @@ struct sim_settings {
     const char *tables;
 };
 extern struct sim_settings sim_settings;
+/* SIMCUDA_PACE. Off, the functions do nothing. */
+struct sim_pace {
+    bool on;
+    unsigned int launch_ns, graph_ns, update_ns, kernel_ns;
+};
+extern struct sim_pace sim_pace;
+struct sim_stream;
+bool sim_pace_parse(const char *text);
+void sim_pace_call(uint64_t ns);
+/* A call of `ns` that gives the stream so many kernels to run. */
+void sim_pace_submit(struct sim_stream *s, uint64_t ns, unsigned int kernels);
+void sim_pace_wait(struct sim_stream *s);
+bool sim_pace_is_idle(struct sim_stream *s);
 extern pthread_mutex_t sim_lock;
 
 /* Why sim_enter may not take its short way. */
@@ -390,6 +403,7 @@ struct sim_stream {
     _Atomic bool asleep; /* the worker waits for `changed` */
     bool worker;
     bool stopping;
+    _Atomic uint64_t idle_at; /* SIMCUDA_PACE: when all kernels have ended */
     _Atomic(struct sim_capture *) capture;
     struct sim_node **tips; /* nodes that the next captured op depends on */
     unsigned int tip_count;

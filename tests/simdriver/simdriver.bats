@@ -101,6 +101,16 @@ setup() {
     [ "$status" -eq 0 ]
 }
 
+@test "at a pace, launches and kernels take time" {
+    SIMCUDA_MODE=null SIMCUDA_PACE=5000:0:0:20000 run "$B/simdriver_prog_cost"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(sed 's/submit \([0-9]*\) .*/\1/' <<<"$output")" -ge 5000 ]
+    [ "$(sed 's/.*sync \([0-9]*\) .*/\1/' <<<"$output")" -ge 20000 ]
+    SIMCUDA_PACE=5000:0:0:20000 run "$B/simdriver_prog_cost"
+    grep 'not four numbers, or not for this mode' <<<"$output"
+}
+
 @test "async and inline modes compute the same" {
     SIMCUDA_MODE=async run "$B/simdriver_prog_cost"
     [ "$status" -eq 0 ]

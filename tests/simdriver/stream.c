@@ -160,6 +160,7 @@ SIM_API2(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream handle), (hand
         struct sim_op marker = {.kind = SIM_OP_EMPTY};
         return sim_submit_and_wait(s, &marker);
     }
+    sim_pace_wait(s);
     sim_stream_wait(s, atomic_load(&s->submitted));
     return (CUresult)atomic_load(&s->ctx->error);
 }
@@ -177,7 +178,7 @@ SIM_API2(cuStreamQuery, cuStreamQuery_ptsz, (CUstream handle), (handle))
         if (r != CUDA_SUCCESS)
             return r;
     }
-    bool done = sim_stream_done(s);
+    bool done = sim_stream_done(s) && sim_pace_is_idle(s);
     if (s->legacy) {
         pthread_mutex_lock(&s->ctx->lock);
         for (struct sim_stream *o = s->ctx->streams; o; o = o->next)

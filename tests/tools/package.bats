@@ -196,6 +196,8 @@ furnish() { # ROOT PROGRAM...
     for verb in run report timeline graphs html diff replay top env doctor; do
         [[ " $(complete_line autograph "${verb:0:2}") " == *" $verb "* ]]
     done
+    cd "$BATS_TEST_TMPDIR"
+    touch report-of-mine # a file by the name of a verb
     [[ " $(complete_line autograph help re) " == " report replay " ]]
     [[ " $(complete_line autograph report --) " == *" --format "* ]]
     [[ " $(complete_line autograph report --format '') " == *" jsonl "* ]]

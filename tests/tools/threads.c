@@ -14,6 +14,13 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device);
 
 enum { AT_A_TIME = 6, ROUNDS = 4, STEPS = 200, OPS = 10 };
 
+/* AddressSanitizer's runtime hangs in a child whose parent held one of its locks, as in dlopen. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { FORKS = 0 };
+#else
+enum { FORKS = 1 };
+#endif
+
 static CUcontext context;
 
 static void *work(void *unused)
@@ -43,7 +50,7 @@ int main(void)
         for (int i = 0; i < AT_A_TIME; i++)
             if (pthread_create(&threads[i], NULL, work, NULL))
                 return 1;
-        pid_t child = fork();
+        pid_t child = FORKS ? fork() : 1;
         if (child == 0) {
             /* Through the exit handlers of all that is loaded. The parent's threads may have held
              * any lock at the fork: a handler that needs one in the child hangs here, and fails the
@@ -54,7 +61,7 @@ int main(void)
         for (int i = 0; i < AT_A_TIME; i++)
             pthread_join(threads[i], NULL);
         int status = 0;
-        if (child < 0 || waitpid(child, &status, 0) < 0 || status)
+        if (FORKS && (child < 0 || waitpid(child, &status, 0) < 0 || status))
             return 1;
     }
     printf("%d\n", AT_A_TIME * ROUNDS * STEPS * OPS);

@@ -5,6 +5,10 @@ _autograph() {
     case ${COMP_WORDS[1]-} in
     run | report | timeline | graphs | html | diff | replay | top | env | doctor) verb=${COMP_WORDS[1]} ;;
     esac
+    if [[ ${COMP_WORDS[1]-} == help && $COMP_CWORD -eq 2 ]]; then
+        COMPREPLY=($(compgen -W "$verbs" -- "$cur"))
+        return
+    fi
     # behind the program that is run, what is completed is that program's
     if [[ $verb == run ]]; then
         for ((i = 1; i < COMP_CWORD; i++)); do
@@ -15,10 +19,6 @@ _autograph() {
             *) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
             esac
         done
-    fi
-    if [[ ${COMP_WORDS[1]-} == help && $COMP_CWORD -eq 2 ]]; then
-        COMPREPLY=($(compgen -W "$verbs" -- "$cur"))
-        return
     fi
     case $prev in
     -f | --format)
