@@ -17,8 +17,8 @@
  *                       cannot block runs in the submitting call), null (work is dropped: only the
  *                       cost of a call is left)
  *     SIMCUDA_PACE      LAUNCH:GRAPH:UPDATE:KERNEL, for SIMCUDA_MODE=null: nanoseconds of a launch,
- *                       a launch of a graph, an update of a node, and a kernel on the GPU, one after
- *                       another in each stream. cuStreamSynchronize waits for it
+ *                       a launch of a graph, an update of a node, and a kernel on the GPU, one
+ *                       after another in each stream. cuStreamSynchronize waits for it
  *     SIMCUDA_DEVICES   number of devices, default 2; 0 makes cuInit answer CUDA_ERROR_NO_DEVICE
  *     SIMCUDA_MEMORY_MB memory of a device, default 16384; little is best for checkers with shadows
  *     SIMCUDA_NODE_BYTES  device memory that a node of an executable graph takes until the graph is
