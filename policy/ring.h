@@ -45,6 +45,7 @@ struct ag_ring {
     _Atomic uint32_t put;
     char apart2[64];
     _Atomic uint32_t taken; /* by whoever has the role */
+    _Atomic uint32_t work;  /* that was; a chunk counts as AG_WORK_OF_CHUNK single ops */
     _Atomic uint64_t taken_ops;
     _Atomic uint32_t role; /* 1: somebody has it */
     char apart3[64];
@@ -130,6 +131,9 @@ static inline uint64_t ag_ring_put_ns(struct ag_ring *r)
 }
 static inline void ag_ring_took(struct ag_ring *r, const struct ag_ring_slot *slot)
 {
+    uint32_t work = atomic_load_explicit(&r->work, memory_order_relaxed);
+    atomic_store_explicit(&r->work, work + (slot->graphs ? AG_WORK_OF_CHUNK : 1),
+                          memory_order_relaxed);
     atomic_fetch_add_explicit(&r->taken_ops, slot->ops, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->taken, 1, memory_order_release);
 }

@@ -79,13 +79,13 @@ static void settled(struct ag_stream *s)
 
 /* To a handler of the program's that interrupts the driver here and ends the process, the role is a
  * lock that its own thread holds. */
-static bool works(struct ag_ring *ring, uint32_t *launches)
+static bool works(struct ag_ring *ring)
 {
     if (!ag_ring_take_role(ring))
         return false;
     ag_rank_take(ring, AG_RANK_ROLE);
     ag_locks_held++;
-    *launches = ag_work_in(ring, is_submitter);
+    ag_work_in(ring, is_submitter);
     ag_locks_held--;
     ag_rank_give(ring);
     ag_ring_give_role(ring);
@@ -113,11 +113,10 @@ static bool settle(struct ag_stream *s, bool waits)
     if (!done) {
         uint64_t began = ag_clock_ns();
         bool chunks = ag_ring_has_chunks(ring);
-        uint32_t launches;
         struct ag_visit visit = ag_driver_enter(s);
-        done = works(ring, &launches);
+        done = works(ring);
         for (unsigned int looks = 1; waits && !ag_ring_is_at_rest(ring); looks++)
-            if (!works(ring, &launches))
+            if (!works(ring))
                 wait_briefly(looks);
         ag_driver_leave(s, visit);
         lose_time(s, began, chunks);
@@ -351,40 +350,42 @@ bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *
 
 /* ---- the thread --------------------------------------------------------------------------- */
 
-/* Returns how much work there was, as ag_work_in() counts it. */
+/* Returns how much work there was in all, whoever did it. */
 static uint32_t look(void)
 {
-    uint32_t launches, all = 0;
+    uint32_t work = 0;
     uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
         struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
-        if (ag_ring_is_empty(ring))
-            continue;
-        atomic_store_explicit(&at.since_ns, ag_clock_ns(), memory_order_relaxed);
-        atomic_store_explicit(&at.ring, ring, memory_order_relaxed);
-        if (works(ring, &launches))
-            all += launches; /* 0: nothing may be launched now */
-        atomic_store_explicit(&at.ring, NULL, memory_order_relaxed);
+        if (!ag_ring_is_empty(ring)) {
+            atomic_store_explicit(&at.since_ns, ag_clock_ns(), memory_order_relaxed);
+            atomic_store_explicit(&at.ring, ring, memory_order_relaxed);
+            works(ring);
+            atomic_store_explicit(&at.ring, NULL, memory_order_relaxed);
+        }
+        work += atomic_load_explicit(&ring->work, memory_order_relaxed);
     }
-    return all;
+    return work;
 }
 
-/* When the thread last had work, and the usual time between two chunks, or from single launches to
- * as many as make up for a chunk, ns. */
+/* How much work there was in all, and when some was last seen; the usual time between two chunks,
+ * or from single launches to as many as make up for a chunk, ns. What the program took back while
+ * the thread napped counts: if it did not, the thread would nap because it had napped. */
 struct pace {
+    uint32_t work;
     uint64_t last, apart;
 };
 
 /* Looks for work until that time, once at least. Returns whether there was some. */
 static bool look_until(struct pace *p, uint64_t until)
 {
-    uint32_t launches;
-    for (unsigned int looks = 0; !(launches = look()); looks++) {
+    uint32_t before = p->work;
+    for (unsigned int looks = 0; (p->work = look()) == before; looks++) {
         if (looks % AG_SUBMIT_LOOKS == 0 && ag_clock_ns() >= until)
             return false;
         ag_relax();
     }
-    uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / launches;
+    uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / (p->work - before);
     p->apart = (p->apart * 7 + (ns < 2 * AG_SUBMIT_SPIN_NS ? ns : 2 * AG_SUBMIT_SPIN_NS)) / 8;
     p->last = now;
     return true;
@@ -444,7 +445,7 @@ static void *run(void *unused)
          * reads that state or is seen by this look. */
         atomic_store(&state, ASLEEP);
         atomic_thread_fence(memory_order_seq_cst);
-        if (look()) {
+        if (look() != pace.work) {
             atomic_store(&state, AWAKE);
             continue;
         }

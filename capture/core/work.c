@@ -64,16 +64,15 @@ static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot, 
         ag_count(AG_COUNT_SUBMITTED_SINGLY);
 }
 
-uint32_t ag_work_in(struct ag_ring *ring, bool submitter)
+void ag_work_in(struct ag_ring *ring, bool submitter)
 {
     struct ag_stream *s = ring->stream;
     const struct ag_ring_slot *slot;
-    uint32_t launches = 0;
     if (ag_ring_is_empty(ring))
-        return 0;
+        return;
     bool entered;
     if (!ag_context_try(s->context->handle, &entered) && submitter)
-        return 0; /* nothing may be launched without the context */
+        return; /* nothing may be launched without the context */
     while ((slot = ag_ring_next(ring))) {
         const struct ag_graphs *g = slot->graphs;
         ag_trace_taken(s, g ? g->trace_id : 0, slot->ops, ag_ring_put_ns(ring),
@@ -82,9 +81,7 @@ uint32_t ag_work_in(struct ag_ring *ring, bool submitter)
             submit_chunk(s, slot, submitter);
         else
             submit_single(s, slot, submitter);
-        launches += g ? AG_WORK_OF_CHUNK : 1;
         ag_ring_took(ring, slot);
     }
     ag_context_leave(entered);
-    return launches;
 }

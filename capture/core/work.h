@@ -6,9 +6,8 @@
 
 #include "capture/tracking/stream.h"
 
-/* Submits what is in the ring. The caller has the role; `submitter`: it is the library's own
- * thread, and not the program's. Returns how much that was, in single launches; 0 if the submitter
- * cannot enter the stream's context. */
-uint32_t ag_work_in(struct ag_ring *ring, bool submitter);
+/* Submits what is in the ring; nothing if the submitter cannot enter the stream's context. The
+ * caller has the role; `submitter`: it is the library's own thread, and not the program's. */
+void ag_work_in(struct ag_ring *ring, bool submitter);
 
 #endif

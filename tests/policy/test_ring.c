@@ -96,6 +96,23 @@ static void test_single_ops(void **state)
     ring_free(&r);
 }
 
+/* The thread that looks for work knows from it how much came, whoever did it. */
+static void test_work(void **state)
+{
+    (void)state;
+    struct ag_ring r = {.stream = NULL};
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_true(put(&r, i, 2, 8));
+        ag_ring_took(&r, ag_ring_next(&r));
+        assert_non_null(ag_ring_op_room(&r, 8));
+        ag_ring_put_op(&r, i);
+        assert_int_equal(r.work, (i - 1) * (AG_WORK_OF_CHUNK + 1) + AG_WORK_OF_CHUNK);
+        ag_ring_took(&r, ag_ring_next(&r));
+        assert_int_equal(r.work, i * (AG_WORK_OF_CHUNK + 1));
+    }
+    ring_free(&r);
+}
+
 /* One at a time has the role. Whoever waits for the ring waits for the role as well. */
 static void test_role(void **state)
 {
@@ -296,10 +313,11 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order), cmocka_unit_test(test_single_ops),
-        cmocka_unit_test(test_role),  cmocka_unit_test(test_room),
-        cmocka_unit_test(test_times), cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_order),   cmocka_unit_test(test_single_ops),
+        cmocka_unit_test(test_work),    cmocka_unit_test(test_role),
+        cmocka_unit_test(test_room),    cmocka_unit_test(test_times),
+        cmocka_unit_test(test_credit),  cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
