@@ -2,18 +2,19 @@
  * paced.c - nanoseconds an op of a loop over the simulated driver at a given pace (SIMCUDA_PACE),
  * for tests/bench/pace.
  *
- *   paced WARM_MS MS GAP_NS OPS SYNC
- *   paced WARM_MS MS SEED
+ *   paced WARM MEASURED GAP_NS OPS SYNC
+ *   paced WARM MEASURED SEED
  *
  * GAP_NS is what the host works behind each launch, OPS are launches a step. SYNC: 1 ends each step
  * by a sync, 0 does not, and -1 makes each launch unlike all others as well. SEED draws a program
- * of one to five kinds of steps instead. Prints the fastest and the median of 15 parts of MS
- * milliseconds in all, behind WARM_MS that are not measured.
+ * of one to five kinds of steps instead. WARM is not measured and MEASURED is: milliseconds ("50"),
+ * or turns of the program ("50t"), which are the same launches in each run. Prints nanoseconds a
+ * launch, and how many turns were not measured and were.
  */
 #include "tests/simdriver/simprog.h"
 #include <stdbool.h>
 
-enum { PARTS = 15, MOST_STEPS = 5, NEVER = 0 };
+enum { MOST_STEPS = 5, NEVER = 0 };
 
 /* One kind of step. */
 struct step {
@@ -107,17 +108,25 @@ static void run_turn(struct program *p)
     }
 }
 
-static int by_size(const void *a, const void *b)
+/* Runs so many milliseconds or turns, as `text` says. Returns how many turns. */
+static long run(struct program *p, const char *text)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    char *unit;
+    double most = strtod(text, &unit), passed = 0;
+    uint64_t began = now_ns();
+    long turns = 0;
+    while (passed < most) {
+        run_turn(p);
+        turns++;
+        passed = *unit == 't' ? (double)turns : (double)(now_ns() - began) / 1e6;
+    }
+    return turns;
 }
 
 int main(int argc, char **argv)
 {
     if (argc != 4 && argc != 6)
         return 2;
-    double warm_ns = atof(argv[1]) * 1e6, part_ns = atof(argv[2]) * 1e6 / PARTS, ns[PARTS];
     struct program p = {.num_steps = 1};
     if (argc == 4)
         draw_program(&p, strtoull(argv[3], NULL, 10));
@@ -133,18 +142,11 @@ int main(int argc, char **argv)
     p.kernel = ag_prog_function(ag_prog_module(), "hash");
     p.x = ag_prog_alloc(8);
     CHECK(cuStreamCreate(&p.stream, CU_STREAM_NON_BLOCKING));
-    for (int part = -1; part < PARTS; part++) {
-        uint64_t began = now_ns(), before = p.launches;
-        double most = part < 0 ? warm_ns : part_ns, passed = 0;
-        while (passed < most) {
-            run_turn(&p);
-            passed = (double)(now_ns() - began);
-        }
-        if (part >= 0)
-            ns[part] = passed / (double)(p.launches - before + 1);
-    }
+    long warm = run(&p, argv[1]);
+    uint64_t before = p.launches, began = now_ns();
+    long turns = run(&p, argv[2]);
     CHECK(cuStreamSynchronize(p.stream));
-    qsort(ns, PARTS, sizeof *ns, by_size);
-    printf("NS %.0f %.0f\n", ns[0], ns[PARTS / 2]);
+    printf("NS %.0f %ld %ld\n", (double)(now_ns() - began) / (double)(p.launches - before + 1),
+           warm, turns);
     return 0;
 }
