@@ -221,9 +221,14 @@ enum {
     AG_PAIRS_LONGEST_INTERVAL_MS = 64000,
 };
 
-/* Streams that are tied to others by events (capture/core/weigh.h). Chosen: a look costs far less
- * than the ops between two of them. */
+/* Streams that may get on faster without graphs (capture/core/weigh.h). Chosen: a look costs far
+ * less than the ops between two of them. */
 enum {
+    AG_WEIGH_LOOKS = 64,       /* syncs, or chunks where nothing was expected, between two looks */
+    AG_WEIGH_DOUBT_OPS = 4096, /* for which a stream's gain is looked at */
+    /* One that gains less of an op is compared. To look at an op takes 30 to 60 ns, and up to 600
+     * where a program goes on in ever other ways (log, "Behind 6dd8057"). */
+    AG_WEIGH_GAIN_NS = 500,
     AG_WEIGH_OPS_A_TIE = 128, /* most ops for each tie, on a stream that counts as tied. A wait
                                  right behind a record is not seen, as nothing is held back there */
     AG_WEIGH_TRY_OPS = 64,    /* dormant ops until the stream looks again, in a comparison */

@@ -8,14 +8,28 @@
 #include "capture/tracking/dormancy.h"
 #include "policy/constants.h"
 
+/* Whether the graphs of late have spared the host less than it costs to look for them. While the
+ * two ways are compared, and while the stream is dormant for it, there is no answer. */
+static bool gains_little(struct ag_stream *s, uint64_t seen)
+{
+    struct ag_doubt *d = &s->doubt;
+    if (s->without.tries || s->without.second || seen < d->ops + AG_WEIGH_DOUBT_OPS)
+        return d->is;
+    d->is = d->gain_ns < (int64_t)(seen - d->ops) * AG_WEIGH_GAIN_NS;
+    d->ops = seen;
+    d->gain_ns = 0;
+    return d->is;
+}
+
 /* Nothing changes while the program measures its launches, while the submitter is compared, or in
  * an eager span of report/compare.h. */
-static bool may_weigh(const struct ag_stream *s)
+static bool may_weigh(struct ag_stream *s)
 {
     /* while the stream is dormant, neither ops nor ties are seen */
     uint64_t seen = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
-    return ag_options.profit && s->ties * AG_WEIGH_OPS_A_TIE >= seen &&
-           ag_engine_counts(&s->engine)->replayed && ag_engine_is_idle(&s->engine) &&
+    bool tied =
+        s->ties && s->ties * AG_WEIGH_OPS_A_TIE >= seen && ag_engine_counts(&s->engine)->replayed;
+    return ag_options.profit && (tied || gains_little(s, seen)) && ag_engine_is_idle(&s->engine) &&
            !s->pairs.tries && !ag_measures() &&
            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS;
 }

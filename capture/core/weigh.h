@@ -1,24 +1,28 @@
 /*
- * weigh.h - whether a stream that is tied to others gets on faster without graphs.
+ * weigh.h - whether a stream gets on faster without graphs.
  *
- * The profitability check (policy/profit.c) compares the host's times, sequence by sequence. A
- * stream that waits for others on the GPU may lose where the host does not wait: on the GPU a graph
- * starts later than a kernel, and tells of its end later. The launch queue then fills, and some
- * call of the program waits for long, which no median of short times shows. So on streams with many
- * event records and waits the library compares how fast the program gets on with graphs and
- * without, in turn (policy/pairs.h). Where it gets on faster without, the stream is dormant until
- * the next comparison.
+ * The profitability check (policy/profit.c) compares the host's times, sequence by sequence. It
+ * does not see what it costs to look at ops that are in no sequence, or to learn sequences that
+ * never come again. Nor does it see all that a stream loses which waits for others on the GPU:
+ * there a graph starts later than a kernel, and tells of its end later. The launch queue then
+ * fills, and some call of the program waits for long, which no median of short times shows.
+ *
+ * So the library compares how fast the program gets on with graphs and without, in turn
+ * (policy/pairs.h), on streams with many event records and waits, and on streams whose graphs have
+ * lately spared the host too little. Where the program gets on faster without, the stream is
+ * dormant until the next comparison.
  */
 #ifndef AG_WEIGH_H
 #define AG_WEIGH_H
 
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 
 /* Call it where nothing is deferred. The caller holds the stream's lock. */
 void ag_weigh_meet(struct ag_stream *s);
 static inline void ag_weigh_look(struct ag_stream *s)
 {
-    if (__builtin_expect(s->ties, 0))
+    if (__builtin_expect(s->ties || s->doubt.is || ++s->doubt.looks % AG_WEIGH_LOOKS == 0, 0))
         ag_weigh_meet(s);
 }
 

@@ -216,8 +216,7 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     else
         consider(f, t->dormant - weighed, "nothing in its launches repeated for long",
                  "there is little for graphs to do here; AUTOGRAPH=0 saves the watching");
-    consider(f, weighed,
-             "its streams wait for each other and were measured to be faster without graphs",
+    consider(f, weighed, "its streams were measured to be faster without graphs",
              "that is as fast as it goes");
     consider(f, captured,
              "it has begun a stream capture that has not ended, and nothing is replayed meanwhile",

@@ -88,6 +88,13 @@ struct ag_wish {
     uint32_t asked;
 };
 
+struct ag_doubt {
+    bool is;
+    uint32_t looks;
+    uint64_t ops;    /* of the stream when that was last asked */
+    int64_t gain_ns; /* of its graphs since then */
+};
+
 enum ag_deferring {
     AG_DEFERS_NOTHING,
     AG_DEFERS,        /* ops are held back */
@@ -157,6 +164,7 @@ struct ag_stream {
     struct ag_pairs pairs;           /* whether the submitter makes it faster */
     struct ag_pairs without;         /* whether it is faster without graphs (weigh.h) */
     uint64_t ties;                   /* event records and waits */
+    struct ag_doubt doubt;           /* whether its graphs gain anything (core/weigh.h) */
     bool hands_ops;                  /* it does, as far as is known: it gets single ops as well */
     bool handed_op;                  /* the last eager op went into the ring */
     uint32_t asked;                  /* single ops for which this was asked */

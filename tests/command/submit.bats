@@ -205,16 +205,16 @@ hands() {
 weighs() {
     for steps in 4000 8000 16000; do
         SIMCUDA_SLOW_US=50 AUTOGRAPH_TEST_PROFIT=2 AUTOGRAPH_SUBMIT=inline same "$submit" tied $steps
-        [ "$(figure 'to compare or because that was faster')" -eq 0 ] || break
+        [ "$(figure 'or because that was faster')" -eq 0 ] || break
     done
-    at_least "ops submitted eagerly" "$(figure 'to compare or because that was faster')" 1
+    at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
 }
 
 @test "streams that are tied by events go eager now and then, to be compared" {
     export AUTOGRAPH_SUBMIT=inline
     weighs
     SIMCUDA_SLOW_US=50 same "$submit" tied 4000 # AUTOGRAPH_TEST_PROFIT=0
-    [ "$(figure 'to compare or because that was faster')" -eq 0 ]
+    [ "$(figure 'or because that was faster')" -eq 0 ]
 }
 
 # In half of the spans the library does what it always does, which includes this comparison and what comes of it.

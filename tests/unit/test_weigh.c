@@ -36,6 +36,7 @@ static const struct ag_engine_world world = {.deferring = becomes, .broken = bro
 struct play {
     uint64_t graph_ns, eager_ns; /* of an op */
     uint32_t ops_a_tie;
+    int64_t gain_ns; /* that the library knows of */
 };
 
 static struct ag_stream *make(void)
@@ -70,6 +71,7 @@ static double play(struct ag_stream *s, const struct play *how, double seconds)
         ag_stream_leaves_dormant(s);
         made_op(policy);
         now_ns += how->graph_ns;
+        s->doubt.gain_ns += how->gain_ns;
         if (ag_policy_counts(policy)->ops % how->ops_a_tie == 0)
             ag_weigh_tie(s);
         ag_weigh_look(s);
@@ -84,8 +86,10 @@ static void the_faster_way_is_taken(void **state)
         struct play how;
         bool eager;
     } cases[] = {
-        {{6000, 3000, 10}, true},  {{3200, 3000, 10}, true},  {{3000, 3000, 10}, false},
-        {{3000, 6000, 10}, false}, {{6000, 3000, 100}, true},
+        {{6000, 3000, 10, 1000}, true},       {{3200, 3000, 10, 1000}, true},
+        {{3000, 3000, 10, 1000}, false},      {{3000, 6000, 10, 1000}, false},
+        {{6000, 3000, 100, 1000}, true},      {{3200, 3000, UINT32_MAX, 400}, true},
+        {{3000, 3000, UINT32_MAX, 0}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ag_stream *s = make();
@@ -98,15 +102,16 @@ static void the_faster_way_is_taken(void **state)
     }
 }
 
-static void only_tied_streams_are_compared(void **state)
+static void only_tied_streams_and_those_that_gain_little_are_compared(void **state)
 {
     (void)state;
     struct ag_stream *s = make();
-    assert_true(play(s, &(struct play){6000, 3000, 200}, 10) == 0);
+    assert_true(play(s, &(struct play){6000, 3000, 200, 600}, 10) == 0);
+    assert_true(play(s, &(struct play){6000, 3000, 200, 400}, 10) > 0.5);
     drop(s);
     s = make();
     ag_options.profit = 0;
-    assert_true(play(s, &(struct play){6000, 3000, 10}, 10) == 0);
+    assert_true(play(s, &(struct play){6000, 3000, 10, 0}, 10) == 0);
     drop(s);
 }
 
@@ -116,10 +121,10 @@ static void a_stream_that_is_tied_no_more_ends_its_comparison(void **state)
     (void)state;
     struct ag_stream *s = make();
     for (int ms = 0; ms < 2000 && !s->without.tries; ms++)
-        play(s, &(struct play){6000, 3000, 10}, 0.001);
+        play(s, &(struct play){6000, 3000, 10, 1000}, 0.001);
     assert_true(s->without.tries);
     s->ties = 1;
-    play(s, &(struct play){6000, 3000, 1000000}, 0.1);
+    play(s, &(struct play){6000, 3000, 1000000, 1000}, 0.1);
     assert_false(s->without.tries);
     assert_false(s->without.second);
     drop(s);
@@ -129,7 +134,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_faster_way_is_taken),
-        cmocka_unit_test(only_tied_streams_are_compared),
+        cmocka_unit_test(only_tied_streams_and_those_that_gain_little_are_compared),
         cmocka_unit_test(a_stream_that_is_tied_no_more_ends_its_comparison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
