@@ -222,6 +222,19 @@ weighs() {
     AUTOGRAPH_COMPARE_MS=20 weighs
 }
 
+# 2 launches and a sync that repeat, then up to 69 of which a third is new each time. tests/unit/test_weigh.c has the rest.
+@test "a stream that gains little goes eager now and then, to be compared" {
+    export SIMCUDA_MODE=null SIMCUDA_PACE=2500:2000:450:1000 AUTOGRAPH_SUBMIT=inline AUTOGRAPH_STATS=2
+    export AUTOGRAPH_LOG_FILE=$PWD/summary AUTOGRAPH_TEST_PROFIT=1
+    for ms in 1000 3000 9000; do
+        rm -f summary
+        under "$AG_BUILD/tests/bench/bench_paced" 0 $ms 65
+        cat summary
+        [ "$(figure 'or because that was faster')" -eq 0 ] || break
+    done
+    at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
+}
+
 # ---- launches that are in no graph
 
 singly() {
