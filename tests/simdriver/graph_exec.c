@@ -185,7 +185,8 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
         return r;
     struct sim_exec *e = (struct sim_exec *)exec;
     if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures)) {
-        sim_pace_submit(s, sim_pace.graph_ns, e->image->count);
+        if (sim_pace.on)
+            sim_pace_submit(s, sim_pace.graph_ns, e->image->count);
         return CUDA_SUCCESS;
     }
     SIM_USES(exec, true);

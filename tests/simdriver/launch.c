@@ -124,7 +124,8 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
     if (r != CUDA_SUCCESS)
         return r;
     if (sim_settings.mode == SIM_NULL && !atomic_load(&sim_captures)) {
-        sim_pace_submit(s, sim_pace.launch_ns, 1);
+        if (sim_pace.on)
+            sim_pace_submit(s, sim_pace.launch_ns, 1);
         return sim_function_of(f) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
     }
     struct sim_op op = {.kind = SIM_OP_KERNEL};

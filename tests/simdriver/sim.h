@@ -81,7 +81,7 @@ struct sim_settings {
     const char *tables;
 };
 extern struct sim_settings sim_settings;
-/* SIMCUDA_PACE. Off, the functions do nothing. */
+/* SIMCUDA_PACE. Call what submits or waits only if it is on. */
 struct sim_pace {
     bool on;
     unsigned int launch_ns, graph_ns, update_ns, kernel_ns;

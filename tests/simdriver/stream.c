@@ -160,7 +160,8 @@ SIM_API2(cuStreamSynchronize, cuStreamSynchronize_ptsz, (CUstream handle), (hand
         struct sim_op marker = {.kind = SIM_OP_EMPTY};
         return sim_submit_and_wait(s, &marker);
     }
-    sim_pace_wait(s);
+    if (sim_pace.on)
+        sim_pace_wait(s);
     sim_stream_wait(s, atomic_load(&s->submitted));
     return (CUresult)atomic_load(&s->ctx->error);
 }
