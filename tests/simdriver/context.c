@@ -39,15 +39,22 @@ static void context_destroy(struct sim_context *ctx)
 {
     sim_context_wait(ctx);
     sim_green_end_all(ctx);
+    /* a ghost's handle may become another thread's stream as soon as the lock is given back */
+    struct sim_stream *alive = NULL;
     pthread_mutex_lock(&ctx->lock);
-    struct sim_stream *s = ctx->streams;
+    for (struct sim_stream *s = ctx->streams, *next; s; s = next) {
+        next = s->next;
+        if (s->ghost)
+            continue;
+        s->next = alive;
+        alive = s;
+    }
     ctx->streams = NULL;
     pthread_mutex_unlock(&ctx->lock);
-    for (struct sim_stream *next; s; s = next) {
-        next = s->next;
-        sim_stream_stop(s);
-        if (!s->ghost)
-            sim_object_destroy(s, SIM_STREAM);
+    for (struct sim_stream *next; alive; alive = next) {
+        next = alive->next;
+        sim_stream_stop(alive);
+        sim_object_destroy(alive, SIM_STREAM);
     }
     sim_module_release_context(ctx);
     sim_mem_release_context(ctx);
