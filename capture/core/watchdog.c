@@ -32,7 +32,8 @@ static uint32_t watches; /* number of watches begun, which is the number of the 
 static uint32_t resting; /* threads without a watch */
 static uint32_t awaited; /* threads that the process's end waits for: on watch, or in the driver */
 static bool vacant;      /* a resting thread is to take the watch */
-static _Atomic uint64_t looks_made, fast_until; /* that number */
+static _Atomic uint64_t looks_made;
+static _Atomic uint64_t fast_until; /* looks may be fast until so many were made */
 static void *watch(void *unused);
 static void (*submit_deferred)(struct ag_stream *stream);
 
@@ -119,8 +120,9 @@ static bool another_defers(const struct ag_stream *s)
     return defers;
 }
 
-/* Whether the program seems to pause again, as it has made no call for `ns`. A host that issues
- * slowly may still be on its way to the end of a chunk. The caller holds the stream's lock. */
+/* Whether the program seems to have paused again. `ns`: how long something has been held back. A
+ * slow host may still be filling the chunk, so it gets the time of several ops. The caller holds
+ * the stream's lock. */
 static bool pauses_again(const struct ag_stream *s, uint64_t ns)
 {
     return looks_made < s->fast_until &&

@@ -125,8 +125,8 @@ static void add(_Atomic int64_t *sum, int64_t ns)
 
 /* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
  * counts as an estimate until one has been timed. The policy hears of the program's own launches,
- * and of twice an eager call at most: what took longer was waiting. A stream that waits for its GPU
- * is in no doubt for what its host does. */
+ * and of twice an eager call at most: what took longer was waiting. Such a launch
+ * neither raises the doubt whether the stream gains anything, nor ends it. */
 static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_t ops, int64_t ns)
 {
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);

@@ -171,7 +171,7 @@ struct ag_stream {
     uint64_t singles;                /* ops that went into the ring by themselves */
     struct ag_wish wish;             /* when the policy last wished to rest */
     uint64_t flush_began;
-    uint64_t fast_until;    /* number of a look of the watchdog, which may hurry before that */
+    uint64_t fast_until;    /* the watchdog may hurry until it has looked so many times */
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];

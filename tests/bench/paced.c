@@ -22,7 +22,7 @@ struct step {
     uint64_t gap_ns;
     int syncs;       /* percent of the steps that end in a sync */
     int first_grid;  /* of its kernels, which differ by it */
-    int new_grids;   /* per cent of the launches that are unlike all before */
+    int new_grids;   /* percent of the launches that are unlike all before */
     int args_period; /* steps until an argument is the same again; NEVER: it never is */
     int skips;       /* percent of the launches that are left out */
     int times;       /* it comes so often in a row, at most */
