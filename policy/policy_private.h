@@ -66,6 +66,10 @@ struct ag_policy {
     struct ag_policy_state *state;
 };
 
+static inline const void *ag_policy_place(const struct ag_policy *p)
+{
+    return p->next;
+}
 static inline ag_key ag_policy_expected(const struct ag_policy *p)
 {
     return p->next == p->stop ? 0 : *p->next;

@@ -120,13 +120,19 @@ static bool another_defers(const struct ag_stream *s)
     return defers;
 }
 
-/* Whether the program seems to have paused again. `ns`: how long something has been held back. A
- * slow host may still be filling the chunk, so it gets the time of several ops. The caller holds
- * the stream's lock. */
-static bool pauses_again(const struct ag_stream *s, uint64_t ns)
+/* Whether the program seems to have paused again: for the time of several ops no op has come since
+ * an earlier look. The caller holds the stream's lock. */
+static bool pauses_again(struct ag_stream *s, uint64_t now)
 {
-    return looks_made < s->fast_until &&
-           ns >= (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(ag_engine_policy(&s->engine));
+    const struct ag_policy *p = ag_engine_policy(&s->engine);
+    if (looks_made >= s->fast_until)
+        return false;
+    if (s->place != ag_policy_place(p)) {
+        s->place = ag_policy_place(p);
+        s->place_since = now;
+        return false;
+    }
+    return now - s->place_since >= (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(p);
 }
 
 /* Submits what `s` has held back since `seen_ns`, if that is due. False: another thread has taken
@@ -136,9 +142,9 @@ static bool submit(struct ag_stream *s, uint64_t seen_ns, struct watch *w)
     if (!ag_stream_lock_if_prompt(s))
         return true;
     bool entered = false; /* if it cannot, the next look tries again */
-    uint64_t ns = ag_clock_ns() - seen_ns;
-    bool long_ago = !w->fast || ns >= slow_ns();
-    if ((long_ago || pauses_again(s, ns)) && ag_stream_is_live(s) &&
+    uint64_t now = ag_clock_ns();
+    bool long_ago = !w->fast || now - seen_ns >= slow_ns();
+    if ((long_ago || pauses_again(s, now)) && ag_stream_is_live(s) &&
         ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(s)) /* its deferral began before the store */

@@ -171,7 +171,9 @@ struct ag_stream {
     uint64_t singles;                /* ops that went into the ring by themselves */
     struct ag_wish wish;             /* when the policy last wished to rest */
     uint64_t flush_began;
-    uint64_t fast_until;    /* the watchdog may hurry until it has looked so many times */
+    uint64_t fast_until; /* the watchdog may hurry until it has looked so many times */
+    const void *place;   /* of the policy at its looks in that time, and since when, ns */
+    uint64_t place_since;
     struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];

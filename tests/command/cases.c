@@ -213,6 +213,26 @@ static int slow_host(int n)
     return print_value();
 }
 
+/* 50 steps of 32 launches, 20 us apart; a pause within a step; then N more steps. */
+static int pauses_once(int n)
+{
+    struct timespec pause = {.tv_nsec = 60000000};
+    start();
+    for (int i = 0; i < 50 + n; i++) {
+        for (uint64_t k = 1; k <= 32; k++) {
+            double until = ag_prog_seconds() + 20e-6;
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &k}, NULL));
+            while (ag_prog_seconds() < until)
+                ;
+            if (i == 50 && k == 16)
+                nanosleep(&pause, NULL);
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -685,6 +705,7 @@ static const struct {
              {"refused-once", refused_once},
              {"legacy", legacy},
              {"slow-host", slow_host},
+             {"pauses-once", pauses_once},
              {"between", between},
              {"per-thread", per_thread},
              {"leaves", leaves},
