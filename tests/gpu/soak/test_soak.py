@@ -7,6 +7,7 @@
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -117,5 +118,14 @@ class Curves(unittest.TestCase):
         self.assertIsNone(curves.is_flat(line(100.0)[:5]))
 
 
+def all_at_once():
+    """Each test in a process of its own, as most of its time it waits. The exit status of the worst."""
+    names = [f"{case.__name__}.{name}" for case in (Judge, Curves) for name in unittest.defaultTestLoader.getTestCaseNames(case)]
+    running = [subprocess.Popen([sys.executable, __file__, name]) for name in names]
+    return max(process.wait() for process in running)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    if len(sys.argv) > 1:
+        unittest.main()
+    sys.exit(all_at_once())
