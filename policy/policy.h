@@ -147,9 +147,9 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
 
 static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_policy *p);
-/* The key of the expected op; 0 if none is expected. */
 /* Changes with each op of a chunk that is followed. For comparison alone. */
 static inline const void *ag_policy_place(const struct ag_policy *p);
+/* The key of the expected op; 0 if none is expected. */
 static inline ag_key ag_policy_expected(const struct ag_policy *p);
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);

@@ -121,13 +121,14 @@ static bool another_defers(const struct ag_stream *s)
 }
 
 /* Whether the program seems to have paused again: for the time of several ops no op has come since
- * an earlier look. The caller holds the stream's lock. */
-static bool pauses_again(struct ag_stream *s, uint64_t now)
+ * an earlier look. A loop comes by the same place in each turn, so what was seen before `seen_ns`,
+ * when this deferral was first seen, does not count. The caller holds the stream's lock. */
+static bool pauses_again(struct ag_stream *s, uint64_t seen_ns, uint64_t now)
 {
     const struct ag_policy *p = ag_engine_policy(&s->engine);
     if (looks_made >= s->fast_until)
         return false;
-    if (s->place != ag_policy_place(p)) {
+    if (s->place != ag_policy_place(p) || s->place_since < seen_ns) {
         s->place = ag_policy_place(p);
         s->place_since = now;
         return false;
@@ -144,7 +145,7 @@ static bool submit(struct ag_stream *s, uint64_t seen_ns, struct watch *w)
     bool entered = false; /* if it cannot, the next look tries again */
     uint64_t now = ag_clock_ns();
     bool long_ago = !w->fast || now - seen_ns >= slow_ns();
-    if ((long_ago || pauses_again(s, now)) && ag_stream_is_live(s) &&
+    if ((long_ago || pauses_again(s, seen_ns, now)) && ag_stream_is_live(s) &&
         ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(s)) /* its deferral began before the store */
