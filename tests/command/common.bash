@@ -37,12 +37,24 @@ timeless() {
     sed -e 's/us_per_launch=[0-9.]*//' -e '/^MEASURED/d'
 }
 
+# eagerly COMMAND...: without the library, into eager.out and eager.err; its status is in eager.status. A test that compares a
+# command in several settings of the library runs it eagerly once.
+eagerly() {
+    local asked
+    asked=$(printf '%s\n' "$@"; env | grep -v '^\(AUTOGRAPH\|BATS\|_=\)' | sort)
+    [ "$asked" != "$(cat eager.asked 2>/dev/null)" ] || return 0
+    echo 0 >eager.status
+    "${eager[@]}" "$@" >eager.out 2>eager.err || echo $? >eager.status
+    printf '%s' "$asked" >eager.asked
+}
+
 # same COMMAND...: eagerly and with the library (AUTOGRAPH_* as the caller has set them): output, errors and
 # status must be equal. The summary of the run with the library is then in the file `summary`.
 same() {
-    local without=0 with=0
+    local without with=0
     rm -f summary
-    "${eager[@]}" "$@" >eager.out 2>eager.err || without=$?
+    eagerly "$@"
+    without=$(<eager.status)
     AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$@" >with.out 2>with.err || with=$?
     [ -s eager.out ] || [ $without -ne 0 ]
     [ $without -ne 124 ]
