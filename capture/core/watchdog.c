@@ -199,7 +199,7 @@ static enum sight look(struct watch *w)
         bool kept = now->count < now->capacity;
         if (kept)
             now->list[now->count++] = seen;
-        if ((before || !kept) && !submit(s, seen.seen_ns, w))
+        if ((before || w->fast || !kept) && !submit(s, seen.seen_ns, w))
             sight = RELIEVED;
     }
     ag_streams_done(&all);
