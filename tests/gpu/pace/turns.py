@@ -46,6 +46,8 @@ def parse_arguments():
     p.add_argument("--budget", type=float, default=480.0, help="no process begins after so many seconds (480)")
     p.add_argument("--only", default="*", help="rows whose name matches one of these, with commas between")
     p.add_argument("--out", type=Path, help="folder for turns.json and turns.log")
+    p.add_argument("--with", dest="others", type=Path, nargs="*", default=[], metavar="FILE",
+                   help="turns.json of earlier runs on the same machine, which count as well")
     args = p.parse_args()
     args.library = library_variant(args.build, "turns").resolve()
     args.env, args.simulated = [], False
@@ -150,6 +152,9 @@ def main():
     rows = [row for row in [*ROWS, *(row for row in framework_rows() if row.gpus > 1)] if any(fnmatch.fnmatch(row.name, only) for only in args.only.split(","))
             and not turns.suite.why_not(row)]
     found = turns.measure(rows)
+    for other in args.others:
+        for name, its in json.loads(other.read_text()).items():
+            found[name] = its + found.get(name, [])
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         (args.out / "turns.json").write_text(json.dumps(found))
