@@ -7,10 +7,12 @@
  * t: graphs and ops that are in none, launched by the submitter where the library would think of
  * it. c: the same for graphs alone. f: launches, memsets and copies on the device cost nothing and
  * do nothing, so the program's results are wrong.
- * AG_TURNS_SECONDS: how long the turns last. Then the process writes one line to stdout, and ends a
- * second later. They begin two seconds after the first graph, or after the library first thinks of
- * handing an op over, so that what a program checks or tries out at its start is right. Until then
- * it is "i".
+ * Several sets of ways, with commas between, follow each other, so that the library can fit its
+ * cuts to one way of submitting at a time.
+ * AG_TURNS_SECONDS: how long each set lasts. The first third is not counted. Then the process
+ * writes one line to stdout for each set, and ends a second later. They begin a second after the
+ * first graph, or after the library first thinks of handing an op over, so that what a program
+ * checks or tries out at its start is right. Until then it is "i".
  *
  * Each way has spans of 30 ms, in an order that goes forth and back (e i t f f t i e). The clock of
  * the machine says whose turn it is, so processes that work together have the same turn. The first
@@ -32,7 +34,7 @@
 #include <unistd.h>
 
 enum { SPAN_NS = 30000000, WARM_NS = SPAN_NS / 4, LOOK_EVERY = 8, MOST_SPANS = 1024 };
-static const uint64_t START_NS = 2000000000;
+static const uint64_t START_NS = 1000000000;
 
 CUresult __real_ag_core_launch(const struct ag_launch *l);
 CUresult __real_ag_core_memset(const struct ag_memset *f);
@@ -53,12 +55,15 @@ bool __wrap_ag_submitter_takes_ops(struct ag_stream *s);
 
 struct span {
     char way;
+    const char *set;     /* that it belongs to */
     float ops_a_us, cpu; /* the submitter's, of a processor */
     unsigned int chunks; /* that had a graph */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static const char *ways;
+static const char *sets = "eitf"; /* those to come */
+static const char *ways;          /* the present one, `num_ways` letters; NULL: none has begun */
+static size_t num_ways;
 static _Atomic char way = 'i';
 static _Atomic uint64_t first_ns; /* see above */
 static _Atomic uint64_t ops;
@@ -66,7 +71,8 @@ static _Atomic unsigned int chunks; /* of this span */
 static struct span spans[MOST_SPANS];
 static size_t num_spans;
 static uint64_t turn;
-static uint64_t began_ns, began_ops, began_cpu, ends_ns;
+static uint64_t began_ns, began_ops, began_cpu;
+static uint64_t counts_ns, ends_ns; /* when the set's spans begin to count, and when it ends */
 static bool warm, told;
 
 static uint64_t submitter_ns(void)
@@ -75,15 +81,18 @@ static uint64_t submitter_ns(void)
     return atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
 }
 
-/* {"spans": [["e", ops a us, share of a processor, chunks], ...]}, in one piece. */
+/* {"spans": [["e", ops a us, share of a processor, chunks], ...]} of each set, in one piece. */
 static void tell(void)
 {
-    static char line[64 + 64 * MOST_SPANS];
-    size_t n = (size_t)sprintf(line, "TURNS {\"spans\": [");
-    for (size_t i = 0; i < num_spans; i++)
-        n += (size_t)sprintf(line + n, "%s[\"%c\",%.5f,%.3f,%u]", i ? "," : "", spans[i].way,
+    static char line[64 + 128 * MOST_SPANS];
+    size_t n = 0;
+    for (size_t i = 0; i < num_spans; i++) {
+        bool first = !i || spans[i].set != spans[i - 1].set;
+        const char *lead = !first ? "," : i ? "]}\nTURNS {\"spans\": [" : "TURNS {\"spans\": [";
+        n += (size_t)sprintf(line + n, "%s[\"%c\",%.5f,%.3f,%u]", lead, spans[i].way,
                              (double)spans[i].ops_a_us, (double)spans[i].cpu, spans[i].chunks);
-    n += (size_t)sprintf(line + n, "]}\n");
+    }
+    n += (size_t)sprintf(line + n, num_spans ? "]}\n" : "TURNS {\"spans\": []}\n");
     for (size_t done = 0; done < n;) {
         ssize_t r = write(STDOUT_FILENO, line + done, n - done);
         if (r < 0)
@@ -101,6 +110,17 @@ static void begin(uint64_t now)
     chunks = 0;
 }
 
+static void begin_set(uint64_t now)
+{
+    const char *seconds = getenv("AG_TURNS_SECONDS");
+    uint64_t ns = (uint64_t)((seconds ? atof(seconds) : 5.0) * 1e9);
+    ways = sets;
+    num_ways = strcspn(ways, ",");
+    sets += num_ways + (ways[num_ways] == ',');
+    counts_ns = now + ns / 3;
+    ends_ns = now + ns;
+}
+
 /* Whether the turns have begun. */
 static bool starts(uint64_t now)
 {
@@ -108,11 +128,10 @@ static bool starts(uint64_t now)
         return true;
     if (!atomic_load(&first_ns) || now < atomic_load(&first_ns) + START_NS)
         return false;
-    const char *seconds = getenv("AG_TURNS_SECONDS");
-    ways = getenv("AG_TURNS");
-    if (!ways || !*ways)
-        ways = "eitf";
-    ends_ns = now + (uint64_t)((seconds ? atof(seconds) : 5.0) * 1e9);
+    const char *asked = getenv("AG_TURNS");
+    if (asked && *asked)
+        sets = asked;
+    begin_set(now);
     return true;
 }
 
@@ -120,10 +139,12 @@ static bool starts(uint64_t now)
 static void end_span(uint64_t now)
 {
     uint64_t ns = now - began_ns, n = atomic_load(&ops) - began_ops;
-    if (warm || ns < SPAN_NS / 2 || ns > 2 * SPAN_NS || !n || num_spans == MOST_SPANS)
+    if (warm || began_ns < counts_ns || ns < SPAN_NS / 2 || ns > 2 * SPAN_NS || !n ||
+        num_spans == MOST_SPANS)
         return;
     struct span *span = &spans[num_spans++];
     span->way = way;
+    span->set = ways;
     span->ops_a_us = (float)((double)n * 1e3 / (double)ns);
     span->cpu = (float)((double)(submitter_ns() - began_cpu) / (double)ns);
     span->chunks = chunks;
@@ -135,15 +156,17 @@ static void count_op(void)
         return;
     uint64_t now = ag_clock_monotonic_ns();
     bool turns = starts(now);
-    if (turns && now > ends_ns && !told)
+    if (turns && now > ends_ns && !*sets && !told)
         tell();
     if (turns && now > ends_ns + 1000000000)
         _exit(0);
     if (turns && now / SPAN_NS != turn) {
         end_span(now);
+        if (now > ends_ns && *sets)
+            begin_set(now);
         turn = now / SPAN_NS;
-        size_t len = strlen(ways), at = turn % (2 * len);
-        way = ways[at < len ? at : 2 * len - 1 - at];
+        size_t at = turn % (2 * num_ways);
+        way = ways[at < num_ways ? at : 2 * num_ways - 1 - at];
         warm = true;
         chunks = 0;
     } else if (turns && warm && now % SPAN_NS > WARM_NS) {
