@@ -254,10 +254,13 @@ enum {
     AG_SUBMIT_GAP_NS = 3000,
     AG_SUBMIT_ASKS_CLASS = 16,  /* chunks between two system calls for the thread's class */
     AG_SUBMIT_ASKS_WANTED = 16, /* single ops between two questions whether it is wanted */
-    /* Measured: log, "Naps instead of wake-ups". A wake-up costs the program 2 to 4 us, a nap of
+    /* Measured: log, "Naps instead of wake-ups". A wake-up costs the program 2 to 7 us, a nap of
      * 20 us lasts 26 to 28. */
     AG_SUBMIT_SPIN_NS = 30000, /* if chunks come more often, it looks for them all the time */
     AG_SUBMIT_NAP_NS = 20000,  /* the first nap */
+    /* Chosen: twice as long as a chunk is held back. Behind a chunk naps stay short for so long,
+     * and the thread looks all the time for the one behind which the program waits. */
+    AG_SUBMIT_BUSY_NS = 300000,
     AG_SUBMIT_LONGEST_NAP_NS = 110000, /* in place of a longer one it sleeps until it is woken */
     /* Chunks behind the one that comes: launching fewer costs the program less than a wake-up. */
     AG_SUBMIT_WORTH_WAKING = 2,

@@ -8,7 +8,7 @@ void ag_stream_open(struct ag_stream *s)
 {
     if (s->open)
         return;
-    s->open = s->begins = true;
+    s->open = true;
     atomic_fetch_add(&ag_open_streams, 1);
 }
 

@@ -33,7 +33,8 @@ enum {
 enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
 static _Atomic uint32_t state;
 static _Atomic bool stopping;
-static _Atomic bool alone; /* there is no processor for the thread */
+static _Atomic bool last_comes; /* behind the next chunk the program may wait */
+static _Atomic bool alone;      /* there is no processor for the thread */
 static _Atomic(struct ag_ring *) rings[RINGS];
 static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
@@ -63,9 +64,16 @@ static void wait_briefly(unsigned int looks)
 
 /* ---- the owner's side --------------------------------------------------------------------- */
 
+static void expect_last(bool comes)
+{
+    if (atomic_load_explicit(&last_comes, memory_order_relaxed) != comes)
+        atomic_store(&last_comes, comes);
+}
+
 /* The ring is at rest: what the driver had to say is told by the next call that may tell it. */
 static void settled(struct ag_stream *s)
 {
+    expect_last(false);
     int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
     uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
     ag_engine_not_replayed(&s->engine, eagerly); /* as it seemed when they were handed over */
@@ -224,9 +232,9 @@ static bool is_long_at_another(const struct ag_ring *ring)
 }
 
 /* Whether the thread will take the chunk, or the single op, that is put into the stream's ring now.
- * `awaited`: an idle GPU may be waiting for it, and would wait until the thread has woken up.
- * `behind`: what the thread could launch once it is awake, until the program waits. */
-static bool will_take(struct ag_stream *s, bool single, bool awaited, uint32_t behind)
+ * `by_itself`: the program has waited before it, and may wait right behind it. `worth`: more comes
+ * before the program may wait, so that waking the thread pays. */
+static bool will_take(struct ag_stream *s, bool single, bool by_itself, bool worth)
 {
     if (atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
@@ -242,14 +250,11 @@ static bool will_take(struct ag_stream *s, bool single, bool awaited, uint32_t b
     }
     if (is_long_at_another(ring))
         return false;
-    /* waking the thread costs as much as a launch */
-    bool worth = behind >= AG_SUBMIT_WORTH_WAKING;
-    bool idle = (now == NAPS && awaited) || (now == ASLEEP && (awaited || single || !worth));
-    if (idle && ag_options.submit == AG_SUBMIT_AUTO) {
-        if (worth)
-            wake();
+    /* to wake the thread costs as much as a launch; where nothing else comes before the program
+     * waits, it would wait for the end of the nap */
+    bool idle = (now == NAPS && by_itself) || (now == ASLEEP && (single || !worth));
+    if (idle && ag_options.submit == AG_SUBMIT_AUTO)
         return false;
-    }
     return now != ABSENT || start();
 }
 
@@ -275,8 +280,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
                        uint32_t behind)
 {
     s->hands_ops = ag_submitter_is_wanted(s, alone);
-    s->begins = false;
-    if (!s->hands_ops || !will_take(s, false, awaited, behind))
+    expect_last(behind == 1);
+    if (!s->hands_ops || !will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
         return false;
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
@@ -304,9 +309,7 @@ static bool takes_ops(struct ag_stream *s, bool asks)
 
 static bool takes_op(struct ag_stream *s, bool asks)
 {
-    bool begins = s->begins;
-    s->begins = false;
-    return takes_ops(s, asks) && will_take(s, true, begins, UINT32_MAX);
+    return takes_ops(s, asks) && will_take(s, true, false, true);
 }
 
 bool ag_submitter_takes_ops(struct ag_stream *s)
@@ -401,20 +404,29 @@ static bool nap(uint64_t ns)
     return !atomic_compare_exchange_strong(&state, &naps, AWAKE);
 }
 
+/* How long the thread looks all the time, behind what came last. */
+static uint64_t spins_for(const struct pace *p)
+{
+    if (atomic_load(&last_comes))
+        return AG_SUBMIT_BUSY_NS;
+    return p->apart < AG_SUBMIT_SPIN_NS ? AG_SUBMIT_SPIN_NS : 0;
+}
+
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
- * and to wake the thread takes 2 to 4 us of the program's time (docs/results-log.md). So if little
- * comes, the thread looks now and then. */
+ * and to wake the thread takes 2 to 7 us of the program's time (docs/results-log.md). So if little
+ * comes, the thread looks now and then. Where the program is about to wait, it would launch the
+ * last chunk itself if the thread napped: then the thread looks until that has come. */
 static void serve(struct pace *p)
 {
     uint64_t woken = ag_clock_ns(), ns = AG_SUBMIT_NAP_NS;
     while (ns < AG_SUBMIT_LONGEST_NAP_NS && !atomic_load(&stopping)) {
         uint64_t from = p->last > woken ? p->last : woken;
-        if (look_until(p, p->apart < AG_SUBMIT_SPIN_NS ? from + AG_SUBMIT_SPIN_NS : 0)) {
+        if (look_until(p, from + spins_for(p))) {
             ns = AG_SUBMIT_NAP_NS;
         } else if (nap(ns)) {
             woken = ag_clock_ns();
             ns = AG_SUBMIT_NAP_NS;
-        } else {
+        } else if (ag_clock_ns() - from > AG_SUBMIT_BUSY_NS) {
             ns += ns / 2;
         }
     }

@@ -14,11 +14,12 @@
  * the role and does the rest itself, or waits for whoever has the role. So nothing overtakes the
  * ring.
  *
- * The submitter looks for chunks all the time only if they come fast. Otherwise it naps between two
- * looks, and after a while it sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto the first
- * chunk of a sequence does not wait for a submitter that is not looking, and neither does a single
- * op with nothing in front of it. If something waits in the ring, and nobody will take it soon, the
- * program's thread launches that and what comes next itself.
+ * The submitter looks for chunks all the time if they come fast, and until the chunk has come
+ * behind which the program may wait. Otherwise it naps between two looks, and after a while it
+ * sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto a chunk that the program waits for
+ * before and behind does not wait for a submitter that naps, and a single op for none that sleeps.
+ * If something waits in the ring, and nobody will take it soon, the program's thread launches that
+ * and what comes next itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H

@@ -143,7 +143,6 @@ struct ag_stream {
     struct ag_engine engine; /* closed: its context may be ending, or has ended */
     bool gone;               /* its handle has ended; a context that stays does not open it */
     _Atomic(void *) green;   /* the green context it belongs to, or NULL */
-    bool begins;             /* nothing was launched or handed over since it was opened */
     struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
     uint64_t taken_at;       /* ops when another thread took over the fork */
     _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL; anybody
