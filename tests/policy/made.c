@@ -17,9 +17,9 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
     return &made->chunk;
 }
 
-void made_last(struct ag_chunk *chunk)
+void made_chunks(struct ag_chunk *chunk, uint32_t chunks)
 {
-    chunk->sequence->num_chunks = 1;
+    chunk->sequence->num_chunks = chunks;
 }
 
 void made_op(struct ag_policy *p)

@@ -4,10 +4,11 @@
 
 #include "policy/policy.h"
 
-/* A chunk of one op, at the place `first` of a sequence, with seven chunks behind it. free() it. */
+/* A chunk of one op, at the place `first` of a sequence of eight chunks, whose first it is. free()
+ * it. */
 struct ag_chunk *made_chunk(void *user, uint32_t first);
-/* Now it is the sequence's last chunk. */
-void made_last(struct ag_chunk *chunk);
+/* Now the sequence has so many chunks. */
+void made_chunks(struct ag_chunk *chunk, uint32_t chunks);
 /* The policy has seen an op, of which it learns nothing. */
 void made_op(struct ag_policy *p);
 /* What the policy takes for the host's time between two ops, ns. */
