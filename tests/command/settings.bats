@@ -269,7 +269,7 @@ choices() {
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 20
 }
 
-# It takes 640 us to fill a chunk, 20 us an op. Looks come each 50 us then.
+# It takes 640 us to fill a chunk, 20 us an op. Looks come each 20 us then.
 @test "where the watchdog looks more often, it leaves a chunk alone that a slow host still fills" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=32 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline
     for try in {1..5}; do # on a busy machine the program's thread does pause
