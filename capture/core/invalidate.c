@@ -419,7 +419,9 @@ static void context_has_ended(struct ag_context *context)
         if (s->context != context)
             continue;
         close_stream(s, true);
-        s->behind_wait = NULL; /* ended with the context */
+        ag_lock(&s->lock, AG_RANK_STREAM); /* another thread may be removing it, if it is parked */
+        s->behind_wait = NULL;             /* ended with the context */
+        ag_unlock(&s->lock);
         remove_stream(s);
     }
     ag_signatures_invalidate(AG_OF_CONTEXT, context->handle);
