@@ -250,8 +250,8 @@ static bool will_take(struct ag_stream *s, bool single, bool by_itself, bool wor
     }
     if (is_long_at_another(ring))
         return false;
-    /* to wake the thread costs as much as a launch; where nothing else comes before the program
-     * waits, it would wait for the end of the nap */
+    /* To wake the thread costs as much as a launch. For a chunk that comes by itself the program
+     * would soon wait until the nap ends. */
     bool idle = (now == NAPS && by_itself) || (now == ASLEEP && (single || !worth));
     if (idle && ag_options.submit == AG_SUBMIT_AUTO)
         return false;
@@ -280,8 +280,10 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
                        uint32_t behind)
 {
     s->hands_ops = ag_submitter_is_wanted(s, alone);
+    if (!s->hands_ops)
+        return false;
     expect_last(behind == 1);
-    if (!s->hands_ops || !will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
+    if (!will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
         return false;
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
@@ -414,8 +416,9 @@ static uint64_t spins_for(const struct pace *p)
 
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
  * and to wake the thread takes 2 to 7 us of the program's time (docs/results-log.md). So if little
- * comes, the thread looks now and then. Where the program is about to wait, it would launch the
- * last chunk itself if the thread napped: then the thread looks until that has come. */
+ * comes, the thread looks now and then. Behind the last chunk of a sequence the program may wait,
+ * and it would launch that chunk itself if the thread napped. So the thread looks until that has
+ * come. */
 static void serve(struct pace *p)
 {
     uint64_t woken = ag_clock_ns(), ns = AG_SUBMIT_NAP_NS;

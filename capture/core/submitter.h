@@ -16,10 +16,10 @@
  *
  * The submitter looks for chunks all the time if they come fast, and until the chunk has come
  * behind which the program may wait. Otherwise it naps between two looks, and after a while it
- * sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto a chunk that the program waits for
- * before and behind does not wait for a submitter that naps, and a single op for none that sleeps.
- * If something waits in the ring, and nobody will take it soon, the program's thread launches that
- * and what comes next itself.
+ * sleeps until a chunk wakes it. With AUTOGRAPH_SUBMIT=auto the program's thread makes
+ * single launches itself while the submitter sleeps, and launches a chunk itself if it waits on
+ * both sides of it and the submitter naps. If something waits in the ring, and nobody will take it
+ * soon, the program's thread launches that and what comes next itself.
  */
 #ifndef AG_SUBMITTER_H
 #define AG_SUBMITTER_H

@@ -4,10 +4,9 @@
 
 #include "policy/policy.h"
 
-/* A chunk of one op, at the place `first` of a sequence of eight chunks, whose first it is. free()
- * it. */
+/* A chunk of one op, the op `first` of a sequence, with seven chunks behind it. free() it. */
 struct ag_chunk *made_chunk(void *user, uint32_t first);
-/* Now the sequence has so many chunks. */
+/* Now the sequence has so many chunks, this one and those behind it. */
 void made_chunks(struct ag_chunk *chunk, uint32_t chunks);
 /* The policy has seen an op, of which it learns nothing. */
 void made_op(struct ag_policy *p);

@@ -89,9 +89,17 @@ def percent(value):
     return "-" if value is None else f"{value:.0%}"
 
 
+def by_way(turns):
+    return {way: [turn for turn in turns if way in turn] for way in "it"}
+
+
+def are_few(turns):
+    return min(map(len, by_way(turns).values())) < 3
+
+
 def line_of(name, turns):
-    of = {way: [turn for turn in turns if way in turn] for way in "it"}
-    if min(map(len, of.values())) < 3:
+    of = by_way(turns)
+    if are_few(turns):
         return f"| {name} | - | too few turns | | | | | |"
     words = [name, f"{len(of['i'])}, {len(of['t'])}", f"{statistics.median(1 / turn['e'][0] for turn in turns):.1f}"]
     for way in "it":
@@ -168,7 +176,7 @@ def main():
     print(HEAD)
     for name, its in found.items():
         print(line_of(name, its))
-    return 0 if all(found.values()) else 1
+    return 1 if any(map(are_few, found.values())) else 0
 
 
 if __name__ == "__main__":
