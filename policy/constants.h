@@ -284,13 +284,12 @@ enum {
 enum {
     AG_WATCHDOG_IDLE_LOOKS = 200, /* in a row without a deferral before it sleeps */
     /* Looks are fast for a while once a stream had to wait for a slow one: a program that has
-     * polled memory does so again. Measured: log, "A word that a program polls". Looks twice as
-     * often gain a fifth more. Chosen: looks for some 0.1 s, so that those programs wait for a slow
-     * one 0.5 % of their time. */
+     * polled memory does so again. Measured: log, "A word that a program polls". Chosen: looks
+     * for some 0.1 s, so that those programs wait for a slow one 0.5 % of their time. */
     AG_WATCHDOG_FAST_NS = 20000,
     AG_WATCHDOG_FAST_LOOKS = 4000,
     /* Chosen: if no op has come since an earlier look, and the host could have issued so many, it
-     * has paused. */
+     * has paused. Where that may soon be so, the next look comes then (the same section). */
     AG_WATCHDOG_FAST_OPS = 8,
 };
 

@@ -41,6 +41,8 @@ struct watch {
     uint32_t number;
     bool may_hurry; /* there is a processor for frequent looks */
     bool fast;      /* the time since the look before was short */
+    bool early;     /* the next look comes as soon as a pause may be long enough */
+    uint64_t due;   /* when that is; UINT64_MAX: no program seems to pause */
 };
 
 /* Between two looks. */
@@ -121,9 +123,10 @@ static bool another_defers(const struct ag_stream *s)
 }
 
 /* Whether the program seems to have paused again: for the time of several ops no op has come since
- * an earlier look. A loop comes by the same place in each turn, so what was seen before `seen_ns`,
- * when this deferral was first seen, does not count. The caller holds the stream's lock. */
-static bool pauses_again(struct ag_stream *s, uint64_t seen_ns, uint64_t now)
+ * an earlier look. If it may soon have, the next look comes then. A loop comes by the same place in
+ * each turn, so what was seen before `seen_ns`, when this deferral was first seen, does not count.
+ * The caller holds the stream's lock. */
+static bool pauses_again(struct ag_stream *s, uint64_t seen_ns, uint64_t now, struct watch *w)
 {
     const struct ag_policy *p = ag_engine_policy(&s->engine);
     if (looks_made >= s->fast_until)
@@ -131,9 +134,13 @@ static bool pauses_again(struct ag_stream *s, uint64_t seen_ns, uint64_t now)
     if (s->place != ag_policy_place(p) || s->place_since < seen_ns) {
         s->place = ag_policy_place(p);
         s->place_since = now;
-        return false;
     }
-    return now - s->place_since >= (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(p);
+    uint64_t due = s->place_since + (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(p);
+    if (s->place_since < now && now >= due)
+        return true;
+    if (due < w->due)
+        w->due = due;
+    return false;
 }
 
 /* Submits what `s` has held back since `seen_ns`, if that is due. False: another thread has taken
@@ -145,7 +152,7 @@ static bool submit(struct ag_stream *s, uint64_t seen_ns, struct watch *w)
     bool entered = false; /* if it cannot, the next look tries again */
     uint64_t now = ag_clock_ns();
     bool long_ago = !w->fast || now - seen_ns >= slow_ns();
-    if ((long_ago || pauses_again(s, seen_ns, now)) && ag_stream_is_live(s) &&
+    if ((long_ago || pauses_again(s, seen_ns, now, w)) && ag_stream_is_live(s) &&
         ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(s)) /* its deferral began before the store */
@@ -177,6 +184,7 @@ static enum sight look(struct watch *w)
 {
     enum sight sight = NOTHING;
     uint64_t ns = ag_clock_ns();
+    w->due = UINT64_MAX;
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
     struct ag_streams all = ag_streams_snapshot();
@@ -208,11 +216,16 @@ static enum sight look(struct watch *w)
     return sight;
 }
 
+/* Every other fast look may be early: the program may just have been on its way. */
 static void wait_for_next_look(struct watch *w)
 {
     w->fast = w->may_hurry && atomic_fetch_add(&looks_made, 1) < atomic_load(&fast_until) &&
               slow_ns() > AG_WATCHDOG_FAST_NS;
-    wait_for(w->fast ? AG_WATCHDOG_FAST_NS : slow_ns());
+    uint64_t ns = w->fast ? AG_WATCHDOG_FAST_NS : slow_ns(), now = ag_clock_ns();
+    w->early = w->fast && !w->early && w->due < now + ns;
+    if (w->early)
+        ns = w->due > now ? w->due - now : 0;
+    wait_for(ns);
 }
 
 /* Keeps one watch from its beginning to its end. */
