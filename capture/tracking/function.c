@@ -118,9 +118,12 @@ const char *ag_function_name(CUfunction func)
     return r == CUDA_SUCCESS ? name : NULL;
 }
 
+/* NVSHMEM's own collectives are templates of plain types, and their names do not have its name in
+ * them (barrier_on_stream_kernel_threadgroup, rdxn_on_stream_kernel). */
 bool ag_name_is_of_peers(const char *name)
 {
-    return name && (strstr(name, "nccl") || strstr(name, "nvshmem"));
+    return name &&
+           (strstr(name, "nccl") || strstr(name, "nvshmem") || strstr(name, "_on_stream_kernel"));
 }
 
 /* A kernel without a name is identified by its handle. */

@@ -23,6 +23,12 @@ static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}};
 static struct fake dark = {"dark", false, CUDA_ERROR_NOT_SUPPORTED, 1, {0}, {8}};
 static struct fake peers = {"ncclDevKernel_Something", false, CUDA_SUCCESS, 1, {0}, {8}};
 static struct fake symmetric = {"nvshmemi_barrier", false, CUDA_SUCCESS, 1, {0}, {8}};
+static struct fake on_stream = {"_Z36barrier_on_stream_kernel_threadgroupIL13threadgroup_t1EEvii",
+                                false,
+                                CUDA_SUCCESS,
+                                1,
+                                {0},
+                                {8}};
 static int layouts_asked;
 
 static CUresult info(const struct fake *f, bool is_kernel, size_t i, size_t *offset, size_t *size)
@@ -378,6 +384,10 @@ static void test_what_cannot_be_recorded(void **state)
         ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "collective kernel");
     l = launch_of(&symmetric, two);
+    assert_null(
+        ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
+    assert_string_equal(why, "collective kernel");
+    l = launch_of(&on_stream, two);
     assert_null(
         ag_signature_of(&cache, &(struct ag_incoming){.kind = AG_OP_LAUNCH, .launch = &l}, &why));
     assert_string_equal(why, "collective kernel");
