@@ -104,12 +104,17 @@ static void say_unknown(const char *name)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the pool */
 static enum ag_unknown kinds[AG_POOL_SIZE];
 
-/* Whether a stream may wait for the program behind a call of this name. */
+/* Whether a stream may wait for the program or for peers behind a call of this name, or behind a
+ * graph with the node that it makes. */
 static bool is_wait(const char *name)
 {
     static const char *const families[] = {
-        "cuStreamWaitValue", "cuStreamBatchMemOp",  "cuWaitExternalSemaphores",
-        "cuLaunchHostFunc",  "cuStreamAddCallback",
+        "cuStreamWaitValue",   "cuStreamBatchMemOp",
+        "cuLaunchHostFunc",    "cuWaitExternalSemaphores",
+        "cuStreamAddCallback", "cuGraphAddNode",
+        "cuGraphAddHostNode",  "cuGraphAddExternalSemaphoresWaitNode",
+        "cuGraphLaunch",       "cuGraphAddBatchMemOpNode",
+        "cuLaunchKernel",      "cuLaunchCooperativeKernel",
     };
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         if (strncmp(name, families[i], strlen(families[i])) == 0)

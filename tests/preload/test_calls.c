@@ -593,7 +593,9 @@ static void unknown_symbols_are_barriers(void **state)
         assert_told("barrier an entry point of a newer driver\nmemory\n");
     }
     static const char *const versions[] = {"cuKernelSetAttribute_v9", "cuStreamWaitValue32_v9",
-                                           "cuLaunchHostFunc_v9", "cuMulticastBindMem_v9"};
+                                           "cuLaunchHostFunc_v9",     "cuMulticastBindMem_v9",
+                                           "cuGraphAddNode_v9",       "cuGraphLaunch_v9",
+                                           "cuLaunchKernelEx_v9"};
     for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
         dlsym(libcuda, versions[i]);
         told();
