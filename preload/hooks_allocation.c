@@ -96,6 +96,14 @@ AG_ALLOCATION_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_
 AG_ALLOCATION_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName),
                    AG_LIBRARY_ARGS(fileName))
 AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
+AG_ALLOCATION_HOOK(cuLibraryGetGlobal,
+                   (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+                   (dptr, bytes, library, name))
+AG_ALLOCATION_HOOK(cuLibraryGetManaged,
+                   (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+                   (dptr, bytes, library, name))
+AG_ALLOCATION_HOOK(cuLibraryGetUnifiedFunction,
+                   (void **fptr, CUlibrary library, const char *symbol), (fptr, library, symbol))
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 AG_ALLOCATION_HOOK(cuFuncLoad, (CUfunction function), (function))
 

@@ -112,7 +112,9 @@ typedef CUresult(CUDAAPI *AG_PFN_cuLibraryEnumerateKernels)(CUkernel *kernels, u
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetGlobal)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernel)(CUkernel *pKernel, CUlibrary library, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetKernelCount)(unsigned int *count, CUlibrary lib);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetManaged)(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetModule)(CUmodule *pMod, CUlibrary library);
+typedef CUresult(CUDAAPI *AG_PFN_cuLibraryGetUnifiedFunction)(void **fptr, CUlibrary library, const char *symbol);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadData)(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void** libraryOptionValues, unsigned int numLibraryOptions);
 typedef CUresult(CUDAAPI *AG_PFN_cuLibraryLoadFromFile)(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 typedef CUresult(CUDAAPI *AG_PFN_cuLogsRegisterCallback)(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out);

@@ -106,7 +106,7 @@ hold_long() {
 
 @test "what is held back is submitted before code is loaded, and before graphs are instantiated, updated or destroyed" {
     hold_long
-    for how in {0..6}; do
+    for how in {0..8}; do
         SIMCUDA_WAITS=1 AUTOGRAPH_TEST_CHUNK=40 same "$states" load-behind-publish $how
         at_least "replayed ops" "$(figure replayed)" 4000
     done

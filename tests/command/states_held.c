@@ -22,6 +22,20 @@ static void load_library(void)
     CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
 }
 
+static CUlibrary fresh; /* nothing of it is in the context yet */
+
+static void load_for_module(void)
+{
+    CUmodule m;
+    CHECK(cuLibraryGetModule(&m, fresh));
+}
+
+static void load_for_variable(void)
+{
+    CUdeviceptr address;
+    EXPECT(cuLibraryGetGlobal(&address, NULL, fresh, "none"), CUDA_ERROR_NOT_FOUND);
+}
+
 static CUgraph graph;
 
 static void instantiate(void)
@@ -60,8 +74,8 @@ static void update_exec(void)
 int load_behind_publish(int how)
 {
     static void (*const calls[])(void) = {
-        load_module,  load_library,  instantiate, instantiate_with_params,
-        destroy_exec, destroy_graph, update_exec};
+        load_module,   load_library, instantiate,     instantiate_with_params, destroy_exec,
+        destroy_graph, update_exec,  load_for_module, load_for_variable};
     CUstream other;
     void *none = NULL;
     unsigned int value = 400, zero = 0;
@@ -71,6 +85,7 @@ int load_behind_publish(int how)
     CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     *flag = 0;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuLibraryLoadData(&fresh, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
     CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &zero, &none}));

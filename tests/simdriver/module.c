@@ -392,6 +392,16 @@ SIM_API(cuFuncGetModule, (CUmodule * out, CUfunction handle), (out, handle))
     return CUDA_SUCCESS;
 }
 
+/* A library is loaded into a context when something of it is first needed there. */
+static void load_late(struct sim_module *library, struct sim_context *ctx)
+{
+    pthread_mutex_lock(&sim_lock);
+    bool loaded = library->handles || library->twin;
+    pthread_mutex_unlock(&sim_lock);
+    if (!loaded)
+        sim_wait_alone(ctx);
+}
+
 SIM_API(cuLibraryGetModule, (CUmodule * out, CUlibrary handle), (out, handle))
 {
     struct sim_module *library = (struct sim_module *)handle;
@@ -403,6 +413,7 @@ SIM_API(cuLibraryGetModule, (CUmodule * out, CUlibrary handle), (out, handle))
     CUresult r = sim_current(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
+    load_late(library, ctx);
     pthread_mutex_lock(&sim_lock);
     if (!library->twin) {
         library->twin = sim_object_new(SIM_MODULE, sizeof *library->twin);
@@ -461,7 +472,14 @@ SIM_API(cuLibraryGetGlobal,
     /* Globals are the modules' here: an image with `global` lines does not load as a library. */
     if (!name)
         return CUDA_ERROR_INVALID_VALUE;
-    return sim_object_is(handle, SIM_LIBRARY) ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
+    if (!sim_object_is(handle, SIM_LIBRARY))
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    load_late((struct sim_module *)handle, ctx);
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 /* Handles of the names that the image lists. */
