@@ -36,6 +36,7 @@ AG_HOOK cuCtxAttach(CUcontext *pctx, unsigned int flags)
 AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
     bool locked = ag_hooked() && ag_core_primary_begins(dev);
+    ag_core_primary_retains(dev, locked);
     CUresult r = AG_CALL(cuDevicePrimaryCtxRetain, pctx, dev);
     ag_core_primary_retained(dev, locked, r == CUDA_SUCCESS);
     return r;

@@ -52,6 +52,14 @@ bool ag_core_primary_begins(CUdevice device)
     return locked;
 }
 
+/* To make a context takes the driver a good part of a second. What the thread holds back does not
+ * wait for that. */
+void ag_core_primary_retains(CUdevice device, bool locked)
+{
+    if (locked && !devices[device].retained && !devices[device].unseen)
+        ag_core_barrier_quiet(AG_SYM_cuDevicePrimaryCtxRetain);
+}
+
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     if (!locked)

@@ -129,6 +129,11 @@ bool ag_core_primary_begins(CUdevice device)
     return false;
 }
 
+void ag_core_primary_retains(CUdevice device, bool locked)
+{
+    (void)device, (void)locked;
+}
+
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     (void)device;

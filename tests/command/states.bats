@@ -112,6 +112,12 @@ hold_long() {
     done
 }
 
+@test "what is held back does not wait until a context has been made" {
+    hold_long
+    AUTOGRAPH_TEST_CHUNK=40 same "$states" first-retain 200
+    at_least "replayed ops" "$(figure replayed)" 2000
+}
+
 @test "nothing is built while a stream waits for a semaphore of another API" {
     SIMCUDA_WAITS=1 same "$states" semaphore 0
     at_least "replayed ops" "$(figure replayed)" 1000

@@ -647,6 +647,7 @@ int main(int argc, char **argv)
         {"cooperative", cooperative},
         {"host-functions", always_a_host_function},
         {"load-behind-publish", load_behind_publish},
+        {"first-retain", first_retain},
         {"semaphore", semaphore},
         {"wait-behind-write", wait_behind_write},
         {"sticky-launches", sticky_launches},

@@ -104,6 +104,22 @@ int load_behind_publish(int how)
     return print_value();
 }
 
+/* A call that makes a context takes long; half a step was launched before. */
+int first_retain(int n)
+{
+    CUcontext other;
+    start();
+    steps(n);
+    uint64_t before = submissions();
+    launches(0, STEP / 2);
+    CHECK(cuDevicePrimaryCtxRetain(&other, 1));
+    REQUIRE(submissions() > before);
+    launches(STEP / 2, STEP);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuDevicePrimaryCtxRelease_v2(1));
+    return print_value();
+}
+
 /* A stream waits for a semaphore of another API, which signals only after more steps. */
 int semaphore(int in_graph)
 {

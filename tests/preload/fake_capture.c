@@ -190,6 +190,11 @@ bool ag_core_primary_begins(CUdevice device)
     return true;
 }
 
+void ag_core_primary_retains(CUdevice device, bool locked)
+{
+    say("primary_retains device=%d locked=%d\n", device, locked);
+}
+
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 {
     say("primary_retained device=%d locked=%d success=%d\n", device, locked, success);

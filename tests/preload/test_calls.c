@@ -564,10 +564,12 @@ static void retains_are_counted(void **state)
     generic retain = (generic)dlsym(libcuda, "cuDevicePrimaryCtxRetain");
     CUcontext ctx;
     retain((uint64_t)&ctx, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("primary_begins device=3\nprimary_retained device=3 locked=1 success=1\n");
+    assert_told("primary_begins device=3\nprimary_retains device=3 locked=1\n"
+                "primary_retained device=3 locked=1 success=1\n");
     next_result(CUDA_ERROR_INVALID_DEVICE);
     retain((uint64_t)&ctx, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("primary_begins device=3\nprimary_retained device=3 locked=1 success=0\n");
+    assert_told("primary_begins device=3\nprimary_retains device=3 locked=1\n"
+                "primary_retained device=3 locked=1 success=0\n");
 }
 
 /* Entry points of a newer driver: exported, in no table. One line is said about all of them, none
