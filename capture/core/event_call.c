@@ -17,7 +17,8 @@ enum reason { ASKED, RECORDED };
 static void settle(CUevent event, enum reason reason)
 {
     struct ag_record last;
-    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
+    if (ag_thread.in_host_function || !atomic_load(&ag_forks) || !ag_event_find(event, &last) ||
+        !last.origin)
         return;
     struct ag_stream *origin = last.origin;
     if (reason == ASKED)
@@ -109,7 +110,7 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
         return CUDA_ERROR_INVALID_HANDLE;
     if (waits)
         ag_quiet_asked(call->event, s, false);
-    if (!ag_state_bypasses() && goes_with_ops(s, &in, &r))
+    if (!ag_state_bypasses() && !ag_thread.in_host_function && goes_with_ops(s, &in, &r))
         return r;
     settle(call->event, waits ? ASKED : RECORDED);
     CUresult pending = ag_core_stream_sync_point(call->stream, call->ptsz, call->sym, false);
@@ -141,6 +142,8 @@ static void end_what_is_left(void)
 {
     struct ag_record last;
     CUevent event;
+    if (ag_thread.in_host_function)
+        return;
     for (uint32_t n = ag_events_left(); n && ag_event_take_left(&event, &last); n--) {
         if (!ag_stream_lock_if_prompt(last.origin)) {
             ag_event_is_left(event);
@@ -178,7 +181,7 @@ bool ag_core_event_ends(CUevent event)
     bool later = false;
     end_what_is_left();
     if (atomic_load(&ag_events_held) && ag_event_find(event, &last) && last.origin) {
-        if (ag_stream_lock_if_prompt(last.origin)) {
+        if (!ag_thread.in_host_function && ag_stream_lock_if_prompt(last.origin)) {
             later = is_needed(last.origin, event, &last);
             ag_unlock(&last.origin->lock);
         } else {
@@ -207,7 +210,8 @@ CUresult ag_core_event_query(CUevent event)
     if (!ag_stream_lock_if_prompt(origin))
         return CUDA_ERROR_NOT_READY;
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
-        if (ag_fork_holds(origin, &last) && !ag_stream_is_own(origin))
+        if (ag_thread.in_host_function ||
+            (ag_fork_holds(origin, &last) && !ag_stream_is_own(origin)))
             ready = false; /* the watchdog submits it */
         else
             ready = ag_stream_end_segment_if_prompt(origin);

@@ -205,6 +205,8 @@ void ag_flush_for_order_of_unknown(CUstream stream)
 
 void ag_flush_for_order(const struct ag_stream *s)
 {
+    if (ag_thread.in_host_function)
+        return;
     if (!s) {
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
         if (legacy) {

@@ -281,7 +281,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
 void ag_stream_is_used(struct ag_stream *s)
 {
     uintptr_t nobody = 0;
-    if (ag_stream_is_own(s))
+    if (ag_stream_is_own(s) || ag_thread.in_host_function)
         return;
     if (atomic_compare_exchange_strong(&s->owner, &nobody, ag_this_thread()))
         ag_thread.owned++;
@@ -298,23 +298,26 @@ static inline bool is_dormant(struct ag_stream *s)
     return atomic_load(&s->dormant.active);
 }
 
-static __attribute__((noinline)) void becomes_own(struct ag_stream *s)
+/* False: no thread may own it that runs a host function. */
+static __attribute__((noinline)) bool becomes_own(struct ag_stream *s)
 {
+    if (ag_thread.in_host_function)
+        return false;
     if (atomic_load(&s->owner))
         atomic_store(&s->shared, true);
     if (atomic_load(&s->origin) || ag_stream_forks(s))
         ag_branch_changes_hands(s);
     if (ag_stream_is_own(s))
-        return;
+        return true;
     if (atomic_exchange(&s->owner, ag_this_thread()))
         atomic_store(&s->shared, true); /* both were the first */
     ag_thread.owned++;
+    return true;
 }
 
-static inline void set_owner(struct ag_stream *s)
+static inline bool set_owner(struct ag_stream *s)
 {
-    if (__builtin_expect(!ag_stream_is_own(s), 0))
-        becomes_own(s);
+    return __builtin_expect(ag_stream_is_own(s), 1) || becomes_own(s);
 }
 
 void ag_stream_set_owner(struct ag_stream *s)
@@ -411,7 +414,8 @@ CUresult ag_core_launch(const struct ag_launch *l)
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }
-    set_owner(s);
+    if (__builtin_expect(!set_owner(s), 0))
+        return ag_op_call(&in);
 
     s = ag_stream_lock_home(s, &in.branch);
     ag_key key = ag_engine_expected(&s->engine);
@@ -439,6 +443,7 @@ CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in)
         ag_trace_passed(s, in, NULL);
         return ag_op_call(in);
     }
-    set_owner(s);
+    if (!set_owner(s))
+        return ag_op_call(in);
     return arrive(ag_stream_lock_home(s, &in->branch), in);
 }

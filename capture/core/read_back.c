@@ -98,7 +98,7 @@ bool ag_core_read_back(const struct ag_copy *c, bool sync, CUresult *result)
     struct ag_incoming in = {.kind = AG_OP_COPY, .movable = true, .reads = true, .copy = &copy};
     uint64_t bit;
     if (c->bytes > AG_STAGING_BYTES || !c->bytes || !c->dst || ag_state_bypasses() ||
-        ag_state_is_eager())
+        ag_thread.in_host_function || ag_state_is_eager())
         return false;
     struct ag_stream *s = ag_stream_find(c->stream, c->ptsz);
     if (!may_be_op(s, c))

@@ -242,6 +242,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
+    if (ag_thread.in_host_function) /* the driver refuses the call, and would refuse the rest */
+        return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     ag_trace_sync_point(s, sym);
     ag_live_poll();
@@ -287,7 +289,8 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
 
 static CUresult barrier(enum ag_sym sym, unsigned int flags)
 {
-    if (ag_state_bypasses() || !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+    if (ag_state_bypasses() || ag_thread.in_host_function ||
+        !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();

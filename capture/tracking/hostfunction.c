@@ -84,11 +84,29 @@ void ag_host_call_cancel(struct ag_host_call *call)
     free(call);
 }
 
+/* The calling thread is one of the driver's, or that of the program's call. It owns no stream
+ * meanwhile, so that whatever tells owners from others leaves the rest to the watchdog. */
+static struct ag_thread enter(void)
+{
+    struct ag_thread was = ag_thread;
+    ag_thread.number = AG_NO_OWNER;
+    ag_thread.owned = 0;
+    ag_thread.in_host_function = true;
+    return was;
+}
+
+static void leave(const struct ag_thread *was)
+{
+    ag_thread = *was;
+}
+
 void CUDA_CB ag_core_host_function(void *data)
 {
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
+    struct ag_thread was = enter();
     call.function(call.data);
+    leave(&was);
     returned(call.context, call.generation);
 }
 
@@ -96,6 +114,8 @@ void CUDA_CB ag_core_host_callback(CUstream stream, CUresult status, void *data)
 {
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
+    struct ag_thread was = enter();
     call.callback(stream, status, call.data);
+    leave(&was);
     returned(call.context, call.generation);
 }

@@ -228,13 +228,17 @@ static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
 /* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
  * counts the streams that the thread became the owner of, including those that other threads have
  * taken over since. `told_of`: the stream whose error the thread returned last, and
- * `told_in`: its context. */
+ * `told_in`: its context. `in_host_function`: it runs one of the program's, in which the driver
+ * takes no work (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted there. Its
+ * number is then AG_NO_OWNER. */
 struct ag_thread {
     uintptr_t number;
     CUstream told_of;
     const struct ag_context *told_in;
     uint32_t owned;
+    bool in_host_function;
 };
+#define AG_NO_OWNER UINTPTR_MAX
 extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 uintptr_t ag_number_thread(void);
 static inline uintptr_t ag_this_thread(void)

@@ -29,7 +29,7 @@ void start(void)
 }
 
 /* Launches that look unlike each other, so that a step has no period of its own. */
-static void launch(unsigned int grid, uint64_t k)
+void launch(unsigned int grid, uint64_t k)
 {
     CHECK(cuLaunchKernel(hash, grid + (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
                          (void *[]){&data, &k}, NULL));
@@ -712,6 +712,7 @@ static const struct {
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},
              {"function-lost", function_lost},
+             {"function-calls", function_calls},
              {"word", word},
              {"word-first", word_first},
              {"word-beside", word_beside},

@@ -12,6 +12,7 @@ extern CUstream stream;
 extern CUdeviceptr data;
 
 void start(void);
+void launch(unsigned int grid, uint64_t k);
 void step(unsigned int grid);
 void steps(int n);
 int print_value(void);
@@ -24,6 +25,7 @@ int collective_dormant(int n);
 int host_function(int n);
 int function_in_graph(int n);
 int function_lost(int n);
+int function_calls(int n);
 int word(int n);
 int word_first(int n);
 int word_beside(int n);

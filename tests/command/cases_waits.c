@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "tests/command/cases.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -226,6 +227,82 @@ int function_lost(int n)
     printf("reset: %d\n", (int)cuDevicePrimaryCtxReset_v2(0));
     start();
     steps(n);
+    return print_value();
+}
+
+static _Atomic int wanted_call = -1, refused_call;
+
+/* One call after the other when the program says so, until it has had enough of them. The driver
+ * refuses all. */
+static void CUDA_CB call_when_told(void *memory)
+{
+    size_t free_bytes, total;
+    uint64_t host = 0, k = 7;
+    CUdeviceptr other = (CUdeviceptr)(uintptr_t)memory;
+    CUevent event = NULL;
+    for (int call = 0;; call++) {
+        while (atomic_load(&wanted_call) != call && atomic_load(&wanted_call) != -2)
+            usleep(20);
+        if (atomic_load(&wanted_call) == -2)
+            return;
+        CUresult r = CUDA_SUCCESS;
+        switch (call % 9) {
+        case 0:
+            r = cuCtxSynchronize();
+            break;
+        case 1:
+            r = cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&data, &k}, NULL);
+            break;
+        case 2:
+            r = cuStreamSynchronize(stream);
+            break;
+        case 3:
+            r = cuMemFree_v2(other);
+            break;
+        case 4:
+            r = cuMemcpyDtoHAsync_v2(&host, data, sizeof host, stream);
+            break;
+        case 5:
+            r = cuEventRecord(event, stream);
+            break;
+        case 6:
+            r = cuMemsetD8Async(data, 3, 8, stream);
+            break;
+        case 7:
+            r = cuStreamQuery(stream);
+            break;
+        default:
+            r = cuMemGetInfo_v2(&free_bytes, &total);
+            break;
+        }
+        atomic_store(&wanted_call, -1);
+        atomic_store(&refused_call, (int)r);
+    }
+}
+
+/* In the middle of each of N steps, a host function of another stream makes a call. */
+int function_calls(int n)
+{
+    CUstream other;
+    start();
+    CUdeviceptr memory = ag_prog_alloc(64);
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    steps(40);
+    CHECK(cuLaunchHostFunc(other, call_when_told, (void *)(uintptr_t)memory));
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 1; k <= STEP; k++) {
+            launch(0, k);
+            if (k != STEP / 2 - 1)
+                continue;
+            atomic_store(&refused_call, 0);
+            atomic_store(&wanted_call, i);
+            while (!atomic_load(&refused_call))
+                usleep(20);
+            printf("call %d: %d\n", i % 9, atomic_load(&refused_call));
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    atomic_store(&wanted_call, -2);
     return print_value();
 }
 

@@ -283,6 +283,14 @@ compared() {
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
+# The driver takes nothing from such a thread, so what is held back must not be submitted there.
+@test "a call in a host function is refused, and nothing of another thread's is lost" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
+    AUTOGRAPH_SUBMIT=inline same "$cases" function-calls 40
+    AUTOGRAPH_SUBMIT=thread same "$cases" function-calls 40
+    at_least "replayed per cent" "$(replayed_share)" 50
+}
+
 # Destroying a graph takes the driver's locks, and whether it waits for the GPU nobody says.
 @test "while a stream waits for a word no graph is destroyed with another stream, and none built after a release" {
     export AUTOGRAPH_TEST_BUILD=inline
