@@ -120,9 +120,9 @@ void ag_core_context_ended(struct ag_context *context, bool ended);
 void ag_core_context_attached(CUcontext ctx);
 bool ag_core_context_detached(struct ag_context *context);
 /* Call these around cuDevicePrimaryCtxRetain, Release and Reset. First call `begins`; its result is
- * `locked` for the others. For Retain, then call `retains`. For Release and Reset, then call `releases` or `resets`, which returns
- * the context. After the real call, call `retained`, `released` or `reset` with `locked` and the
- * context. */
+ * `locked` for the others. For Retain, then call `retains`. For Release and Reset, then call
+ * `releases` or `resets`, which returns the context. After the real call, call `retained`,
+ * `released` or `reset` with `locked` and the context. */
 bool ag_core_primary_begins(CUdevice device);
 void ag_core_primary_retains(CUdevice device, bool locked);
 void ag_core_primary_retained(CUdevice device, bool locked, bool success);
