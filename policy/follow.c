@@ -194,7 +194,6 @@ static void loosen(struct ag_sequence *sequence)
  * often, it rests for a while; the other chunks of its sequence go on. */
 void ag_chunk_failed(struct ag_chunk *chunk)
 {
-    chunk->sequence->fails++;
     chunk->fails++;
     ag_tune_failed(chunk->sequence);
     if (chunk->fails >= AG_FAILS_MIN) {
@@ -240,7 +239,6 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         if (p->doing == AG_DO_DEFER) {
             ag_chunk_publish(s, chunk);
             p->counts.replayed += chunk->count;
-            b->tries++;
             chunk->hits++;
             /* the time of the first run behind a sync point or a pause includes the wait */
             if (s->run_began && now > s->run_began && (chunk->first || b->periodic) &&

@@ -170,8 +170,6 @@ struct ag_sequence {
     uint32_t len;           /* ops */
     uint64_t visits;        /* times seen from start to end */
     uint32_t streak;        /* times in a row, for periodic sequences */
-    uint32_t tries;         /* chunks replayed in full */
-    uint32_t fails;         /* chunks whose deferred ops had to be flushed */
     uint8_t kept, left;     /* recent visits, and recent times the stream left it half way */
     uint64_t last_use;      /* by the policy's clock */
     uint64_t seen_ns;       /* when it was last seen; 0: never */
@@ -365,7 +363,7 @@ struct ag_policy_state {
 };
 
 /* sequence.c */
-int ag_keys_push(struct ag_keys *keys, ag_key key);
+void ag_keys_push(struct ag_keys *keys, ag_key key);
 void ag_keys_clear(struct ag_keys *keys);
 struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len);
 /* A periodic sequence with this hash of its turn; and enters one. */
@@ -464,7 +462,8 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
 uint32_t ag_end_segment(struct ag_policy *p, uint64_t now);
 
 /* plan.c */
-int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence);
+/* Without memory the sequence stays without a plan. */
+void ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence);
 /* Whether the sequence would now get another plan, and it is time to change to that. */
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence);
 uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position);

@@ -8,7 +8,6 @@
  * nothing.
  */
 #include "policy/internal.h"
-#include <errno.h>
 #include <stdlib.h>
 
 static bool is_loop(const struct ag_sequence *sequence)
@@ -218,7 +217,7 @@ static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32
     }
 }
 
-int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
+void ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
     struct plan plan = plan_of(s, sequence), again = plan;
     uint32_t n = 0;
@@ -229,7 +228,7 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
     if (!chunks) {
         free(plan.ends);
-        return -ENOMEM;
+        return;
     }
     sequence->longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += chunks[i++].count) {
@@ -247,7 +246,6 @@ int ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
     sequence->planned_limit = plan.limit;
     sequence->unfit = 0;
     sequence->recut = false;
-    return 0;
 }
 
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)

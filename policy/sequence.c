@@ -3,7 +3,6 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 #include <string.h>
-#include <errno.h>
 
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
@@ -14,25 +13,24 @@ uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
     return ag_hash_sum(ag_hash_product(left, power), right);
 }
 
-int ag_keys_push(struct ag_keys *keys, ag_key key)
+void ag_keys_push(struct ag_keys *keys, ag_key key)
 {
     if (keys->count == AG_MAX_SEQUENCE_OPS)
         keys->overflow = true;
     if (keys->overflow)
-        return 0;
+        return;
     if (keys->count == keys->capacity) {
         uint32_t capacity = keys->capacity ? keys->capacity * 2 : 32;
         ag_key *data = realloc(keys->data, capacity * sizeof(*data));
         if (!data) {
             keys->overflow = true;
-            return -ENOMEM;
+            return;
         }
         keys->data = data;
         keys->capacity = capacity;
     }
     keys->data[keys->count++] = key;
     keys->hash = ag_hash_add(keys->hash, key);
-    return 0;
 }
 
 void ag_keys_clear(struct ag_keys *keys)
