@@ -17,9 +17,8 @@ struct ag_sequence *ag_sequence_candidate(struct ag_policy_state *s, ag_key head
     struct ag_sequence *seen_once = NULL;
     int looked = 0;
     HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
-    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
-         e = e->next, looked++) {
-        struct ag_sequence *b = &e->sequence;
+    for (struct ag_sequence *b = head ? head->first : NULL; b && looked < AG_CANDIDATES;
+         b = b->next, looked++) {
         if (b->len <= position || b->prefix[position] != prefix || b->keys[position] != key)
             continue;
         if (b->visits > 1)
@@ -67,9 +66,8 @@ struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head
     struct ag_sequence *best = NULL;
     int looked = 0;
     HASH_FIND(hh, s->by_head, &head_key, sizeof(head_key), head);
-    for (struct ag_entry *e = head ? head->first : NULL; e && looked < AG_CANDIDATES;
-         e = e->next, looked++) {
-        struct ag_sequence *b = &e->sequence;
+    for (struct ag_sequence *b = head ? head->first : NULL; b && looked < AG_CANDIDATES;
+         b = b->next, looked++) {
         bool kept = ag_sequence_is_kept(b), best_kept = best && ag_sequence_is_kept(best);
         if (!best || (kept && !best_kept) ||
             (kept == best_kept && (kept ? b->len > best->len : b->visits > best->visits)))
@@ -82,11 +80,10 @@ struct ag_sequence *ag_sequence_beginning(struct ag_policy_state *s, ag_key head
  * alike, so that the stream can change from one to another while ops are deferred. */
 bool ag_sequence_has_like(const struct ag_sequence *sequence)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)sequence;
     int looked = 0;
-    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
-         e = e->next, looked++)
-        if (e != entry && !e->sequence.periodic && e->sequence.visits > 1 + sequence->visits / 32)
+    for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
+         b = b->next, looked++)
+        if (b != sequence && !b->periodic && b->visits > 1 + sequence->visits / 32)
             return true;
     return false;
 }
@@ -110,14 +107,12 @@ static uint32_t common(const struct ag_sequence *a, const struct ag_sequence *b)
  */
 struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence, uint32_t limit)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)sequence;
     struct ag_sequence *best = NULL;
     uint32_t best_common = 0;
     int looked = 0;
-    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
-         e = e->next, looked++) {
-        struct ag_sequence *b = &e->sequence;
-        if (e == entry || !b->num_chunks || (b->periodic && !b->loose) ||
+    for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
+         b = b->next, looked++) {
+        if (b == sequence || !b->num_chunks || (b->periodic && !b->loose) ||
             b->profit.most != sequence->profit.most || b->tune.up != sequence->tune.up ||
             b->planned_limit >= limit * 2 || limit >= b->planned_limit * 2)
             continue;
@@ -132,13 +127,12 @@ struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence
 
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
 {
-    const struct ag_entry *entry = (const struct ag_entry *)chunk->sequence;
-    const ag_key *keys = chunk->sequence->keys + chunk->first;
+    const struct ag_sequence *sequence = chunk->sequence;
+    const ag_key *keys = sequence->keys + chunk->first;
     int looked = 0;
-    for (struct ag_entry *e = entry->head->first; e && looked < AG_CANDIDATES;
-         e = e->next, looked++) {
-        struct ag_sequence *b = &e->sequence;
-        if (e == entry || !b->num_chunks || b->len < chunk->first + chunk->count)
+    for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
+         b = b->next, looked++) {
+        if (b == sequence || !b->num_chunks || b->len < chunk->first + chunk->count)
             continue;
         struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
         if (other->first == chunk->first && other->count == chunk->count &&

@@ -162,7 +162,7 @@ struct ag_ref {
     uint32_t serial; /* 0: none */
 };
 
-/* A known op sequence. */
+/* A known op sequence, with its links into the tables and lists. */
 struct ag_sequence {
     uint64_t id;     /* content hash */
     uint32_t serial; /* distinguishes successive users of one slot */
@@ -196,6 +196,13 @@ struct ag_sequence {
     uint32_t arguments_period; /* ops after which its arguments repeat; 0: not known */
     struct ag_ref unrolled;    /* several repetitions of this one merged */
     uint64_t turn;             /* if periodic: hash of its ops, wherever it begins */
+    struct ag_head *head;
+    struct ag_sequence *next, *prev;   /* in the list of the same head */
+    struct ag_sequence *older, *newer; /* in the list by use */
+    bool seen_again;                   /* which of the two lists by use holds it */
+    bool in_turns;
+    UT_hash_handle hh;      /* keyed by id */
+    UT_hash_handle turn_hh; /* keyed by turn, if in_turns */
 };
 
 /* A place at which the watchdog flushed, as the number of ops before it in the sequence. */
@@ -207,21 +214,9 @@ struct ag_pause_place {
 
 struct ag_head {
     ag_key key;
-    struct ag_entry *first; /* sequences with this first key, most recently used first */
-    struct ag_chunk *ready; /* ready chunks with this first key */
+    struct ag_sequence *first; /* sequences with this first key, most recently used first */
+    struct ag_chunk *ready;    /* ready chunks with this first key */
     UT_hash_handle hh;
-};
-
-/* A sequence with its links into the tables and lists. */
-struct ag_entry {
-    struct ag_sequence sequence; /* first, so that a sequence pointer is an entry pointer */
-    struct ag_head *head;
-    struct ag_entry *next, *prev;   /* in the list of the same head */
-    struct ag_entry *older, *newer; /* in the list by use */
-    bool seen_again;                /* which of the two lists by use holds it */
-    bool in_turns;
-    UT_hash_handle hh;      /* keyed by sequence.id */
-    UT_hash_handle turn_hh; /* keyed by sequence.turn, if in_turns */
 };
 
 struct ag_keys {
@@ -297,10 +292,10 @@ struct ag_policy_state {
     struct ag_policy_hooks hooks;
 
     /* known sequences */
-    struct ag_entry *by_id;
-    struct ag_entry *by_turn; /* periodic ones; of several with one turn, the first */
+    struct ag_sequence *by_id;
+    struct ag_sequence *by_turn; /* periodic ones; of several with one turn, the first */
     struct ag_head *by_head;
-    struct ag_entry *by_use[2]; /* seen once, and seen again; the longest unused first */
+    struct ag_sequence *by_use[2]; /* seen once, and seen again; the longest unused first */
     struct ag_sequence **slots;
     uint32_t num_slots, num_sequences, serial;
     uint32_t free_slot;       /* no slot before this one is free */

@@ -192,13 +192,11 @@ void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
     place->times = 0;
     make_cut(p, b, at);
     /* those that begin alike stay cut alike, or none could take over from another */
-    const struct ag_entry *e = ((struct ag_entry *)b)->head->first;
-    for (int i = 0; e && i < AG_CANDIDATES; e = e->next, i++) {
-        struct ag_sequence *other = (struct ag_sequence *)&e->sequence;
+    struct ag_sequence *other = b->head->first;
+    for (int i = 0; other && i < AG_CANDIDATES; other = other->next, i++)
         if (other != b && !other->periodic && at < other->len &&
             other->prefix[at] == b->prefix[at] && !ag_is_cut(other, at))
             make_cut(p, other, at);
-    }
 }
 
 uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)

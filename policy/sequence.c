@@ -40,11 +40,6 @@ void ag_keys_clear(struct ag_keys *keys)
     keys->overflow = false;
 }
 
-static struct ag_entry *entry_of(struct ag_sequence *sequence)
-{
-    return (struct ag_entry *)sequence;
-}
-
 struct ag_ref ag_sequence_ref(const struct ag_sequence *sequence)
 {
     return sequence ? (struct ag_ref){sequence->slot, sequence->serial} : (struct ag_ref){0, 0};
@@ -72,25 +67,24 @@ struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref re
 struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len)
 {
     uint64_t id = ag_content_id(hash, len);
-    struct ag_entry *entry;
-    HASH_FIND(hh, s->by_id, &id, sizeof(id), entry);
-    return entry && entry->sequence.len == len ? &entry->sequence : NULL;
+    struct ag_sequence *sequence;
+    HASH_FIND(hh, s->by_id, &id, sizeof(id), sequence);
+    return sequence && sequence->len == len ? sequence : NULL;
 }
 
 struct ag_sequence *ag_sequence_of_turn(struct ag_policy_state *s, uint64_t turn)
 {
-    struct ag_entry *entry;
-    HASH_FIND(turn_hh, s->by_turn, &turn, sizeof(turn), entry);
-    return entry ? &entry->sequence : NULL;
+    struct ag_sequence *sequence;
+    HASH_FIND(turn_hh, s->by_turn, &turn, sizeof(turn), sequence);
+    return sequence;
 }
 
 void ag_sequence_has_turn(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    struct ag_entry *entry = entry_of(sequence);
-    if (entry->in_turns || ag_sequence_of_turn(s, sequence->turn))
+    if (sequence->in_turns || ag_sequence_of_turn(s, sequence->turn))
         return;
-    HASH_ADD(turn_hh, s->by_turn, sequence.turn, sizeof(sequence->turn), entry);
-    entry->in_turns = entry->turn_hh.tbl != NULL;
+    HASH_ADD(turn_hh, s->by_turn, turn, sizeof(sequence->turn), sequence);
+    sequence->in_turns = sequence->turn_hh.tbl != NULL;
 }
 
 static struct ag_head *head_get(struct ag_policy_state *s, ag_key key)
@@ -121,14 +115,13 @@ static void head_release(struct ag_policy_state *s, struct ag_head *head)
 
 void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    struct ag_entry *entry = entry_of(sequence);
     sequence->last_use = ++s->clock;
-    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
-    entry->seen_again = sequence->visits > 1;
-    DL_APPEND2(s->by_use[entry->seen_again], entry, older, newer);
-    if (entry->head->first != entry) {
-        DL_DELETE(entry->head->first, entry);
-        DL_PREPEND(entry->head->first, entry);
+    DL_DELETE2(s->by_use[sequence->seen_again], sequence, older, newer);
+    sequence->seen_again = sequence->visits > 1;
+    DL_APPEND2(s->by_use[sequence->seen_again], sequence, older, newer);
+    if (sequence->head->first != sequence) {
+        DL_DELETE(sequence->head->first, sequence);
+        DL_PREPEND(sequence->head->first, sequence);
     }
 }
 
@@ -283,14 +276,13 @@ bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence)
 static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_entry *entry = entry_of(sequence);
     drop_chunks(p, sequence);
-    DL_DELETE(entry->head->first, entry);
-    head_release(s, entry->head);
-    HASH_DELETE(hh, s->by_id, entry);
-    if (entry->in_turns)
-        HASH_DELETE(turn_hh, s->by_turn, entry);
-    DL_DELETE2(s->by_use[entry->seen_again], entry, older, newer);
+    DL_DELETE(sequence->head->first, sequence);
+    head_release(s, sequence->head);
+    HASH_DELETE(hh, s->by_id, sequence);
+    if (sequence->in_turns)
+        HASH_DELETE(turn_hh, s->by_turn, sequence);
+    DL_DELETE2(s->by_use[sequence->seen_again], sequence, older, newer);
     s->slots[sequence->slot] = NULL;
     if (s->free_slot > sequence->slot)
         s->free_slot = sequence->slot;
@@ -299,17 +291,17 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
     free(sequence->keys);
     free(sequence->prefix);
     free(sequence->cuts);
-    free(entry);
+    free(sequence);
 }
 
 void ag_sequence_drop_all(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    struct ag_entry *entry, *following;
+    struct ag_sequence *sequence, *following;
     ag_sequence_free_retired(p);
-    HASH_ITER(hh, s->by_id, entry, following)
+    HASH_ITER(hh, s->by_id, sequence, following)
     {
-        sequence_delete(p, &entry->sequence);
+        sequence_delete(p, sequence);
     }
 }
 
@@ -322,16 +314,14 @@ static uint64_t worth(const struct ag_policy_state *s, const struct ag_sequence 
 }
 
 /* The first sequence of the list that may be dropped. */
-static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_entry *list,
+static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_sequence *list,
                                        bool with_graphs)
 {
-    for (struct ag_entry *entry = list; entry; entry = entry->newer) {
-        struct ag_sequence *sequence = &entry->sequence;
+    for (struct ag_sequence *sequence = list; sequence; sequence = sequence->newer)
         if (sequence != s->sequence && sequence != s->keep &&
             (!with_graphs || sequence->num_chunks || sequence->aside.num_chunks) &&
             !sequence_is_building(sequence))
             return sequence;
-    }
     return NULL;
 }
 
@@ -415,10 +405,9 @@ struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uin
     uint32_t slot = free_slot(p, len);
     if (slot == AG_SLOTS)
         return NULL;
-    struct ag_entry *entry = calloc(1, sizeof(*entry));
+    struct ag_sequence *sequence = calloc(1, sizeof(*sequence));
     struct ag_head *head = head_get(s, keys[0]);
-    struct ag_sequence *sequence = &entry->sequence;
-    if (!entry || !head)
+    if (!sequence || !head)
         goto fail;
     sequence->keys = malloc(len * sizeof(*sequence->keys));
     sequence->prefix = malloc((len + 1) * sizeof(*sequence->prefix));
@@ -433,22 +422,22 @@ struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uin
     sequence->slot = slot;
     sequence->serial = ++s->serial;
     sequence->last_use = ++s->clock;
-    HASH_ADD(hh, s->by_id, sequence.id, sizeof(sequence->id), entry);
-    if (!entry->hh.tbl)
+    HASH_ADD(hh, s->by_id, id, sizeof(sequence->id), sequence);
+    if (!sequence->hh.tbl)
         goto fail;
-    entry->head = head;
-    DL_PREPEND(head->first, entry);
-    DL_APPEND2(s->by_use[0], entry, older, newer);
+    sequence->head = head;
+    DL_PREPEND(head->first, sequence);
+    DL_APPEND2(s->by_use[0], sequence, older, newer);
     s->slots[slot] = sequence;
     s->num_sequences++;
     s->sequences_ops += len;
     p->counts.sequences++;
     return sequence;
 fail:
-    if (entry) {
+    if (sequence) {
         free(sequence->keys);
         free(sequence->prefix);
-        free(entry);
+        free(sequence);
     }
     if (head)
         head_release(s, head);
@@ -458,10 +447,10 @@ fail:
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
                     void *context)
 {
-    struct ag_entry *entry, *following;
-    HASH_ITER(hh, p->state->by_id, entry, following)
+    struct ag_sequence *sequence, *following;
+    HASH_ITER(hh, p->state->by_id, sequence, following)
     {
-        visit(context, &entry->sequence);
+        visit(context, sequence);
     }
 }
 
@@ -472,9 +461,8 @@ size_t ag_policy_memory(const struct ag_policy *p)
                    s->subsegment.capacity * sizeof(ag_key) +
                    s->num_slots * sizeof(struct ag_sequence *) + ag_finder_memory(&s->finder) +
                    ag_chain_memory(&s->chain);
-    for (struct ag_entry *e = s->by_id; e; e = e->hh.next)
-        bytes += sizeof(*e) + (e->sequence.len * 2 + 1) * sizeof(ag_key) +
-                 e->sequence.num_chunks * sizeof(struct ag_chunk) +
-                 e->sequence.num_cuts * sizeof(struct ag_cut);
+    for (struct ag_sequence *b = s->by_id; b; b = b->hh.next)
+        bytes += sizeof(*b) + (b->len * 2 + 1) * sizeof(ag_key) +
+                 b->num_chunks * sizeof(struct ag_chunk) + b->num_cuts * sizeof(struct ag_cut);
     return bytes;
 }

@@ -400,8 +400,8 @@ static void plan_holds(const struct ag_sequence *b)
 
 static void plans_hold(const struct rig *r)
 {
-    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
-        plan_holds(&e->sequence);
+    for (struct ag_sequence *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+        plan_holds(e);
 }
 
 struct rig_given rig_sync(struct rig *r)

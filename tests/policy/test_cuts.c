@@ -182,11 +182,11 @@ static void test_goes_from_all(void **state)
         rig_sync(r);
     }
     uint32_t steps = 0;
-    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next) {
-        steps += e->sequence.len == 60;
-        for (uint32_t i = 0; i < e->sequence.num_chunks; i++)
-            assert_int_not_equal(e->sequence.chunks[i].first, 17);
-        assert_false(ag_has_cuts(&e->sequence));
+    for (struct ag_sequence *e = r->engine.policy.state->by_id; e; e = e->hh.next) {
+        steps += e->len == 60;
+        for (uint32_t i = 0; i < e->num_chunks; i++)
+            assert_int_not_equal(e->chunks[i].first, 17);
+        assert_false(ag_has_cuts(e));
     }
     assert_int_equal(steps, 4);
     rig_close(r);

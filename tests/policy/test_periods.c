@@ -120,8 +120,8 @@ static void test_found_again(void **state)
         }
     }
     uint32_t loops = 0;
-    for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
-        loops += e->sequence.len == 300 && e->sequence.periodic;
+    for (struct ag_sequence *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+        loops += e->len == 300 && e->periodic;
     assert_int_equal(loops, 1);
     rig_at_least((double)r->replayed / (double)r->ops * 100, 90);
     rig_close(r);

@@ -123,8 +123,8 @@ static void test_no_pair_collides(void **state)
             rig_sync(r);
         }
         bool whole = false;
-        for (struct ag_entry *e = r->engine.policy.state->by_id; e; e = e->hh.next)
-            whole |= e->sequence.len == 60 && !e->sequence.periodic;
+        for (struct ag_sequence *e = r->engine.policy.state->by_id; e; e = e->hh.next)
+            whole |= e->len == 60 && !e->periodic;
         if (!whole)
             fail_msg("program %u: the step is not known after 12 times", program);
         rig_close(r);
