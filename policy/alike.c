@@ -112,9 +112,9 @@ struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence
     int looked = 0;
     for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
          b = b->next, looked++) {
-        if (b == sequence || !b->num_chunks || (b->periodic && !b->loose) ||
+        if (b == sequence || !b->plan.num_chunks || (b->periodic && !b->loose) ||
             b->profit.most != sequence->profit.most || b->tune.up != sequence->tune.up ||
-            b->planned_limit >= limit * 2 || limit >= b->planned_limit * 2)
+            b->plan.limit >= limit * 2 || limit >= b->plan.limit * 2)
             continue;
         uint32_t n = common(b, sequence);
         if (!best || n > best_common || (n == best_common && b->len > best->len)) {
@@ -132,9 +132,9 @@ struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
     int looked = 0;
     for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
          b = b->next, looked++) {
-        if (b == sequence || !b->num_chunks || b->len < chunk->first + chunk->count)
+        if (b == sequence || !b->plan.num_chunks || b->len < chunk->first + chunk->count)
             continue;
-        struct ag_chunk *other = &b->chunks[ag_plan_chunk_at(b, chunk->first)];
+        struct ag_chunk *other = &b->plan.chunks[ag_plan_chunk_at(b, chunk->first)];
         if (other->first == chunk->first && other->count == chunk->count &&
             /* the builder writes `user` before the state */
             atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&

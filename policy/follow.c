@@ -17,7 +17,7 @@ uint32_t ag_policy_deferred(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
     return s->sequence && p->doing == AG_DO_DEFER
-               ? ag_position(p) - s->sequence->chunks[s->chunk].first
+               ? ag_position(p) - s->sequence->plan.chunks[s->chunk].first
                : 0;
 }
 
@@ -90,14 +90,14 @@ static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
         p->stop = p->next;
         return;
     }
-    if (!b->num_chunks && wants_graphs(s, b))
+    if (!b->plan.num_chunks && wants_graphs(s, b))
         ag_plan(s, b);
-    if (!b->num_chunks) {
+    if (!b->plan.num_chunks) {
         p->stop = b->keys + b->len;
         return;
     }
     s->chunk = ag_plan_chunk_at(b, at);
-    struct ag_chunk *chunk = &b->chunks[s->chunk];
+    struct ag_chunk *chunk = &b->plan.chunks[s->chunk];
     p->stop = b->keys + chunk->first + chunk->count;
     if (ag_is_measured(p, b, now)) {
         uint32_t ops = (uint32_t)(p->stop - p->next);
@@ -138,10 +138,10 @@ void ag_replan(struct ag_policy *p, uint64_t now)
     }
     ag_tune_ends(sequence);
     if (sequence->aside.num_chunks) {
-        ag_sequence_drop_aside(p, sequence); /* the others go before its next begin */
+        ag_plan_retire(s, &sequence->aside); /* the others go before its next begin */
         return;
     }
-    if (!ag_sequence_drop_chunks(p, sequence))
+    if (!ag_plan_retire(s, &sequence->plan))
         return;
     if (!sequence->profit.replan && !sequence->tune.replan)
         sequence->replans++;
@@ -214,7 +214,7 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
     const struct ag_policy_state *s = p->state;
-    if (s->config.profit && sequence->longest == 1 &&
+    if (s->config.profit && sequence->plan.longest == 1 &&
         (sequence->len == 1 || !ag_tune_saves_launches(s, sequence)))
         ag_profit_gained(&sequence->profit, ns, sequence->len);
 }
@@ -224,10 +224,10 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence;
     uint32_t at = ag_position(p);
-    if (s->retired)
-        ag_sequence_free_retired(p);
+    if (s->retired.chunks)
+        ag_plan_free(s, &s->retired);
     p->idle = false;
-    struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->chunks[s->chunk];
+    struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->plan.chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
         /* its graph failed at its previous launch */
         v->flush = chunk->count - 1;
@@ -250,8 +250,8 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         ag_something_repeats(s);
     }
     if (b->num_cuts && p->doing == AG_DO_DEFER && s->run_began && now > s->run_began)
-        ag_cut_passed(s, b, b->chunks[s->chunk].first, now - s->run_began,
-                      b->chunks[s->chunk].count);
+        ag_cut_passed(s, b, b->plan.chunks[s->chunk].first, now - s->run_began,
+                      b->plan.chunks[s->chunk].count);
     if (at == b->len && b->periodic)
         ag_end_period(p, now);
     else
@@ -262,7 +262,8 @@ static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     v->what = p->doing;
-    v->fresh = p->doing != AG_DO_EAGER && ag_position(p) == s->sequence->chunks[s->chunk].first;
+    v->fresh =
+        p->doing != AG_DO_EAGER && ag_position(p) == s->sequence->plan.chunks[s->chunk].first;
     if (++p->next == p->stop)
         ag_policy_run_end(p, now, v);
 }
@@ -281,10 +282,10 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     other = ag_sequence_candidate(s, at ? b->keys[0] : key, at ? b->prefix[at] : 0, at, key);
     if (!other || other == b)
         return false;
-    bool running = b && doing != AG_DO_EAGER && at > b->chunks[s->chunk].first;
-    uint32_t began = running ? b->chunks[s->chunk].first : at;
+    bool running = b && doing != AG_DO_EAGER && at > b->plan.chunks[s->chunk].first;
+    uint32_t began = running ? b->plan.chunks[s->chunk].first : at;
     uint64_t run_began = s->run_began;
-    struct ag_chunk *left = running ? &b->chunks[s->chunk] : NULL;
+    struct ag_chunk *left = running ? &b->plan.chunks[s->chunk] : NULL;
     if (b) {
         ag_into_history(s, at);
         ag_sequence_left(b, at);
@@ -296,7 +297,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     s->from = 0;
     s->pure = true;
     if (running) {
-        struct ag_chunk *fits = other->num_chunks ? &other->chunks[s->chunk] : NULL;
+        struct ag_chunk *fits = other->plan.num_chunks ? &other->plan.chunks[s->chunk] : NULL;
         bool alike = fits && fits->first == began;
         enum ag_do wanted = alike ? treatment(s, fits) : AG_DO_EAGER;
         /* a resting chunk is not entered, but ops that are already deferred may go on in it */
@@ -343,7 +344,7 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
         return false;
     if (deferred) {
         v->flush = deferred;
-        ag_chunk_failed(&b->chunks[s->chunk]);
+        ag_chunk_failed(&b->plan.chunks[s->chunk]);
         p->counts.mismatches++;
     }
     if (turn) {
@@ -410,7 +411,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         uint32_t deferred = ag_policy_deferred(p), at = ag_position(p);
         if (deferred) {
             v->flush = deferred;
-            ag_chunk_failed(&s->sequence->chunks[s->chunk]);
+            ag_chunk_failed(&s->sequence->plan.chunks[s->chunk]);
             p->counts.mismatches++;
         }
         if (at < s->sequence->len && (at || ag_is_cut(s->sequence, 1))) {
@@ -437,7 +438,7 @@ uint32_t ag_policy_break(struct ag_policy *p)
 {
     uint32_t deferred = ag_policy_deferred(p);
     if (deferred) {
-        ag_chunk_failed(&p->state->sequence->chunks[p->state->chunk]);
+        ag_chunk_failed(&p->state->sequence->plan.chunks[p->state->chunk]);
         p->doing = AG_DO_EAGER;
     }
     return deferred;

@@ -151,7 +151,7 @@ struct ag_cut {
 /* How a sequence is cut into chunks. */
 struct ag_plan {
     struct ag_chunk *chunks;
-    uint32_t num_chunks; /* 0: it is not cut */
+    uint32_t num_chunks; /* 0: it is not cut yet */
     uint32_t longest;    /* ops in the longest chunk, as last planned */
     uint32_t limit;      /* most ops in a chunk at the pace of planning */
 };
@@ -178,18 +178,15 @@ struct ag_sequence {
     bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
     ag_key *keys;
     uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
-    struct ag_chunk *chunks;
-    uint32_t num_chunks;    /* 0 until planned */
-    struct ag_cut *cuts;    /* places at which a chunk must end, in order; see pause.c */
-    uint32_t num_cuts;      /* those that have gone as well */
-    bool recut;             /* it needs a new plan for its cuts alone */
-    uint32_t longest;       /* ops in the longest chunk, as last planned */
-    uint32_t planned_limit; /* most ops in a chunk at the pace of planning */
-    uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
-    uint64_t dropped_at;    /* visits when its graphs were last dropped */
-    uint32_t segment;       /* the last that it was a subsegment of */
+    struct ag_plan plan;
+    struct ag_plan aside; /* the other one, while tune.c compares two */
+    struct ag_cut *cuts;  /* places at which a chunk must end, in order; see pause.c */
+    uint32_t num_cuts;    /* those that have gone as well */
+    bool recut;           /* it needs a new plan for its cuts alone */
+    uint32_t unfit;       /* visits whose pace asked for another plan, less those that did not */
+    uint64_t dropped_at;  /* visits when its graphs were last dropped */
+    uint32_t segment;     /* the last that it was a subsegment of */
     uint32_t replans;
-    struct ag_plan aside; /* the other plan, while tune.c compares two */
     struct ag_profit profit;
     struct ag_tune tune;
     uint32_t shortest_period;  /* for a merged sequence: length of its repeating unit; else 0 */
@@ -298,10 +295,9 @@ struct ag_policy_state {
     struct ag_sequence *by_use[2]; /* seen once, and seen again; the longest unused first */
     struct ag_sequence **slots;
     uint32_t num_slots, num_sequences, serial;
-    uint32_t free_slot;       /* no slot before this one is free */
-    uint32_t sequences_ops;   /* ops in all sequences */
-    struct ag_chunk *retired; /* of a plan that was dropped; freed in the next call */
-    uint32_t num_retired;
+    uint32_t free_slot;     /* no slot before this one is free */
+    uint32_t sequences_ops; /* ops in all sequences */
+    struct ag_plan retired; /* a plan that was dropped; freed in the next call */
     uint64_t clock;
 
     /* where we are */
@@ -368,10 +364,9 @@ struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uin
 void ag_sequence_touch(struct ag_policy_state *s, struct ag_sequence *sequence);
 struct ag_ref ag_sequence_ref(const struct ag_sequence *sequence);
 struct ag_sequence *ag_sequence_get(struct ag_policy_state *s, struct ag_ref ref);
-void ag_sequence_drop_all(struct ag_policy *p);
-void ag_sequence_free_retired(struct ag_policy *p);
-bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence);
-bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence);
+void ag_sequence_drop_all(struct ag_policy_state *s);
+void ag_plan_free(struct ag_policy_state *s, struct ag_plan *plan);
+bool ag_plan_retire(struct ag_policy_state *s, struct ag_plan *plan);
 void ag_sequence_swap_plans(struct ag_sequence *sequence);
 void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk);
 

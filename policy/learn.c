@@ -17,7 +17,7 @@ void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
     } else if (s->config.profit && whole && (!replayed || replayed * 2 > sequence->len)) {
         ag_tune_visit(s, sequence, now - s->sequence_began, replayed == sequence->len);
         ag_profit_visit(&sequence->profit, now - s->sequence_began, replayed > 0,
-                        s->config.fixed_chunk ? 1 : sequence->longest, s->gap);
+                        s->config.fixed_chunk ? 1 : sequence->plan.longest, s->gap);
     }
     s->sequence_began = now;
     s->recorded = false;
@@ -233,7 +233,7 @@ uint32_t ag_end_segment(struct ag_policy *p, uint64_t now)
         uint32_t at = ag_position(p);
         if (s->pure && ag_sequence_find(s, b->prefix[at], at))
             ag_cut_wanted(p, b, at); /* another sequence ends here */
-        ag_chunk_failed(&b->chunks[s->chunk]);
+        ag_chunk_failed(&b->plan.chunks[s->chunk]);
         p->counts.mismatches++;
     }
     end_segment(p, now);
@@ -245,8 +245,8 @@ uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     p->counts.sync_points++;
-    if (s->retired)
-        ag_sequence_free_retired(p);
+    if (s->retired.chunks)
+        ag_plan_free(s, &s->retired);
     s->last_op = s->odds.last = 0; /* the program may wait here */
     if (p->dormant)
         return 0;

@@ -45,7 +45,7 @@ void ag_policy_invalidate(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     ag_follow_nothing(p);
-    ag_sequence_drop_all(p);
+    ag_sequence_drop_all(s);
     ag_keys_clear(&s->subsegment);
     ag_finder_sync_point(&s->finder);
     s->segment_hash = s->segment_len = s->splits = 0;
@@ -73,7 +73,7 @@ struct ag_sequence_facts ag_sequence_facts(const struct ag_sequence *sequence)
     return (struct ag_sequence_facts){.id = sequence->id,
                                       .keys = sequence->keys,
                                       .len = sequence->len,
-                                      .num_chunks = sequence->num_chunks,
+                                      .num_chunks = sequence->plan.num_chunks,
                                       .visits = sequence->visits - sequence->dropped_at,
                                       .seen_ns = sequence->seen_ns,
                                       .periodic = sequence->periodic};
@@ -81,7 +81,7 @@ struct ag_sequence_facts ag_sequence_facts(const struct ag_sequence *sequence)
 
 struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index)
 {
-    return &sequence->chunks[index];
+    return &sequence->plan.chunks[index];
 }
 
 void ag_policy_built(struct ag_chunk *chunk, bool ok)

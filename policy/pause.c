@@ -85,7 +85,7 @@ bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk)
 uint32_t ag_chunk_behind(const struct ag_chunk *chunk)
 {
     const struct ag_sequence *b = chunk->sequence;
-    return b->periodic ? UINT32_MAX : b->num_chunks - 1 - (uint32_t)(chunk - b->chunks);
+    return b->periodic ? UINT32_MAX : b->plan.num_chunks - 1 - (uint32_t)(chunk - b->plan.chunks);
 }
 
 /* There is room for it, and none at its place. */

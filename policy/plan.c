@@ -106,20 +106,20 @@ static uint32_t copied_count(const struct ag_sequence *model, const struct ag_se
     if (!model || at >= model->len || model->prefix[at] != sequence->prefix[at])
         return 0;
     uint32_t i = ag_plan_chunk_at(model, at);
-    if (model->chunks[i].first != at || model->chunks[i].goes_on)
+    if (model->plan.chunks[i].first != at || model->plan.chunks[i].goes_on)
         return 0;
-    uint32_t count = model->chunks[i].count;
-    while (++i < model->num_chunks && model->chunks[i].goes_on)
-        count += model->chunks[i].count;
+    uint32_t count = model->plan.chunks[i].count;
+    while (++i < model->plan.num_chunks && model->plan.chunks[i].goes_on)
+        count += model->plan.chunks[i].count;
     return count < sequence->len - at ? count : sequence->len - at;
 }
 
 /* Whether much longer or shorter chunks would now do, or a steady loop need not be cut at all. */
 static bool is_far(const struct ag_sequence *sequence, uint32_t limit)
 {
-    return limit >= sequence->planned_limit * 2 || sequence->planned_limit >= limit * 2 ||
+    return limit >= sequence->plan.limit * 2 || sequence->plan.limit >= limit * 2 ||
            (is_steady(sequence) && !ag_has_cuts(sequence) && limit >= sequence->len &&
-            sequence->num_chunks != 1);
+            sequence->plan.num_chunks != 1);
 }
 
 struct plan {
@@ -162,12 +162,12 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
 {
     struct plan plan = {.limit = ag_plan_limit(s, sequence, sequence->tune.up)};
     if (sequence->recut && !sequence->profit.replan && !is_far(sequence, plan.limit))
-        plan.limit = sequence->planned_limit;
+        plan.limit = sequence->plan.limit;
     enum ag_ends ends = set_ends(s, sequence, &plan);
     if (ends != AG_OWN_ENDS && !is_loop(sequence))
         plan.model = ag_sequence_planned_alike(sequence, plan.limit);
     if (plan.model)
-        plan.limit = plan.model->planned_limit;
+        plan.limit = plan.model->plan.limit;
     plan.longest = plan.limit + (ends == AG_SOME_ENDS);
     return plan;
 }
@@ -197,7 +197,7 @@ static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
  */
 static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32_t n)
 {
-    struct ag_chunk *old = s->retired, *end = old + s->num_retired;
+    struct ag_chunk *old = s->retired.chunks, *end = old + s->retired.num_chunks;
     for (uint32_t i = 0; i < n; i++) {
         while (old < end && old->first < chunks[i].first)
             old++;
@@ -230,20 +230,20 @@ void ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
         free(plan.ends);
         return;
     }
-    sequence->longest = 0;
+    sequence->plan.longest = 0;
     for (uint32_t at = 0, i = 0; i < n; at += chunks[i++].count) {
         chunks[i].sequence = sequence;
         chunks[i].first = at;
         chunks[i].count = count_at(s, &again, sequence, at);
         chunks[i].goes_on = at > again.at;
-        if (sequence->longest < chunks[i].count)
-            sequence->longest = chunks[i].count;
+        if (sequence->plan.longest < chunks[i].count)
+            sequence->plan.longest = chunks[i].count;
     }
     free(plan.ends);
     take_over(s, chunks, n);
-    sequence->chunks = chunks;
-    sequence->num_chunks = n;
-    sequence->planned_limit = plan.limit;
+    sequence->plan.chunks = chunks;
+    sequence->plan.num_chunks = n;
+    sequence->plan.limit = plan.limit;
     sequence->unfit = 0;
     sequence->recut = false;
 }
@@ -251,8 +251,8 @@ void ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
 bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
     if (sequence->profit.replan || sequence->tune.replan)
-        return sequence->num_chunks > 0;
-    if (!sequence->num_chunks || sequence->tune.mode == AG_TUNE_TRIES ||
+        return sequence->plan.num_chunks > 0;
+    if (!sequence->plan.num_chunks || sequence->tune.mode == AG_TUNE_TRIES ||
         sequence->tune.wants != AG_TUNE_NOTHING || sequence->replans == AG_PLAN_MOST_NEW)
         return false;
     if (!is_far(sequence, ag_plan_limit(s, sequence, sequence->tune.up))) {
@@ -263,20 +263,21 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
         return false;
     struct plan plan = plan_of(s, sequence);
     bool same = true;
-    for (uint32_t i = 0; same && i < sequence->num_chunks; i++)
-        same = count_at(s, &plan, sequence, sequence->chunks[i].first) == sequence->chunks[i].count;
+    for (uint32_t i = 0; same && i < sequence->plan.num_chunks; i++)
+        same = count_at(s, &plan, sequence, sequence->plan.chunks[i].first) ==
+               sequence->plan.chunks[i].count;
     if (same)
-        sequence->planned_limit = plan.limit;
+        sequence->plan.limit = plan.limit;
     free(plan.ends);
     return !same;
 }
 
 uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position)
 {
-    uint32_t low = 0, high = sequence->num_chunks;
+    uint32_t low = 0, high = sequence->plan.num_chunks;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
-        if (sequence->chunks[middle].first <= position)
+        if (sequence->plan.chunks[middle].first <= position)
             low = middle;
         else
             high = middle;

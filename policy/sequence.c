@@ -55,13 +55,14 @@ struct ag_chunk_ref ag_policy_chunk_ref(const struct ag_chunk *chunk)
 {
     const struct ag_sequence *sequence = chunk->sequence;
     return (struct ag_chunk_ref){sequence->slot, sequence->serial,
-                                 (uint32_t)(chunk - sequence->chunks)};
+                                 (uint32_t)(chunk - sequence->plan.chunks)};
 }
 
 struct ag_chunk *ag_policy_chunk_get(struct ag_policy *p, struct ag_chunk_ref ref)
 {
     struct ag_sequence *sequence = ag_sequence_get(p->state, (struct ag_ref){ref.slot, ref.serial});
-    return sequence && ref.index < sequence->num_chunks ? &sequence->chunks[ref.index] : NULL;
+    return sequence && ref.index < sequence->plan.num_chunks ? &sequence->plan.chunks[ref.index]
+                                                             : NULL;
 }
 
 struct ag_sequence *ag_sequence_find(struct ag_policy_state *s, uint64_t hash, uint32_t len)
@@ -140,10 +141,10 @@ void ag_chunk_publish(struct ag_policy_state *s, struct ag_chunk *chunk)
 
 static void chunk_withdraw(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
-    ag_key key = chunk->sequence->keys[chunk->first];
     struct ag_head *head;
     if (!chunk->published)
         return;
+    ag_key key = chunk->sequence->keys[chunk->first];
     chunk->published = false;
     HASH_FIND(hh, s->by_head, &key, sizeof(key), head);
     if (!head)
@@ -181,102 +182,74 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *
 
 /* dropping */
 
-static bool is_building(struct ag_chunk *chunks, uint32_t num_chunks)
+static bool is_building(const struct ag_plan *plan)
 {
-    for (uint32_t i = 0; i < num_chunks; i++)
-        if (atomic_load_explicit(&chunks[i].state, memory_order_acquire) == AG_CHUNK_BUILDING)
+    for (uint32_t i = 0; i < plan->num_chunks; i++)
+        if (ag_chunk_state(&plan->chunks[i]) == AG_CHUNK_BUILDING)
             return true;
     return false;
 }
 
 static bool sequence_is_building(const struct ag_sequence *sequence)
 {
-    return is_building(sequence->chunks, sequence->num_chunks) ||
-           is_building(sequence->aside.chunks, sequence->aside.num_chunks);
+    return is_building(&sequence->plan) || is_building(&sequence->aside);
 }
 
 void ag_sequence_swap_plans(struct ag_sequence *sequence)
 {
-    struct ag_plan plan = {sequence->chunks, sequence->num_chunks, sequence->longest,
-                           sequence->planned_limit};
-    sequence->chunks = sequence->aside.chunks;
-    sequence->num_chunks = sequence->aside.num_chunks;
-    sequence->longest = sequence->aside.longest;
-    sequence->planned_limit = sequence->aside.limit;
+    struct ag_plan plan = sequence->plan;
+    sequence->plan = sequence->aside;
     sequence->aside = plan;
 }
 
-static void drop_plan(struct ag_policy *p, struct ag_sequence *sequence)
+static void drop_chunk(struct ag_policy_state *s, struct ag_chunk *chunk)
 {
-    struct ag_policy_state *s = p->state;
-    for (uint32_t i = 0; i < sequence->num_chunks; i++) {
-        struct ag_chunk *chunk = &sequence->chunks[i];
-        chunk_withdraw(s, chunk);
-        if (chunk->user && s->hooks.drop)
-            s->hooks.drop(s->hooks.context, chunk);
-    }
-    free(sequence->chunks);
-    sequence->chunks = NULL;
-    sequence->num_chunks = 0;
+    chunk_withdraw(s, chunk);
+    if (chunk->user && s->hooks.drop)
+        s->hooks.drop(s->hooks.context, chunk);
 }
 
-static void drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
+void ag_plan_free(struct ag_policy_state *s, struct ag_plan *plan)
 {
-    struct ag_policy_state *s = p->state;
-    for (uint32_t i = 0; i < s->num_retired; i++) {
-        struct ag_chunk *chunk = &s->retired[i];
+    for (uint32_t i = 0; i < plan->num_chunks; i++)
+        drop_chunk(s, &plan->chunks[i]);
+    free(plan->chunks);
+    plan->chunks = NULL;
+    plan->num_chunks = 0;
+}
+
+static void drop_chunks(struct ag_policy_state *s, struct ag_sequence *sequence)
+{
+    for (uint32_t i = 0; i < s->retired.num_chunks; i++) {
+        struct ag_chunk *chunk = &s->retired.chunks[i];
         if (chunk->sequence != sequence)
             continue;
-        if (chunk->user && s->hooks.drop)
-            s->hooks.drop(s->hooks.context, chunk);
+        drop_chunk(s, chunk);
         chunk->sequence = NULL; /* no later plan may take it over */
     }
-    drop_plan(p, sequence);
+    ag_plan_free(s, &sequence->plan);
     ag_sequence_swap_plans(sequence);
-    drop_plan(p, sequence);
+    ag_plan_free(s, &sequence->plan);
     ag_tune_ends(sequence);
-}
-
-void ag_sequence_free_retired(struct ag_policy *p)
-{
-    struct ag_policy_state *s = p->state;
-    for (uint32_t i = 0; i < s->num_retired; i++)
-        if (s->retired[i].user && s->hooks.drop)
-            s->hooks.drop(s->hooks.context, &s->retired[i]);
-    free(s->retired);
-    s->retired = NULL;
-    s->num_retired = 0;
 }
 
 /* Fails while one of the chunks is being built. The chunks live until the next call, because the
  * current verdict may name one of them. */
-bool ag_sequence_drop_chunks(struct ag_policy *p, struct ag_sequence *sequence)
+bool ag_plan_retire(struct ag_policy_state *s, struct ag_plan *plan)
 {
-    struct ag_policy_state *s = p->state;
-    if (s->retired || is_building(sequence->chunks, sequence->num_chunks))
+    if (s->retired.chunks || is_building(plan))
         return false;
-    for (uint32_t i = 0; i < sequence->num_chunks; i++)
-        chunk_withdraw(s, &sequence->chunks[i]);
-    s->retired = sequence->chunks;
-    s->num_retired = sequence->num_chunks;
-    sequence->chunks = NULL;
-    sequence->num_chunks = 0;
+    for (uint32_t i = 0; i < plan->num_chunks; i++)
+        chunk_withdraw(s, &plan->chunks[i]);
+    s->retired = *plan;
+    plan->chunks = NULL;
+    plan->num_chunks = 0;
     return true;
 }
 
-/* The same for the chunks of the plan that is not in use. */
-bool ag_sequence_drop_aside(struct ag_policy *p, struct ag_sequence *sequence)
+static void sequence_delete(struct ag_policy_state *s, struct ag_sequence *sequence)
 {
-    ag_sequence_swap_plans(sequence);
-    bool dropped = ag_sequence_drop_chunks(p, sequence);
-    ag_sequence_swap_plans(sequence);
-    return dropped;
-}
-
-static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
-{
-    struct ag_policy_state *s = p->state;
-    drop_chunks(p, sequence);
+    drop_chunks(s, sequence);
     DL_DELETE(sequence->head->first, sequence);
     head_release(s, sequence->head);
     HASH_DELETE(hh, s->by_id, sequence);
@@ -294,14 +267,13 @@ static void sequence_delete(struct ag_policy *p, struct ag_sequence *sequence)
     free(sequence);
 }
 
-void ag_sequence_drop_all(struct ag_policy *p)
+void ag_sequence_drop_all(struct ag_policy_state *s)
 {
-    struct ag_policy_state *s = p->state;
     struct ag_sequence *sequence, *following;
-    ag_sequence_free_retired(p);
+    ag_plan_free(s, &s->retired);
     HASH_ITER(hh, s->by_id, sequence, following)
     {
-        sequence_delete(p, sequence);
+        sequence_delete(s, sequence);
     }
 }
 
@@ -319,7 +291,7 @@ static struct ag_sequence *first_to_go(struct ag_policy_state *s, struct ag_sequ
 {
     for (struct ag_sequence *sequence = list; sequence; sequence = sequence->newer)
         if (sequence != s->sequence && sequence != s->keep &&
-            (!with_graphs || sequence->num_chunks || sequence->aside.num_chunks) &&
+            (!with_graphs || sequence->plan.num_chunks || sequence->aside.num_chunks) &&
             !sequence_is_building(sequence))
             return sequence;
     return NULL;
@@ -343,7 +315,7 @@ static bool is_only_expected(const struct ag_policy *p, const struct ag_sequence
 struct ag_sequence *ag_policy_victim(struct ag_policy *p)
 {
     struct ag_sequence *victim = oldest(p->state, true), *expected = p->state->sequence;
-    bool goes = !victim && expected && is_only_expected(p, expected) && expected->num_chunks &&
+    bool goes = !victim && expected && is_only_expected(p, expected) && expected->plan.num_chunks &&
                 !sequence_is_building(expected);
     return goes ? expected : victim;
 }
@@ -358,7 +330,7 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
             return false;
         ag_follow_nothing(p);
     }
-    drop_chunks(p, sequence);
+    drop_chunks(s, sequence);
     sequence->dropped_at = sequence->visits;
     return true;
 }
@@ -373,7 +345,7 @@ static uint32_t free_slot(struct ag_policy *p, uint32_t len)
         struct ag_sequence *victim = oldest(s, false);
         if (!victim)
             return AG_SLOTS;
-        sequence_delete(p, victim);
+        sequence_delete(s, victim);
         p->counts.evicted++;
     }
     for (; s->free_slot < s->num_slots; s->free_slot++)
@@ -463,6 +435,6 @@ size_t ag_policy_memory(const struct ag_policy *p)
                    ag_chain_memory(&s->chain);
     for (struct ag_sequence *b = s->by_id; b; b = b->hh.next)
         bytes += sizeof(*b) + (b->len * 2 + 1) * sizeof(ag_key) +
-                 b->num_chunks * sizeof(struct ag_chunk) + b->num_cuts * sizeof(struct ag_cut);
+                 b->plan.num_chunks * sizeof(struct ag_chunk) + b->num_cuts * sizeof(struct ag_cut);
     return bytes;
 }

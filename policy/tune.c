@@ -32,7 +32,7 @@ bool ag_tune_saves_launches(const struct ag_policy_state *s, const struct ag_seq
 {
     uint32_t longer = ag_plan_limit(s, b, b->tune.up + 1);
     uint32_t chunks = (b->len + longer - 1) / longer + 1;
-    return longer > b->longest && chunks + 2 <= b->num_chunks;
+    return longer > b->plan.longest && chunks + 2 <= b->plan.num_chunks;
 }
 
 /* The trial that is due: 1 for longer chunks, -1 for shorter ones, 0 for none. */
@@ -47,7 +47,7 @@ static int due(const struct ag_policy_state *s, const struct ag_sequence *b)
         return 1;
     /* not before profit.c has made up its mind for the first time */
     return !b->periodic && b->profit.interval && t->up <= 0 && t->up > -AG_TUNE_MOST_DOWN &&
-                   b->longest > 1 && b->longest * AG_TUNE_END_SHARE >= b->len &&
+                   b->plan.longest > 1 && b->plan.longest * AG_TUNE_END_SHARE >= b->len &&
                    s->gap >= AG_TUNE_SLOW_HOST_NS
                ? -1
                : 0;
@@ -139,7 +139,7 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
         turn(b);
     if (wants == AG_TUNE_TURN)
         return true;
-    if (ag_sequence_drop_aside(p, b))
+    if (ag_plan_retire(p->state, &b->aside))
         t->old_plan = t->old_wins = false;
     else
         t->wants = AG_TUNE_SETTLE; /* a chunk is being built: try later */

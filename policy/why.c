@@ -30,9 +30,9 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p)
         return AG_WHY_ODD;
     if (!b)
         return AG_WHY_UNKNOWN;
-    if (!b->num_chunks)
+    if (!b->plan.num_chunks)
         return AG_WHY_SELDOM;
     uint32_t at = ag_position(p); /* the next op; a period that has ended begins again */
-    return of_chunk(s, &b->chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)],
+    return of_chunk(s, &b->plan.chunks[ag_plan_chunk_at(b, at ? at - 1 : b->len - 1)],
                     ag_is_measured(p, b, s->run_began));
 }

@@ -11,7 +11,7 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
     } *made = calloc(1, sizeof(*made));
     if (!made)
         abort();
-    made->sequence = (struct ag_sequence){.chunks = &made->chunk, .num_chunks = 8};
+    made->sequence = (struct ag_sequence){.plan = {.chunks = &made->chunk, .num_chunks = 8}};
     made->chunk =
         (struct ag_chunk){.sequence = &made->sequence, .first = first, .count = 1, .user = user};
     return &made->chunk;
@@ -19,7 +19,7 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
 
 void made_chunks(struct ag_chunk *chunk, uint32_t chunks)
 {
-    chunk->sequence->num_chunks = chunks;
+    chunk->sequence->plan.num_chunks = chunks;
 }
 
 void made_op(struct ag_policy *p)

@@ -387,14 +387,14 @@ void rig_run(struct rig *r, const ag_key *keys, uint32_t n)
 static void plan_holds(const struct ag_sequence *b)
 {
     uint32_t at = 0;
-    for (uint32_t i = 0; i < b->num_chunks; i++) {
-        assert_int_equal(b->chunks[i].first, at);
-        assert_true(b->chunks[i].count > 0);
-        at += b->chunks[i].count;
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++) {
+        assert_int_equal(b->plan.chunks[i].first, at);
+        assert_true(b->plan.chunks[i].count > 0);
+        at += b->plan.chunks[i].count;
         if (!b->tune.replan)
-            assert_int_equal(ag_cut_behind(b, b->chunks[i].first, at), at);
+            assert_int_equal(ag_cut_behind(b, b->plan.chunks[i].first, at), at);
     }
-    if (b->num_chunks)
+    if (b->plan.num_chunks)
         assert_int_equal(at, b->len);
 }
 

@@ -204,7 +204,7 @@ static void test_drop_graphs(void **state)
                     struct ag_sequence *b = ag_policy_victim(&r->engine.policy);
                     if (b && ag_policy_drop_graphs(&r->engine.policy, b)) {
                         assert_true(b->last_use > 0);
-                        assert_int_equal(b->num_chunks, 0);
+                        assert_int_equal(b->plan.num_chunks, 0);
                         dropped++;
                     } else {
                         refused++;
@@ -280,7 +280,7 @@ static void test_parked(void **state)
 static void drop_it(void *policy, struct ag_sequence *sequence)
 {
     assert_true(ag_policy_drop_graphs(policy, sequence));
-    assert_int_equal(sequence->num_chunks, 0);
+    assert_int_equal(sequence->plan.num_chunks, 0);
 }
 
 /* At the beginning of a segment all can go, the sequence that is expected next included. */

@@ -63,7 +63,7 @@ static void test_dropped_at_a_sync(void **state)
                     pause_for(r, 0);
             }
             rig_sync(r);
-            if (step <= 100 || dropped || !r->engine.policy.state->retired)
+            if (step <= 100 || dropped || !r->engine.policy.state->retired.chunks)
                 continue;
             dropped = true;
             ag_policy_each(&r->engine.policy, drop_all, &r->engine.policy);
@@ -132,11 +132,11 @@ static void test_behind_a_cut(void **state)
     assert_int_equal(pauses, 3);
     assert_int_equal(b->num_cuts, 1);
     assert_in_range(b->cuts[0].left, 4096 - 60, 4096);
-    for (uint32_t i = 0; i < b->num_chunks; i++) {
-        const struct ag_chunk *chunk = &b->chunks[i];
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++) {
+        const struct ag_chunk *chunk = &b->plan.chunks[i];
         assert_false(chunk->first < 17 && chunk->first + chunk->count > 17);
         begin += ag_policy_awaited(&r->engine.policy, chunk);
-        assert_int_equal(ag_chunk_behind(chunk), b->num_chunks - 1 - i);
+        assert_int_equal(ag_chunk_behind(chunk), b->plan.num_chunks - 1 - i);
         if (chunk->first == 17)
             rig_at_most(chunk->count, 4);
     }
@@ -184,8 +184,8 @@ static void test_goes_from_all(void **state)
     uint32_t steps = 0;
     for (struct ag_sequence *e = r->engine.policy.state->by_id; e; e = e->hh.next) {
         steps += e->len == 60;
-        for (uint32_t i = 0; i < e->num_chunks; i++)
-            assert_int_not_equal(e->chunks[i].first, 17);
+        for (uint32_t i = 0; i < e->plan.num_chunks; i++)
+            assert_int_not_equal(e->plan.chunks[i].first, 17);
         assert_false(ag_has_cuts(e));
     }
     assert_int_equal(steps, 4);

@@ -186,8 +186,8 @@ static void test_cut(void **state)
     const struct ag_sequence *b = r->engine.policy.state->sequence;
     assert_non_null(b);
     assert_int_equal(b->len % 7, 0);
-    for (uint32_t i = 0; i < b->num_chunks; i++)
-        assert_int_equal(b->chunks[i].count, i % 2 ? 3 : 4);
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++)
+        assert_int_equal(b->plan.chunks[i].count, i % 2 ? 3 : 4);
     assert_in_range(ag_policy_gap(&r->engine.policy), 50, 200);
     rig_close(r);
 }

@@ -158,8 +158,8 @@ static void test_aligned(void **state)
         rig_op(r, rig_key(1, 0));
     const struct ag_sequence *b = r->engine.policy.state->sequence;
     assert_int_equal(b->len, 60);
-    for (uint32_t i = 0; i < b->num_chunks; i++)
-        assert_true(b->chunks[i].count % 20 == 0 ||
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++)
+        assert_true(b->plan.chunks[i].count % 20 == 0 ||
                     ag_plan_limit(r->engine.policy.state, b, 0) < 20);
     rig_mark(r);
     rig_sync(r); /* the loop begins anew, and is taken in whole twenties soon */
@@ -210,7 +210,7 @@ static void test_hold_most(void **state)
             rig_op(r, rig_key(20, op % 20)); /* 500 ns apart */
         const struct ag_sequence *b = r->engine.policy.state->sequence;
         assert_int_equal(b->len, 60);
-        assert_int_equal(b->longest, longest[i]);
+        assert_int_equal(b->plan.longest, longest[i]);
         rig_at_least(rig_replayed(r), 95);
         rig_close(r);
     }
@@ -228,7 +228,7 @@ static void test_interrupts(void **state)
         }
         const struct ag_sequence *b = r->engine.policy.state->sequence;
         assert_int_equal(b->len, 60);
-        rig_at_least(b->longest, 15);
+        rig_at_least(b->plan.longest, 15);
         rig_close(r);
     }
 }

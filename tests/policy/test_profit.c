@@ -164,8 +164,7 @@ static void test_short_sequences(void **state)
     for (uint32_t len = 1; len <= 8; len++) {
         struct rig *r = rig_open(NULL);
         struct ag_sequence b = {.len = len,
-                                .longest = 1,
-                                .num_chunks = len,
+                                .plan = {.longest = 1, .num_chunks = len},
                                 .profit = {.mode = AG_PROFIT_REPLAY, .left = 10000}};
         for (int k = 0; k < 1000; k++)
             ag_policy_gained(&r->engine.policy, &b, -100);

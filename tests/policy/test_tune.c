@@ -238,9 +238,9 @@ static void test_short_end(void **state)
         const struct ag_sequence *b = r->engine.policy.state->sequence;
         assert_non_null(b);
         if (slow)
-            assert_int_equal(b->chunks[b->num_chunks - 1].count, 1);
+            assert_int_equal(b->plan.chunks[b->plan.num_chunks - 1].count, 1);
         else
-            rig_at_least(b->chunks[b->num_chunks - 1].count, 3);
+            rig_at_least(b->plan.chunks[b->plan.num_chunks - 1].count, 3);
         rig_at_most(after / before, slow ? 0.97 : 1.01);
         rig_close(r);
     }
@@ -337,7 +337,7 @@ static void test_built_late(void **state)
         step(r, &m, 1, STEP);
     step(r, &m, 1, STEP);
     assert_int_not_equal(b->tune.mode, AG_TUNE_TRIES);
-    assert_true(b->num_chunks && b->aside.num_chunks);
+    assert_true(b->plan.num_chunks && b->aside.num_chunks);
     for (int i = 0; i < 3; i++)
         step(r, &m, 2, STEP);
     assert_ptr_not_equal(r->engine.policy.state->sequence, b);
