@@ -1,6 +1,7 @@
 /*
  * policy.h - decides which ops become graphs, and when. Plain C over opaque op keys; it knows
- * nothing of CUDA.
+ * nothing of CUDA. Only policy/ and its tests use the members of a chunk and of a policy; the
+ * compiler must see them because others embed them and the hot path is inline.
  *
  * One struct ag_policy watches one stream. The caller reports every op by its key (equal keys mean
  * equal signatures, whatever the argument values) and every sync point. For each op the policy
@@ -29,6 +30,7 @@
 #ifndef AG_POLICY_H
 #define AG_POLICY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,8 +41,6 @@ typedef uint64_t ag_key; /* 0 is never a key */
 struct ag_chunk;
 /* A known op sequence. */
 struct ag_sequence;
-/* One stream's policy. */
-struct ag_policy;
 
 enum ag_chunk_state {
     AG_CHUNK_NEW,      /* no graph yet */
@@ -111,15 +111,49 @@ struct ag_policy_hooks {
     void *context;
 };
 
+struct ag_chunk {
+    struct ag_sequence *sequence;
+    uint32_t first; /* index of its first op in the sequence */
+    uint32_t count; /* number of ops, at least 1 */
+    bool goes_on;   /* without cuts it would be one with the chunk before it */
+    _Atomic uint8_t state;
+    uint8_t retries;     /* failed builds so far */
+    uint64_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
+                            policy has not noticed the failure yet */
+    uint32_t hits;       /* launches since the chunk was last judged */
+    uint32_t fails;      /* flushes instead of launches since then */
+    uint64_t cold_until; /* no deferral until the sequence has this many visits */
+    void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
+    bool published;      /* ag_policy_cover() can find it */
+    struct ag_chunk *next_same_head, *prev_same_head; /* ready chunks with the same first key */
+};
 /* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */
-static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk);
-static inline uint32_t ag_chunk_first(const struct ag_chunk *chunk);
-static inline uint32_t ag_chunk_count(const struct ag_chunk *chunk);
+static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk)
+{
+    return chunk->sequence;
+}
+static inline uint32_t ag_chunk_first(const struct ag_chunk *chunk)
+{
+    return chunk->first;
+}
+static inline uint32_t ag_chunk_count(const struct ag_chunk *chunk)
+{
+    return chunk->count;
+}
 /* Whoever reads AG_CHUNK_READY sees the graphs that the builder gave the chunk before. */
-static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk);
+static inline enum ag_chunk_state ag_chunk_state(const struct ag_chunk *chunk)
+{
+    return atomic_load_explicit(&chunk->state, memory_order_acquire);
+}
 /* The caller's graphs, NULL if there are none. ag_policy_hooks.drop frees them. */
-static inline void *ag_chunk_user(const struct ag_chunk *chunk);
-static inline void ag_chunk_set_user(struct ag_chunk *chunk, void *graphs);
+static inline void *ag_chunk_user(const struct ag_chunk *chunk)
+{
+    return chunk->user;
+}
+static inline void ag_chunk_set_user(struct ag_chunk *chunk, void *graphs)
+{
+    chunk->user = graphs;
+}
 
 struct ag_sequence_facts {
     uint64_t id; /* a hash of its content */
@@ -132,6 +166,20 @@ struct ag_sequence_facts {
 };
 struct ag_sequence_facts ag_sequence_facts(const struct ag_sequence *sequence);
 struct ag_chunk *ag_sequence_chunk(const struct ag_sequence *sequence, uint32_t index);
+
+/* One stream's policy. The hot path uses the first four members. */
+struct ag_policy {
+    const ag_key *next; /* the expected op; valid while next != stop */
+    const ag_key *stop; /* end of the current run */
+    enum ag_do doing;   /* what to do with the ops of this run */
+    bool idle;          /* a segment has begun, and none of its ops has come */
+    uint32_t dormant;   /* ops to let pass unseen before the policy looks again; 0: it is looking */
+    uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
+    uint32_t fresh;     /* keys never met before, if the caller counts them */
+    uint32_t measured;  /* ops after the last sync point that the program may be measuring */
+    struct ag_policy_counts counts;
+    struct ag_policy_state *state;
+};
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
                    const struct ag_policy_hooks *hooks); /* 0 or -ENOMEM */
@@ -146,37 +194,81 @@ void ag_policy_close(struct ag_policy *p);
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *verdict);
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *verdict);
 
-static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_policy *p);
+static inline const struct ag_policy_counts *ag_policy_counts(const struct ag_policy *p)
+{
+    return &p->counts;
+}
 /* Changes with each op of a chunk that is followed. For comparison alone. */
-static inline const void *ag_policy_place(const struct ag_policy *p);
+static inline const void *ag_policy_place(const struct ag_policy *p)
+{
+    return p->next;
+}
 /* The key of the expected op; 0 if none is expected. */
-static inline ag_key ag_policy_expected(const struct ag_policy *p);
+static inline ag_key ag_policy_expected(const struct ag_policy *p)
+{
+    return p->next == p->stop ? 0 : *p->next;
+}
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);
 /* Whether the next op may complete a chunk, or begin a sequence, so that ag_policy_op() needs its
  * time. For other ops the time may be 0, which is none. */
-static inline bool ag_policy_wants_time(const struct ag_policy *p);
+static inline bool ag_policy_wants_time(const struct ag_policy *p)
+{
+    return p->next || p->idle;
+}
 /* The expected op has come. Sets `*ends` if it was the last of its run. */
-static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends);
+static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)
+{
+    enum ag_do doing = p->doing;
+    p->counts.ops++;
+    *ends = ++p->next == p->stop;
+    return doing;
+}
 /* Call these before ag_policy_op(). The first gives the host time of an eager submission, or 0 if
  * it is not known. The second reports an op whose key nobody had met before. */
-static inline void ag_policy_launch_takes(struct ag_policy *p, uint32_t ns);
-static inline void ag_policy_meets_new(struct ag_policy *p);
+static inline void ag_policy_launch_takes(struct ag_policy *p, uint32_t ns)
+{
+    p->launch_ns = ns;
+}
+static inline void ag_policy_meets_new(struct ag_policy *p)
+{
+    p->fresh++;
+}
 /* The recorded ops of this chunk are lost. Its remaining ops go eagerly, so that they are not
  * mistaken for the whole chunk. */
-static inline void ag_policy_lost_record(struct ag_policy *p);
+static inline void ag_policy_lost_record(struct ag_policy *p)
+{
+    p->doing = AG_DO_EAGER;
+}
 /* Call this before ag_policy_sync_point(): the program may be measuring this many ops after it. */
-static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops);
+static inline void ag_policy_may_measure(struct ag_policy *p, uint32_t ops)
+{
+    p->measured = ops;
+}
 /* Whether the policy wants to be dormant, for how many ops the caller must let the stream pass
  * unseen, and how many of those it did not let pass in the end. */
-static inline bool ag_policy_wants_rest(const struct ag_policy *p);
-static inline uint32_t ag_policy_take_rest(struct ag_policy *p);
-static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops);
+static inline bool ag_policy_wants_rest(const struct ag_policy *p)
+{
+    return __builtin_expect(p->dormant != 0, 0);
+}
+static inline uint32_t ag_policy_take_rest(struct ag_policy *p)
+{
+    uint32_t ops = p->dormant;
+    p->dormant = 0;
+    return ops;
+}
+static inline void ag_policy_not_rested(struct ag_policy *p, uint32_t ops)
+{
+    p->counts.dormant -= ops;
+}
 /* Or it lets the stream pass nothing unseen: the policy looks on, and wishes to rest again later.
  */
 void ag_policy_refuse_rest(struct ag_policy *p);
 /* Calls of ag_policy_meets_new(). */
-static inline uint32_t ag_policy_met(const struct ag_policy *p);
+static inline uint32_t ag_policy_met(const struct ag_policy *p)
+{
+    return p->fresh;
+}
 
 /* Why the last op was submitted eagerly, if it was. For reports; read it between calls. */
 enum ag_why {
@@ -283,7 +375,5 @@ void ag_policy_invalidate(struct ag_policy *p);
 /* Calls `visit` for every known sequence. */
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
                     void *context);
-
-#include "policy/policy_private.h"
 
 #endif

@@ -36,7 +36,7 @@ ONE_PIECE = "policy"
 
 # The types of policy/ whose members the compiler must see, and the header that nobody else includes.
 PRIVATE = "ag_chunk|ag_policy|ag_engine"
-PRIVATE_HEADER = r'#include "policy/(?:internal|\w*_?private)\.h"'
+PRIVATE_HEADER = r'#include "policy/internal\.h"'
 OTHERS = ("capture", "preload", "tools", "tests")
 
 
