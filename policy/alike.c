@@ -137,8 +137,8 @@ struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk)
         struct ag_chunk *other = &b->plan.chunks[ag_plan_chunk_at(b, chunk->first)];
         if (other->first == chunk->first && other->count == chunk->count &&
             /* the builder writes `user` before the state */
-            atomic_load_explicit(&other->state, memory_order_acquire) == AG_CHUNK_READY &&
-            other->user && !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
+            ag_chunk_state(other) == AG_CHUNK_READY && other->user &&
+            !memcmp(b->keys + other->first, keys, chunk->count * sizeof(*keys)))
             return other;
     }
     return NULL;

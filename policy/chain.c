@@ -100,22 +100,18 @@ static const struct ag_link *get(struct ag_policy_state *s, uint32_t context)
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
                     struct ag_sequence *sequence, uint64_t id)
 {
-    uint64_t *last = kind == AG_CHAIN_REAL ? &s->real1 : &s->subsegment1;
-    uint64_t *before = kind == AG_CHAIN_REAL ? &s->real2 : &s->subsegment2;
     if (sequence) {
-        put(s, context_of(kind, *before, *last), sequence);
-        put(s, context_of(kind, 0, *last), sequence);
+        put(s, context_of(kind, s->id_before[kind], s->last_id[kind]), sequence);
+        put(s, context_of(kind, 0, s->last_id[kind]), sequence);
     }
-    *before = *last;
-    *last = id;
+    s->id_before[kind] = s->last_id[kind];
+    s->last_id[kind] = id;
 }
 
 struct ag_sequence *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind)
 {
-    uint64_t last = kind == AG_CHAIN_REAL ? s->real1 : s->subsegment1;
-    uint64_t before = kind == AG_CHAIN_REAL ? s->real2 : s->subsegment2;
-    const struct ag_link *two = get(s, context_of(kind, before, last));
-    const struct ag_link *one = get(s, context_of(kind, 0, last));
+    const struct ag_link *two = get(s, context_of(kind, s->id_before[kind], s->last_id[kind]));
+    const struct ag_link *one = get(s, context_of(kind, 0, s->last_id[kind]));
     const struct ag_link *best = two && (two->sure || !one || !one->sure) ? two : one;
     return best ? ag_sequence_get(s, best->next) : NULL;
 }

@@ -34,11 +34,6 @@ static uint32_t slot_of(uint64_t gram, uint32_t size)
     return (uint32_t)(gram * AG_MULTIPLIER >> 40) & (size - 1);
 }
 
-static ag_key at(const struct ag_finder *f, uint64_t position)
-{
-    return ag_finder_at(f, position);
-}
-
 static bool held(const struct ag_finder *f, uint64_t position)
 {
     return position >= f->floor && position < f->end && f->end - position <= f->ring_size;
@@ -77,7 +72,7 @@ static void grow_ring(struct ag_finder *f)
     if (!ring)
         return;
     for (uint64_t i = f->end - f->ring_size; i < f->end; i++)
-        ring[i & (size - 1)] = at(f, i);
+        ring[i & (size - 1)] = ag_finder_at(f, i);
     free(f->ring);
     f->ring = ring;
     f->ring_size = size;
@@ -155,7 +150,7 @@ static bool tolerated(const struct ag_finder *f)
 static void append(struct ag_finder *f, ag_key key, uint64_t power)
 {
     if (f->guessing) {
-        if (held(f, f->guess) && at(f, f->guess) == key) {
+        if (held(f, f->guess) && ag_finder_at(f, f->guess) == key) {
             f->guess++;
             f->run++;
             f->odd_in_a_row = 0;
@@ -169,7 +164,7 @@ static void append(struct ag_finder *f, ag_key key, uint64_t power)
             f->run = 0;
         }
     }
-    ag_key leaving = f->end >= AG_GRAM ? at(f, f->end - AG_GRAM) : 0;
+    ag_key leaving = f->end >= AG_GRAM ? ag_finder_at(f, f->end - AG_GRAM) : 0;
     f->gram = gram_add(f->gram, key);
     if (leaving)
         f->gram -= ag_mix(leaving) * power;
@@ -195,21 +190,14 @@ static void note(struct ag_finder *f)
     *place = (struct ag_place){f->gram, f->end};
 }
 
-void ag_finder_push(struct ag_finder *f, ag_key key)
-{
-    append(f, key, gram_power());
-    note(f);
-}
-
-/* Adds the ops of a followed sequence at once. Only the end enters the index. That is enough,
- * because sequences end at the same places every time. */
-void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n)
+/* Adds ops: one, or those of a followed sequence at once. Only their end enters the index. That is
+ * enough, because sequences end at the same places every time. */
+void ag_finder_push(struct ag_finder *f, const ag_key *keys, uint32_t n)
 {
     uint64_t power = gram_power();
     for (uint32_t i = 0; i < n; i++)
         append(f, keys[i], power);
-    if (n)
-        note(f);
+    note(f);
 }
 
 void ag_finder_sync_point(struct ag_finder *f)
@@ -234,7 +222,8 @@ uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period)
 {
     uint64_t most = f->ring_size - period, run = f->run < most ? f->run : most;
     uint64_t first = f->end - period - run;
-    while (first > f->floor && held(f, first - 1) && at(f, first - 1) == at(f, first - 1 + period))
+    while (first > f->floor && held(f, first - 1) &&
+           ag_finder_at(f, first - 1) == ag_finder_at(f, first - 1 + period))
         first--;
     return first;
 }

@@ -42,7 +42,7 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     struct ag_sequence *b = chunk->sequence;
     if (s->config.profit && !ag_profit_defers(&b->profit))
         return AG_DO_EAGER;
-    switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
+    switch (ag_chunk_state(chunk)) {
     case AG_CHUNK_READY:
         return b->visits < chunk->cold_until ? AG_DO_EAGER : AG_DO_DEFER;
     case AG_CHUNK_FAILED:
@@ -66,11 +66,6 @@ static enum ag_do treatment(struct ag_policy_state *s, struct ag_chunk *chunk)
     default:
         return AG_DO_EAGER;
     }
-}
-
-static bool is_ready(struct ag_chunk *chunk)
-{
-    return atomic_load_explicit(&chunk->state, memory_order_acquire) == AG_CHUNK_READY;
 }
 
 bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now)
@@ -159,7 +154,7 @@ void ag_follow_nothing(struct ag_policy *p)
 void ag_into_history(struct ag_policy_state *s, uint32_t upto)
 {
     if (upto > s->pushed) {
-        ag_finder_push_run(&s->finder, s->sequence->keys + s->pushed, upto - s->pushed);
+        ag_finder_push(&s->finder, s->sequence->keys + s->pushed, upto - s->pushed);
         s->pushed = upto;
     }
 }
@@ -228,7 +223,7 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         ag_plan_free(s, &s->retired);
     p->idle = false;
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->plan.chunks[s->chunk];
-    if (p->doing == AG_DO_DEFER && !is_ready(chunk)) {
+    if (p->doing == AG_DO_DEFER && ag_chunk_state(chunk) != AG_CHUNK_READY) {
         /* its graph failed at its previous launch */
         v->flush = chunk->count - 1;
         v->what = AG_DO_EAGER;
@@ -301,7 +296,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
         bool alike = fits && fits->first == began;
         enum ag_do wanted = alike ? treatment(s, fits) : AG_DO_EAGER;
         /* a resting chunk is not entered, but ops that are already deferred may go on in it */
-        if (alike && doing == AG_DO_DEFER && is_ready(fits))
+        if (alike && doing == AG_DO_DEFER && ag_chunk_state(fits) == AG_CHUNK_READY)
             wanted = AG_DO_DEFER;
         bool goes_on = wanted != AG_DO_EAGER && (wanted == doing || wanted == AG_DO_RECORD);
         if (goes_on) {
@@ -334,7 +329,7 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
         return false;
     bool starts = ag_seen_before(s, ag_mix(key) | 1);
     struct ag_sequence *after = ag_sequence_beginning(s, key);
-    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    uint32_t unit = ag_unit(b);
     bool turn = s->pure && b->periodic && at % unit == 0;
     if (!at)
         return false;

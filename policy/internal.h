@@ -261,6 +261,8 @@ struct ag_link {
     struct ag_ref next;
 };
 
+enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_SUBSEGMENT };
+
 struct ag_chain {
     struct ag_link *entries;
     uint32_t size, used;
@@ -329,8 +331,7 @@ struct ag_policy_state {
 
     /* contexts */
     struct ag_chain chain;
-    uint64_t real1, real2;             /* ids of the last two segments */
-    uint64_t subsegment1, subsegment2; /* ids of the last two subsegments */
+    uint64_t last_id[2], id_before[2]; /* of the last two (sub)segments, by enum ag_chain_kind */
     uint64_t seen[AG_SEEN];
 
     struct ag_finder finder;
@@ -382,6 +383,12 @@ struct ag_sequence *ag_sequence_planned_alike(const struct ag_sequence *sequence
 /* A ready chunk of another sequence with the same first key, with the same ops at the same place;
  * NULL if there is none. */
 struct ag_chunk *ag_chunk_alike(const struct ag_chunk *chunk);
+
+/* Ops after which the sequence repeats, or its length. */
+static inline uint32_t ag_unit(const struct ag_sequence *b)
+{
+    return b->shortest_period ? b->shortest_period : b->len;
+}
 
 /* follow.c; `now` is the time of the current op or sync point */
 static inline uint32_t ag_position(const struct ag_policy *p) /* in the followed sequence */
@@ -500,7 +507,6 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *sequence);
 void ag_tune_ends(struct ag_sequence *sequence);
 
 /* chain.c */
-enum ag_chain_kind { AG_CHAIN_REAL, AG_CHAIN_SUBSEGMENT };
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
                     struct ag_sequence *sequence, uint64_t id);
 void ag_chain_close(struct ag_chain *chain);
@@ -515,8 +521,7 @@ static inline ag_key ag_finder_at(const struct ag_finder *f, uint64_t position)
 {
     return f->ring[position & (f->ring_size - 1)];
 }
-void ag_finder_push(struct ag_finder *f, ag_key key);
-void ag_finder_push_run(struct ag_finder *f, const ag_key *keys, uint32_t n);
+void ag_finder_push(struct ag_finder *f, const ag_key *keys, uint32_t n);
 void ag_finder_sync_point(struct ag_finder *f);
 /* The period in ops that the history has just repeated, 0 if there is none; and the position at
  * which that loop began. */

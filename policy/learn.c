@@ -133,8 +133,8 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     s->looped = 0;
     s->segments++;
     s->fresh_began = p->fresh;
-    s->subsegment1 = ag_mix(s->real1 + 1);
-    s->subsegment2 = ag_mix(s->real2 + 1);
+    s->last_id[AG_CHAIN_SUBSEGMENT] = ag_mix(s->last_id[AG_CHAIN_REAL] + 1);
+    s->id_before[AG_CHAIN_SUBSEGMENT] = ag_mix(s->id_before[AG_CHAIN_REAL] + 1);
     if (!next)
         next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     if (next)

@@ -209,7 +209,7 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
     s->pure = false;
     ag_passes_new(p);
     ag_keys_push(&s->subsegment, key);
-    ag_finder_push(&s->finder, key);
+    ag_finder_push(&s->finder, &key, 1);
     if (s->last_op && now > s->last_op) {
         uint64_t apart = now - s->last_op,
                  launch = p->launch_ns ? p->launch_ns : AG_CALL_ESTIMATE_NS;

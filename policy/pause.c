@@ -20,12 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A place counts once for all turns of a loop. */
-static uint32_t unit_of(const struct ag_sequence *b)
-{
-    return b->periodic && b->shortest_period ? b->shortest_period : b->len;
-}
-
 /* The index of the first cut at this place of a turn, or behind it. */
 static uint32_t first_from(const struct ag_sequence *b, uint32_t place)
 {
@@ -42,7 +36,7 @@ static uint32_t first_from(const struct ag_sequence *b, uint32_t place)
 
 uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at, uint32_t end)
 {
-    uint32_t unit = unit_of(b), turn = at - at % unit;
+    uint32_t unit = ag_unit(b), turn = at - at % unit;
     for (uint32_t i = first_from(b, at - turn + 1); turn < end; turn += unit, i = 0)
         for (; i < b->num_cuts && turn + b->cuts[i].at < end; i++)
             if (b->cuts[i].left)
@@ -53,7 +47,7 @@ uint32_t ag_cut_behind(const struct ag_sequence *b, uint32_t at, uint32_t end)
 /* The cut right before the op at this index, or NULL. */
 static struct ag_cut *cut_before(const struct ag_sequence *b, uint32_t at)
 {
-    uint32_t unit = unit_of(b);
+    uint32_t unit = ag_unit(b);
     if (!at && !b->periodic)
         return NULL;
     at = (at + unit - 1) % unit + 1;
@@ -104,13 +98,13 @@ static struct ag_cut *add_cut(struct ag_sequence *b, struct ag_cut cut)
     if (!cuts)
         return NULL;
     b->cuts = cuts;
-    cut.at = (cut.at - 1) % unit_of(b) + 1;
+    cut.at = (cut.at - 1) % ag_unit(b) + 1;
     return insert(b, cut);
 }
 
 void ag_cuts_fold(struct ag_sequence *b)
 {
-    uint32_t unit = unit_of(b), n = b->num_cuts;
+    uint32_t unit = ag_unit(b), n = b->num_cuts;
     b->num_cuts = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct ag_cut cut = b->cuts[i], *known;
@@ -206,7 +200,7 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
     uint32_t deferred = ag_policy_deferred(p);
     if (!deferred)
         return 0;
-    uint32_t at = (ag_position(p) - 1) % unit_of(b) + 1;
+    uint32_t at = (ag_position(p) - 1) % ag_unit(b) + 1;
     struct ag_pause_place *place = note(s, b, at);
     if (place && place->times >= AG_PAUSE_ENOUGH) {
         place->times = 0;

@@ -87,7 +87,7 @@ static bool inside_known_period(const struct ag_policy_state *s, uint32_t period
     const struct ag_sequence *b = s->sequence;
     if (!b || !b->periodic)
         return false;
-    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    uint32_t unit = ag_unit(b);
     return period % unit == 0 && (uint64_t)b->streak * b->len >= period;
 }
 
@@ -95,7 +95,7 @@ static bool inside_known_period(const struct ag_policy_state *s, uint32_t period
 static bool finding_back(struct ag_policy_state *s, uint32_t period)
 {
     struct ag_sequence *b = ag_sequence_get(s, s->departed);
-    return b && b->periodic && period % (b->shortest_period ? b->shortest_period : b->len) == 0;
+    return b && b->periodic && period % ag_unit(b) == 0;
 }
 
 /* The known loop of which the `period` ops that begin at position `began` of the history are one
@@ -199,7 +199,7 @@ static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
     uint32_t times = AG_MERGE_OPS / b->len;
     if (unrolled(s, b) || b->streak < AG_MERGE_STREAK || times < 2)
         return;
-    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    uint32_t unit = ag_unit(b);
     struct ag_sequence *merged = repeat(p, s->finder.end - b->len, b->len, times, 0);
     if (merged) {
         set_unit(merged, unit);
@@ -210,7 +210,7 @@ static void merge_repetitions(struct ag_policy *p, struct ag_sequence *b)
 void ag_policy_align(struct ag_policy *p, struct ag_sequence *b, uint32_t period)
 {
     struct ag_policy_state *s = p->state;
-    uint32_t unit = b->shortest_period ? b->shortest_period : b->len;
+    uint32_t unit = ag_unit(b);
     if (!b->periodic || b->arguments_period || !period || period > AG_MERGE_OPS || period % unit)
         return;
     ag_key keys[AG_MERGE_OPS];

@@ -68,9 +68,7 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
         count = s->config.fixed_chunk;
     } else if (is_loop(sequence)) {
         /* the GPU is busy with the period before, so cut evenly, into whole repeating units */
-        uint32_t unit = sequence->arguments_period  ? sequence->arguments_period
-                        : sequence->shortest_period ? sequence->shortest_period
-                                                    : sequence->len;
+        uint32_t unit = sequence->arguments_period ? sequence->arguments_period : ag_unit(sequence);
         count = unit <= limit ? limit / unit * unit : limit;
         uint32_t pieces = (sequence->len + count - 1) / count;
         if (unit > limit)

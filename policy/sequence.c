@@ -174,8 +174,7 @@ struct ag_chunk *ag_policy_cover(struct ag_policy *p, const struct ag_recorded *
     for (struct ag_chunk *c = head ? head->ready : NULL; c && looked < AG_CANDIDATES;
          c = c->next_same_head, looked++)
         if (c->count <= n && (!best || c->count > best->count) &&
-            atomic_load_explicit(&c->state, memory_order_acquire) == AG_CHUNK_READY &&
-            begin_with(ops, c))
+            ag_chunk_state(c) == AG_CHUNK_READY && begin_with(ops, c))
             best = c;
     return best;
 }

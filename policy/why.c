@@ -10,7 +10,7 @@ static enum ag_why of_chunk(const struct ag_policy_state *s, struct ag_chunk *ch
         return AG_WHY_TRIAL;
     if (s->config.profit && !ag_profit_defers(&b->profit))
         return AG_WHY_SLOWER;
-    switch (atomic_load_explicit(&chunk->state, memory_order_acquire)) {
+    switch (ag_chunk_state(chunk)) {
     case AG_CHUNK_READY:
         return b->visits < chunk->cold_until ? AG_WHY_RESTS : AG_WHY_REST_OF_CHUNK;
     case AG_CHUNK_BUILDING:
