@@ -4,7 +4,6 @@
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/dormancy.h"
-#include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/stream.h"
 #include "capture/system/thread.h"

@@ -4,7 +4,6 @@
 #include "capture/tracking/stream.h"
 #include "policy/constants.h"
 #include "policy/policy.h"
-#include <stdlib.h>
 
 static struct ag_lock lock;
 static struct ag_totals retired;

@@ -14,7 +14,6 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_format.h"
-#include "capture/trace/trace_lines.h"
 
 /* The time at which a measurement begins; 0 if nothing is traced. */
 static inline uint64_t ag_trace_clock(void)

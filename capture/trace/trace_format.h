@@ -10,7 +10,6 @@
 #ifndef AG_TRACE_FORMAT_H
 #define AG_TRACE_FORMAT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
