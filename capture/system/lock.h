@@ -62,10 +62,10 @@ enum ag_rank {
     AG_RANK_EVENTS,        /* event.c: the table of events */
     AG_RANK_STATS,         /* stats.c: figures of streams that are gone */
     AG_RANK_SIGNATURE_IDS, /* trace.c: defining a signature */
-    AG_RANK_TEXTS,         /* trace_text.c */
+    AG_RANK_TEXTS,         /* trace_define.c: the texts */
     AG_RANK_SITES,         /* trace_site.c */
     AG_RANK_RINGS,         /* trace_ring.c: making rings, and the writer's thread */
-    AG_RANK_DEFINITIONS,   /* trace_define.c */
+    AG_RANK_DEFINITIONS,   /* trace_define.c: what waits for the writer */
     AG_RANK_POOL,          /* preload/substitute.c: stubs for functions that nobody knows */
 };
 

@@ -18,10 +18,8 @@
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_file.h"
 #include "capture/trace/trace_format.h"
-#include "capture/trace/trace_lines.h"
 #include "capture/trace/trace_ring.h"
 #include "capture/trace/trace_site.h"
-#include "capture/trace/trace_text.h"
 #include "driver/entries.h"
 #include "policy/policy.h"
 #include <errno.h>

@@ -22,6 +22,8 @@ void ag_trace_give_up(void);
 /* Any thread may call it. */
 void ag_trace_define(uint32_t type, const void *head, size_t head_size, const void *body,
                      size_t body_size);
+/* The id of a text. A new text is defined first. */
+uint32_t ag_trace_string(const char *text);
 /* Passes the waiting definitions to `take`, in order. Only the writer calls it. */
 void ag_trace_definitions_take(void (*take)(uint32_t type, const void *bytes, size_t size));
 

@@ -13,8 +13,8 @@
 #include "capture/trace/trace_format.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -299,6 +299,21 @@ bool ag_dump_open(const char *pattern, uint64_t most)
     bool good = put(&part, 1);
     ag_dump_mark();
     return good;
+}
+
+void ag_lines_add(struct ag_lines *l, const char *name, const char *format, ...)
+{
+    char line[1200];
+    va_list args;
+    int n = snprintf(line, sizeof(line), "%s=", name);
+    va_start(args, format);
+    n += vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
+    va_end(args);
+    size_t bytes = (n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1) + 1;
+    if (l->used + bytes > sizeof(l->text))
+        return;
+    memcpy(l->text + l->used, line, bytes);
+    l->used += bytes;
 }
 
 void ag_dump_close(const struct ag_lines *counters)

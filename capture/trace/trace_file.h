@@ -2,7 +2,6 @@
 #ifndef AG_TRACE_FILE_H
 #define AG_TRACE_FILE_H
 
-#include "capture/trace/trace_lines.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +15,16 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
                    size_t body_size, bool last);
 /* All that is written between two marks is in the dump, or nothing of it. */
 void ag_dump_mark(void);
+/* NAME=VALUE lines; each ends with a 0. */
+struct ag_lines {
+    char text[8192];
+    size_t used;
+};
+
+/* Leaves the line out if there is no room. */
+void ag_lines_add(struct ag_lines *l, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Writes the counters and why the dump ends, and says where it is if the summary is printed. */
 void ag_dump_close(const struct ag_lines *counters);
 

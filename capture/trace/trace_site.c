@@ -9,7 +9,6 @@
 #include "capture/system/lock.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_format.h"
-#include "capture/trace/trace_text.h"
 #include <execinfo.h>
 #include <link.h>
 #include <stdlib.h>
