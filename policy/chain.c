@@ -59,16 +59,6 @@ static void grow(struct ag_chain *chain)
     *chain = larger;
 }
 
-void ag_chain_close(struct ag_chain *chain)
-{
-    free(chain->entries);
-}
-
-size_t ag_chain_memory(const struct ag_chain *chain)
-{
-    return chain->size * sizeof(*chain->entries);
-}
-
 static void put(struct ag_policy_state *s, uint32_t context, struct ag_sequence *sequence)
 {
     struct ag_ref ref = ag_sequence_ref(sequence);

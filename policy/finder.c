@@ -57,12 +57,6 @@ void ag_finder_close(struct ag_finder *f)
     free(f->anchors);
 }
 
-size_t ag_finder_memory(const struct ag_finder *f)
-{
-    return f->ring_size * sizeof(*f->ring) + f->index_size * sizeof(*f->index) +
-           f->anchors_size * sizeof(*f->anchors);
-}
-
 /* The ring keeps all ops since the last sync point, up to AG_RING. If there is no memory, it keeps
  * fewer. */
 static void grow_ring(struct ag_finder *f)

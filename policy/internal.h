@@ -509,14 +509,11 @@ void ag_tune_ends(struct ag_sequence *sequence);
 /* chain.c */
 void ag_chain_learn(struct ag_policy_state *s, enum ag_chain_kind kind,
                     struct ag_sequence *sequence, uint64_t id);
-void ag_chain_close(struct ag_chain *chain);
-size_t ag_chain_memory(const struct ag_chain *chain);
 struct ag_sequence *ag_chain_predict(struct ag_policy_state *s, enum ag_chain_kind kind);
 
 /* finder.c */
 int ag_finder_open(struct ag_finder *f);
 void ag_finder_close(struct ag_finder *f);
-size_t ag_finder_memory(const struct ag_finder *f);
 static inline ag_key ag_finder_at(const struct ag_finder *f, uint64_t position)
 {
     return f->ring[position & (f->ring_size - 1)];

@@ -63,7 +63,7 @@ void ag_policy_close(struct ag_policy *p)
     free(p->state->slots);
     free(p->state->pauses);
     ag_finder_close(&p->state->finder);
-    ag_chain_close(&p->state->chain);
+    free(p->state->chain.entries);
     free(p->state);
     p->state = NULL;
 }

@@ -140,8 +140,7 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
     if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
     uint64_t began = ag_finder_began(f, period);
-    uint32_t times =
-        period < AG_MERGE_SHORT_PERIOD ? (AG_MERGE_SHORT_PERIOD + period - 1) / period : 1;
+    uint32_t times = (AG_MERGE_SHORT_PERIOD + period - 1) / period;
     uint32_t from;
     struct ag_sequence *sequence = known_loop(s, began, period, &from);
     if (!sequence) {

@@ -428,10 +428,12 @@ void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_
 size_t ag_policy_memory(const struct ag_policy *p)
 {
     const struct ag_policy_state *s = p->state;
+    const struct ag_finder *f = &s->finder;
     size_t bytes = sizeof(*s) + (s->pauses ? AG_PAUSES * sizeof(*s->pauses) : 0) +
                    s->subsegment.capacity * sizeof(ag_key) +
-                   s->num_slots * sizeof(struct ag_sequence *) + ag_finder_memory(&s->finder) +
-                   ag_chain_memory(&s->chain);
+                   s->num_slots * sizeof(struct ag_sequence *) +
+                   s->chain.size * sizeof(*s->chain.entries) + f->ring_size * sizeof(*f->ring) +
+                   f->index_size * sizeof(*f->index) + f->anchors_size * sizeof(*f->anchors);
     for (struct ag_sequence *b = s->by_id; b; b = b->hh.next)
         bytes += sizeof(*b) + (b->len * 2 + 1) * sizeof(ag_key) +
                  b->plan.num_chunks * sizeof(struct ag_chunk) + b->num_cuts * sizeof(struct ag_cut);

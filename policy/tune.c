@@ -117,12 +117,6 @@ void ag_tune_ends(struct ag_sequence *b)
     t->old_plan = t->old_wins = false;
 }
 
-static void turn(struct ag_sequence *b)
-{
-    ag_sequence_swap_plans(b);
-    b->tune.old_plan = !b->tune.old_plan;
-}
-
 bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
@@ -135,8 +129,10 @@ bool ag_tune_changes_plan(struct ag_policy *p, struct ag_sequence *b)
         return true;
     }
     bool turns = wants == AG_TUNE_TURN || t->old_plan != t->old_wins;
-    if (turns)
-        turn(b);
+    if (turns) {
+        ag_sequence_swap_plans(b);
+        t->old_plan = !t->old_plan;
+    }
     if (wants == AG_TUNE_TURN)
         return true;
     if (ag_plan_retire(p->state, &b->aside))
