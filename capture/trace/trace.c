@@ -266,9 +266,8 @@ uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk)
 
 void ag_trace_build(uint32_t graph, uint32_t ops, uint32_t how, uint64_t ns)
 {
-    if (!ag_trace_on())
-        return;
-    event(AG_EVENT_BUILD, how, NULL, graph, ops, ns);
+    if (ag_trace_on())
+        event(AG_EVENT_BUILD, how, NULL, graph, ops, ns);
 }
 
 void ag_trace_flush(const struct ag_stream *s, uint32_t n, uint64_t covered, uint64_t began)
@@ -291,16 +290,14 @@ void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym)
 
 void ag_trace_drop(uint32_t graph, uint64_t variants)
 {
-    if (!ag_trace_on() || !variants)
-        return;
-    event(AG_EVENT_DROP, 0, NULL, graph, (uint32_t)variants, 0);
+    if (ag_trace_on() && variants)
+        event(AG_EVENT_DROP, 0, NULL, graph, (uint32_t)variants, 0);
 }
 
 void ag_trace_note(const char *text)
 {
-    if (!ag_trace_on())
-        return;
-    event(AG_EVENT_NOTE, 0, NULL, ag_trace_string(text), 0, 0);
+    if (ag_trace_on())
+        event(AG_EVENT_NOTE, 0, NULL, ag_trace_string(text), 0, 0);
 }
 
 /* ---- the process ------------------------------------------------------------------------ */
