@@ -207,6 +207,8 @@ static enum sight look(struct watch *w)
         bool kept = now->count < now->capacity;
         if (kept)
             now->list[now->count++] = seen;
+        else
+            seen.seen_ns = 0; /* the next look will not know how long it has waited */
         if ((before || w->fast || !kept) && !submit(s, seen.seen_ns, w))
             sight = RELIEVED;
     }

@@ -267,6 +267,14 @@ full() {
     done
 }
 
+@test "without memory the watchdog submits what is held back as soon as with it" {
+    local no_memory=$AG_BUILD/tests/fuzz/libno_memory.so
+    [ -e "$no_memory" ] || skip "a sanitizer allocates in the library's place"
+    preload=$no_memory:$preload NO_MEMORY_THREAD=autograph-watch same "$states" polls-anywhere 200
+    cat with.out summary
+    at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 10
+}
+
 @test "the library's threads are ordinary ones, on the processors of the process" {
     AUTOGRAPH_TEST_BUILD=thread under "$states" own-threads 2000 >with.out
     cat with.out

@@ -661,6 +661,7 @@ int main(int argc, char **argv)
         {"signatures-beside-wait", signatures_beside_wait},
         {"cancel-behind-build", cancel_behind_build},
         {"exit-beside-full-queue", exit_beside_full_queue},
+        {"polls-anywhere", polls_anywhere},
         {"refused-attribute", refused_attribute},
         {"attribute-of-unloaded", attribute_of_unloaded},
     };

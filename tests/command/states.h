@@ -70,5 +70,6 @@ int peers(int in_graph);
 int signatures_beside_wait(int n);
 int cancel_behind_build(int n);
 int exit_beside_full_queue(int n);
+int polls_anywhere(int n);
 
 #endif

@@ -172,3 +172,35 @@ int exit_beside_full_queue(int n)
     puts("the process ends");
     exit(0);
 }
+
+/* In every fourth of N steps the program looks at mapped memory, behind another launch each time,
+ * until it sees what that launch writes. */
+int polls_anywhere(int n)
+{
+    uint64_t random = 1;
+    int polls = 0;
+    double waited = 0.0;
+    start();
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    for (int i = 0; i < n; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        unsigned int at = i % 4 ? 2 * STEP : 1 + (unsigned int)(random >> 40) % (2 * STEP - 2);
+        for (unsigned int k = 0; k < 2 * STEP; k++) {
+            unsigned int value = (unsigned int)i * 2 * STEP + k + 1;
+            CHECK(cuLaunchKernel(publish, 1 + k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&flag, &value}, NULL));
+            if (k != at || i < n / 4)
+                continue;
+            double began = ag_prog_seconds();
+            while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value)
+                sched_yield();
+            waited += ag_prog_seconds() - began;
+            polls++;
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("a word was polled for %s\n", waited > polls * 0.05 ? "LONG" : "a short time");
+    return print_value();
+}

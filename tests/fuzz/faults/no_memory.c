@@ -4,7 +4,8 @@
  * NO_MEMORY="FIRST-LAST" refuses those of its allocations, counted from 1; without it they are
  * counted alone. What the program, the driver and the C library ask for is given. At the end the
  * file NO_MEMORY_COUNT holds how often the library asked. NO_MEMORY_TELL=1: stderr says who asked
- * for the first that is refused.
+ * for the first that is refused. NO_MEMORY_THREAD=NAME refuses all that threads of that name ask
+ * for.
  */
 #define _GNU_SOURCE
 #include <execinfo.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -23,6 +25,7 @@ static _Atomic uintptr_t begin, end; /* the library's text */
 static _Atomic unsigned long asked;
 static unsigned long first, last;
 static int tells;
+static const char *thread;
 
 __attribute__((constructor)) static void start(void)
 {
@@ -30,6 +33,7 @@ __attribute__((constructor)) static void start(void)
     if (text)
         sscanf(text, "%lu-%lu", &first, &last);
     tells = getenv("NO_MEMORY_TELL") != NULL;
+    thread = getenv("NO_MEMORY_THREAD");
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];
     while (maps && fgets(line, sizeof line, maps)) {
@@ -60,6 +64,9 @@ static int refused(const void *caller)
     uintptr_t from = atomic_load(&begin);
     if (!from || (uintptr_t)caller < from || (uintptr_t)caller >= atomic_load(&end))
         return 0;
+    char name[16] = "";
+    if (thread && !prctl(PR_GET_NAME, name) && !strcmp(name, thread))
+        return 1;
     unsigned long n = atomic_fetch_add(&asked, 1) + 1;
     if (n < first || n > last)
         return 0;
