@@ -143,8 +143,8 @@ static void record_due(struct ag_stream *s)
         return;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s) && ag_stream_forks(s)) {
+        ag_submitter_settle(s); /* first: it is a visit of its own */
         struct ag_visit visit = ag_driver_enter(s);
-        ag_submitter_settle(s);
         ag_fork_catches_up_with_branches(s);
         ag_driver_leave(s, visit);
     }
