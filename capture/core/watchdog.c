@@ -114,10 +114,10 @@ static void relieve(void)
  * their list the answer is yes, as a stream that nobody looks at may wait for good. */
 static bool another_defers(const struct ag_stream *s)
 {
-    struct ag_streams all = ag_streams_snapshot();
+    struct ag_streams all = ag_streams_deferring();
     bool defers = !all.list;
     for (struct ag_stream *other; !defers && (other = ag_streams_next(&all));)
-        defers = other != s && atomic_load(&other->deferring);
+        defers = other != s;
     ag_streams_done(&all);
     return defers;
 }
@@ -182,12 +182,12 @@ enum sight { NOTHING, DEFERRED, RELIEVED };
  * has taken the watch. */
 static enum sight look(struct watch *w)
 {
-    enum sight sight = NOTHING;
     uint64_t ns = ag_clock_ns();
     w->due = UINT64_MAX;
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
-    struct ag_streams all = ag_streams_snapshot();
+    struct ag_streams all = ag_streams_deferring();
+    enum sight sight = all.list ? NOTHING : DEFERRED; /* without memory nobody knows */
     if (now->capacity < all.n) {
         struct look *list = realloc(now->list, all.n * sizeof(*list));
         if (list) {

@@ -521,14 +521,15 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 
 /* ---- all streams ------------------------------------------------------------------------ */
 
-/* Lists for use without memory: deferred ops must be found even then. Under `lock`. */
+/* Lists for use without memory: deferred ops must be found even then. They may be too short for all
+ * streams, and then have the newest of those that are wanted. Under `lock`. */
 enum { SPARES = 4, SPARE_STREAMS = 1024 };
 static struct ag_stream *spares[SPARES][SPARE_STREAMS];
 static bool spare_taken[SPARES];
 
 static struct ag_stream **spare_list(void)
 {
-    for (int i = 0; i < SPARES && num_streams <= SPARE_STREAMS; i++)
+    for (int i = 0; i < SPARES; i++)
         if (!spare_taken[i]) {
             spare_taken[i] = true;
             return spares[i];
@@ -553,10 +554,13 @@ static struct ag_streams snapshot(bool (*wanted)(const struct ag_stream *))
 {
     struct ag_streams all = {.n = 0};
     ag_lock(&lock, AG_RANK_STREAMS);
-    all.list = malloc((num_streams + 1) * sizeof(*all.list));
-    if (!all.list)
+    size_t room = num_streams + 1;
+    all.list = malloc(room * sizeof(*all.list));
+    if (!all.list) {
         all.list = spare_list();
-    for (struct ag_stream *s = all.list ? streams : NULL; s; s = s->next) {
+        room = SPARE_STREAMS;
+    }
+    for (struct ag_stream *s = all.list ? streams : NULL; s && all.n < room; s = s->next) {
         if (!wanted(s))
             continue;
         atomic_fetch_add(&s->references, 1);
@@ -584,6 +588,11 @@ static bool is_idle(const struct ag_stream *s)
     return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
 }
 
+static bool is_deferring(const struct ag_stream *s)
+{
+    return atomic_load(&s->deferring);
+}
+
 static bool own_and_not_idle(const struct ag_stream *s)
 {
     return ag_stream_is_own(s) && !is_idle(s);
@@ -602,6 +611,11 @@ static bool own_and_not_idle_or_deferring(const struct ag_stream *s)
 struct ag_streams ag_streams_snapshot(void)
 {
     return snapshot(any);
+}
+
+struct ag_streams ag_streams_deferring(void)
+{
+    return snapshot(is_deferring);
 }
 
 struct ag_streams ag_streams_concerned(bool deferring, bool idle)

@@ -265,6 +265,8 @@ struct ag_streams {
     size_t n, next;
 };
 struct ag_streams ag_streams_snapshot(void);
+/* The same for those that have ops deferred. */
+struct ag_streams ag_streams_deferring(void);
 /* The same for the calling thread's own streams, and if `deferring` also for other threads'
  * streams that have ops deferred. Without `idle`, own streams are left out that are not open, hold
  * nothing back and do not fork. Each other stream costs one look, no reference and no lock: a

@@ -273,6 +273,10 @@ full() {
     preload=$no_memory:$preload NO_MEMORY_THREAD=autograph-watch same "$states" polls-anywhere 200
     cat with.out summary
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 10
+    # more streams than its reserve has room for
+    preload=$no_memory:$preload NO_MEMORY_THREAD=autograph-watch SIMCUDA_MODE=inline same "$states" polls-beside-streams 1100
+    cat with.out summary
+    at_least "replayed ops" "$(figure replayed)" 500
 }
 
 @test "the library's threads are ordinary ones, on the processors of the process" {

@@ -662,6 +662,7 @@ int main(int argc, char **argv)
         {"cancel-behind-build", cancel_behind_build},
         {"exit-beside-full-queue", exit_beside_full_queue},
         {"polls-anywhere", polls_anywhere},
+        {"polls-beside-streams", polls_beside_streams},
         {"refused-attribute", refused_attribute},
         {"attribute-of-unloaded", attribute_of_unloaded},
     };

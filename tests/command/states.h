@@ -71,5 +71,6 @@ int signatures_beside_wait(int n);
 int cancel_behind_build(int n);
 int exit_beside_full_queue(int n);
 int polls_anywhere(int n);
+int polls_beside_streams(int n);
 
 #endif

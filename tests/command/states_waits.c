@@ -204,3 +204,30 @@ int polls_anywhere(int n)
     printf("a word was polled for %s\n", waited > polls * 0.05 ? "LONG" : "a short time");
     return print_value();
 }
+
+/* The program looks at mapped memory in the middle of a known step, and has N other streams. */
+int polls_beside_streams(int n)
+{
+    enum { SECONDS = 10 };
+    CUdeviceptr word;
+    unsigned int zero = 0;
+    start();
+    publish = ag_prog_function(module, "publish");
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    word = ag_prog_alloc(sizeof *flag);
+    for (int i = 0; i < n; i++) {
+        CUstream other;
+        CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        CHECK(ag_prog_launch(publish, other, (void *[]){&word, &zero}));
+    }
+    for (unsigned int i = 1; i < 50; i++) {
+        releasing_step(i, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    releasing_step(100, STEP - 5);
+    double until = ag_prog_seconds() + SECONDS;
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 100 && ag_prog_seconds() < until)
+        sched_yield();
+    puts(__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 100 ? "seen" : "NOT SEEN");
+    return print_value();
+}
