@@ -79,7 +79,7 @@ static bool touches_memory(const struct ag_graphs *g)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         if (signature->kind != AG_OP_LAUNCH && !ag_signature_is_event(signature) &&
-            !ag_lowering(g->context->handle, signature))
+            !ag_lowering(g->context, signature))
             return true;
     }
     return false;

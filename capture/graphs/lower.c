@@ -12,12 +12,12 @@
 
 enum { THREADS = 256, MOST_BLOCKS = 2048, MOST_ROWS = 65535 };
 
-CUfunction ag_lowering(CUcontext ctx, const struct ag_signature *signature)
+CUfunction ag_lowering(const struct ag_context *context, const struct ag_signature *signature)
 {
     if (signature->kind == AG_OP_MEMSET)
-        return ag_own_kernel(ctx, AG_OWN_FILL);
+        return ag_own_kernel(context, AG_OWN_FILL);
     if (signature->kind == AG_OP_COPY && signature->movable)
-        return ag_own_kernel(ctx, AG_OWN_COPY);
+        return ag_own_kernel(context, AG_OWN_COPY);
     return NULL;
 }
 

@@ -2,8 +2,7 @@
 #ifndef AG_LOWER_H
 #define AG_LOWER_H
 
-#include "capture/tracking/signature.h"
-#include "driver/entries.h"
+#include "capture/tracking/stream.h"
 
 /* The launch of one of the library's own kernels (ownkernels.cu) that does what a fill or a copy
  * does. `params` points into the rest, so this must stay where it is. */
@@ -19,7 +18,7 @@ struct ag_lowered {
 
 /* The kernel that stands in graphs for ops of this signature. NULL: none, they are nodes of their
  * own kind. */
-CUfunction ag_lowering(CUcontext ctx, const struct ag_signature *signature);
+CUfunction ag_lowering(const struct ag_context *context, const struct ag_signature *signature);
 void ag_lower(const struct ag_signature *signature, const uint8_t *recorded, CUfunction kernel,
               struct ag_lowered *out);
 

@@ -132,7 +132,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
 {
     CUresult r;
     CUDA_KERNEL_NODE_PARAMS p;
-    node->own = ag_lowering(g->context->handle, signature);
+    node->own = ag_lowering(g->context, signature);
     if (signature->kind == AG_OP_LAUNCH) {
         void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);

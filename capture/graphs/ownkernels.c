@@ -14,7 +14,6 @@
 #include "driver/entries.h"
 #include "driver/own.h"
 #include "policy/constants.h"
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -23,36 +22,20 @@
 extern const unsigned char ag_own_image[] __attribute__((visibility("hidden")));
 #endif
 
-struct loaded {
-    CUcontext ctx;
-    CUmodule module;
-    CUfunction functions[AG_OWN_KERNELS]; /* NULL: loading failed, and is not tried again */
-    struct loaded *next;
-};
-static struct loaded *all;
 static struct ag_lock lock;
 
-static struct loaded *find(CUcontext ctx)
-{
-    struct loaded *l = all;
-    while (l && l->ctx != ctx)
-        l = l->next;
-    return l;
-}
-
-bool ag_own_kernels_tried(CUcontext ctx)
+bool ag_own_kernels_tried(const struct ag_context *context)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    bool tried = find(ctx) != NULL;
+    bool tried = context->own.tried;
     ag_unlock(&lock);
     return tried;
 }
 
-CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which)
+CUfunction ag_own_kernel(const struct ag_context *context, enum ag_own_kernel which)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    struct loaded *l = find(ctx);
-    CUfunction function = l ? l->functions[which] : NULL;
+    CUfunction function = context->own.functions[which];
     ag_unlock(&lock);
     return function;
 }
@@ -94,23 +77,24 @@ static void register_staging(struct ag_context *context)
         atomic_store(&context->staging, device);
 }
 
-static void load(struct loaded *l, struct ag_context *context)
+static void load(struct ag_context *context)
 {
+    struct ag_own *own = &context->own;
     CUresult r = CUDA_ERROR_NOT_FOUND;
     ag_probe_begins(); /* there may be no code for this GPU */
 #ifdef AG_HAVE_OWN_IMAGE
-    r = AG_REAL(cuModuleLoadData)(&l->module, ag_own_image);
+    r = AG_REAL(cuModuleLoadData)(&own->module, ag_own_image);
 #endif
     for (int i = 0; r == CUDA_SUCCESS && i < AG_OWN_KERNELS; i++) {
-        r = AG_REAL(cuModuleGetFunction)(&l->functions[i], l->module, names[i]);
+        r = AG_REAL(cuModuleGetFunction)(&own->functions[i], own->module, names[i]);
         if (r == CUDA_SUCCESS && AG_REAL(cuFuncLoad))
-            r = AG_REAL(cuFuncLoad)(l->functions[i]); /* the module may have been loaded lazily */
+            r = AG_REAL(cuFuncLoad)(own->functions[i]); /* the module may have been loaded lazily */
     }
     if (r == CUDA_SUCCESS)
         register_staging(context);
     ag_probe_ends();
     if (r != CUDA_SUCCESS) {
-        memset(l->functions, 0, sizeof(l->functions));
+        memset(own->functions, 0, sizeof(own->functions));
         ag_debug("build", "no own kernels here (error %d): memsets and copies stay such nodes",
                  (int)r);
     }
@@ -119,13 +103,10 @@ static void load(struct loaded *l, struct ag_context *context)
 void ag_own_kernels_load(struct ag_context *context)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    struct loaded *l = find(context->handle) ? NULL : calloc(1, sizeof(*l));
-    if (l) {
-        l->ctx = context->handle;
-        load(l, context);
-        l->next = all;
-        all = l;
-        atomic_store(&context->own_kernels, l->functions[0] != NULL);
+    if (!context->own.tried) {
+        load(context);
+        context->own.tried = true;
+        atomic_store(&context->own_kernels, context->own.functions[0] != NULL);
     }
     ag_unlock(&lock);
 }
@@ -133,23 +114,17 @@ void ag_own_kernels_load(struct ag_context *context)
 void ag_own_kernels_unload(struct ag_context *context)
 {
     ag_lock(&lock, AG_RANK_OWN_KERNELS);
-    struct loaded **link = &all, *l;
-    while ((l = *link) && l->ctx != context->handle)
-        link = &l->next;
-    if (l) {
-        atomic_store(&context->own_kernels, false);
-        atomic_store(&context->staging, 0); /* it stays registered, as the context may go on */
-        *link = l->next;
-    }
+    CUmodule module = context->own.module;
+    atomic_store(&context->own_kernels, false);
+    atomic_store(&context->staging, 0); /* it stays registered, as the context may go on */
+    context->own = (struct ag_own){.tried = false};
     ag_unlock(&lock);
-    if (!l)
+    if (!module)
         return;
     /* it may wait for the context's work, so nobody may wait for the lock meanwhile */
     bool entered = ag_context_enter(context->handle);
     ag_probe_begins(); /* the context may be lost */
-    if (l->module)
-        AG_REAL(cuModuleUnload)(l->module);
+    AG_REAL(cuModuleUnload)(module);
     ag_probe_ends();
     ag_context_leave(entered);
-    free(l);
 }

@@ -6,9 +6,6 @@
 #include "driver/entries.h"
 #include <stdbool.h>
 
-/* ownkernels.cu has them. */
-enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
-
 /* Pinned memory for copies to the host (core/read_back.c), which comes and goes with the kernels.
  */
 enum { AG_STAGING_PLACES = 64 };
@@ -17,8 +14,8 @@ enum { AG_STAGING_PLACES = 64 };
  * are all of them or none. It waits while another thread loads them, so launches ask
  * ag_own_kernels_are_loaded() instead. `_load` loads them into the context, which must be current.
  */
-CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which);
-bool ag_own_kernels_tried(CUcontext ctx);
+CUfunction ag_own_kernel(const struct ag_context *context, enum ag_own_kernel which);
+bool ag_own_kernels_tried(const struct ag_context *context);
 void ag_own_kernels_load(struct ag_context *context);
 void ag_own_kernels_unload(struct ag_context *context);
 static inline bool ag_own_kernels_are_loaded(const struct ag_context *context)

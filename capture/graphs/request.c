@@ -27,11 +27,10 @@
 
 void ag_request_prepare(const struct ag_stream *s)
 {
-    CUcontext ctx = s->context->handle;
-    if (ag_state_builds_nothing() || ag_own_kernels_tried(ctx) || !ag_pause_enter())
+    if (ag_state_builds_nothing() || ag_own_kernels_tried(s->context) || !ag_pause_enter())
         return;
     if (ag_waits_at_rest()) {
-        bool entered = ag_context_enter(ctx);
+        bool entered = ag_context_enter(s->context->handle);
         /* another thread may begin a capture now */
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
         ag_own_kernels_load(s->context);

@@ -36,12 +36,21 @@
 #include "policy/ring.h"
 #include "policy/engine.h"
 
+/* The library's own kernels in one context (graphs/ownkernels.h). */
+enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
+struct ag_own {
+    bool tried; /* to load them; once is enough */
+    CUmodule module;
+    CUfunction functions[AG_OWN_KERNELS]; /* NULL: they could not be loaded */
+};
+
 struct ag_context {
     CUcontext handle;
     _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
     uint64_t bit;                 /* constant: 1 << its number; 0 for the 65th and later ones */
     _Atomic uint32_t ending;      /* calls under way that may end it */
-    _Atomic bool own_kernels;     /* the library's are loaded there (ownkernels.h) */
+    _Atomic bool own_kernels;     /* the library's are loaded there */
+    struct ag_own own;            /* under the lock of ownkernels.c */
     _Atomic uint64_t host_calls;  /* see hostfunction.c */
     _Atomic uint32_t captures;    /* of the program, begun in its streams and not ended */
     _Atomic uint32_t attached;    /* cuCtxAttach, less cuCtxDetach */

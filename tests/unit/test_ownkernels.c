@@ -174,11 +174,11 @@ static void a_fill_does_not_wait_for_a_load(void **state)
 #ifdef AG_HAVE_OWN_IMAGE
     assert_int_equal(fills, 1);
     assert_true(ag_own_kernels_are_loaded(&other));
-    assert_non_null(ag_own_kernel(other.handle, AG_OWN_FILL));
+    assert_non_null(ag_own_kernel(&other, AG_OWN_FILL));
 #endif
     ag_own_kernels_unload(&other);
     assert_false(ag_own_kernels_are_loaded(&other));
-    assert_null(ag_own_kernel(other.handle, AG_OWN_FILL));
+    assert_null(ag_own_kernel(&other, AG_OWN_FILL));
 }
 
 static void kernels_that_cannot_be_loaded(void **state)
@@ -186,11 +186,11 @@ static void kernels_that_cannot_be_loaded(void **state)
     (void)state;
     has_code = false;
     ag_own_kernels_load(&other);
-    assert_true(ag_own_kernels_tried(other.handle));
+    assert_true(ag_own_kernels_tried(&other));
     assert_false(ag_own_kernels_are_loaded(&other));
-    assert_null(ag_own_kernel(other.handle, AG_OWN_COPY));
+    assert_null(ag_own_kernel(&other, AG_OWN_COPY));
     ag_own_kernels_unload(&other);
-    assert_false(ag_own_kernels_tried(other.handle));
+    assert_false(ag_own_kernels_tried(&other));
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static CUdeviceptr from, to;
 static unsigned char *host_from, *host_to;
 
 /* lower.c asks for it. */
-CUfunction ag_own_kernel(CUcontext ctx, enum ag_own_kernel which)
+CUfunction ag_own_kernel(const struct ag_context *ctx, enum ag_own_kernel which)
 {
     (void)ctx;
     return which == AG_OWN_COPY ? kernel : NULL;
