@@ -7,6 +7,7 @@
 #include "capture/graphs/build.h"
 #include "capture/graphs/builder.h"
 #include "capture/system/clock.h"
+#include "capture/system/digest.h"
 #include "capture/tracking/count.h"
 #include "capture/graphs/graph.h"
 #include "capture/tracking/memory.h"
@@ -17,11 +18,10 @@
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
-#include "capture/graphs/twin.h"
 #include "capture/tracking/waits.h"
 #include "driver/own.h"
 #include "policy/constants.h"
-#include "policy/policy.h"
+#include "policy/engine.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +97,74 @@ static bool begins_with_read(const struct ag_engine_content *recorded)
     return i < recorded->num_ops && ag_key_signature(recorded->ops[i].key)->reads;
 }
 
+/* ---- twins ------------------------------------------------------------------------------ */
+
+enum { PLACES = 256 };
+
+/* The chunks of a stream for which graphs were requested, found by their content: references, which
+ * keep nothing alive. The code checks what a reference leads to before using it. One piece of
+ * memory, under the stream's lock and freed with it. */
+struct ag_twins {
+    struct place {
+        uint64_t content;
+        struct ag_chunk_ref chunk;
+    } places[PLACES];
+};
+
+static uint64_t digest(const struct ag_engine_content *recorded)
+{
+    uint64_t hash = recorded->num_ops;
+    for (uint32_t i = 0; i < recorded->num_ops; i++)
+        hash = ag_digest(hash, &recorded->ops[i].key, sizeof(ag_key));
+    return ag_digest(hash, recorded->bytes, recorded->num_bytes);
+}
+
+/* Whether the graphs hold the recorded ops and arguments. */
+static bool holds(const struct ag_graphs *g, const struct ag_engine_content *recorded)
+{
+    if (!g || g->count != recorded->num_ops || g->num_bytes != recorded->num_bytes)
+        return false;
+    for (uint32_t i = 0; i < g->count; i++)
+        if (g->ops[i].key != recorded->ops[i].key || g->ops[i].offset != recorded->ops[i].offset)
+            return false;
+    for (uint32_t i = 0; i < g->num_variants; i++)
+        if (!memcmp(g->variants[i]->bytes, recorded->bytes, recorded->num_bytes))
+            return true;
+    return false;
+}
+
+/* Lets chunks of a stream with the same ops and arguments share their graphs. A loop that is cut
+ * into pieces of its period then needs only one graph, which also stays in the processor's caches.
+ * Returns whether `chunk`, whose ops are recorded, is not to be built now: it has the graphs of
+ * another, or such graphs are being built. Otherwise the table remembers it. */
+static bool has_twin(struct ag_stream *s, struct ag_chunk *chunk,
+                     const struct ag_engine_content *recorded)
+{
+    if (!s->twins && !(s->twins = calloc(1, sizeof(*s->twins))))
+        return false;
+    uint64_t content = digest(recorded);
+    struct place *place = &s->twins->places[content % PLACES];
+    struct ag_chunk *twin = place->content == content
+                                ? ag_policy_chunk_get(ag_engine_policy(&s->engine), place->chunk)
+                                : NULL;
+    if (twin && twin != chunk) {
+        enum ag_chunk_state state = ag_chunk_state(twin); /* first: only then its graphs */
+        if (state == AG_CHUNK_BUILDING) {
+            ag_policy_not_built(chunk);
+            return true;
+        }
+        if (state == AG_CHUNK_READY && holds(ag_chunk_user(twin), recorded)) {
+            ag_graphs_share(twin, chunk);
+            ag_policy_built(chunk, true);
+            return true;
+        }
+    }
+    *place = (struct place){content, ag_policy_chunk_ref(chunk)};
+    return false;
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back)
 {
     struct ag_visit visit = ag_driver_enter(s);
@@ -119,12 +187,9 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
         return;
     }
-    enum ag_twin twin = ag_state_builds_nothing() ? AG_TWIN_NONE : ag_twin_find(s, chunk);
-    if (twin != AG_TWIN_NONE) {
-        if (twin == AG_TWIN_COMING)
-            ag_policy_not_built(chunk);
+    bool wanted = !ag_state_builds_nothing();
+    if (wanted && has_twin(s, chunk, &recorded))
         return;
-    }
     /* each build must be earned again */
     struct ag_sequence_facts sequence = ag_sequence_facts(ag_chunk_sequence(chunk));
     uint32_t needed = sightings_needed(s);
@@ -134,7 +199,6 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         ag_policy_put_off(chunk, left < AG_BUILD_LONGEST_DELAY ? left : AG_BUILD_LONGEST_DELAY);
         return;
     }
-    bool wanted = !ag_state_builds_nothing();
     struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
     struct ag_request *r = NULL;
     uint64_t now = ag_clock_ns();

@@ -182,7 +182,7 @@ struct ag_stream {
     uint64_t fast_until; /* the watchdog may hurry until it has looked so many times */
     const void *place;   /* of the policy at its looks in that time, and since when, ns */
     uint64_t place_since;
-    struct ag_twins *twins; /* twin.h; NULL: no graph has been requested yet */
+    struct ag_twins *twins; /* request.c; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
