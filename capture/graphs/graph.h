@@ -47,7 +47,7 @@ struct ag_graphs {
     /* under the stream's lock */
     char apart[64]; /* from what the other of two threads writes, or each would wait for the line */
     uint64_t last_used_ns;
-    uint64_t given, look_at; /* chunks until now; at which ag_graphs_cycle() is asked next */
+    uint64_t given, look_at; /* chunks until now; at which world.c looks for a cycle */
     _Atomic uint32_t handed; /* times that they were put into the ring of a stream (submitter.h) */
     char apart2[64];
 
