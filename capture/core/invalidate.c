@@ -48,12 +48,12 @@ static void invalidate_sequences(struct ag_stream *s)
 /* The builder is paused; this function lets it go on. */
 static void invalidate_everything(void)
 {
-    struct ag_signature_tables *old = ag_signatures_detach();
+    struct ag_signature_tables old = ag_signatures_detach();
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         invalidate_sequences(s);
     ag_graphs_collect(UINT32_MAX);
-    ag_signatures_destroy(old);
+    ag_signatures_destroy(&old);
     ag_pause_resume();
 }
 

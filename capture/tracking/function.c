@@ -204,7 +204,7 @@ void ag_functions_each(struct ag_function_table *t, const struct ag_kernel *kern
 struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
 {
     struct ag_function *f = ag_function_get(t, func, NULL, false);
-    return f ? f->kernel : kernel_get(t, func, false);
+    return f ? f->kernel : t->kernels ? kernel_get(t, func, false) : NULL;
 }
 
 static void settings_free(struct ag_setting *s)

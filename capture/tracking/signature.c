@@ -14,27 +14,11 @@
 #include "capture/tracking/setting.h"
 #include <stdlib.h>
 
-struct ag_signature_tables {
-    struct ag_function_table functions;
-    struct ag_signature **buckets;
-    struct ag_signature *invalid; /* linked by `next` */
-    uint32_t num_buckets,
-        num_signatures; /* num_buckets is a power of two, and at least num_signatures */
-};
-
 enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
 _Atomic bool ag_signatures_full;
 
 static struct ag_lock lock;
-static struct ag_signature_tables *tables;
-
-/* Creates the tables if there are none. Under the lock. */
-static bool have_tables(void)
-{
-    if (!tables)
-        tables = calloc(1, sizeof(*tables));
-    return tables != NULL;
-}
+static struct ag_signature_tables tables;
 
 /* ---- signatures ----------------------------------------------------------------------------- */
 
@@ -61,15 +45,16 @@ static struct ag_signature *
 find(uint64_t hash, bool (*same)(const struct ag_signature *, const void *), const void *what)
 {
     struct ag_signature *s =
-        tables && tables->num_buckets ? tables->buckets[hash & (tables->num_buckets - 1)] : NULL;
+        tables.num_buckets ? tables.buckets[hash & (tables.num_buckets - 1)] : NULL;
     while (s && (s->hash != hash || !same(s, what)))
         s = s->next;
     return s;
 }
 
 /* Without memory the table stays as it is. */
-static void grow_buckets(struct ag_signature_tables *t)
+static void grow_buckets(void)
 {
+    struct ag_signature_tables *t = &tables;
     uint32_t n = t->num_buckets ? t->num_buckets * 2 : FEWEST_BUCKETS;
     struct ag_signature **buckets = calloc(n, sizeof(struct ag_signature *));
     if (!buckets)
@@ -93,20 +78,18 @@ static uint64_t most_signatures(void)
 /* Adds one like that. NULL without memory. */
 static struct ag_signature *insert(const struct ag_signature *like)
 {
-    if (!have_tables())
-        return NULL;
-    if (tables->num_signatures >= tables->num_buckets)
-        grow_buckets(tables);
-    if (!tables->num_buckets)
+    if (tables.num_signatures >= tables.num_buckets)
+        grow_buckets();
+    if (!tables.num_buckets)
         return NULL;
     struct ag_signature *signature = malloc(sizeof(*signature));
     if (!signature)
         return NULL;
-    struct ag_signature **bucket = &tables->buckets[like->hash & (tables->num_buckets - 1)];
+    struct ag_signature **bucket = &tables.buckets[like->hash & (tables.num_buckets - 1)];
     *signature = *like;
     signature->next = *bucket;
     *bucket = signature;
-    if (++tables->num_signatures > most_signatures())
+    if (++tables.num_signatures > most_signatures())
         atomic_store_explicit(&ag_signatures_full, true, memory_order_relaxed);
     return signature;
 }
@@ -147,8 +130,7 @@ static uint64_t proven_but_for_grid(const struct ag_signature *s)
 static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, uint8_t branch,
                                         const char **why)
 {
-    struct ag_function *f =
-        have_tables() ? ag_function_get(&tables->functions, l->func, l->stream, true) : NULL;
+    struct ag_function *f = ag_function_get(&tables.functions, l->func, l->stream, true);
     if (!f || !f->usable) {
         *why = "kernel of unknown parameters";
         return NULL;
@@ -241,7 +223,7 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
 bool ag_signatures_know(CUfunction func)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    bool knows = tables && ag_function_get(&tables->functions, func, NULL, false);
+    bool knows = ag_function_get(&tables.functions, func, NULL, false);
     ag_unlock(&lock);
     return knows;
 }
@@ -328,8 +310,8 @@ void ag_signatures_disprove(uint64_t context)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
     atomic_fetch_add(&ag_disproofs, 1);
-    for (uint32_t i = 0; tables && i < tables->num_buckets; i++)
-        for (struct ag_signature *s = tables->buckets[i]; s; s = s->next)
+    for (uint32_t i = 0; i < tables.num_buckets; i++)
+        for (struct ag_signature *s = tables.buckets[i]; s; s = s->next)
             atomic_fetch_and_explicit(&s->proven, ~context, memory_order_relaxed);
     ag_unlock(&lock);
 }
@@ -345,13 +327,13 @@ static void disprove(struct ag_function *f, int attribute)
 static void disprove_kernel(const struct ag_kernel *kernel, int attribute)
 {
     atomic_fetch_add(&ag_disproofs, 1);
-    ag_functions_each(&tables->functions, kernel, disprove, attribute);
+    ag_functions_each(&tables.functions, kernel, disprove, attribute);
 }
 
 void ag_function_disprove(CUfunction func, int attribute)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    const struct ag_kernel *kernel = tables ? ag_kernel_find(&tables->functions, func) : NULL;
+    const struct ag_kernel *kernel = ag_kernel_find(&tables.functions, func);
     if (kernel)
         disprove_kernel(kernel, attribute);
     ag_unlock(&lock);
@@ -363,8 +345,7 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
     *kernel = NULL;
     ag_lock(&lock, AG_RANK_SIGNATURES);
     enum ag_change change =
-        tables ? ag_setting_begins(&tables->functions, func, attribute, value, device, kernel)
-               : AG_CHANGES_NOTHING;
+        ag_setting_begins(&tables.functions, func, attribute, value, device, kernel);
     if (change == AG_CHANGES_GRAPHS)
         disprove_kernel(*kernel, attribute);
     ag_unlock(&lock);
@@ -374,16 +355,14 @@ enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int va
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    if (tables)
-        ag_setting_ends(&tables->functions, func, attribute, value, device, done);
+    ag_setting_ends(&tables.functions, func, attribute, value, device, done);
     ag_unlock(&lock);
 }
 
 bool ag_function_waits(CUfunction func, CUstream stream)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    const struct ag_function *f =
-        have_tables() ? ag_function_get(&tables->functions, func, stream, true) : NULL;
+    const struct ag_function *f = ag_function_get(&tables.functions, func, stream, true);
     bool waits = !f || f->immediate;
     ag_unlock(&lock);
     return waits;
@@ -393,8 +372,8 @@ bool ag_signatures_invalidate(enum ag_owner kind, void *owner)
 {
     bool any = false;
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    struct ag_signature_tables *t = tables;
-    if (t && ag_functions_invalidate(&t->functions, kind, owner)) {
+    struct ag_signature_tables *t = &tables;
+    if (ag_functions_invalidate(&t->functions, kind, owner)) {
         any = true;
         for (uint32_t i = 0; i < t->num_buckets; i++)
             for (struct ag_signature **at = &t->buckets[i], *s; (s = *at);) {
@@ -420,11 +399,11 @@ void ag_signature_refused(const struct ag_signature *signature, CUresult result)
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-struct ag_signature_tables *ag_signatures_detach(void)
+struct ag_signature_tables ag_signatures_detach(void)
 {
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    struct ag_signature_tables *old = tables;
-    tables = NULL;
+    struct ag_signature_tables old = tables;
+    tables = (struct ag_signature_tables){.num_buckets = 0};
     atomic_store_explicit(&ag_signatures_full, false, memory_order_relaxed);
     ag_unlock(&lock);
     return old;
@@ -441,12 +420,9 @@ static void free_list(struct ag_signature *s)
 
 void ag_signatures_destroy(struct ag_signature_tables *old)
 {
-    if (!old)
-        return;
     for (uint32_t i = 0; i < old->num_buckets; i++)
         free_list(old->buckets[i]);
     free_list(old->invalid);
     ag_functions_destroy(&old->functions);
     free(old->buckets);
-    free(old);
 }

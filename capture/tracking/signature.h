@@ -175,9 +175,15 @@ bool ag_signatures_invalidate(enum ag_owner kind, void *owner);
 void ag_signature_refused(const struct ag_signature *signature, CUresult result);
 
 /* Removes all functions and signatures, in two steps so that streams can drop their pointers in
- * between. Detach empties the tables and returns what they held; destroy frees it. */
-struct ag_signature_tables;
-struct ag_signature_tables *ag_signatures_detach(void);
+ * between. Detach empties the tables and returns what they held; destroy frees that. */
+struct ag_signature_tables {
+    struct ag_function_table functions;
+    struct ag_signature **buckets;
+    struct ag_signature *invalid; /* linked by `next` */
+    uint32_t num_buckets; /* a power of two, and at least num_signatures; 0: there is none yet */
+    uint32_t num_signatures;
+};
+struct ag_signature_tables ag_signatures_detach(void);
 void ag_signatures_destroy(struct ag_signature_tables *tables);
 
 #endif

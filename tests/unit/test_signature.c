@@ -89,7 +89,8 @@ static int invalidate_all(void **state)
 {
     (void)state;
     memset(&cache, 0, sizeof cache);
-    ag_signatures_destroy(ag_signatures_detach());
+    struct ag_signature_tables old = ag_signatures_detach();
+    ag_signatures_destroy(&old);
     layouts_asked = 0;
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)current;
     ag_real[AG_SYM_cuFuncGetParamInfo] = (void *)func_info;
