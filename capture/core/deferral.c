@@ -4,22 +4,6 @@
 #include "capture/tracking/state.h"
 #include "capture/core/watchdog.h"
 
-void ag_stream_open(struct ag_stream *s)
-{
-    if (s->open)
-        return;
-    s->open = true;
-    atomic_fetch_add(&ag_open_streams, 1);
-}
-
-void ag_stream_close(struct ag_stream *s)
-{
-    if (!s->open)
-        return;
-    s->open = false;
-    atomic_fetch_sub(&ag_open_streams, 1);
-}
-
 /* A dormant stream was open for the error alone. */
 CUresult ag_stream_tell(struct ag_stream *s)
 {

@@ -22,7 +22,5 @@ uint64_t ag_deferring_since(const struct ag_stream *s);
 
 /* Returns the stream's unreported error, once, for a sync point or a launch to pass on. */
 CUresult ag_stream_tell(struct ag_stream *s);
-void ag_stream_open(struct ag_stream *s); /* counts it in ag_open_streams */
-void ag_stream_close(struct ag_stream *s);
 
 #endif

@@ -16,12 +16,6 @@
 #include "policy/constants.h"
 #include "policy/engine.h"
 
-static void close_segment(struct ag_stream *s)
-{
-    if (s->pending == CUDA_SUCCESS) /* every sync point looks for an error that was not reported */
-        ag_stream_close(s);
-}
-
 void ag_stream_end_segment(struct ag_stream *s)
 {
     ag_submitter_settle(s);
@@ -34,7 +28,8 @@ void ag_stream_end_segment(struct ag_stream *s)
     }
     ag_policy_may_measure(ag_engine_policy(&s->engine), ag_measured_ops());
     ag_engine_sync_point(&s->engine, ag_clock_ns());
-    close_segment(s);
+    if (s->pending == CUDA_SUCCESS) /* every sync point looks for an error that was not reported */
+        ag_stream_close(s);
     ag_compare_look(s);
     ag_weigh_look(s);
 }

@@ -119,12 +119,6 @@ static void update_dormant(struct ag_stream *s)
     }
 }
 
-static inline void open_segment(struct ag_stream *s)
-{
-    if (__builtin_expect(!s->open, 0))
-        ag_stream_open(s);
-}
-
 /* Launch costs are part of the time between eager ops. The policy wants to know the rest. */
 static inline bool times_call(const struct ag_stream *s)
 {
@@ -254,7 +248,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         atomic_store_explicit(&signature->met, true, memory_order_relaxed);
         ag_policy_meets_new(ag_engine_policy(&s->engine));
     }
-    open_segment(s);
+    ag_stream_open(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
     bool first = is_first(s, signature);
     uint32_t disproofs = atomic_load(&ag_disproofs);
@@ -362,7 +356,7 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
     struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
     struct ag_verdict v;
     uint64_t now = 0;
-    open_segment(s);
+    ag_stream_open(s);
     if (ag_engine_step(&s->engine, &v)) {
         now = ag_clock_ns();
         ag_engine_run_ends(&s->engine, now, &v);

@@ -23,10 +23,8 @@ void ag_stream_goes_dormant(struct ag_stream *s)
     atomic_store_explicit(&s->dormant.left, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.granted, ops, memory_order_relaxed);
     atomic_store_explicit(&s->dormant.active, 1, memory_order_release);
-    if (s->open && s->pending == CUDA_SUCCESS) { /* what passes unseen needs no flush */
-        s->open = false;
-        atomic_fetch_sub(&ag_open_streams, 1);
-    }
+    if (s->pending == CUDA_SUCCESS) /* what passes unseen needs no flush */
+        ag_stream_close(s);
 }
 
 void ag_stream_leaves_dormant(struct ag_stream *s)

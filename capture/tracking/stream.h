@@ -27,6 +27,7 @@
 #ifndef AG_STREAM_H
 #define AG_STREAM_H
 
+#include "capture/capture.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/signature.h"
@@ -316,6 +317,22 @@ size_t ag_streams_count(void);
 static inline bool ag_stream_is_live(const struct ag_stream *s)
 {
     return ag_engine_is_open(&s->engine);
+}
+
+/* Counts the stream in ag_open_streams, or no longer. Call them under its lock. */
+static inline void ag_stream_open(struct ag_stream *s)
+{
+    if (__builtin_expect(s->open, 1))
+        return;
+    s->open = true;
+    atomic_fetch_add(&ag_open_streams, 1);
+}
+static inline void ag_stream_close(struct ag_stream *s)
+{
+    if (!s->open)
+        return;
+    s->open = false;
+    atomic_fetch_sub(&ag_open_streams, 1);
 }
 
 /* Ops that have come to the stream. Call it under the stream's lock. */
