@@ -33,7 +33,7 @@
 #include "capture/core/passing.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/fork.h"
-#include "capture/tracking/peers.h"
+#include "capture/tracking/function.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
 #include "capture/report/shortfall.h"

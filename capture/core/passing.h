@@ -4,7 +4,7 @@
 #define AG_PASSING_H
 
 #include "capture/core/launch.h"
-#include "capture/tracking/peers.h"
+#include "capture/tracking/function.h"
 #include "capture/tracking/signature.h"
 
 /* These five make the program's call. The caller holds no lock. */

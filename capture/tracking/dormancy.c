@@ -3,7 +3,7 @@
 #include "capture/capture.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
-#include "capture/tracking/peers.h"
+#include "capture/tracking/function.h"
 #include "policy/engine.h"
 #include <string.h>
 

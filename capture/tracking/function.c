@@ -3,7 +3,8 @@
  * whether they wait for peers.
  */
 #include "capture/tracking/function.h"
-#include "driver/entries.h"
+#include "capture/capture.h"
+#include "capture/tracking/dormant.h"
 #include "driver/own.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,28 @@ bool ag_name_is_of_peers(const char *name)
 {
     return name &&
            (strstr(name, "nccl") || strstr(name, "nvshmem") || strstr(name, "_on_stream_kernel"));
+}
+
+_Atomic bool ag_peers_are_known;
+
+/* The program cannot launch the kernel before this call. The new generation voids what threads
+ * remember of dormant streams, so each thread's next launch is checked. */
+void ag_core_kernel_found(const char *name)
+{
+    if (ag_name_is_of_peers(name) && !atomic_exchange(&ag_peers_are_known, true))
+        atomic_fetch_add(&ag_stream_generation, 1);
+}
+
+void ag_core_kernels_found(const CUkernel *kernels, unsigned int n)
+{
+    for (unsigned int i = 0; i < n && !atomic_load(&ag_peers_are_known); i++)
+        ag_core_kernel_found(ag_function_name((CUfunction)kernels[i]));
+}
+
+void ag_core_functions_found(const CUfunction *functions, unsigned int n)
+{
+    for (unsigned int i = 0; i < n && !atomic_load(&ag_peers_are_known); i++)
+        ag_core_kernel_found(ag_function_name(functions[i]));
 }
 
 /* A kernel without a name is identified by its handle. */

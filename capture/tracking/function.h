@@ -63,9 +63,12 @@ struct ag_kernel {
 
 enum ag_handle_kind { AG_HANDLE_FUNCTION = 1, AG_HANDLE_KERNEL = 2 };
 
-/* NULL if the driver does not give a name. */
+/* NULL if the driver does not give a name. Needs no lock, as the next two. */
 const char *ag_function_name(CUfunction func);
 bool ag_name_is_of_peers(const char *name);
+/* Whether the program has found a kernel that waits for peers, and so may launch one. Never becomes
+ * false again. Until then launches on dormant streams need not be checked for them. */
+extern _Atomic bool ag_peers_are_known;
 
 /* Empty if all members are NULL. */
 struct ag_function_table {
