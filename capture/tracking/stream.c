@@ -550,7 +550,23 @@ static bool spare_back(struct ag_stream **list)
     return false;
 }
 
-static struct ag_streams snapshot(bool (*wanted)(const struct ag_stream *))
+static bool is_idle(const struct ag_stream *s)
+{
+    return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
+}
+
+enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8 };
+
+/* Own ones, those that have ops deferred, or both. Without IDLE, only what is not idle. */
+static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
+{
+    if (wanted & ALL)
+        return true;
+    bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
+    return (defers || (wanted & OWN && ag_stream_is_own(s))) && (wanted & IDLE || !is_idle(s));
+}
+
+static struct ag_streams snapshot(unsigned int wanted)
 {
     struct ag_streams all = {.n = 0};
     ag_lock(&lock, AG_RANK_STREAMS);
@@ -561,7 +577,7 @@ static struct ag_streams snapshot(bool (*wanted)(const struct ag_stream *))
         room = SPARE_STREAMS;
     }
     for (struct ag_stream *s = all.list ? streams : NULL; s && all.n < room; s = s->next) {
-        if (!wanted(s))
+        if (!is_wanted(s, wanted))
             continue;
         atomic_fetch_add(&s->references, 1);
         all.list[all.n++] = s;
@@ -578,51 +594,19 @@ uint64_t ag_streams_latest(void)
     return serial;
 }
 
-static bool any(const struct ag_stream *s)
-{
-    return s != NULL;
-}
-
-static bool is_idle(const struct ag_stream *s)
-{
-    return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
-}
-
-static bool is_deferring(const struct ag_stream *s)
-{
-    return atomic_load(&s->deferring);
-}
-
-static bool own_and_not_idle(const struct ag_stream *s)
-{
-    return ag_stream_is_own(s) && !is_idle(s);
-}
-
-static bool own_or_deferring(const struct ag_stream *s)
-{
-    return ag_stream_is_own(s) || atomic_load(&s->deferring);
-}
-
-static bool own_and_not_idle_or_deferring(const struct ag_stream *s)
-{
-    return own_or_deferring(s) && !is_idle(s);
-}
-
 struct ag_streams ag_streams_snapshot(void)
 {
-    return snapshot(any);
+    return snapshot(ALL);
 }
 
 struct ag_streams ag_streams_deferring(void)
 {
-    return snapshot(is_deferring);
+    return snapshot(DEFERRING);
 }
 
 struct ag_streams ag_streams_concerned(bool deferring, bool idle)
 {
-    if (idle)
-        return snapshot(deferring ? own_or_deferring : ag_stream_is_own);
-    return snapshot(deferring ? own_and_not_idle_or_deferring : own_and_not_idle);
+    return snapshot(OWN | (deferring ? DEFERRING : 0u) | (idle ? IDLE : 0u));
 }
 
 void ag_streams_done(struct ag_streams *all)
