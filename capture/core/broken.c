@@ -113,17 +113,13 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
     return first;
 }
 
-static void is_broken(struct ag_context *context, void *any)
-{
-    *(bool *)any |= atomic_load(&context->broken);
-}
-
 void ag_broken_context_ended(struct ag_context *context)
 {
     bool any = false;
     ag_mutex_lock(&mutex, AG_RANK_BROKEN);
     if (atomic_exchange(&context->broken, false)) {
-        ag_contexts_each(is_broken, &any);
+        for (const struct ag_context *c = ag_contexts(); c; c = c->next)
+            any |= atomic_load(&c->broken);
         if (!any)
             ag_state_leave(AG_EAGER_BROKEN);
     }

@@ -35,16 +35,12 @@ static void returned(struct ag_context *context, uint32_t generation)
         ;
 }
 
-static void is_pending(struct ag_context *context, void *any)
-{
-    *(bool *)any |= (uint32_t)atomic_load(&context->host_calls) != 0;
-}
-
 bool ag_host_functions_pending(void)
 {
-    bool any = false;
-    ag_contexts_each(is_pending, &any);
-    return any;
+    for (const struct ag_context *c = ag_contexts(); c; c = c->next)
+        if ((uint32_t)atomic_load(&c->host_calls))
+            return true;
+    return false;
 }
 
 void ag_host_functions_invalidate(struct ag_context *context)

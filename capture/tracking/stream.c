@@ -121,10 +121,9 @@ struct ag_context *ag_context_get(CUcontext handle)
     return c;
 }
 
-void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data)
+struct ag_context *ag_contexts(void)
 {
-    for (struct ag_context *c = atomic_load(&contexts); c; c = c->next)
-        act(c, data);
+    return atomic_load(&contexts);
 }
 
 uint32_t ag_contexts_count(void)

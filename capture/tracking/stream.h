@@ -380,8 +380,8 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit);
  * creates it. */
 struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
-/* Calls `act` with each context, without a lock. */
-void ag_contexts_each(void (*act)(struct ag_context *context, void *data), void *data);
+/* The first of all, linked by `next`. Needs no lock. */
+struct ag_context *ag_contexts(void);
 /* How many are known. */
 uint32_t ag_contexts_count(void);
 
