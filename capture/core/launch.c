@@ -292,8 +292,7 @@ static inline bool is_dormant(struct ag_stream *s)
     return atomic_load(&s->dormant.active);
 }
 
-/* False: no thread may own it that runs a host function. */
-static __attribute__((noinline)) bool becomes_own(struct ag_stream *s)
+__attribute__((noinline)) bool ag_stream_becomes_own(struct ag_stream *s)
 {
     if (ag_thread.in_host_function)
         return false;
@@ -307,31 +306,6 @@ static __attribute__((noinline)) bool becomes_own(struct ag_stream *s)
         atomic_store(&s->shared, true); /* both were the first */
     ag_thread.owned++;
     return true;
-}
-
-static inline bool set_owner(struct ag_stream *s)
-{
-    return __builtin_expect(ag_stream_is_own(s), 1) || becomes_own(s);
-}
-
-void ag_stream_set_owner(struct ag_stream *s)
-{
-    set_owner(s);
-}
-
-static inline bool is_of(const struct ag_incoming *in, const struct ag_stream *s)
-{
-    CUstream handle = ag_incoming_stream(in);
-    if (__builtin_expect(!in->branch, 1))
-        return ag_stream_is(s, handle);
-    const struct ag_stream *branch =
-        ag_stream_is_live(s) && ag_stream_forks(s) ? s->fork->streams[in->branch] : NULL;
-    return branch && branch->handle == handle;
-}
-
-bool ag_incoming_is_of(const struct ag_incoming *in, const struct ag_stream *s)
-{
-    return is_of(in, s);
 }
 
 static inline bool is_of_key(ag_key key, const struct ag_launch *l, uint8_t branch)
@@ -408,12 +382,12 @@ CUresult ag_core_launch(const struct ag_launch *l)
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }
-    if (__builtin_expect(!set_owner(s), 0))
+    if (__builtin_expect(!ag_stream_set_owner(s), 0))
         return ag_op_call(&in);
 
     s = ag_stream_lock_home(s, &in.branch);
     ag_key key = ag_engine_expected(&s->engine);
-    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !is_of(&in, s))
+    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
         return arrive(s, &in);
     return follow(s, key, &in);
 }
@@ -437,7 +411,7 @@ CUresult ag_incoming_arrives(struct ag_stream *s, struct ag_incoming *in)
         ag_trace_passed(s, in, NULL);
         return ag_op_call(in);
     }
-    if (!set_owner(s))
+    if (!ag_stream_set_owner(s))
         return ag_op_call(in);
     return arrive(ag_stream_lock_home(s, &in->branch), in);
 }
