@@ -8,7 +8,6 @@
  */
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
-#include "capture/core/quiet.h"
 #include "capture/core/submitter.h"
 #include "capture/graphs/pause.h"
 #include "capture/settings/options.h"

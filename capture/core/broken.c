@@ -3,12 +3,10 @@
 #include "capture/core/broken.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
-#include "capture/core/deferral.h"
 #include "capture/core/enter.h"
 #include "driver/error.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 

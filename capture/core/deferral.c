@@ -1,6 +1,5 @@
 /* deferral.c - see deferral.h. */
 #include "capture/core/deferral.h"
-#include "capture/capture.h"
 #include "capture/tracking/state.h"
 #include "capture/core/watchdog.h"
 

@@ -3,12 +3,10 @@
 #include "capture/capture.h"
 #include "capture/core/branch.h"
 #include "capture/core/submitter.h"
-#include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/settings/options.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 

@@ -1,6 +1,5 @@
 /* flush.c - submits deferred ops that can wait no longer. */
 #include "capture/core/flush.h"
-#include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"

@@ -32,7 +32,6 @@
 #include "capture/core/op.h"
 #include "capture/core/passing.h"
 #include "capture/core/submitter.h"
-#include "capture/tracking/fork.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
@@ -44,7 +43,6 @@
 #include "capture/trace/trace_define.h"
 #include "capture/core/wait.h"
 #include "capture/core/weigh.h"
-#include "driver/entries.h"
 #include "policy/constants.h"
 #include "policy/engine.h"
 

@@ -13,7 +13,6 @@
 #include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/stream.h"
 #include "policy/constants.h"
 #include "policy/policy.h"
 

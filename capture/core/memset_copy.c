@@ -3,7 +3,6 @@
 #include "capture/core/launch.h"
 #include "capture/core/passing.h"
 #include "capture/core/shortage.h"
-#include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/count.h"

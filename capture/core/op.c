@@ -5,7 +5,6 @@
 #include "capture/tracking/arguments.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "policy/constants.h"
 #include <alloca.h>

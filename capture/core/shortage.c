@@ -9,7 +9,6 @@
 #include "capture/core/shortage.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
-#include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"

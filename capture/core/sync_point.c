@@ -17,7 +17,6 @@
 #include "capture/core/measure.h"
 #include "capture/core/weigh.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
 #include "driver/error.h"

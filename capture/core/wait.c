@@ -10,7 +10,6 @@
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
 #include "driver/own.h"

@@ -6,7 +6,6 @@
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/dormancy.h"
-#include "policy/constants.h"
 
 /* Whether the graphs of late have spared the host less than it costs to look for them. While the
  * two ways are compared, and while the stream is dormant for it, there is no answer. */

@@ -10,7 +10,6 @@
 #include "capture/graphs/build.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/graph.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/pause.h"

@@ -8,12 +8,10 @@
  */
 #include "capture/graphs/build.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/graph.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/node.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/signature.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <stdlib.h>
 #include <string.h>

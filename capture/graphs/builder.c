@@ -13,7 +13,6 @@
 #include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/graph.h"
 #include "capture/graphs/lower.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/memory.h"

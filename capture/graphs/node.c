@@ -1,7 +1,6 @@
 /* node.c - graph nodes for ops: adding and updating them. */
 #include "capture/graphs/node.h"
 #include "driver/call.h"
-#include "capture/graphs/graph.h"
 #include "capture/graphs/lower.h"
 #include "capture/tracking/signature.h"
 #include "driver/entries.h"

@@ -11,7 +11,6 @@
 #include "capture/graphs/ownkernels.h"
 #include "capture/system/lock.h"
 #include "capture/settings/log.h"
-#include "driver/entries.h"
 #include "driver/own.h"
 #include "policy/constants.h"
 #include <string.h>

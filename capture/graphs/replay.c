@@ -8,7 +8,6 @@
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/system/digest.h"
-#include "capture/graphs/graph.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/node.h"
 #include "capture/graphs/nvtx.h"

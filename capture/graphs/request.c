@@ -9,7 +9,6 @@
 #include "capture/system/clock.h"
 #include "capture/system/digest.h"
 #include "capture/tracking/count.h"
-#include "capture/graphs/graph.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/signature.h"
 #include "capture/settings/options.h"

@@ -1,6 +1,5 @@
 /* count.c - see count.h. */
 #include "capture/tracking/count.h"
-#include "driver/entries.h"
 
 _Atomic uint64_t ag_counts[AG_NUM_COUNTS] __attribute__((aligned(64)));
 _Atomic uint64_t ag_sync_point_counts[AG_SYM_COUNT + 1];

@@ -1,6 +1,5 @@
 /* dormancy.c - see dormancy.h. */
 #include "capture/tracking/dormancy.h"
-#include "capture/capture.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/function.h"

@@ -8,7 +8,6 @@
  */
 #include "capture/tracking/hostfunction.h"
 #include "capture/capture.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include <stdlib.h>
 

@@ -9,7 +9,6 @@
 #include "capture/tracking/memory.h"
 #include "capture/capture.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 #include <pthread.h>

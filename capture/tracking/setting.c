@@ -11,7 +11,6 @@
  */
 #include "capture/tracking/setting.h"
 #include "driver/call.h"
-#include "capture/tracking/function.h"
 #include "capture/tracking/signature.h"
 #include <stdlib.h>
 

@@ -3,12 +3,8 @@
  * guards both tables, and they are discarded together.
  */
 #include "capture/tracking/signature.h"
-#include "driver/attribute.h"
-#include "driver/call.h"
 #include "capture/system/digest.h"
 #include "driver/error.h"
-#include "capture/tracking/arguments.h"
-#include "capture/tracking/function.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/setting.h"

@@ -1,14 +1,9 @@
 /* stream.c - the table of streams. */
 #include "capture/tracking/stream.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/dormant.h"
 #include "capture/settings/options.h"
 #include "driver/entries.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include "policy/engine.h"
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>

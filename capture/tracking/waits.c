@@ -9,7 +9,6 @@
 #include "capture/tracking/count.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 #include "capture/system/clock.h"
 #include "capture/system/thread.h"
