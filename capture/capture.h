@@ -19,7 +19,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include "driver/call.h"
 #include "driver/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */

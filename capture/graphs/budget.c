@@ -19,7 +19,6 @@
 #include "policy/constants.h"
 #include "policy/policy.h"
 #include <pthread.h>
-#include <stdlib.h>
 
 /* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when
  * it takes this one. It takes no lock under this one. */

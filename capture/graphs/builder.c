@@ -28,7 +28,6 @@
 #include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Protected by the lock of pause.h. */
 static struct ag_request *first, **last = &first;

@@ -8,7 +8,6 @@
 #define AG_EVENT_H
 
 #include "driver/entries.h"
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -10,7 +10,6 @@
 #include "driver/entries.h"
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 /* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
  * adding */
