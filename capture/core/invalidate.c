@@ -66,11 +66,9 @@ static void say(enum ag_sym sym)
 
 void ag_core_invalidate_functions(enum ag_sym sym)
 {
-    if (!ag_state_tracks())
-        return;
-    say(sym);
-    ag_builder_pause();
-    invalidate_everything();
+    if (ag_state_tracks())
+        say(sym);
+    ag_core_invalidate_functions_again();
 }
 
 void ag_core_invalidate_functions_again(void)

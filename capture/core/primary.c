@@ -22,11 +22,6 @@ static struct {
     uint32_t retained, unseen;
 } devices[DEVICES];
 
-static bool is_followed(CUdevice device)
-{
-    return device >= 0 && device < DEVICES;
-}
-
 static bool is_active(CUdevice device)
 {
     unsigned int flags;
@@ -46,7 +41,7 @@ static CUcontext handle_of(CUdevice device)
 
 bool ag_core_primary_begins(CUdevice device)
 {
-    bool locked = ag_state_tracks() && is_followed(device);
+    bool locked = ag_state_tracks() && device >= 0 && device < DEVICES;
     if (locked)
         ag_lock(&devices[device].lock, AG_RANK_PRIMARY);
     return locked;

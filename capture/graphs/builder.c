@@ -128,12 +128,6 @@ static void build(struct ag_request *r, bool evict)
     answer(r, v, again);
 }
 
-/* Waits at most `ns` for something to do. The caller holds the mutex. */
-static void wait_ns(uint32_t ns)
-{
-    ag_thread_wait(&ag_pause.work, &ag_pause.mutex, ns);
-}
-
 /*
  * Called when there is nothing to build: destroys dropped graphs. To destroy one takes 30 us,
  * during which a launch of the program's waits for the driver's locks (580, on an H100). So graphs
@@ -160,7 +154,7 @@ static void tidy(void)
     if (stopping || (first && ag_pause_permits() && dropped < AG_DESTROY_CROWD))
         return;
     if (!ag_pause.paused && ag_graphs_dropped()) {
-        wait_ns(rest);
+        ag_thread_wait(&ag_pause.work, &ag_pause.mutex, rest);
     } else {
         ag_pause.barred = first || ag_graphs_dropped();
         ag_mutex_wait(&ag_pause.work, &ag_pause.mutex);
@@ -182,7 +176,7 @@ static void *builder(void *unused)
             ag_pause_rests();
             if (!rest) {
                 ag_count(AG_COUNT_BUILD_HELD_UP);
-                wait_ns(AG_DESTROY_REST_NS);
+                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_DESTROY_REST_NS);
             }
             continue;
         }

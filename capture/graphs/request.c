@@ -176,13 +176,9 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
     }
     /* A copy kernel in front would need a place on the GPU that no op before it has had
      * (core/read_back.c). */
-    if (begins_with_read(&recorded)) {
-        ag_count(AG_COUNT_READ_FIRST);
-        ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
-        return;
-    }
-    if (!may_hold_back) {
-        ag_count(AG_COUNT_NO_WATCHDOG);
+    bool read_first = begins_with_read(&recorded);
+    if (read_first || !may_hold_back) {
+        ag_count(read_first ? AG_COUNT_READ_FIRST : AG_COUNT_NO_WATCHDOG);
         ag_policy_put_off(chunk, AG_BUILD_LONGEST_DELAY);
         return;
     }

@@ -18,12 +18,6 @@ struct ag_function_entry {
 
 typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
 
-static param_info_fn param_info_of(const struct ag_function *f)
-{
-    return (param_info_fn)
-        ag_real[f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo];
-}
-
 /* cudart 13 passes a CUkernel where the API declares a CUfunction. Each getter returns
  * CUDA_ERROR_INVALID_HANDLE for the other kind. */
 static void read_layout(struct ag_function *f)
@@ -38,7 +32,8 @@ static void read_layout(struct ag_function *f)
     }
     if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_VALUE)
         return; /* INVALID_VALUE: the kernel has no parameters */
-    param_info_fn info = param_info_of(f);
+    enum ag_sym sym = f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo;
+    param_info_fn info = (param_info_fn)ag_real[sym];
     uint32_t capacity = 0, recorded = 0;
     while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
         if (f->num_params == capacity) {

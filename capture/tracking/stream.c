@@ -145,15 +145,6 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy)
     return s;
 }
 
-/* Keeps a stream that nobody can find any more; threads that found it earlier may still use it.
- * Under the lock. */
-static void keep(struct ag_stream *s)
-{
-    struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
-    s->chained = *list;
-    *list = s;
-}
-
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
                       void (*made)(struct ag_stream *stream))
 {
@@ -402,7 +393,9 @@ struct ag_stream *ag_stream_find(CUstream handle, bool ptsz)
     return get(handle, ptsz, false);
 }
 
-/* Drops a reference. When a stream that has ended loses its last one, frees what it holds. */
+/* Drops a reference. When a stream that has ended loses its last one, frees what it holds, and
+ * keeps its memory: nobody can find it any more, but threads that found it earlier may still use
+ * it. */
 void ag_stream_release(struct ag_stream *s)
 {
     if (atomic_fetch_sub(&s->references, 1) != 1)
@@ -413,7 +406,9 @@ void ag_stream_release(struct ag_stream *s)
     s->twins = NULL;
     ag_unlock(&s->lock);
     ag_lock(&lock, AG_RANK_STREAMS);
-    keep(s);
+    struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
+    s->chained = *list;
+    *list = s;
     ag_unlock(&lock);
 }
 

@@ -58,7 +58,33 @@ bool ag_waits_record(struct ag_stream *s)
     return done;
 }
 
-static bool loose_at_rest(void);
+static bool has_passed(CUcontext ctx, CUevent event)
+{
+    bool entered = ag_context_enter(ctx);
+    bool passed = AG_REAL(cuEventQuery)(event) != CUDA_ERROR_NOT_READY;
+    ag_context_leave(entered);
+    return passed;
+}
+
+/* Events of a context that may be ending stay: they may have ended with it by now. */
+static bool loose_at_rest(void)
+{
+    bool rest = true;
+    ag_mutex_lock(&mutex, AG_RANK_WAITS);
+    for (int i = 0; i < LOOSE; i++) {
+        if (!loose[i].event)
+            continue;
+        if (!atomic_load(&loose[i].context->ending) &&
+            has_passed(loose[i].context->handle, loose[i].event)) {
+            AG_REAL(cuEventDestroy_v2)(loose[i].event);
+            loose[i].event = NULL;
+        } else {
+            rest = false;
+        }
+    }
+    ag_mutex_unlock(&mutex);
+    return rest;
+}
 
 bool ag_waits_record_loose(CUstream stream, bool ptsz)
 {
@@ -93,34 +119,6 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
     else
         ag_count(AG_COUNT_ENDLESS);
     return done;
-}
-
-static bool has_passed(CUcontext ctx, CUevent event)
-{
-    bool entered = ag_context_enter(ctx);
-    bool passed = AG_REAL(cuEventQuery)(event) != CUDA_ERROR_NOT_READY;
-    ag_context_leave(entered);
-    return passed;
-}
-
-/* Events of a context that may be ending stay: they may have ended with it by now. */
-static bool loose_at_rest(void)
-{
-    bool rest = true;
-    ag_mutex_lock(&mutex, AG_RANK_WAITS);
-    for (int i = 0; i < LOOSE; i++) {
-        if (!loose[i].event)
-            continue;
-        if (!atomic_load(&loose[i].context->ending) &&
-            has_passed(loose[i].context->handle, loose[i].event)) {
-            AG_REAL(cuEventDestroy_v2)(loose[i].event);
-            loose[i].event = NULL;
-        } else {
-            rest = false;
-        }
-    }
-    ag_mutex_unlock(&mutex);
-    return rest;
 }
 
 bool ag_waits_at_rest(void)
