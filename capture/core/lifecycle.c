@@ -141,14 +141,6 @@ void ag_core_capture_ended(CUcontext of)
     capture_over();
 }
 
-CUcontext ag_core_context_of(CUstream stream, bool ptsz)
-{
-    CUcontext ctx = NULL;
-    CUresult r =
-        ptsz ? AG_REAL(cuStreamGetCtx_ptsz)(stream, &ctx) : AG_REAL(cuStreamGetCtx)(stream, &ctx);
-    return r == CUDA_SUCCESS ? ctx : NULL;
-}
-
 uint32_t ag_core_streams_capturing(void)
 {
     uint32_t count = 0;

@@ -50,21 +50,12 @@ void ag_host_functions_invalidate(struct ag_context *context)
         ;
 }
 
-static struct ag_context *context_of(CUstream stream, bool ptsz)
-{
-    struct ag_stream *s = ag_stream_find(stream, ptsz);
-    CUcontext ctx = NULL;
-    if (s)
-        return s->context;
-    CUresult r =
-        ptsz ? AG_REAL(cuStreamGetCtx_ptsz)(stream, &ctx) : AG_REAL(cuStreamGetCtx)(stream, &ctx);
-    return r == CUDA_SUCCESS && ctx ? ag_context_get(ctx) : NULL;
-}
-
 struct ag_host_call *ag_host_call_make(CUstream stream, bool ptsz, CUhostFn function,
                                        CUstreamCallback callback, void *data)
 {
-    struct ag_context *context = context_of(stream, ptsz);
+    const struct ag_stream *s = ag_stream_find(stream, ptsz);
+    CUcontext ctx = s ? NULL : ag_core_context_of(stream, ptsz);
+    struct ag_context *context = s ? s->context : ctx ? ag_context_get(ctx) : NULL;
     struct ag_host_call *call = context ? malloc(sizeof(*call)) : NULL;
     if (!call)
         return NULL;

@@ -51,6 +51,14 @@ uintptr_t ag_number_thread(void)
     return ag_thread.number = atomic_fetch_add(&last, 1) + 1;
 }
 
+CUcontext ag_core_context_of(CUstream stream, bool ptsz)
+{
+    CUcontext ctx = NULL;
+    CUresult r =
+        ptsz ? AG_REAL(cuStreamGetCtx_ptsz)(stream, &ctx) : AG_REAL(cuStreamGetCtx)(stream, &ctx);
+    return r == CUDA_SUCCESS ? ctx : NULL;
+}
+
 bool ag_stream_is_per_thread(CUstream handle, bool ptsz)
 {
     return handle == CU_STREAM_PER_THREAD || (!handle && ptsz);
