@@ -44,7 +44,7 @@ static const _Atomic uint32_t *held_before(struct ag_stream *s)
     if (s->in_order || atomic_load(&s->context->ending)) /* its handle may become another's */
         return NULL;
     if (s->legacy) /* if only one context is known, no other current context holds anything back */
-        return ag_contexts_count() == 1 ? &s->context->blocking_held : NULL;
+        return ag_contexts()->next ? NULL : &s->context->blocking_held;
     return s->blocking ? &s->context->legacy_held : &nothing;
 }
 

@@ -15,7 +15,6 @@ static struct ag_stream *streams; /* newest first */
 static struct ag_stream *buckets[256];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
 static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
-static _Atomic uint32_t num_contexts;
 static size_t num_streams, num_parked;
 static uint64_t last_serial, last_parked;
 static const struct ag_policy_hooks *policy_hooks;
@@ -107,11 +106,9 @@ static struct ag_context *context_get(CUcontext handle)
     if (!c)
         return NULL;
     c->handle = handle;
-    uint32_t number = atomic_load(&num_contexts);
-    c->bit = number < 64 ? (uint64_t)1 << number : 0;
     c->next = atomic_load(&contexts);
+    c->bit = c->next ? c->next->bit << 1 : 1;
     atomic_store(&contexts, c);
-    atomic_fetch_add(&num_contexts, 1);
     atomic_fetch_add(&ag_stream_generation, 1); /* NULL may mean another legacy stream now */
     return c;
 }
@@ -127,11 +124,6 @@ struct ag_context *ag_context_get(CUcontext handle)
 struct ag_context *ag_contexts(void)
 {
     return atomic_load(&contexts);
-}
-
-uint32_t ag_contexts_count(void)
-{
-    return atomic_load(&num_contexts);
 }
 
 /* Memory for a stream, all 0 except the lock. Reuses the memory of a stream that is gone, if there

@@ -48,7 +48,7 @@ struct ag_own {
 struct ag_context {
     CUcontext handle;
     _Atomic bool broken;          /* an error has ended it, and it has not been destroyed yet */
-    uint64_t bit;                 /* constant: 1 << its number; 0 for the 65th and later ones */
+    uint64_t bit;                 /* constant: its own; 0 for the 65th and later ones */
     _Atomic uint32_t ending;      /* calls under way that may end it */
     _Atomic bool own_kernels;     /* the library's are loaded there */
     struct ag_own own;            /* under the lock of ownkernels.c */
@@ -382,8 +382,6 @@ struct ag_context *ag_context_get(CUcontext handle);
 struct ag_context *ag_context_find(CUcontext handle);
 /* The first of all, linked by `next`. Needs no lock. */
 struct ag_context *ag_contexts(void);
-/* How many are known. */
-uint32_t ag_contexts_count(void);
 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
  * `world`: what engines do. `made` is called after each stream is created, without any lock. */
