@@ -100,20 +100,16 @@ static void drop(void *context, struct ag_chunk *chunk)
         ag_pause_wake();
 }
 
-void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to)
+/* The policy's share hook. */
+static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
 {
     struct ag_graphs *g = ag_chunk_user(from);
+    (void)context;
     ag_mutex_lock(&mutex, AG_RANK_BUDGET);
     g->chunks++;
     ag_mutex_unlock(&mutex);
     ag_chunk_set_user(to, g);
     ag_count(AG_COUNT_SHARED);
-}
-
-static bool share(void *context, struct ag_chunk *from, struct ag_chunk *to)
-{
-    (void)context;
-    ag_graphs_share(from, to);
     return true;
 }
 

@@ -6,8 +6,6 @@
 
 /* The hooks of every stream's policy. */
 extern const struct ag_policy_hooks ag_graphs_policy_hooks;
-/* Lets `to`, which has no graphs, use those of `from`. */
-void ag_graphs_share(struct ag_chunk *from, struct ag_chunk *to);
 /* Drops a chunk's graphs, which could not be launched or updated. They are built anew after a
  * while. The caller holds the stream's lock and has the chunk in hand. */
 void ag_graphs_discard(struct ag_chunk *chunk);

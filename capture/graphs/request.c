@@ -153,7 +153,7 @@ static bool has_twin(struct ag_stream *s, struct ag_chunk *chunk,
             return true;
         }
         if (state == AG_CHUNK_READY && holds(ag_chunk_user(twin), recorded)) {
-            ag_graphs_share(twin, chunk);
+            ag_graphs_policy_hooks.share(NULL, twin, chunk);
             ag_policy_built(chunk, true);
             return true;
         }
