@@ -5,7 +5,6 @@
 #include "capture/core/flush.h"
 #include "capture/core/launch.h"
 #include "capture/core/quiet.h"
-#include "capture/core/weigh.h"
 #include "capture/tracking/event.h"
 #include "capture/tracking/state.h"
 #include "driver/entries.h"
@@ -79,7 +78,7 @@ static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult 
         in->branch = 0;
         return false;
     }
-    ag_weigh_tie(home);
+    home->ties++;
     *result = ag_incoming_of_fork(home, in);
     return true;
 }

@@ -15,7 +15,6 @@
 #include "capture/tracking/event.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
-#include "capture/core/weigh.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
@@ -94,7 +93,7 @@ static CUresult end_for_call(struct ag_stream *s, enum ag_sym sym, unsigned int 
     struct ag_stream *home = ag_stream_lock_home(s, &branch);
     if (ag_stream_is_live(home)) {
         if (ties(sym))
-            ag_weigh_tie(home);
+            home->ties++;
         ag_stream_end_segment(home);
         if (branch)
             ag_branch_meets(home, branch, is_foreign(sym));

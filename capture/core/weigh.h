@@ -26,10 +26,4 @@ static inline void ag_weigh_look(struct ag_stream *s)
         ag_weigh_meet(s);
 }
 
-/* An event record, or a wait for an event. The caller holds the stream's lock. */
-static inline void ag_weigh_tie(struct ag_stream *s)
-{
-    s->ties++;
-}
-
 #endif
