@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ag_function_entry {
-    struct ag_function function;
-    struct ag_function_entry *next_invalid;
-    UT_hash_handle handle;
-};
-
 typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
 
 /* cudart 13 passes a CUkernel where the API declares a CUfunction. Each getter returns
@@ -183,40 +177,31 @@ static CUcontext context_of(CUstream stream)
 struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, CUstream stream,
                                     bool create)
 {
-    struct ag_function_entry *entry = NULL;
-    HASH_FIND(handle, t->functions, &func, sizeof(func), entry);
-    if (entry || !create)
-        return entry ? &entry->function : NULL;
-    entry = calloc(1, sizeof(*entry));
-    if (!entry)
+    struct ag_function *f = NULL;
+    HASH_FIND(handle, t->functions, &func, sizeof(func), f);
+    if (f || !create)
+        return f;
+    f = calloc(1, sizeof(*f));
+    if (!f)
         return NULL;
-    entry->function.func = func;
+    f->func = func;
     ag_probe_begins();
-    entry->function.ctx = context_of(stream);
-    read_layout(&entry->function);
-    entry->function.may_launch = has_device_runtime(&entry->function);
-    entry->function.clusters = has_clusters(&entry->function);
+    f->ctx = context_of(stream);
+    read_layout(f);
+    f->may_launch = has_device_runtime(f);
+    f->clusters = has_clusters(f);
     ag_probe_ends();
-    entry->function.immediate = ag_name_is_of_peers(ag_function_name(func));
-    entry->function.kernel = kernel_get(t, func, true);
-    if (entry->function.kernel)
-        HASH_ADD(handle, t->functions, function.func, sizeof(func), entry);
-    if (!entry->handle.tbl) {
-        free(entry->function.params);
-        free(entry);
+    f->immediate = ag_name_is_of_peers(ag_function_name(func));
+    f->kernel = kernel_get(t, func, true);
+    if (f->kernel)
+        HASH_ADD(handle, t->functions, func, sizeof(func), f);
+    if (!f->handle.tbl) {
+        free(f->params);
+        free(f);
         return NULL;
     }
-    entry->function.kernel->kinds |=
-        entry->function.is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
-    return &entry->function;
-}
-
-void ag_functions_each(struct ag_function_table *t, const struct ag_kernel *kernel,
-                       void (*visit)(struct ag_function *f, int attribute), int attribute)
-{
-    for (struct ag_function_entry *entry = t->functions; entry; entry = entry->handle.next)
-        if (entry->function.kernel == kernel)
-            visit(&entry->function, attribute);
+    f->kernel->kinds |= f->is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
+    return f;
 }
 
 struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
@@ -253,17 +238,16 @@ static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of
 bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, void *owner)
 {
     bool any = false;
-    for (struct ag_function_entry *entry = t->functions, *following; entry; entry = following) {
-        struct ag_function *f = &entry->function;
-        following = entry->handle.next;
+    for (struct ag_function *f = t->functions, *following; f; f = following) {
+        following = f->handle.next;
         if (!belongs_to(f, kind, owner))
             continue;
         any = true;
         f->invalid = true;
         /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-        HASH_DELETE(handle, t->functions, entry);
-        entry->next_invalid = t->invalid;
-        t->invalid = entry;
+        HASH_DELETE(handle, t->functions, f);
+        f->next_invalid = t->invalid;
+        t->invalid = f;
     }
     /* Kernels may be loaded again, also under the handles of those that were never launched. They
      * then have the default settings. */
@@ -274,25 +258,25 @@ bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, vo
     return any;
 }
 
-static void entry_free(struct ag_function_entry *entry)
+static void function_free(struct ag_function *f)
 {
-    settings_free(entry->function.limits);
-    free(entry->function.params);
-    free(entry);
+    settings_free(f->limits);
+    free(f->params);
+    free(f);
 }
 
 void ag_functions_destroy(struct ag_function_table *t)
 {
-    struct ag_function_entry *entry, *following;
-    HASH_ITER(handle, t->functions, entry, following)
+    struct ag_function *f, *following;
+    HASH_ITER(handle, t->functions, f, following)
     {
         /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-        HASH_DELETE(handle, t->functions, entry);
-        entry_free(entry);
+        HASH_DELETE(handle, t->functions, f);
+        function_free(f);
     }
-    for (struct ag_function_entry *next; t->invalid; t->invalid = next) {
+    for (struct ag_function *next; t->invalid; t->invalid = next) {
         next = t->invalid->next_invalid;
-        entry_free(t->invalid);
+        function_free(t->invalid);
     }
     struct ag_kernel *kernel, *other;
     HASH_ITER(handle, t->kernels, kernel, other)

@@ -40,6 +40,8 @@ struct ag_function {
     struct ag_signature *signatures; /* of its launches, linked by `sibling` */
     struct ag_setting *limits;       /* see setting.c; the ... */
     struct ag_signature *marked;     /* ... latest of its signatures when all were marked by them */
+    struct ag_function *next_invalid;
+    UT_hash_handle handle;
 };
 
 /* The last value that was set for an attribute through one handle. */
@@ -71,19 +73,15 @@ extern _Atomic bool ag_peers_are_known;
 
 /* Empty if all members are NULL. */
 struct ag_function_table {
-    struct ag_function_entry *functions;
-    struct ag_function_entry *invalid;
-    struct ag_kernel *kernels; /* those that were launched */
+    struct ag_function *functions;
+    struct ag_function *invalid; /* linked by `next_invalid` */
+    struct ag_kernel *kernels;   /* those that were launched */
 };
 
 /* `stream`: the stream of the launch that creates the entry. Returns NULL if the function is not
  * known and `create` is false, or if there is no memory. */
 struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction func,
                                     CUstream stream, bool create);
-
-/* Calls `visit` for each function of the kernel. */
-void ag_functions_each(struct ag_function_table *table, const struct ag_kernel *kernel,
-                       void (*visit)(struct ag_function *f, int attribute), int attribute);
 
 /* The kernel that this is a handle of; NULL if none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);

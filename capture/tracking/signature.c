@@ -312,18 +312,17 @@ void ag_signatures_disprove(uint64_t context)
     ag_unlock(&lock);
 }
 
-/* An attribute of the function's kernel changes: the driver may refuse what it took before. */
-static void disprove(struct ag_function *f, int attribute)
-{
-    f->clusters = f->clusters || attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
-    for (struct ag_signature *s = f->signatures; s; s = s->sibling)
-        atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
-}
-
+/* An attribute of the kernel changes: the driver may refuse what it took before. */
 static void disprove_kernel(const struct ag_kernel *kernel, int attribute)
 {
     atomic_fetch_add(&ag_disproofs, 1);
-    ag_functions_each(&tables.functions, kernel, disprove, attribute);
+    for (struct ag_function *f = tables.functions.functions; f; f = f->handle.next) {
+        if (f->kernel != kernel)
+            continue;
+        f->clusters = f->clusters || attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
+        for (struct ag_signature *s = f->signatures; s; s = s->sibling)
+            atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
+    }
 }
 
 void ag_function_disprove(CUfunction func, int attribute)
