@@ -145,6 +145,8 @@ class Turns:
     def measure(self, rows):
         found, begun = {row.name: [] for row in rows}, time.monotonic()
         for at in range(0, self.args.processes, LOADED):
+            if time.monotonic() - begun >= self.args.budget:
+                break
             wanted = rows * min(LOADED, self.args.processes - at)
             with ThreadPoolExecutor(len(wanted)) as pool:
                 processes = list(pool.map(self.start, wanted))
@@ -152,9 +154,17 @@ class Turns:
             for process in processes:
                 if time.monotonic() - begun < self.args.budget:
                     found[process.name] += self.turns(process)
+                    self.keep(found)
                 else:
                     process.kill()
         return found
+
+    def keep(self, found):
+        """What there is so far, for --with: whoever ends this script early does not lose it."""
+        if self.args.out:
+            self.args.out.mkdir(parents=True, exist_ok=True)
+            (self.args.out / "turns.json").write_text(json.dumps(found))
+            (self.args.out / "turns.log").write_text("".join(self.log))
 
 
 def main():
@@ -169,10 +179,7 @@ def main():
     for other in args.others:
         for name, its in json.loads(other.read_text()).items():
             found[name] = its + found.get(name, [])
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "turns.json").write_text(json.dumps(found))
-        (args.out / "turns.log").write_text("".join(turns.log))
+    turns.keep(found)
     print(HEAD)
     for name, its in found.items():
         print(line_of(name, its))
