@@ -16,8 +16,7 @@ enum reason { ASKED, RECORDED };
 static void settle(CUevent event, enum reason reason)
 {
     struct ag_record last;
-    if (ag_thread.in_host_function || !atomic_load(&ag_forks) || !ag_event_find(event, &last) ||
-        !last.origin)
+    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
         return;
     struct ag_stream *origin = last.origin;
     if (reason == ASKED)
@@ -25,8 +24,11 @@ static void settle(CUevent event, enum reason reason)
     /* another thread may have the lock for long */
     if (!atomic_load(&ag_events_held) || (reason == ASKED && last.told))
         return;
+    if (ag_thread.in_host_function)
+        ag_flush_leaves(origin);
     ag_lock(&origin->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
+    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last) &&
+        !(ag_thread.in_host_function && ag_fork_holds(origin, &last))) {
         ag_stream_submit(origin, ag_stream_is_own(origin));
         ag_fork_shows(origin, event, false);
     }
@@ -209,8 +211,7 @@ CUresult ag_core_event_query(CUevent event)
     if (!ag_stream_lock_if_prompt(origin))
         return CUDA_ERROR_NOT_READY;
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last)) {
-        if (ag_thread.in_host_function ||
-            (ag_fork_holds(origin, &last) && !ag_stream_is_own(origin)))
+        if (ag_fork_holds(origin, &last) && !ag_stream_is_own(origin))
             ready = false; /* the watchdog submits it */
         else
             ready = ag_stream_end_segment_if_prompt(origin);

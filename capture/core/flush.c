@@ -1,5 +1,6 @@
 /* flush.c - submits deferred ops that can wait no longer. */
 #include "capture/core/flush.h"
+#include "capture/core/branch.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
@@ -15,8 +16,18 @@
 #include "policy/constants.h"
 #include "policy/engine.h"
 
+/* The driver refuses launches in host functions, so what is held back stays for the watchdog: it
+ * has come since ag_flush_leaves(). */
+static bool stays(const struct ag_stream *s)
+{
+    return ag_thread.in_host_function &&
+           (ag_engine_deferred(&s->engine) || !ag_stream_ring_is_at_rest(s));
+}
+
 void ag_stream_end_segment(struct ag_stream *s)
 {
+    if (stays(s))
+        return;
     ag_submitter_settle(s);
     if (atomic_load(&s->origin)) /* a branch holds nothing back, and does not rest by itself */
         return;
@@ -37,6 +48,8 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s)
 {
     if (!ag_stream_is_live(s))
         return true;
+    if (stays(s))
+        return false;
     if (ag_submitter_settle_if_prompt(s)) {
         ag_stream_end_segment(s);
         return true;
@@ -50,6 +63,8 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s)
 
 void ag_stream_break(struct ag_stream *s)
 {
+    if (stays(s))
+        return;
     ag_submitter_settle(s);
     ag_engine_break(&s->engine);
 }
@@ -197,10 +212,40 @@ void ag_flush_for_order_of_unknown(CUstream stream)
         }
 }
 
+void ag_flush_leaves(const struct ag_stream *s)
+{
+    enum { LOOK_NS = 50000, MOST_NS = 1000000000 };
+    uint64_t last = atomic_load(&s->deferrals), until = ag_clock_ns() + MOST_NS;
+    while ((atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s)) &&
+           ag_deferring_since(s) <= last && ag_clock_ns() < until)
+        ag_sleep_ns(LOOK_NS);
+}
+
+/* In host functions the driver takes some calls for streams with a handle: records, waits, fills,
+ * queries, graphs (seen on an H200). Calls for default streams it refuses. */
+static void flush_in_host_function(const struct ag_stream *s)
+{
+    uint8_t branch = 0;
+    if (!s || s->legacy || ag_stream_is_per_thread(s->handle, false))
+        return;
+    const struct ag_stream *origin = atomic_load(&s->origin), *legacy = s->context->legacy;
+    ag_flush_leaves(origin ? origin : s);
+    if (s->blocking && legacy)
+        ag_flush_leaves(legacy);
+    if (!origin)
+        return;
+    struct ag_stream *home = ag_stream_lock_home((struct ag_stream *)(uintptr_t)s, &branch);
+    if (ag_stream_is_live(home) && branch)
+        ag_branch_meets(home, branch, true);
+    ag_unlock(&home->lock);
+}
+
 void ag_flush_for_order(const struct ag_stream *s)
 {
-    if (ag_thread.in_host_function)
+    if (ag_thread.in_host_function) {
+        flush_in_host_function(s);
         return;
+    }
     if (!s) {
         struct ag_stream *legacy = ag_stream_find(CU_STREAM_LEGACY, false);
         if (legacy) {

@@ -66,14 +66,14 @@ static void say(enum ag_sym sym)
 
 void ag_core_invalidate_functions(enum ag_sym sym)
 {
-    if (ag_state_tracks())
+    if (ag_state_tracks() && !ag_thread.in_host_function)
         say(sym);
     ag_core_invalidate_functions_again();
 }
 
 void ag_core_invalidate_functions_again(void)
 {
-    if (!ag_state_tracks())
+    if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
         return;
     ag_builder_pause();
     invalidate_everything();
@@ -154,7 +154,7 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
 
 void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
-    if (!ag_state_tracks())
+    if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
         return;
     ag_trace_sync_point(NULL, sym);
     ag_builder_pause();
@@ -172,7 +172,7 @@ enum ag_change ag_core_function_changes(CUfunction func, int attribute, int valu
                                         enum ag_sym sym)
 {
     const struct ag_kernel *kernel;
-    if (!ag_state_tracks())
+    if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
         return AG_CHANGES_NOTHING;
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
     if (change == AG_CHANGES_NOTHING)
@@ -430,7 +430,7 @@ static void context_has_ended(struct ag_context *context)
 
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
-    if (!ctx || !ag_state_tracks())
+    if (!ctx || !ag_state_tracks() || ag_thread.in_host_function) /* the driver refuses the call */
         return NULL;
     struct ag_context *context = ag_context_find(ctx);
     if (!context) { /* no stream of it is known, but memory of it that names no context may be */

@@ -240,9 +240,13 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
         return CUDA_SUCCESS;
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
-    if (ag_thread.in_host_function) /* the driver refuses the call, and would refuse the rest */
-        return CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
+    if (ag_thread.in_host_function) {
+        if (s && !s->legacy && reach_of(sym) == NO_STREAM)
+            return query(s, 0);
+        ag_flush_for_order(s);
+        return CUDA_SUCCESS;
+    }
     ag_trace_sync_point(s, sym);
     ag_live_poll();
     if (!s) {

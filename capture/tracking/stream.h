@@ -239,7 +239,7 @@ static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
  * counts the streams that the thread became the owner of, including those that other threads have
  * taken over since. `told_of`: the stream whose error the thread returned last, and
  * `told_in`: its context. `in_host_function`: it runs one of the program's, in which the driver
- * takes no work (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted there. Its
+ * takes no launches (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted there. Its
  * number is then AG_NO_OWNER. */
 struct ag_thread {
     uintptr_t number;

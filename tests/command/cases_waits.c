@@ -230,14 +230,17 @@ int function_lost(int n)
     return print_value();
 }
 
+enum { FUNCTION_CALLS = 13 };
 static _Atomic int wanted_call = -1, refused_call;
 
-/* One call after the other when the program says so, until it has had enough of them. The driver
- * refuses all. */
+/* One call after the other when the program says so, until it has had enough of them. As an H200
+ * does it, the driver refuses launches, copies and whatever needs a current context, and takes the
+ * rest for streams with a handle. */
 static void CUDA_CB call_when_told(void *memory)
 {
     size_t free_bytes, total;
     uint64_t host = 0, k = 7;
+    CUfunction function = hash;
     CUdeviceptr other = (CUdeviceptr)(uintptr_t)memory;
     CUevent event = NULL;
     for (int call = 0;; call++) {
@@ -246,7 +249,7 @@ static void CUDA_CB call_when_told(void *memory)
         if (atomic_load(&wanted_call) == -2)
             return;
         CUresult r = CUDA_SUCCESS;
-        switch (call % 9) {
+        switch (call % FUNCTION_CALLS) {
         case 0:
             r = cuCtxSynchronize();
             break;
@@ -270,13 +273,26 @@ static void CUDA_CB call_when_told(void *memory)
             break;
         case 7:
             r = cuStreamQuery(stream);
+            r = r == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : r;
+            break;
+        case 8:
+            r = cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64);
+            break;
+        case 9:
+            r = cuModuleUnload(NULL);
+            break;
+        case 10:
+            r = cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048);
+            break;
+        case 11:
+            r = cuStreamSynchronize(CU_STREAM_LEGACY);
             break;
         default:
             r = cuMemGetInfo_v2(&free_bytes, &total);
             break;
         }
         atomic_store(&wanted_call, -1);
-        atomic_store(&refused_call, (int)r);
+        atomic_store(&refused_call, (int)r + 1);
     }
 }
 
@@ -298,7 +314,7 @@ int function_calls(int n)
             atomic_store(&wanted_call, i);
             while (!atomic_load(&refused_call))
                 usleep(20);
-            printf("call %d: %d\n", i % 9, atomic_load(&refused_call));
+            printf("call %d: %d\n", i % FUNCTION_CALLS, atomic_load(&refused_call) - 1);
         }
         CHECK(cuStreamSynchronize(stream));
     }

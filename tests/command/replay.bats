@@ -283,11 +283,12 @@ compared() {
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
-# The driver takes nothing from such a thread, so what is held back must not be submitted there.
-@test "a call in a host function is refused, and nothing of another thread's is lost" {
+# The driver takes no launch from such a thread, so what is held back must not be submitted there; but it takes a fill, which
+# must not overtake that.
+@test "a call in a host function overtakes nothing of another thread's, and loses nothing" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_MAX_DEFER_US=200000
-    AUTOGRAPH_SUBMIT=inline same "$cases" function-calls 40
-    AUTOGRAPH_SUBMIT=thread same "$cases" function-calls 40
+    AUTOGRAPH_SUBMIT=inline same "$cases" function-calls 39
+    AUTOGRAPH_SUBMIT=thread same "$cases" function-calls 39
     at_least "replayed per cent" "$(replayed_share)" 50
 }
 

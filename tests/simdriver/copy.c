@@ -69,7 +69,7 @@ static CUresult linear(CUstream stream, bool ptsz, bool async, uintptr_t dst, ui
                        size_t bytes, enum want dst_is, enum want src_is)
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(stream, ptsz, &s);
+    CUresult r = sim_running ? CUDA_ERROR_NOT_PERMITTED : sim_stream_find(stream, ptsz, &s);
     if (r == CUDA_SUCCESS && !async && atomic_load(&sim_captures))
         r = sim_capture_unsafe();
     if (r != CUDA_SUCCESS)
@@ -197,7 +197,7 @@ static CUresult copy_3d(CUstream stream, bool ptsz, bool async, const CUDA_MEMCP
 {
     struct sim_stream *s;
     struct sim_copy c;
-    CUresult r = sim_stream_find(stream, ptsz, &s);
+    CUresult r = sim_running ? CUDA_ERROR_NOT_PERMITTED : sim_stream_find(stream, ptsz, &s);
     if (r == CUDA_SUCCESS)
         r = p ? copy_from_params(&c, p) : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !async && atomic_load(&sim_captures))

@@ -134,6 +134,8 @@ SIM_API(cuKernelGetAttribute,
 SIM_API(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute attribute, int value),
         (f, attribute, value))
 {
+    if (sim_running)
+        return CUDA_ERROR_NOT_PERMITTED;
     return set_attribute(f, attribute, value);
 }
 

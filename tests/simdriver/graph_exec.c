@@ -144,6 +144,8 @@ SIM_API2(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
 
 SIM_API(cuGraphExecDestroy, (CUgraphExec exec), (exec))
 {
+    if (sim_running)
+        return CUDA_ERROR_NOT_PERMITTED;
     if (!sim_object_is(exec, SIM_EXEC))
         return CUDA_ERROR_INVALID_VALUE;
     sim_wait_alone(((struct sim_exec *)exec)->ctx);

@@ -120,6 +120,8 @@ static CUresult launch(bool ptsz, const void *f, const unsigned int grid[3],
                        void **extra)
 {
     struct sim_stream *s;
+    if (sim_running) /* fills, records, waits and graphs are taken for streams with a handle */
+        return CUDA_ERROR_NOT_PERMITTED;
     CUresult r = sim_stream_find(stream, ptsz, &s);
     if (r != CUDA_SUCCESS)
         return r;

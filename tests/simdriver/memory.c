@@ -260,7 +260,7 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, CUstream stream, 
 {
     struct sim_stream *s;
     uintptr_t address;
-    CUresult r = sim_stream_find(stream, ptsz, &s);
+    CUresult r = sim_running ? CUDA_ERROR_NOT_PERMITTED : sim_stream_find(stream, ptsz, &s);
     if (r != CUDA_SUCCESS)
         return r;
     if (!out || !bytes)
@@ -297,7 +297,7 @@ SIM_API2(cuMemFreeAsync, cuMemFreeAsync_ptsz, (CUdeviceptr address, CUstream str
          (address, stream))
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(stream, ptsz, &s);
+    CUresult r = sim_running ? CUDA_ERROR_NOT_PERMITTED : sim_stream_find(stream, ptsz, &s);
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_allocation a;

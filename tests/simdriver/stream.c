@@ -70,8 +70,6 @@ static struct sim_stream *per_thread_stream(struct sim_context *ctx)
 
 CUresult sim_stream_find(CUstream handle, bool ptsz, struct sim_stream **out)
 {
-    if (sim_running)
-        return CUDA_ERROR_NOT_PERMITTED;
     if ((uintptr_t)handle > 2) {
         struct sim_stream *s = (struct sim_stream *)handle;
         if (!sim_object_is(s, SIM_STREAM))
@@ -81,6 +79,8 @@ CUresult sim_stream_find(CUstream handle, bool ptsz, struct sim_stream **out)
         *out = s;
         return CUDA_SUCCESS;
     }
+    if (sim_running) /* no context is current in host functions */
+        return CUDA_ERROR_NOT_PERMITTED;
     struct sim_context *ctx = sim_current_quiet();
     if (!ctx)
         return CUDA_ERROR_INVALID_CONTEXT;
