@@ -96,14 +96,29 @@ AG_ALLOCATION_HOOK(cuLibraryLoadData, AG_LIBRARY_PARAMS(void, code), AG_LIBRARY_
 AG_ALLOCATION_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName),
                    AG_LIBRARY_ARGS(fileName))
 AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
-AG_ALLOCATION_HOOK(cuLibraryGetGlobal,
-                   (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
-                   (dptr, bytes, library, name))
-AG_ALLOCATION_HOOK(cuLibraryGetManaged,
-                   (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
-                   (dptr, bytes, library, name))
-AG_ALLOCATION_HOOK(cuLibraryGetUnifiedFunction,
-                   (void **fptr, CUlibrary library, const char *symbol), (fptr, library, symbol))
+/* cudart makes one in each cudaGetSymbolAddress and cudaMemcpyToSymbolAsync. */
+#define AG_LOOKUP_HOOK(function, params, args, what)                                               \
+    AG_HOOK function params                                                                        \
+    {                                                                                              \
+        if (!ag_hooked() || nothing_is_open())                                                     \
+            return AG_CALL(function, AG_UNWRAP args);                                              \
+        uint64_t lookup = ag_core_lookup(library, what);                                           \
+        if (ag_core_lookup_loads(lookup))                                                          \
+            ag_core_barrier_quiet(AG_SYM_##function);                                              \
+        CUresult result = AG_CALL(function, AG_UNWRAP args);                                       \
+        if (gives_memory(result))                                                                  \
+            result = AG_CALL(function, AG_UNWRAP args);                                            \
+        ag_core_looked_up(lookup, result);                                                         \
+        return result;                                                                             \
+    }
+AG_LOOKUP_HOOK(cuLibraryGetGlobal,
+               (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+               (dptr, bytes, library, name), name)
+AG_LOOKUP_HOOK(cuLibraryGetManaged,
+               (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+               (dptr, bytes, library, name), name)
+AG_LOOKUP_HOOK(cuLibraryGetUnifiedFunction, (void **fptr, CUlibrary library, const char *symbol),
+               (fptr, library, symbol), symbol)
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 AG_ALLOCATION_HOOK(cuFuncLoad, (CUfunction function), (function))
 

@@ -14,6 +14,7 @@
 #include "capture/tracking/count.h"
 #include "capture/tracking/event.h"
 #include "capture/core/flush.h"
+#include "capture/core/lookup.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/tracking/function.h"
@@ -157,6 +158,7 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
     if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
         return;
     ag_trace_sync_point(NULL, sym);
+    ag_lookups_forget();
     ag_builder_pause();
     bool any = ag_signatures_invalidate(
         sym == AG_SYM_cuLibraryUnload ? AG_OF_LIBRARY : AG_OF_MODULE, module);
@@ -432,6 +434,7 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 {
     if (!ctx || !ag_state_tracks() || ag_thread.in_host_function) /* the driver refuses the call */
         return NULL;
+    ag_lookups_forget();
     struct ag_context *context = ag_context_find(ctx);
     if (!context) { /* no stream of it is known, but memory of it that names no context may be */
         ag_core_invalidate_memory();
@@ -444,6 +447,7 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
 
 void ag_core_context_ended(struct ag_context *context, bool ended)
 {
+    ag_lookups_forget(); /* what was looked up during the call */
     if (!context)
         return;
     if (ended)

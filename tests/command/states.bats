@@ -112,6 +112,11 @@ hold_long() {
     done
 }
 
+@test "a variable that is looked up in every step tears no sequence" {
+    AUTOGRAPH_TEST_BUILD=inline same "$states" variable-in-step 2000
+    at_least "replayed ops" "$(figure replayed)" 3000
+}
+
 @test "what is held back does not wait until a context has been made" {
     hold_long
     AUTOGRAPH_TEST_CHUNK=40 same "$states" first-retain 200

@@ -648,6 +648,7 @@ int main(int argc, char **argv)
         {"host-functions", always_a_host_function},
         {"load-behind-publish", load_behind_publish},
         {"first-retain", first_retain},
+        {"variable-in-step", variable_in_step},
         {"semaphore", semaphore},
         {"wait-behind-write", wait_behind_write},
         {"sticky-launches", sticky_launches},

@@ -56,6 +56,7 @@ int function_of_two_contexts(int n);
 /* Cases of states_held.c. */
 int load_behind_publish(int how);
 int first_retain(int n);
+int variable_in_step(int n);
 int semaphore(int in_graph);
 int wait_behind_write(int how);
 int sticky_launches(int n);

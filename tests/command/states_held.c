@@ -120,6 +120,20 @@ int first_retain(int n)
     return print_value();
 }
 
+/* cudart looks a variable up in each cudaGetSymbolAddress and cudaMemcpyToSymbolAsync. */
+int variable_in_step(int n)
+{
+    CUdeviceptr address;
+    start();
+    CHECK(cuLibraryLoadData(&fresh, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    for (int i = 0; i < n; i++) {
+        launches(0, 2);
+        EXPECT(cuLibraryGetGlobal(&address, NULL, fresh, "none"), CUDA_ERROR_NOT_FOUND);
+    }
+    CHECK(cuStreamSynchronize(stream));
+    return print_value();
+}
+
 /* A stream waits for a semaphore of another API, which signals only after more steps. */
 int semaphore(int in_graph)
 {

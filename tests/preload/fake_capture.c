@@ -184,6 +184,22 @@ bool ag_core_context_detached(struct ag_context *context)
     return false;
 }
 
+uint64_t ag_core_lookup(const void *library, const char *name)
+{
+    (void)library, (void)name;
+    return 0;
+}
+
+bool ag_core_lookup_loads(uint64_t lookup)
+{
+    return !lookup;
+}
+
+void ag_core_looked_up(uint64_t lookup, CUresult result)
+{
+    (void)lookup, (void)result;
+}
+
 bool ag_core_primary_begins(CUdevice device)
 {
     say("primary_begins device=%d\n", device);
