@@ -155,8 +155,13 @@ static void submit_all(bool drop, const struct ag_kernel *kernel)
 
 void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
-    if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
+    if (!ag_state_tracks())
         return;
+    if (ag_thread.in_host_function) { /* where the driver refuses cuModuleUnload */
+        if (sym == AG_SYM_cuLibraryUnload)
+            atomic_store(&ag_signatures_full, true); /* a later launch does it */
+        return;
+    }
     ag_trace_sync_point(NULL, sym);
     ag_lookups_forget();
     ag_builder_pause();
