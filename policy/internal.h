@@ -109,7 +109,6 @@ struct ag_profit {
     uint32_t patience;  /* times it may still be followed until then */
     uint8_t mode;       /* enum ag_profit_mode */
     bool doubt;         /* replay has lost once */
-    bool unsure;        /* replay has won once after it had lost */
     bool hinted;        /* replay was compared with first_ns */
     bool looked;        /* the early look has begun, or was not worth it */
     uint8_t early;      /* enum ag_profit_early */

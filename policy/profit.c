@@ -25,11 +25,11 @@
  * samples is still faster than the faster half of the other's, twice in a row.
  *
  * If replay does not lose, the next trial is four times as far away, so that trials cost next to
- * nothing. If replay seems to lose, even by less than the noise, or wins a trial after it had lost,
- * the check soon tries eager submission once more. Otherwise a few outliers would cost thousands of
- * visits. If replay loses, the sequence is cut into chunks half as long, which helps a GPU that
- * waits for chunks to fill. If chunks of one op lose too, the sequence is submitted eagerly, and
- * the best plan is tried again, ever more rarely. No decision is final.
+ * nothing. If replay seems to lose, even by less than the noise, the check soon tries eager
+ * submission once more. Otherwise a few outliers would cost thousands of visits. If replay loses,
+ * the sequence is cut into chunks half as long, which helps a GPU that waits for chunks to fill. If
+ * chunks of one op lose too, the sequence is submitted eagerly, and the best plan is tried again,
+ * ever more rarely. No decision is final.
  *
  * A sequence that gets chunks of one op, and is too short for others, must also gain in the launch
  * calls alone, and as much as could be seen in the time of a visit.
@@ -191,21 +191,13 @@ static void decide(struct ag_profit *g, uint32_t longest)
     } else if (g->mode == AG_PROFIT_TRIES_REPLAY) {
         if (beats(&g->replay, &g->eager, AG_PROFIT_FASTER)) {
             g->early = AG_EARLY_NONE;
-            g->unsure = true;
-            enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
+            g->interval = 0;
+            replay_stays(g);
         } else if (g->early && longest > 1) {
             lost_early(g, longest);
         } else {
             g->early = AG_EARLY_NONE;
             wait_longer(g, AG_PROFIT_EAGER);
-        }
-    } else if (g->unsure) {
-        g->unsure = false;
-        if (beats(&g->eager, &g->replay, AG_PROFIT_FASTER)) {
-            wait_longer(g, AG_PROFIT_EAGER);
-        } else {
-            g->interval = AG_PROFIT_FIRST_INTERVAL;
-            replay_stays(g);
         }
     } else if (beats(&g->eager, &g->replay, AG_PROFIT_FASTER)) {
         replay_lost(g, longest);
@@ -295,9 +287,7 @@ void ag_profit_visit(struct ag_profit *g, uint64_t ns, bool replayed, uint32_t l
         return;
     switch (g->mode) {
     case AG_PROFIT_REPLAY:
-        if (g->unsure) {
-            try_other(g, AG_PROFIT_TRIES_EAGER, &g->eager);
-        } else if (!g->interval && !seems_to_lose(g)) {
+        if (!g->interval && !seems_to_lose(g)) {
             g->interval = AG_PROFIT_FIRST_INTERVAL;
             enter(g, AG_PROFIT_REPLAY, AG_PROFIT_FIRST_INTERVAL - AG_PROFIT_SOON);
         } else if (g->interval == AG_PROFIT_FIRST_INTERVAL && !g->doubt && !g->most &&
