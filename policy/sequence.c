@@ -268,10 +268,9 @@ static void sequence_delete(struct ag_policy_state *s, struct ag_sequence *seque
 
 void ag_sequence_drop_all(struct ag_policy_state *s)
 {
-    struct ag_sequence *sequence, *following;
     ag_plan_free(s, &s->retired);
-    HASH_ITER(hh, s->by_id, sequence, following)
-    {
+    for (struct ag_sequence *sequence = s->by_id, *following; sequence; sequence = following) {
+        following = sequence->hh.next;
         sequence_delete(s, sequence);
     }
 }
@@ -418,9 +417,9 @@ fail:
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
                     void *context)
 {
-    struct ag_sequence *sequence, *following;
-    HASH_ITER(hh, p->state->by_id, sequence, following)
-    {
+    for (struct ag_sequence *sequence = p->state->by_id, *following; sequence;
+         sequence = following) {
+        following = sequence->hh.next;
         visit(context, sequence);
     }
 }
