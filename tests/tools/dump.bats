@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Dumps: what the library writes, what it refuses to write over, and what becomes of damage.
+# Dumps: what the library writes, what it refuses to write over, and what becomes of damage. Tests of the command alone have
+# the tag `reads`.
 
 load common.bash
 
@@ -166,6 +167,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     autograph report "$dump".[0-9]* > /dev/null # the other's has its pid in the name
 }
 
+# bats test_tags=reads
 @test "a dump cut at every byte, and with every byte damaged" {
     hostile=$AG_BUILD/tests/tools/tools_hostile
     [ -x "$hostile" ] || skip "not in this build"
@@ -175,6 +177,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     [ "$status" -eq 0 ]
 }
 
+# bats test_tags=reads
 @test "every verb lives through damaged dumps" {
     traced "$dump" heat_driver --reps=1 --most-steps=100
     size=$(stat -c %s "$dump")
@@ -193,6 +196,7 @@ teardown() { # a test that failed half way leaves nothing mounted
     done
 }
 
+# bats test_tags=reads
 @test "every verb lives through nonsense with good checksums" {
     traced "$dump" heat_driver --reps=1 --most-steps=100
     cat > nonsense.py <<'PY'
@@ -219,6 +223,7 @@ PY
     done
 }
 
+# bats test_tags=reads
 @test "a text that is not a dump is refused in one line" {
     echo hello > "$dump"
     for verb in report timeline graphs html replay; do
@@ -232,6 +237,7 @@ PY
     [ "$output" = "autograph: cannot read $dump: it is empty" ]
 }
 
+# bats test_tags=reads
 @test "texts of a dump cannot speak to the terminal or to the browser" {
     traced "$dump" loop_driver --steps=6 --reps=1
     python3 - "$dump" <<'PY'
@@ -258,6 +264,7 @@ PY
 }
 
 @test "a traced launch costs under 100 ns more" {
+    ! nm -D "$AG_LIBRARY" | grep -q ' U __[at]san' || skip "a sanitized build says nothing about cost"
     cost=$AG_BUILD/tests/tools/tools_cost
     export SIMCUDA_MODE=inline LD_PRELOAD=$PRELOAD
     least=100000
@@ -269,10 +276,10 @@ PY
     done
     unset LD_PRELOAD
     echo "least $least ns"
-    nm -D "$AG_LIBRARY" | grep -q ' U __[at]san' && skip "a sanitized build says nothing about cost"
     [ "$least" -lt 100 ]
 }
 
+# bats test_tags=reads
 @test "a dump eight times as large takes no more than twelve times as long, and bounded memory" {
     for mib in 4 32; do
         "$AG_BUILD/tests/tools/tools_large" "$dump.$mib" "$mib"
@@ -305,6 +312,7 @@ PY
     autograph report "$dump.4" -f json | holds "d['launches'][1]['share_percent'] == 100 and len(d['streams']) == 64"
 }
 
+# bats test_tags=reads
 @test "a dump that contradicts itself: no share over 100 %, one line, status 1" {
     traced "$dump" loop_driver --steps=200 --reps=1
     for verb in report html graphs "diff $dump"; do autograph $verb "$dump" -o "$dump.out"; done
@@ -354,6 +362,7 @@ PY
     done
 }
 
+# bats test_tags=reads
 @test "bytes behind the end of a dump are damage, not a cut" {
     traced "$dump" loop_driver --steps=20 --reps=1
     { cat "$dump"; echo more; } > "$dump.more"
@@ -363,6 +372,7 @@ PY
     [[ "$output" != *"cut: "* ]]
 }
 
+# bats test_tags=reads
 @test "a folder is called a folder" {
     mkdir "$dump.d"
     for verb in report timeline graphs html replay; do
@@ -372,6 +382,7 @@ PY
     done
 }
 
+# bats test_tags=reads
 @test "a full disk leaves no part of a file behind" {
     [ "$(id -u)" -eq 0 ] || skip "mounting needs root"
     traced "$dump" loop_driver --steps=400 --reps=1
@@ -391,6 +402,7 @@ PY
     [ -c /dev/full ]
 }
 
+# bats test_tags=reads
 @test "graphs: drawn as the name's end says" {
     command -v dot >/dev/null || skip "Graphviz is not installed"
     traced "$dump" loop_driver --steps=20 --reps=1
