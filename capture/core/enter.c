@@ -55,7 +55,7 @@ static void submit_everything(void)
         bool own = ag_stream_is_own(s);
         if (!ag_state_is(AG_EAGER_END)) {
             if (ag_thread.in_host_function)
-                ag_flush_leaves(s);
+                ag_flush_await(s);
             ag_stream_submit_deferred(s, own);
             ag_branches_end(s); /* what passes by must find all its work in its stream */
             continue;

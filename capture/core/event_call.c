@@ -25,7 +25,7 @@ static void settle(CUevent event, enum reason reason)
     if (!atomic_load(&ag_events_held) || (reason == ASKED && last.told))
         return;
     if (ag_thread.in_host_function)
-        ag_flush_leaves(origin);
+        ag_flush_await(origin);
     ag_lock(&origin->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last) &&
         !(ag_thread.in_host_function && ag_fork_holds(origin, &last))) {

@@ -17,7 +17,7 @@
 #include "policy/engine.h"
 
 /* The driver refuses launches in host functions, so what is held back stays for the watchdog: it
- * has come since ag_flush_leaves(). */
+ * has come since ag_flush_await(). */
 static bool stays(const struct ag_stream *s)
 {
     return ag_thread.in_host_function &&
@@ -212,13 +212,12 @@ void ag_flush_for_order_of_unknown(CUstream stream)
         }
 }
 
-void ag_flush_leaves(const struct ag_stream *s)
+void ag_flush_await(const struct ag_stream *s)
 {
-    enum { LOOK_NS = 50000, MOST_NS = 1000000000 };
-    uint64_t last = atomic_load(&s->deferrals), until = ag_clock_ns() + MOST_NS;
+    uint64_t last = atomic_load(&s->deferrals), until = ag_clock_ns() + AG_AWAIT_MOST_NS;
     while ((atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s)) &&
            ag_deferring_since(s) <= last && ag_clock_ns() < until)
-        ag_sleep_ns(LOOK_NS);
+        ag_sleep_ns(AG_AWAIT_LOOK_NS);
 }
 
 /* In host functions the driver takes some calls for streams with a handle: records, waits, fills,
@@ -229,9 +228,9 @@ static void flush_in_host_function(const struct ag_stream *s)
     if (!s || s->legacy || ag_stream_is_per_thread(s->handle, false))
         return;
     const struct ag_stream *origin = atomic_load(&s->origin), *legacy = s->context->legacy;
-    ag_flush_leaves(origin ? origin : s);
+    ag_flush_await(origin ? origin : s);
     if (s->blocking && legacy)
-        ag_flush_leaves(legacy);
+        ag_flush_await(legacy);
     if (!origin)
         return;
     struct ag_stream *home = ag_stream_lock_home((struct ag_stream *)(uintptr_t)s, &branch);

@@ -24,7 +24,7 @@ bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
 void ag_flush_for_order(const struct ag_stream *s);
 /* In a host function of the program's: waits until the watchdog has submitted what `s` holds back
  * now. The caller holds no lock. */
-void ag_flush_leaves(const struct ag_stream *s);
+void ag_flush_await(const struct ag_stream *s);
 /* The same before a call on a stream of which nothing is kept, for what a fork keeps back in the
  * driver's stead (fork.h). */
 void ag_flush_for_order_of_unknown(CUstream stream);

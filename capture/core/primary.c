@@ -47,8 +47,7 @@ bool ag_core_primary_begins(CUdevice device)
     return locked;
 }
 
-/* To make a context takes the driver a good part of a second. What the thread holds back does not
- * wait for that. */
+/* The first retain makes the context. What the thread holds back does not wait for that. */
 void ag_core_primary_retains(CUdevice device, bool locked)
 {
     if (locked && !devices[device].retained && !devices[device].unseen)
