@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much of the time that launches cost is saved, in one process?
 
-    tests/gpu/pace/turns.py --build build-gpu --processes 12
+    ./tests/gpu/run --turns --processes 12
 
 Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of 30 ms in turn it launches eagerly (e), by
 graphs that its own thread launches (i), and by launches that cost nothing (f); then eagerly, by graphs and single launches that
@@ -44,6 +44,7 @@ LOADED = 3      # processes of each program whose modules load at the same time
 def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("--build", type=Path, required=True)
+    p.add_argument("--library", help="libautograph.so; not used, as libautograph_turns.so has all of it")
     p.add_argument("--processes", type=int, default=1, help="of each program (1)")
     p.add_argument("--seconds", type=float, default=2.0, help="of each way of submitting in a process; the last two thirds count (2)")
     p.add_argument("--budget", type=float, default=480.0, help="no process begins after so many seconds (480)")
@@ -53,6 +54,8 @@ def parse_arguments():
                    help="turns.json of earlier runs on the same machine, which count as well")
     args = p.parse_args()
     args.library = library_variant(args.build, "turns").resolve()
+    if not args.library.exists():
+        p.error(f"{args.library} is missing; ./tests/gpu/run --turns builds it")
     args.env, args.simulated = [], False
     return args
 
