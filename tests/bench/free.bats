@@ -40,7 +40,7 @@ calls() {
 
 @test "ways of submitting take turns: eager and free ops are in no graph, the others are" {
     # Simulated launches cost too little for graphs to pay off, and a busy machine stops the program while it holds ops.
-    export AG_TURNS=eif AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=200000
+    export AG_TURNS=eif AG_TURNS_SPAN_MS=30 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=200000
     for seconds in 1 4 16 64; do # a busy machine breaks spans
         LD_PRELOAD=$AG_RUNTIME:${free/_free/_turns} AG_TURNS_SECONDS=$seconds run "$loop" --sync=none --steps=1000000000
         [ "$status" -eq 0 ]

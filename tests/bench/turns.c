@@ -14,10 +14,11 @@
  * first graph, or after the library first thinks of handing an op over, so that what a program
  * checks or tries out at its start is right. Until then it is "i".
  *
- * Each way has spans of 30 ms, in an order that goes forth and back (e i t f f t i e). The clock of
- * the machine says whose turn it is, so processes that work together have the same turn. The first
- * quarter of a span does not count. The linker puts the functions of this file in front of the
- * library's own (--wrap).
+ * Each way has spans of AG_TURNS_SPAN_MS (120), in an order that goes forth and back (e i t f f t i
+ * e). The clock of the machine says whose turn it is, so processes that work together have the same
+ * turn. The first quarter of a span does not count: behind spans in which it sees nothing the
+ * library takes up to a step of the program to find its place again. The linker puts the functions
+ * of this file in front of the library's own (--wrap).
  */
 #define _GNU_SOURCE
 #include "driver/call.h"
@@ -33,7 +34,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SPAN_NS = 30000000, WARM_NS = SPAN_NS / 4, LOOK_EVERY = 8, MOST_SPANS = 1024 };
+enum { SPAN_MS = 120, LOOK_EVERY = 8, MOST_SPANS = 1024 };
 static const uint64_t START_NS = 1000000000;
 
 CUresult __real_ag_core_launch(const struct ag_launch *l);
@@ -72,6 +73,7 @@ static struct span spans[MOST_SPANS];
 static size_t num_spans;
 static uint64_t turn;
 static uint64_t began_ns, began_ops, began_cpu;
+static uint64_t span_ns;
 static uint64_t counts_ns, ends_ns; /* when the set's spans begin to count, and when it ends */
 static bool warm, told;
 
@@ -131,6 +133,8 @@ static bool starts(uint64_t now)
     const char *asked = getenv("AG_TURNS");
     if (asked && *asked)
         sets = asked;
+    const char *span = getenv("AG_TURNS_SPAN_MS");
+    span_ns = (span && atoi(span) > 0 ? (uint64_t)atoi(span) : SPAN_MS) * 1000000;
     begin_set(now);
     return true;
 }
@@ -139,7 +143,7 @@ static bool starts(uint64_t now)
 static void end_span(uint64_t now)
 {
     uint64_t ns = now - began_ns, n = atomic_load(&ops) - began_ops;
-    if (warm || began_ns < counts_ns || ns < SPAN_NS / 2 || ns > 2 * SPAN_NS || !n ||
+    if (warm || began_ns < counts_ns || ns < span_ns / 2 || ns > 2 * span_ns || !n ||
         num_spans == MOST_SPANS)
         return;
     struct span *span = &spans[num_spans++];
@@ -160,16 +164,16 @@ static void count_op(void)
         tell();
     if (turns && now > ends_ns + 1000000000)
         _exit(0);
-    if (turns && now / SPAN_NS != turn) {
+    if (turns && now / span_ns != turn) {
         end_span(now);
         if (now > ends_ns && *sets)
             begin_set(now);
-        turn = now / SPAN_NS;
+        turn = now / span_ns;
         size_t at = turn % (2 * num_ways);
         way = ways[at < num_ways ? at : 2 * num_ways - 1 - at];
         warm = true;
         chunks = 0;
-    } else if (turns && warm && now % SPAN_NS > WARM_NS) {
+    } else if (turns && warm && now % span_ns > span_ns / 4) {
         warm = false;
         begin(now);
     }

@@ -3,7 +3,7 @@
 
     ./tests/gpu/run --turns --processes 12
 
-Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of 30 ms in turn it launches eagerly (e), by
+Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of 120 ms in turn it launches eagerly (e), by
 graphs that its own thread launches (i), and by launches that cost nothing (f); then eagerly, by graphs and single launches that
 the submitter makes (t), and again by launches that cost nothing. So the library fits its cuts to one way at a time, as it does
 where nobody compares; it takes the way that is faster.
@@ -46,7 +46,7 @@ def parse_arguments():
     p.add_argument("--build", type=Path, required=True)
     p.add_argument("--library", help="libautograph.so; not used, as libautograph_turns.so has all of it")
     p.add_argument("--processes", type=int, default=1, help="of each program (1)")
-    p.add_argument("--seconds", type=float, default=2.0, help="of each way of submitting in a process; the last two thirds count (2)")
+    p.add_argument("--seconds", type=float, default=4.0, help="of each set of ways in a process; the last two thirds count (4)")
     p.add_argument("--budget", type=float, default=480.0, help="no process begins after so many seconds (480)")
     p.add_argument("--only", default="*", help="rows whose name matches one of these, with commas between")
     p.add_argument("--out", type=Path, help="folder for turns.json and turns.log")
