@@ -284,14 +284,15 @@ enum {
 enum {
     AG_WATCHDOG_IDLE_LOOKS = 200, /* in a row without a deferral before it sleeps */
     /* Looks are fast for a while once a stream had to wait for a slow one: a program that has
-     * polled memory does so again. Measured: log, "A word that a program polls". Chosen: looks
-     * for up to 0.1 s, so that those programs wait for a slow one 0.5 % of their time. */
+     * polled memory does so again. Measured: log, "A word that a program polls". Chosen: so many
+     * looks that those programs wait for a slow one 0.5 % of their time. */
     AG_WATCHDOG_FAST_NS = 20000,
     AG_WATCHDOG_FAST_LOOKS = 4000,
     /* Chosen: if no op has come since an earlier look, and the host could have issued so many, it
      * has paused. Where that may soon be so, the next look comes then. Measured: log, "Early looks
      * of the watchdog". */
     AG_WATCHDOG_FAST_OPS = 8,
+    AG_WATCHDOG_COUNTS = 256, /* looks between two system calls for the thread's processor time */
     /* Chosen: a call in a host function looks so often whether the watchdog has submitted what must
      * go first, and goes on behind so long: the watchdog may be in a queue that is full because of
      * the host function. */

@@ -43,12 +43,31 @@ struct watch {
     bool fast;      /* the time since the look before was short */
     bool early;     /* the next look comes as soon as a pause may be long enough */
     uint64_t due;   /* when that is; UINT64_MAX: no program seems to pause */
+    uint64_t gap;   /* the least time between two ops of streams that may pause, when last seen */
+    uint32_t looks;
+    uint64_t counted_ns; /* of this thread's processor time */
 };
 
 /* Between two looks. */
 static uint64_t slow_ns(void)
 {
     return (uint64_t)ag_options.max_defer_us * 1000 / 2;
+}
+
+/* The host may pause for so long before it counts as a pause. */
+static uint64_t pause_ns(const struct ag_stream *s)
+{
+    return (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(ag_engine_policy(&s->engine));
+}
+
+static void count_time(struct watch *w)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+        return;
+    uint64_t ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    ag_count_by(AG_COUNT_WATCH_NS, ns - w->counted_ns);
+    w->counted_ns = ns;
 }
 
 static void wait_for(uint64_t ns)
@@ -135,11 +154,13 @@ static bool pauses_again(struct ag_stream *s, uint64_t seen_ns, uint64_t now, st
         s->place = ag_policy_place(p);
         s->place_since = now;
     }
-    uint64_t due = s->place_since + (uint64_t)AG_WATCHDOG_FAST_OPS * ag_policy_gap(p);
+    uint64_t due = s->place_since + pause_ns(s);
     if (s->place_since < now && now >= due)
         return true;
     if (due < w->due)
         w->due = due;
+    if (ag_policy_gap(p) < w->gap)
+        w->gap = ag_policy_gap(p);
     return false;
 }
 
@@ -162,7 +183,7 @@ static bool submit(struct ag_stream *s, uint64_t seen_ns, struct watch *w)
         submit_deferred(s);
         if (holds) { /* else all was launched, and nobody had asked */
             ag_count(AG_COUNT_WATCHDOG);
-            if (long_ago)
+            if (long_ago && pause_ns(s) < slow_ns()) /* or a fast look would come no sooner */
                 atomic_store(&fast_until, s->fast_until = looks_made + AG_WATCHDOG_FAST_LOOKS);
         }
     }
@@ -184,6 +205,8 @@ static enum sight look(struct watch *w)
 {
     uint64_t ns = ag_clock_ns();
     w->due = UINT64_MAX;
+    uint64_t gap = w->gap;
+    w->gap = UINT64_MAX;
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
     struct ag_streams all = ag_streams_deferring();
@@ -213,9 +236,18 @@ static enum sight look(struct watch *w)
             sight = RELIEVED;
     }
     ag_streams_done(&all);
+    if (w->gap == UINT64_MAX)
+        w->gap = gap;
     if (sight != RELIEVED)
         turn++;
     return sight;
+}
+
+/* A look takes a processor some us. Half of the ops' time that counts as a pause is soon enough. */
+static uint64_t fast_ns(const struct watch *w)
+{
+    uint64_t ns = AG_WATCHDOG_FAST_OPS / 2 * w->gap;
+    return ns > AG_WATCHDOG_FAST_NS ? ns : AG_WATCHDOG_FAST_NS;
 }
 
 /* Every other fast look may be early: the program may just have been on its way. */
@@ -223,7 +255,7 @@ static void wait_for_next_look(struct watch *w)
 {
     w->fast = w->may_hurry && atomic_fetch_add(&looks_made, 1) < atomic_load(&fast_until) &&
               slow_ns() > AG_WATCHDOG_FAST_NS;
-    uint64_t ns = w->fast ? AG_WATCHDOG_FAST_NS : slow_ns(), now = ag_clock_ns();
+    uint64_t ns = w->fast ? fast_ns(w) : slow_ns(), now = ag_clock_ns();
     w->early = w->fast && !w->early && w->due < now + ns;
     if (w->early)
         ns = w->due > now ? w->due - now : 0;
@@ -240,6 +272,8 @@ static void keep_watch(struct watch *w)
             return;
         idle = sight == DEFERRED ? 0 : idle + 1;
         ag_live_poll();
+        if (++w->looks % AG_WATCHDOG_COUNTS == 0)
+            count_time(w);
         if (idle < AG_WATCHDOG_IDLE_LOOKS) {
             wait_for_next_look(w);
             continue;
@@ -253,6 +287,7 @@ static void keep_watch(struct watch *w)
         if (sight == DEFERRED) {
             atomic_store(&ag_watchdog_state, AG_WATCHDOG_AWAKE);
         } else {
+            count_time(w);
             ag_live_update(); /* nobody answers `autograph top` while this thread sleeps */
             sleep_until_woken();
         }
@@ -278,6 +313,7 @@ static void *watch(void *unused)
         w.number = watches;
         ag_mutex_unlock(&mutex);
         keep_watch(&w);
+        count_time(&w);
         ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
         awaited--;
     }

@@ -144,9 +144,10 @@ static void print_answers(const char *process, const struct ag_totals *t,
            ull(t->updates));
     print_time(process, t);
     tell_submitter(submitter, sizeof(submitter), t);
-    ag_say("%s: it cost %.1f ms of processor time to build graphs, and %.1f MiB for them (of "
-           "AUTOGRAPH_MEMORY_MB, %u)%s",
+    ag_say("%s: it cost %.1f ms of processor time to build graphs, %.1f ms to watch over what it "
+           "holds back, and %.1f MiB for graphs (of AUTOGRAPH_MEMORY_MB, %u)%s",
            process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
+           (double)atomic_load(&ag_counts[AG_COUNT_WATCH_NS]) / 1e6,
            (double)ag_budget_used() / 1048576.0, ag_options.memory_mb, submitter);
     print_shortfall(process, t);
 }

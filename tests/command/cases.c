@@ -233,6 +233,65 @@ static int pauses_once(int n)
     return print_value();
 }
 
+/* How often the threads of this name have given their processor up to wait. */
+static long waits_of(const char *name)
+{
+    char path[300], line[200];
+    long waits = 0, n;
+    DIR *tasks = opendir("/proc/self/task");
+    REQUIRE(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", task->d_name);
+        FILE *status = task->d_name[0] == '.' ? NULL : fopen(path, "r");
+        bool named = false;
+        while (status && fgets(line, sizeof(line), status)) {
+            named = named || (!strncmp(line, "Name:", 5) && strstr(line, name));
+            if (named && sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+                waits += n;
+        }
+        if (status)
+            fclose(status);
+    }
+    closedir(tasks);
+    return waits;
+}
+
+/* Steps of 16 launches, this far apart. N of them have a pause, each tenth. Says whether the
+ * watchdog looked more often than so many times a second. */
+static int host_pauses(int n, double apart, double most)
+{
+    struct timespec pause = {.tv_nsec = 2000000};
+    start();
+    double began = ag_prog_seconds();
+    for (int i = 0; i < 10 * n; i++) {
+        for (uint64_t k = 1; k <= 16; k++) {
+            double until = ag_prog_seconds() + apart;
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &k}, NULL));
+            while (ag_prog_seconds() < until)
+                ;
+            if (i % 10 == 9 && k == 1 + (uint64_t)i / 10 % 15)
+                nanosleep(&pause, NULL);
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    most *= ag_prog_seconds() - began;
+    printf("the watchdog looked %s\n", waits_of("autograph-watch") < most ? "seldom" : "often");
+    return print_value();
+}
+
+/* Slow looks come each 250 us; eight ops take 640. */
+static int slow_host_pauses(int n)
+{
+    return host_pauses(n, 80e-6, 5e3);
+}
+
+/* Fast looks come each 20 us, or in the time of four ops. */
+static int fast_host_pauses(int n)
+{
+    return host_pauses(n, 20e-6, 20e3);
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -706,6 +765,8 @@ static const struct {
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"pauses-once", pauses_once},
+             {"slow-host-pauses", slow_host_pauses},
+             {"fast-host-pauses", fast_host_pauses},
              {"between", between},
              {"per-thread", per_thread},
              {"leaves", leaves},

@@ -179,7 +179,7 @@ choices() {
     none cmp -s err said
     grep -q '^replayed [0-9]* of 1000 ops ([0-9.]*%) in [0-9]* graph launches' said
     grep -Eq '^it (saved|lost) [0-9.]+ ms of the host.s time in launches \(measured\), [0-9.]+ us each' said
-    grep -q '^it cost [0-9.]* ms of processor time to build graphs,.* and [0-9.]* MiB for them' said
+    grep -q '^it cost [0-9.]* ms of processor time to build graphs, [0-9.]* ms to watch over what it holds back, and [0-9.]* MiB for graphs' said
     grep -q '^why not more: ' said
     grep -q 'AUTOGRAPH_TRACE=FILE writes a dump' said
     RANK=3 AUTOGRAPH_STATS=1 under "$cases" repeat 5 2>err
@@ -278,6 +278,16 @@ choices() {
         [ "$(replayed_share)" -lt 80 ] || break
     done
     at_least "replayed per cent" "$(replayed_share)" 80
+}
+
+@test "the watchdog looks no more often than it can do any good, and the summary says what that took" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline
+    for program in slow-host-pauses fast-host-pauses; do
+        same "$cases" $program 80
+        at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
+        grep -Eq ': it cost .* ms to watch over what it holds back' summary
+        none grep -q ' 0.0 ms to watch' summary
+    done
 }
 
 @test "AUTOGRAPH_FORCE=1 replays where a profiler is attached" {
