@@ -48,12 +48,19 @@ static int bad_launch(struct fault_loop *loop)
     return 0;
 }
 
+static int in_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* The program launches a part of a known step and then looks at mapped memory only, without any
  * call. */
 static int spin(struct fault_loop *loop)
 {
     enum { ROUNDS = 101 };
-    double total = 0.0, worst = 0.0;
+    static double waits[ROUNDS];
+    double total = 0.0;
     for (int round = 0; round < ROUNDS; round++) {
         fault_steps(loop, round ? 3 : STEPS);
         uint32_t before = *loop->flag;
@@ -67,12 +74,12 @@ static int spin(struct fault_loop *loop)
                 return 1;
             }
         }
-        double waited = ex_now_us() - start;
-        total += waited;
-        worst = waited > worst ? waited : worst;
+        total += waits[round] = ex_now_us() - start;
         CHECK(cuStreamSynchronize(loop->stream));
     }
-    printf("MEASURED launch to flag: mean %.1f us, worst %.1f us\n", total / ROUNDS, worst);
+    qsort(waits, ROUNDS, sizeof(waits[0]), in_order);
+    printf("MEASURED launch to flag: mean %.1f us, median %.1f us, worst %.1f us\n", total / ROUNDS,
+           waits[ROUNDS / 2], waits[ROUNDS - 1]);
     printf("flag %u\n", *loop->flag);
     fault_print_memory(loop);
     return 0;
