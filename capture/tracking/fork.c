@@ -260,7 +260,8 @@ void ag_fork_catches_up_with_branches(struct ag_stream *origin)
 
 /* Whether all that the fork has submitted has ended. A program that waited for it knows that, while
  * a record that the library makes only now would not be ready at once. Where the driver takes the
- * event for ready, it needs no record: one behind what comes next would stand for too much. */
+ * event for ready, it needs no record: one behind what comes next would stand for too much. Where
+ * the driver's last record is a node of a capture, it would refuse to tell. */
 static bool is_over(struct ag_fork *f)
 {
     if (AG_REAL(cuStreamQuery)(f->streams[0]->handle) != CUDA_SUCCESS)
@@ -268,8 +269,13 @@ static bool is_over(struct ag_fork *f)
     for (uint32_t i = atomic_load(&f->num_due); i-- > 0;) {
         CUevent event = f->due[i];
         ag_event_reached(event, f->id, f->due_numbers[i], true);
-        if (AG_REAL(cuEventQuery)(event) == CUDA_SUCCESS)
+        ag_probe_begins();
+        CUresult r = AG_REAL(cuEventQuery)(event);
+        ag_probe_ends();
+        if (r == CUDA_SUCCESS)
             drop_due(f, event);
+        else if (r == CUDA_ERROR_CAPTURED_EVENT)
+            record_due(f, i);
     }
     f->ahead = 0;
     set_due(f, atomic_load(&f->num_due), false);

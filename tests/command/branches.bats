@@ -122,6 +122,10 @@ quiet() {
     AUTOGRAPH_SUBMIT=inline quiet quiet
     AUTOGRAPH_SUBMIT=thread quiet quiet
 }
+@test "an event that was recorded in a capture before is ready" {
+    AUTOGRAPH_SUBMIT=inline quiet quiet-captured
+    AUTOGRAPH_SUBMIT=thread quiet quiet-captured
+}
 @test "the host waits for an event, and then ends what a kernel behind it waits for" {
     for how in inline thread; do
         for case in 0 1; do AUTOGRAPH_SUBMIT=$how same "$forks" quiet-gate $case; done

@@ -489,6 +489,7 @@ int main(int argc, char **argv)
         {"late-asks", late_asks},
         {"unloads", unloads},
         {"quiet", quiet},
+        {"quiet-captured", quiet_captured},
         {"quiet-queries", quiet_queries},
         {"quiet-host", quiet_host},
         {"quiet-asks", quiet_asks},

@@ -51,6 +51,7 @@ int late_call(int how);
 /* Cases of branches_quiet.c. */
 int legacy_gate(int how);
 int quiet(void);
+int quiet_captured(void);
 int quiet_gate(int how);
 int quiet_queries(void);
 int quiet_host(void);

@@ -45,6 +45,32 @@ int quiet(void)
     return 0;
 }
 
+/* One of them was recorded in a capture before. It is ready where all is. */
+int quiet_captured(void)
+{
+    CUevent events[EVENTS];
+    CUgraph graph;
+    make_events(events);
+    CHECK(cuStreamBeginCapture_v2(a, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(ag_prog_hash(hash, a, x, ++counter));
+    CHECK(cuEventRecord(events[EVENTS - 1], a));
+    CHECK(cuStreamEndCapture(a, &graph));
+    EXPECT(cuEventQuery(events[EVENTS - 1]), CUDA_ERROR_CAPTURED_EVENT);
+    for (int i = 0; i < STEPS; i++) {
+        CUevent last = events[EVENTS - 1];
+        if (i < STEPS - 1) /* it is recorded in the last step alone */
+            events[EVENTS - 1] = events[0];
+        quiet_records(events);
+        events[EVENTS - 1] = last;
+        CHECK(cuStreamSynchronize(a));
+    }
+    for (int i = 0; i < EVENTS; i++)
+        printf("%d\n", (int)cuEventQuery(events[i]));
+    CHECK(cuEventSynchronize(events[EVENTS - 1]));
+    print_words();
+    return 0;
+}
+
 /* Among them is one that the host waits for before it writes what a kernel behind it waits for. 1:
  * by at least two queries, behind many more launches. */
 int quiet_gate(int how)
