@@ -16,12 +16,17 @@
  * All of it runs in a callback of dl_iterate_phdr(), so the loader's own lock is the only lock. So
  * a constructor that uses CUDA in one thread and a look-up in another thread never wait for each
  * other.
+ *
+ * Whatever loads a library comes here, in processes without CUDA as well: the end of a thread with
+ * the smallest stack, or a backtrace on a handler's alternate one. So little is on the stack.
  */
 #define _GNU_SOURCE
 #include "preload/link.h"
 
+#include <limits.h>
 #include <link.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,12 +45,12 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, WORD = R_
 
 /* For the process, under the loader's lock. */
 static _Atomic unsigned long long seen; /* objects ever loaded, at the last look */
-static _Atomic bool settled; /* a driver was found, so there is nothing left to look for */
+static _Atomic bool settled;       /* a driver was found, so there is nothing left to look for */
+static char driver_path[PATH_MAX]; /* written when that is found */
 
 struct look {
     const void *address; /* of the driver, while the loader may be busy; or NULL */
     bool first, found, incomplete;
-    char path[PATH_MAX];
 };
 
 static int by_name(const void *name, const void *entry)
@@ -169,7 +174,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     }
     look->found = true;
     ag_options_read();
-    memcpy(look->path, object.path, sizeof(look->path));
+    snprintf(driver_path, sizeof(driver_path), "%s", object.path);
     ag_substitute_learn(&object);
     look->incomplete = !change_symbols(info, &elf) || has_others(&elf);
     dl_iterate_phdr(rebind, look);
@@ -183,7 +188,7 @@ void ag_link_look_at(const void *address)
         return;
     dl_iterate_phdr(visit, &look);
     if (look.found)
-        ag_resolve_found(look.path, !look.incomplete);
+        ag_resolve_found(driver_path, !look.incomplete);
 }
 
 /* A sanitizer's run time starts in constructors, and so later. Before that, instrumented code and

@@ -9,7 +9,6 @@
 #include "preload/object.h"
 
 #include <link.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "preload/real_dlsym.h"
@@ -42,7 +41,7 @@ void ag_object_describe(const struct dl_phdr_info *info, struct ag_object *objec
     object->end = end;
     object->code_start = code_start;
     object->code_end = code_end;
-    snprintf(object->path, sizeof(object->path), "%s", info->dlpi_name);
+    object->path = info->dlpi_name;
 }
 
 static int look(struct dl_phdr_info *info, size_t size, void *data)
@@ -68,7 +67,7 @@ static bool find(const void *address, struct ag_object *object)
         return false;
     object->start = (uintptr_t)found.dlfo_map_start;
     object->end = (uintptr_t)found.dlfo_map_end;
-    snprintf(object->path, sizeof(object->path), "%s", found.dlfo_link_map->l_name);
+    object->path = found.dlfo_link_map->l_name;
     return true;
 }
 

@@ -2,7 +2,6 @@
 #ifndef AG_OBJECT_H
 #define AG_OBJECT_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -11,7 +10,7 @@ struct ag_object {
     uintptr_t end;
     uintptr_t code_start; /* of the executable part */
     uintptr_t code_end;
-    char path[PATH_MAX];
+    const char *path; /* the loader's: it lasts as long as the object is loaded */
 };
 
 struct dl_phdr_info;

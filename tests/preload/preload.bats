@@ -244,6 +244,30 @@ finish" ]
   [ ! -s "$told" ]
 }
 
+# The smallest stack, in KiB, on which `preload_small_stack $1` loads a library.
+least_stack() {
+  local size
+  for size in {4..64}; do
+    if "${@:2}" "$bin/preload_small_stack" "$1" $((size * 1024)) 2>"$BATS_TEST_TMPDIR/err"; then
+      echo "$size"
+      return
+    fi
+  done
+  return 1
+}
+
+@test "processes without CUDA: a library is loaded on as small a stack as ever" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's frames are larger"
+  for more in thread=0 handler=1; do # a thread has 16 KiB at least, which is plenty
+    where=${more%=*}
+    eager=$(least_stack "$where" env)
+    preloaded=$(least_stack "$where" under)
+    echo "$where: $eager KiB, $preloaded with the library"
+    [ "$preloaded" -le $((eager + ${more#*=})) ]
+  done
+  [ ! -s "$told" ]
+}
+
 # A figure of the clock would be the machine's affair: nanoseconds are printed, instructions are judged.
 @test "a stub costs 4 instructions, and nothing that waits, while nothing is deferred" {
   [ -z "${AG_RUNTIME-}" ] || skip "what a sanitizer adds would be counted"
