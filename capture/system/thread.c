@@ -132,7 +132,9 @@ static bool attributes(pthread_attr_t *a)
 
 bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    /* Those that a thread meets by what it does. Not SIGABRT: others send it to the process, which
+     * may block it and wait for it, and abort() does not mind that it is blocked. */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t blocked, before;
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)

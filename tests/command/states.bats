@@ -358,6 +358,12 @@ beside() {
     at_least "replayed ops" "$(figure replayed)" 500
 }
 
+@test "the library's threads take no signal that the program waits for" {
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_BUILD=thread same "$states" signals-are-awaited 2000
+    cat with.out
+    [ "$(grep -c '^signal [0-9]*: seen$' with.out)" -eq 3 ]
+}
+
 @test "threads that are cancelled leave no lock behind" {
     export SIMCUDA_SLOW_US=1
     same "$states" cancel 200

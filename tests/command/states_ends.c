@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 /* ---- ends ---------------------------------------------------------------------------------------
  */
@@ -179,6 +180,27 @@ int exit_in_handler_locked(int n)
     CHECK(cuStreamSynchronize(stream));
     raise(SIGTERM); /* without the library */
     return 1;
+}
+
+/* All threads of the program block what it waits for, so the process does not end by it. */
+int signals_are_awaited(int n)
+{
+    static const int sent[] = {SIGTERM, SIGABRT, SIGUSR1};
+    sigset_t all, one;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    start();
+    steps(n);
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        int got = 0;
+        sigemptyset(&one);
+        sigaddset(&one, sent[i]);
+        REQUIRE(!kill(getpid(), sent[i]));
+        usleep(20000); /* it is busy when the signal comes */
+        REQUIRE(!sigwait(&one, &got));
+        printf("signal %d: %s\n", sent[i], got == sent[i] ? "seen" : "WRONG");
+    }
+    return print_value();
 }
 
 /* ---- cancellation ------------------------------------------------------------------------------
