@@ -171,6 +171,14 @@ bool ag_core_active(void)
     return ag_state_tracks();
 }
 
+/* Has much on the stack, and the process may end in a handler that has little. */
+static __attribute__((noinline)) void close_dump(void)
+{
+    struct ag_lines counters = {.used = 0};
+    ag_figures_list(&counters);
+    ag_dump_close(&counters);
+}
+
 void ag_core_finish(void)
 {
     static _Atomic bool finished;
@@ -189,10 +197,7 @@ void ag_core_finish(void)
     ag_shortfall_tell();
     if (ag_options.stats)
         ag_summary_print();
-    if (ag_trace_stop()) {
-        struct ag_lines counters = {.used = 0};
-        ag_figures_list(&counters);
-        ag_dump_close(&counters);
-    }
+    if (ag_trace_stop())
+        close_dump();
     ag_live_end();
 }

@@ -358,6 +358,17 @@ beside() {
     at_least "replayed ops" "$(figure replayed)" 500
 }
 
+@test "exit() in a signal handler with a small stack of its own" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's frames are larger"
+    # Of whole pages; a signal alone takes more on some processors. The summary takes more as well, so there is none.
+    for pages in {1..16}; do
+        ! timeout 60 "$states" exit-on-alternate-stack $((pages * 4096)) 2>err || break
+    done
+    echo "$pages pages, without the library"
+    under "$states" exit-on-alternate-stack $(((pages + 1) * 4096)) >with.out
+    grep -qx 'the handler ends the process' with.out
+}
+
 @test "the library's threads take no signal that the program waits for" {
     AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_BUILD=thread same "$states" signals-are-awaited 2000
     cat with.out

@@ -636,6 +636,7 @@ int main(int argc, char **argv)
         {"exit-in-handler", exit_in_handler},
         {"exit-in-handler-between", exit_in_handler_between},
         {"exit-in-handler-locked", exit_in_handler_locked},
+        {"exit-on-alternate-stack", exit_on_alternate_stack},
         {"signals-are-awaited", signals_are_awaited},
         {"cancel", cancel},
         {"no-threads", no_threads},

@@ -36,6 +36,7 @@ int dead_beside_worker(int n);
 int exit_in_handler(int n);
 int exit_in_handler_between(int n);
 int exit_in_handler_locked(int n);
+int exit_on_alternate_stack(int bytes);
 int signals_are_awaited(int n);
 int cancel(int n);
 int no_threads(int n);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- ends ---------------------------------------------------------------------------------------
@@ -179,6 +180,22 @@ int exit_in_handler_locked(int n)
     atomic_store(&signals_before_driver, true);
     CHECK(cuStreamSynchronize(stream));
     raise(SIGTERM); /* without the library */
+    return 1;
+}
+
+/* In one with a stack of so many bytes, below which nobody may write. */
+int exit_on_alternate_stack(int bytes)
+{
+    enum { GUARD = 65536 };
+    char *memory = mmap(NULL, GUARD + (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t stack = {.ss_sp = memory + GUARD, .ss_size = (size_t)bytes};
+    struct sigaction action = {.sa_handler = end_process, .sa_flags = SA_ONSTACK};
+    REQUIRE(memory != MAP_FAILED && !mprotect(stack.ss_sp, stack.ss_size, PROT_READ | PROT_WRITE));
+    REQUIRE(!sigaltstack(&stack, NULL) && !sigaction(SIGTERM, &action, NULL));
+    start();
+    steps(100);
+    launches(0, STEP / 2);
+    raise(SIGTERM);
     return 1;
 }
 
