@@ -20,11 +20,16 @@ static void (*end)(void);
 
 _Atomic bool ag_process_has_ops;
 
-/* The exit of a forked child is not the exit of this process. */
+/* The exit of a forked child is not the exit of this process. A thread that has been cancelled goes
+ * on: it would leave exit() in here, and the process would stay. */
 static void at_exit(void)
 {
-    if (getpid() == watched && !atomic_flag_test_and_set(&finished))
-        end();
+    int cancel;
+    if (getpid() != watched || atomic_flag_test_and_set(&finished))
+        return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    end();
+    pthread_setcancelstate(cancel, NULL);
 }
 
 void ag_process_watch(void (*at_end)(void), void (*in_child)(void))

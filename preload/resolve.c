@@ -130,14 +130,16 @@ static void say_namespaces(void)
 
 /* Call it if the mode is FOUND, or was so when the caller looked. Anything that may wait for the
  * loader is done without the lock, because a constructor that is running in another thread may
- * wait for the lock. */
+ * wait for the lock. No thread can be cancelled in here. */
 static void start(void)
 {
     static __thread bool starting;
     bool first = false;
+    int cancel;
     if (starting) /* the functions called here make CUDA calls */
         return;
     starting = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     ag_probe_begins(); /* an older driver lacks some of these entry points */
     const char *why = reason_to_observe();
     ag_probe_ends();
@@ -156,6 +158,7 @@ static void start(void)
     }
     /* The program's dlerror() must not show anything that happened here. */
     dlerror();
+    pthread_setcancelstate(cancel, NULL);
     starting = false;
 }
 

@@ -4,6 +4,7 @@
 #include "capture/settings/options.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,18 +77,23 @@ static int output(void)
     return fd;
 }
 
+/* A thread that is cancelled goes on until the line is written: it may hold a lock of the library.
+ */
 static void line(const char *domain, const char *format, va_list args)
 {
     char text[1024];
+    int cancel;
     int n = snprintf(text, sizeof(text) - 1, "autograph: %s%s", domain ? domain : "",
                      domain ? ": " : "");
     int m = vsnprintf(text + n, sizeof(text) - 1 - (size_t)n, format, args);
     n += m < (int)sizeof(text) - 2 - n ? m : (int)sizeof(text) - 2 - n;
     text[n++] = '\n';
     int saved = errno;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (write(output(), text, (size_t)n) < 0) {
         /* there is nowhere to report it */
     }
+    pthread_setcancelstate(cancel, NULL);
     errno = saved;
 }
 

@@ -382,6 +382,17 @@ beside() {
     at_least "replayed ops" "$(figure replayed)" 1000
 }
 
+@test "a thread that has been cancelled makes the first calls, or ends the process" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime looks whether a thread has been cancelled"
+    for log in warn debug; do
+        AUTOGRAPH_LOG=$log AG_TIMEOUT=20 same "$states" cancelled-at-start 50
+        grep -qx 'behind the first calls' with.out
+    done
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how AG_TIMEOUT=20 same "$states" cancelled-at-exit 200
+    done
+}
+
 @test "threads that are cancelled while they wait for a build leave no lock behind" {
     [ -z "${AG_RUNTIME-}" ] || skip "AddressSanitizer's runtime does not bear threads that are cancelled inside a call"
     AUTOGRAPH_TEST_BUILD=thread SIMCUDA_SLOW_US=300 same "$states" cancel-behind-build 30

@@ -639,6 +639,8 @@ int main(int argc, char **argv)
         {"exit-on-alternate-stack", exit_on_alternate_stack},
         {"signals-are-awaited", signals_are_awaited},
         {"cancel", cancel},
+        {"cancelled-at-start", cancelled_at_start},
+        {"cancelled-at-exit", cancelled_at_exit},
         {"no-threads", no_threads},
         {"own-threads", own_threads},
         {"starving", starving},

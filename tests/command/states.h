@@ -39,6 +39,8 @@ int exit_in_handler_locked(int n);
 int exit_on_alternate_stack(int bytes);
 int signals_are_awaited(int n);
 int cancel(int n);
+int cancelled_at_start(int n);
+int cancelled_at_exit(int n);
 int no_threads(int n);
 int own_threads(int n);
 int starving(int n);

@@ -252,6 +252,52 @@ int cancel(int n)
     return print_value();
 }
 
+/* Makes the process's first calls, none of which looks whether a thread has been cancelled. */
+static void *starts_cancelled(void *unused)
+{
+    (void)unused;
+    CHECK(cuInit(0));
+    pthread_cancel(pthread_self());
+    ag_prog_start();
+    CUfunction f = ag_prog_function(ag_prog_module(), "hash");
+    CHECK(ag_prog_hash(f, NULL, ag_prog_alloc(8), 1));
+    puts("behind the first calls");
+    pthread_testcancel();
+    return NULL;
+}
+
+int cancelled_at_start(int n)
+{
+    pthread_t thread;
+    REQUIRE(!pthread_create(&thread, NULL, starts_cancelled, NULL));
+    pthread_join(thread, NULL);
+    start();
+    steps(n);
+    return print_value();
+}
+
+static void *exits_cancelled(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    int bad = print_value();
+    fflush(stdout); /* else exit() writes, and looks whether the thread has been cancelled */
+    pthread_cancel(pthread_self());
+    exit(bad);
+}
+
+/* The main thread waits for ever. */
+int cancelled_at_exit(int n)
+{
+    pthread_t thread;
+    start();
+    steps(n);
+    REQUIRE(!pthread_create(&thread, NULL, exits_cancelled, NULL));
+    pthread_join(thread, NULL);
+    for (;;)
+        pause();
+}
+
 /* ---- threads of the library
  * ----------------------------------------------------------------------
  */
