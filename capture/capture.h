@@ -215,10 +215,13 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
  * the library defers and builds nothing. Call `began` after the real call, and say whether it
  * succeeded. `of`: the context of the stream; its end ends the capture. NULL: not known. */
 void ag_core_capture_begins(enum ag_sym sym);
-void ag_core_capture_began(CUcontext of, bool succeeded);
+void ag_core_capture_began(CUcontext of, CUstream stream, bool succeeded);
 /* Call it after a cuStreamEndCapture that ended a capture (whether it returned a graph or an
  * error). */
-void ag_core_capture_ended(CUcontext of);
+void ag_core_capture_ended(CUcontext of, CUstream stream);
+/* Whether a capture began in this stream and has not ended. A capture outlives the streams to which
+ * it has only spread, by waits for events. */
+bool ag_core_capture_is_of(CUstream stream);
 /* Asks the driver. */
 CUcontext ag_core_context_of(CUstream stream, bool ptsz);
 /* Asks the driver how many of the known streams are capturing. */

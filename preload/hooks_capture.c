@@ -11,7 +11,7 @@
         if (hooked)                                                                                \
             ag_core_capture_began(result == CUDA_SUCCESS ? ag_core_context_of(hStream, is_ptsz)    \
                                                          : NULL,                                   \
-                                  result == CUDA_SUCCESS);                                         \
+                                  hStream, result == CUDA_SUCCESS);                                \
         return result;                                                                             \
     }
 #define AG_BEGIN_HOOK(name, is_ptsz, params, args)                                                 \
@@ -65,7 +65,7 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
         if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
             (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \
              after == CU_STREAM_CAPTURE_STATUS_NONE))                                              \
-            ag_core_capture_ended(ag_core_context_of(hStream, is_ptsz));                           \
+            ag_core_capture_ended(ag_core_context_of(hStream, is_ptsz), hStream);                  \
         return result;                                                                             \
     }
 

@@ -171,18 +171,18 @@ static bool is_capturing(CUstream stream)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Destroying a stream while it captures also ends its capture. */
+/* Destroying the stream in which a capture began ends that capture. */
 #define AG_DESTROY_HOOK(name)                                                                      \
     AG_HOOK name(CUstream hStream)                                                                 \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, hStream);                                                         \
         CUresult pending = ag_core_invalidate_stream(hStream, AG_SYM_##name);                      \
-        bool capturing = is_capturing(hStream);                                                    \
+        bool capturing = is_capturing(hStream) && ag_core_capture_is_of(hStream);                  \
         CUcontext of = capturing ? ag_core_context_of(hStream, false) : NULL;                      \
         CUresult result = AG_CALL(name, hStream);                                                  \
         if (capturing && result == CUDA_SUCCESS)                                                   \
-            ag_core_capture_ended(of);                                                             \
+            ag_core_capture_ended(of, hStream);                                                    \
         return ag_first_error(result, pending);                                                    \
     }
 

@@ -83,13 +83,13 @@ static CUresult capture_call(CAPTURE_PARAMS)
     CUresult result = real(CAPTURE_ARGS);
     uint32_t after = ag_core_streams_capturing();
     if (kind == AG_UNKNOWN_BEGINS_CAPTURE) {
-        ag_core_capture_began(NULL, result == CUDA_SUCCESS);
+        ag_core_capture_began(NULL, NULL, result == CUDA_SUCCESS);
     } else if (kind == AG_UNKNOWN_ENDS_CAPTURE) {
         if (result == CUDA_SUCCESS || after < before)
-            ag_core_capture_ended(NULL);
+            ag_core_capture_ended(NULL, NULL);
     } else if (after > before) {
         ag_core_capture_begins(AG_SYM_COUNT);
-        ag_core_capture_began(NULL, true);
+        ag_core_capture_began(NULL, NULL, true);
     }
     return result;
 }

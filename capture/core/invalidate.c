@@ -12,6 +12,7 @@
 #include "driver/call.h"
 #include "capture/capture.h"
 #include "capture/tracking/count.h"
+#include "capture/core/enter.h"
 #include "capture/tracking/event.h"
 #include "capture/core/flush.h"
 #include "capture/core/lookup.h"
@@ -417,8 +418,7 @@ static void context_has_ended(struct ag_context *context)
     atomic_store(&context->attached, 0);
     ag_waits_context_ends(context);
     ag_host_functions_invalidate(context);
-    for (uint32_t left = atomic_exchange(&context->captures, 0); left; left--)
-        ag_core_capture_ended(NULL);
+    ag_captures_context_ends(context);
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s->context != context)

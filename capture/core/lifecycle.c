@@ -95,7 +95,16 @@ void ag_core_start(bool observe_only, const char *why)
 
 /* ---- the program's own captures --------------------------------------------------------- */
 
-static struct ag_lock captures_lock; /* of the count, and of leaving the state with it */
+static struct ag_lock captures_lock; /* of the count, of leaving the state with it, and the list */
+
+/* Where captures began that have not ended. Without memory one is missing: then it does not end
+ * with its stream or context. */
+struct origin {
+    const struct ag_context *context;
+    CUstream stream;
+    struct origin *next;
+};
+static struct origin *origins;
 
 void ag_core_capture_begins(enum ag_sym sym)
 {
@@ -123,22 +132,57 @@ static void capture_over(void)
         ag_pause_wake();
 }
 
-void ag_core_capture_began(CUcontext of, bool succeeded)
+void ag_core_capture_began(CUcontext of, CUstream stream, bool succeeded)
 {
     struct ag_context *context = succeeded && of && ag_state_tracks() ? ag_context_get(of) : NULL;
-    if (context)
-        atomic_fetch_add(&context->captures, 1);
+    struct origin *origin = context ? malloc(sizeof(*origin)) : NULL;
+    if (origin) {
+        ag_lock(&captures_lock, AG_RANK_CAPTURES);
+        *origin = (struct origin){context, stream, origins};
+        origins = origin;
+        ag_unlock(&captures_lock);
+    }
     if (!succeeded)
         capture_over();
 }
 
-void ag_core_capture_ended(CUcontext of)
+/* Takes one out of the list: that of the stream, or of `any` stream of the context. */
+static bool take_origin(const struct ag_context *context, CUstream stream, bool any)
 {
-    struct ag_context *context = of ? ag_context_find(of) : NULL;
-    uint32_t n = context ? atomic_load(&context->captures) : 0;
-    while (n && !atomic_compare_exchange_weak(&context->captures, &n, n - 1))
-        ;
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
+    struct origin **at = &origins;
+    while (*at && !((*at)->context == context && (any || (*at)->stream == stream)))
+        at = &(*at)->next;
+    struct origin *found = *at;
+    if (found)
+        *at = found->next;
+    ag_unlock(&captures_lock);
+    free(found);
+    return found;
+}
+
+void ag_core_capture_ended(CUcontext of, CUstream stream)
+{
+    const struct ag_context *context = of ? ag_context_find(of) : NULL;
+    if (context)
+        take_origin(context, stream, false);
     capture_over();
+}
+
+bool ag_core_capture_is_of(CUstream stream)
+{
+    ag_lock(&captures_lock, AG_RANK_CAPTURES);
+    const struct origin *origin = origins;
+    while (origin && origin->stream != stream)
+        origin = origin->next;
+    ag_unlock(&captures_lock);
+    return origin;
+}
+
+void ag_captures_context_ends(const struct ag_context *context)
+{
+    while (take_origin(context, NULL, true))
+        capture_over();
 }
 
 uint32_t ag_core_streams_capturing(void)

@@ -53,7 +53,6 @@ struct ag_context {
     _Atomic bool own_kernels;     /* the library's are loaded there */
     struct ag_own own;            /* under the lock of ownkernels.c */
     _Atomic uint64_t host_calls;  /* see hostfunction.c */
-    _Atomic uint32_t captures;    /* of the program, begun in its streams and not ended */
     _Atomic uint32_t attached;    /* cuCtxAttach, less cuCtxDetach */
     struct ag_stream *old_legacy; /* memory of the legacy stream that was destroyed, for reuse */
     _Atomic(struct ag_stream *) legacy; /* of this context, NULL if never used */

@@ -400,15 +400,22 @@ void ag_core_capture_begins(enum ag_sym sym)
     (void)sym;
 }
 
-void ag_core_capture_began(CUcontext of, bool succeeded)
+void ag_core_capture_began(CUcontext of, CUstream stream, bool succeeded)
 {
     (void)of;
+    (void)stream;
     (void)succeeded;
 }
 
-void ag_core_capture_ended(CUcontext of)
+void ag_core_capture_ended(CUcontext of, CUstream stream)
 {
     (void)of;
+    (void)stream;
+}
+
+bool ag_core_capture_is_of(CUstream stream)
+{
+    return stream;
 }
 
 CUcontext ag_core_context_of(CUstream stream, bool ptsz)

@@ -134,6 +134,15 @@ waits() {
     [ "$(figure "ops during the program's own captures")" -eq 0 ]
 }
 
+@test "a capture does not end with a stream that it has spread to" {
+    for submit in inline thread; do
+        AUTOGRAPH_SUBMIT=$submit same "$life" spread-capture 100
+        cat summary
+        at_least "replayed per cent" "$(replayed_share)" 90
+        [ "$(figure "ops during the program's own captures")" -eq 40 ]
+    done
+}
+
 @test "a program that never ends a capture is told so" {
     same "$life" forgotten-capture 100
     cat summary

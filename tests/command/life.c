@@ -675,6 +675,39 @@ static int lost_captures(int n)
     return bad | print("behind a reset", is_right(&w));
 }
 
+/* A capture spreads to another stream, which is destroyed before the capture ends, beside a capture
+ * of another stream, which goes on. */
+static int spread_capture(int n)
+{
+    CUstream spread, to;
+    CUevent event;
+    CUgraph graph = NULL;
+    CUgraphExec exec;
+    size_t nodes = 0;
+    ag_prog_start();
+    struct work w = make_work(NULL);
+    steps(&w, n);
+    CHECK(cuStreamCreate(&spread, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&to, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuStreamBeginCapture_v2(w.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuStreamBeginCapture_v2(spread, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuEventRecord(event, spread));
+    CHECK(cuStreamWaitEvent(to, event, 0));
+    CHECK(cuStreamDestroy_v2(to));
+    cuStreamEndCapture(spread, &graph); /* what it returns is the driver's affair */
+    launches(&w, 0, STEP);
+    launches(&w, 0, STEP);
+    CHECK(cuStreamEndCapture(w.stream, &graph));
+    CHECK(cuGraphGetNodes(graph, NULL, &nodes));
+    printf("nodes: %zu\n", nodes);
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, w.stream));
+    CHECK(cuStreamSynchronize(w.stream));
+    steps(&w, n);
+    return print("captured", is_right(&w)) | (nodes != (size_t)2 * STEP);
+}
+
 /* A wait in a stream of which nothing is kept, and then in another context while the first one has
  * ended and the call that ends it has not returned. */
 static int loose_waits_while_ending(int n)
@@ -740,6 +773,7 @@ int main(int argc, char **argv)
         {"loose-waits-while-ending", loose_waits_while_ending},
         {"attached", attached},
         {"lost-captures", lost_captures},
+        {"spread-capture", spread_capture},
         {"forgotten-capture", forgotten_capture},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -390,16 +390,23 @@ void ag_core_capture_begins(enum ag_sym sym)
     say("capture_begins %s\n", ag_sym_name(sym));
 }
 
-void ag_core_capture_began(CUcontext of, bool succeeded)
+void ag_core_capture_began(CUcontext of, CUstream stream, bool succeeded)
 {
     (void)of;
+    (void)stream;
     say("capture_began %d\n", succeeded);
 }
 
-void ag_core_capture_ended(CUcontext of)
+void ag_core_capture_ended(CUcontext of, CUstream stream)
 {
     (void)of;
+    (void)stream;
     say("capture_ended\n");
+}
+
+bool ag_core_capture_is_of(CUstream stream)
+{
+    return stream != (CUstream)0x51; /* a capture has spread to this one */
 }
 
 CUcontext ag_core_context_of(CUstream stream, bool ptsz)

@@ -440,6 +440,9 @@ static void captures_are_followed(void **state)
     capturing(1, 0);
     call("cuStreamDestroy_v2", 0x50);
     assert_told("stream_ends cuStreamDestroy_v2 stream=0x50\ncapture_ended\n");
+    capturing(1, 0);
+    call("cuStreamDestroy_v2", 0x51);
+    assert_told("stream_ends cuStreamDestroy_v2 stream=0x51\n");
     capturing(0, 0);
 }
 
