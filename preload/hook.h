@@ -46,6 +46,12 @@ static inline CUresult ag_first_error_of(CUstream stream, bool ptsz, CUresult re
     return ag_core_stream_first_error(stream, ptsz, result, pending);
 }
 
+/* What a call returns that tells no error of deferred work. Its own may have ended the context. */
+static inline CUresult ag_own_error(CUresult result)
+{
+    return ag_first_error(result, CUDA_SUCCESS);
+}
+
 #define AG_UNWRAP(...) __VA_ARGS__
 
 /* A call on one stream that is not an op. Put `params` and `args` in parentheses. */

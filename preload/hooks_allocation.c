@@ -17,7 +17,7 @@ static inline bool gives_memory(CUresult result)
             return AG_CALL(name, AG_UNWRAP args);                                                  \
         before;                                                                                    \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        return gives_memory(result) ? AG_CALL(name, AG_UNWRAP args) : result;                      \
+        return ag_own_error(gives_memory(result) ? AG_CALL(name, AG_UNWRAP args) : result);        \
     }
 
 static inline bool nothing_is_open(void)

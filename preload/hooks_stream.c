@@ -34,7 +34,7 @@ AG_HOOK cuEventCreate(CUevent *phEvent, unsigned int Flags)
     CUresult result = AG_CALL(cuEventCreate, phEvent, Flags);
     if (result == CUDA_SUCCESS && ag_hooked())
         ag_core_event_made(*phEvent, Flags);
-    return result;
+    return ag_hooked() ? ag_own_error(result) : result;
 }
 
 AG_HOOK cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
@@ -68,7 +68,7 @@ AG_HOOK cuEventQuery(CUevent hEvent)
     CUresult result = AG_CALL(cuEventQuery, hEvent);
     if (result == CUDA_ERROR_NOT_READY && hooked && ag_core_event_has_passed(hEvent))
         return CUDA_SUCCESS;
-    return result;
+    return hooked ? ag_own_error(result) : result;
 }
 
 /* The host or streams that the call does not name (`streams`) wait for the event, or record it.

@@ -102,6 +102,16 @@ hold_long() {
     at_least "replayed ops" "$(figure replayed)" 400
 }
 
+@test "after a query of an event, an allocation or the like has returned such an error no launch succeeds" {
+    hold_long
+    for submit in inline thread; do
+        for how in {0..5}; do
+            AUTOGRAPH_SUBMIT=$submit same "$states" sticky-look $how
+            at_least "replayed ops" "$(figure replayed)" 1000
+        done
+    done
+}
+
 # ---- calls that may wait for what is held back
 
 @test "what is held back is submitted before code is loaded, and before graphs are instantiated, updated or destroyed" {

@@ -656,6 +656,7 @@ int main(int argc, char **argv)
         {"semaphore", semaphore},
         {"wait-behind-write", wait_behind_write},
         {"sticky-launches", sticky_launches},
+        {"sticky-look", sticky_look},
         {"error-behind-error", error_behind_error},
         {"error-of-other-context", error_of_other_context},
         {"refused-in-other-context", refused_in_other_context},

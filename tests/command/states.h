@@ -64,6 +64,7 @@ int variable_in_step(int n);
 int semaphore(int in_graph);
 int wait_behind_write(int how);
 int sticky_launches(int n);
+int sticky_look(int how);
 int error_behind_error(int how);
 int error_of_other_context(int fails);
 int query_fails(int n);

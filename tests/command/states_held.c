@@ -238,6 +238,50 @@ int sticky_launches(int n)
     return !failed || after;
 }
 
+/* A call that is no op, number `how`. */
+static CUresult look(int how, CUevent event)
+{
+    CUdeviceptr p;
+    CUstream s;
+    CUevent e;
+    CUmodule m;
+    switch (how) {
+    case 0:
+        return cuEventQuery(event);
+    case 1:
+        return cuMemAlloc_v2(&p, 8);
+    case 2:
+        return cuMemAllocAsync(&p, 8, stream);
+    case 3:
+        return cuStreamCreate(&s, CU_STREAM_NON_BLOCKING);
+    case 4:
+        return cuEventCreate(&e, CU_EVENT_DISABLE_TIMING);
+    default:
+        return cuModuleLoadData(&m, SIMCUDA_IMAGE_MAGIC);
+    }
+}
+
+/* The same, where the program hears of it by another call. */
+int sticky_look(int how)
+{
+    CUstream other;
+    CUevent event;
+    CUresult r;
+    int error = CUDA_ERROR_ILLEGAL_ADDRESS, after = 0;
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    steps(60);
+    CHECK(cuEventRecord(event, other));
+    CHECK(ag_prog_launch(ag_prog_function(module, "trap"), other, (void *[]){&error}));
+    while ((r = look(how, event)) == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY)
+        ;
+    for (uint64_t k = 0; k < STEP; k++)
+        after += launch(stream, data, k) == CUDA_SUCCESS;
+    printf("error %d, launches that succeed after that: %d\n", (int)r, after);
+    return after;
+}
+
 static int told;
 
 static void ask(CUresult r)
