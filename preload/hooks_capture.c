@@ -1,4 +1,5 @@
 /* hooks_capture.c - the program's stream captures, and nodes of its graphs that wait. */
+#include "driver/own.h"
 #include "preload/hook.h"
 
 #define AG_BEGIN_HOOK_AS(function, name, is_ptsz, params, args)                                    \
@@ -59,8 +60,10 @@ AG_BEGIN_NEWER_HOOK(cuStreamBeginCaptureToCig_ptsz, true, AG_TO_CIG,
         bool hooked = ag_hooked();                                                                 \
         if (hooked)                                                                                \
             ag_core_stream_sync_point_quiet(hStream, is_ptsz, AG_SYM_##name, false);               \
+        ag_probe_begins(); /* there may be no such stream */                                       \
         if (hooked && AG_CALL(status_of, hStream, &before) != CUDA_SUCCESS)                        \
             before = CU_STREAM_CAPTURE_STATUS_NONE;                                                \
+        ag_probe_ends();                                                                           \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (hooked && before != CU_STREAM_CAPTURE_STATUS_NONE &&                                   \
             (AG_CALL(status_of, hStream, &after) != CUDA_SUCCESS ||                                \

@@ -1,5 +1,6 @@
 /* hooks_context.c - contexts: calls that wait for one, end one, or change the defaults of its
  * launches. */
+#include "driver/own.h"
 #include "preload/hook.h"
 
 /* Headers before CUDA 13 do not declare it. */
@@ -84,8 +85,10 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
     AG_HOOK name params                                                                            \
     {                                                                                              \
         old_type old;                                                                              \
+        ag_probe_begins(); /* the driver may not know the limit */                                 \
         bool changes =                                                                             \
             ag_hooked() && (AG_CALL(getter, AG_UNWRAP asked) != CUDA_SUCCESS || old != (wanted));  \
+        ag_probe_ends();                                                                           \
         if (changes)                                                                               \
             ag_core_invalidate_functions(AG_SYM_##name);                                           \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \

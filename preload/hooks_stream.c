@@ -1,4 +1,5 @@
 /* hooks_stream.c - streams and events: calls that wait, query, order or end. */
+#include "driver/own.h"
 #include "preload/hook.h"
 
 AG_STREAM_HOOK(cuStreamSynchronize, hStream, AG_LEGACY, AG_BLOCKS, (CUstream hStream), (hStream))
@@ -166,9 +167,11 @@ AG_QUERY_HOOK(cuStreamQuery_ptsz, AG_PTSZ)
 static bool is_capturing(CUstream stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return stream && AG_HAVE(cuStreamIsCapturing) &&
-           AG_REAL(cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    ag_probe_begins(); /* there may be no such stream */
+    bool is = stream && AG_CALL(cuStreamIsCapturing, stream, &status) == CUDA_SUCCESS &&
+              status != CU_STREAM_CAPTURE_STATUS_NONE;
+    ag_probe_ends();
+    return is;
 }
 
 /* Destroying the stream in which a capture began ends that capture. */

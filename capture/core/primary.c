@@ -14,6 +14,7 @@
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
+#include "driver/own.h"
 
 enum { DEVICES = 64 }; /* devices beyond have no count: a release there is always the last */
 
@@ -26,7 +27,10 @@ static bool is_active(CUdevice device)
 {
     unsigned int flags;
     int active = 0;
-    return AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active) == CUDA_SUCCESS && active;
+    ag_probe_begins(); /* there may be no such device */
+    CUresult r = AG_REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active);
+    ag_probe_ends();
+    return r == CUDA_SUCCESS && active;
 }
 
 /* The context's handle, or NULL if the context does not exist. */

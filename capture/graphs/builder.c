@@ -104,12 +104,14 @@ static void build(struct ag_request *r, bool evict)
     if (room) {
         bool entered = ag_context_enter(g->context->handle);
         CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+        ag_probe_begins(); /* a graph that cannot be built is none of the program's failures */
         bool touches = touches_memory(g);
         again = over_limit(g) || (touches && !ag_memory_hold(r->memory_epoch));
         v = again ? NULL : ag_variant_build(g, r->bytes);
         if (touches && !again)
             ag_memory_release();
         again = again || (!v && over_limit(g));
+        ag_probe_ends();
         took = ag_clock_monotonic_ns() - began;
         ag_core_mode(mode);
         ag_context_leave(entered);

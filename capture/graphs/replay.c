@@ -18,6 +18,7 @@
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
+#include "driver/own.h"
 #include "policy/constants.h"
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,10 @@
 static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
                         const struct ag_recorded *op, const uint8_t *bytes)
 {
+    ag_probe_begins();
     CUresult r =
         ag_node_update(v->exec, g, &v->nodes[i], ag_key_signature(op->key), bytes + op->offset);
+    ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         ag_info("build", "node update failed with error %d", (int)r);
         return false;
@@ -78,7 +81,9 @@ static void upload(struct ag_stream *s, struct ag_variant *v)
 {
     if (ag_state_captures())
         return;
+    ag_probe_begins();
     CUresult r = AG_REAL(cuGraphUpload)(v->exec, s->handle);
+    ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         ag_info("build", "cuGraphUpload failed with error %d", (int)r);
         ag_count(AG_COUNT_UPLOAD_FAILED);
@@ -225,7 +230,9 @@ static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const str
     if (__builtin_expect(branches || g->events, 0))
         ag_fork_graph_begins(s, g->branches, g->waits);
     bool empty = g->events && !v->exec; /* records and waits alone */
+    ag_probe_begins(); /* if it fails, the ops go one by one, and the program hears of those */
     CUresult r = empty ? CUDA_SUCCESS : AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    ag_probe_ends();
     if (__builtin_expect(ag_stream_forks(s), 0) && r == CUDA_SUCCESS)
         ag_fork_graph_ends(s, g->branches);
     if (__builtin_expect(g->events, 0) && r == CUDA_SUCCESS)

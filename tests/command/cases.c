@@ -646,7 +646,8 @@ static void CUDA_CB heard(void *word, CUlogLevel level, char *message, size_t le
 }
 
 /* N steps of a program that has itself told of failed calls: kernels by either kind of handle, one
- * without parameters to spare, copies from host memory. */
+ * without parameters to spare, arguments that change, copies from host memory; then calls that
+ * fail. */
 static int error_log(int n)
 {
     CUlogsCallbackHandle handle;
@@ -654,12 +655,15 @@ static int error_log(int n)
     CUlibrary library;
     CUdeviceptr other;
     uint64_t host = 1;
+    CUevent event;
+    CUgraph graph;
     CHECK(cuLogsRegisterCallback(heard, word, &handle));
     start();
     CHECK(cuLibraryLoadData(&library, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
     CHECK(cuMemAlloc_v2(&other, 8));
     for (int i = 0; i < n; i++) {
         step(0);
+        CHECK(ag_prog_hash(hash, stream, data, (uint64_t)i));
         if (i == n / 2)
             hash = ag_prog_kernel(library, "hash");
         CHECK(cuMemcpyAsync(other, (CUdeviceptr)(uintptr_t)&host, 8, stream));
@@ -667,6 +671,11 @@ static int error_log(int n)
         CHECK(cuStreamSynchronize(stream));
     }
     EXPECT(cuMemAlloc_v2(&other, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    EXPECT(cuStreamDestroy_v2((CUstream)event), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT(cuStreamEndCapture((CUstream)event, &graph), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT(cuCtxSetLimit((CUlimit)77, 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
+    EXPECT(cuDevicePrimaryCtxRelease_v2(77), CUDA_ERROR_INVALID_DEVICE);
     CHECK(cuLogsUnregisterCallback(handle));
     EXPECT(cuMemAlloc_v2(&other, 0), CUDA_ERROR_INVALID_VALUE);
     return print_value();

@@ -150,8 +150,20 @@ compared() {
 
 @test "a program that is told of failed calls is told of its own" {
     inline_replays 70 "$cases" error-log 200
-    [ "$(grep -c '^heard' with.out)" -eq 1 ]
+    [ "$(grep -c '^heard' with.out)" -eq 5 ]
     AUTOGRAPH_TEST_BUILD=thread same "$cases" error-log 200
+}
+
+@test "a program that is told of failed calls is not told of graphs that fail" {
+    export AUTOGRAPH_TEST_BUILD=inline
+    same "$cases" error-log 200
+    for call in cuGraphInstantiateWithFlags:2 cuGraphAddKernelNode_v2:30 cuGraphUpload:1 \
+        cuGraphExecKernelNodeSetParams_v2:5 cuGraphLaunch:5; do
+        rm -f summary
+        SIMCUDA_FAIL=$call=2 AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary under "$cases" error-log 200 >failed.out
+        diff with.out failed.out
+        grep -Eq '(graph builds|graph uploads|node updates|graph launches) failed: [1-9]' summary
+    done
 }
 
 @test "a copy from host memory by cuMemcpyAsync is a sync point and no op" {
