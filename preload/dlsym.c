@@ -2,7 +2,7 @@
  * dlsym.c - the C side of the hooked dlsym: names cu[A-Z]* that are looked up through an explicit
  * handle.
  *
- * What must hold: each call of the hook makes exactly one call of the real dlsym, and no failing
+ * What must hold: each call of the hook makes exactly one call of the next dlsym, and no failing
  * dl* call after it. Then the program's dlerror() says what it would say without the library.
  * Callers inside the driver get the driver's own functions, because they call them with the
  * driver's locks held.
@@ -43,7 +43,7 @@ static bool called_by_driver(const void *caller)
 
 void *ag_dlsym_cuda(void *handle, const char *name, const void *caller)
 {
-    void *address = ag_find_real_dlsym()(handle, name);
+    void *address = ag_find_next_dlsym()(handle, name);
     if (!address || ag_is_off())
         return address;
     if (!ag_hands_out()) {

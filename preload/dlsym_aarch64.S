@@ -25,8 +25,8 @@ dlsym:
     mov     x2, x30
     b       ag_dlsym_cuda
 .Lpass:
-    adrp    x16, ag_real_dlsym
-    ldr     x16, [x16, :lo12:ag_real_dlsym]
+    adrp    x16, ag_next_dlsym
+    ldr     x16, [x16, :lo12:ag_next_dlsym]
     cbz     x16, .Lfind
     br      x16
 .Lfind:
@@ -35,7 +35,7 @@ dlsym:
     .cfi_offset 29, -32
     .cfi_offset 30, -24
     stp     x0, x1, [sp, #16]
-    bl      ag_find_real_dlsym
+    bl      ag_find_next_dlsym
     mov     x16, x0
     ldp     x0, x1, [sp, #16]
     ldp     x29, x30, [sp], #32
@@ -46,6 +46,6 @@ dlsym:
     .cfi_endproc
     .size   dlsym, . - dlsym
     .hidden ag_dlsym_cuda
-    .hidden ag_find_real_dlsym
-    .hidden ag_real_dlsym
+    .hidden ag_find_next_dlsym
+    .hidden ag_next_dlsym
     .section .note.GNU-stack, "", %progbits

@@ -2,7 +2,7 @@
  * dlsym_x86_64.S - dlsym(handle, name) as programs call it.
  *
  * glibc takes the meaning of RTLD_NEXT and RTLD_DEFAULT from the return address of its caller. So
- * everything but a name cu[A-Z]* with an explicit handle is a tail jump: the real dlsym finds the
+ * everything but a name cu[A-Z]* with an explicit handle is a tail jump: the next dlsym finds the
  * program's return address on the stack and never knows that this was here.
  */
     .text
@@ -28,7 +28,7 @@ dlsym:
     movq    (%rsp), %rdx
     jmp     ag_dlsym_cuda
 .Lpass:
-    movq    ag_real_dlsym(%rip), %rax
+    movq    ag_next_dlsym(%rip), %rax
     testq   %rax, %rax
     jz      .Lfind
     jmp     *%rax
@@ -39,7 +39,7 @@ dlsym:
     .cfi_adjust_cfa_offset 8
     subq    $8, %rsp
     .cfi_adjust_cfa_offset 8
-    call    ag_find_real_dlsym
+    call    ag_find_next_dlsym
     addq    $8, %rsp
     .cfi_adjust_cfa_offset -8
     popq    %rsi
@@ -50,6 +50,6 @@ dlsym:
     .cfi_endproc
     .size   dlsym, . - dlsym
     .hidden ag_dlsym_cuda
-    .hidden ag_find_real_dlsym
-    .hidden ag_real_dlsym
+    .hidden ag_find_next_dlsym
+    .hidden ag_next_dlsym
     .section .note.GNU-stack, "", @progbits

@@ -164,7 +164,13 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     if (look->address &&
         ((uintptr_t)look->address < object.start || (uintptr_t)look->address >= object.end))
         return 0;
-    if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf) || !fill_real(info, &elf))
+    if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf))
+        return 0;
+    if ((uintptr_t)elf.symbols < object.start || (uintptr_t)elf.symbols >= object.end) {
+        settled = true; /* another copy of this library has changed the table */
+        return 1;
+    }
+    if (!fill_real(info, &elf))
         return 0;
     settled = true;
     if (ag_is_off()) {

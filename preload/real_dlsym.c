@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void *(*ag_real_dlsym)(void *handle, const char *name);
+void *(*ag_next_dlsym)(void *handle, const char *name);
 int (*ag_real_find_object)(void *address, struct dl_find_object *found);
+
+static void *(*real_dlsym)(void *handle, const char *name);
 
 /* A sanitizer's run time looks up names before instrumented code may run. */
 __attribute__((no_sanitize_address, no_sanitize_thread,
@@ -16,8 +18,8 @@ __attribute__((no_sanitize_address, no_sanitize_thread,
                                                                          const char *name)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
-    if (ag_real_dlsym)
-        return ag_real_dlsym;
+    if (real_dlsym)
+        return real_dlsym;
     void *found = NULL;
     for (size_t i = 0; !found && i < sizeof(versions) / sizeof(versions[0]); i++)
         found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
@@ -27,6 +29,15 @@ __attribute__((no_sanitize_address, no_sanitize_thread,
     }
     *(void **)&ag_real_find_object = dlvsym(RTLD_NEXT, "_dl_find_object", "GLIBC_2.35");
     dlerror();
-    *(void **)&ag_real_dlsym = found;
-    return ag_real_dlsym;
+    *(void **)&real_dlsym = found;
+    return real_dlsym;
+}
+
+__attribute__((no_sanitize_address, no_sanitize_thread,
+               no_sanitize_undefined)) void *(*ag_find_next_dlsym(void))(void *handle,
+                                                                         const char *name)
+{
+    if (!ag_next_dlsym)
+        *(void **)&ag_next_dlsym = ag_find_real_dlsym()(RTLD_NEXT, "dlsym");
+    return ag_next_dlsym;
 }

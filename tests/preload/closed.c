@@ -15,6 +15,8 @@ int main(int argc, char **argv)
         return 2;
     }
     dlclose(library);
+    if (!dlsym(driver, "cuDriverGetVersion")) /* answered with the driver's own address */
+        return 2;
     *(void **)&synchronize = dlsym(driver, "cuCtxSynchronize");
     printf("%d\n", synchronize());
     return 0;

@@ -118,6 +118,27 @@ finish" ]
   [ "$output" = 0 ]
 }
 
+@test "another preloaded library has a dlsym as well: it answers, wherever it stands, and its calls are seen" {
+  tracker="$bin/libpreload_tracker.so"
+  for mode in 0 1; do
+    for both in "$library:$tracker" "${AG_RUNTIME:+$AG_RUNTIME:}$tracker:$bin/fake/libpreload_told.so"; do
+      : > "$told"
+      AUTOGRAPH=$mode AG_TEST_FD=9 LD_PRELOAD="$both" run "$bin/preload_closed" "$tracker" 9>>"$told"
+      echo "$mode $both: $status $output"
+      [ "$status" -eq 0 ]
+      [ "$output" = 70 ]
+      [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq $mode ]
+    done
+  done
+}
+
+@test "two copies of the library are preloaded: one works" {
+  cp "$bin/fake/libpreload_told.so" "$BATS_TEST_TMPDIR"
+  library="$library:$BATS_TEST_TMPDIR/libpreload_told.so" run under "$bin/preload_closed" "$bin/libpreload_tracker.so"
+  [ "$output" = 0 ]
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 1 ]
+}
+
 @test "a plug-in's constructor uses CUDA while another thread makes the first call" {
   run under timeout 20 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
   echo "$output"
