@@ -9,26 +9,39 @@
 #include "preload/hook.h"
 #include "preload/substitute.h"
 
+/* Whether the driver has written something to a place that was given to it. The place is the
+ * hook's own, and holds its own address until then. Another thread may look at the program's place
+ * at any time, and must not find a function of the driver there. */
+static bool is_written(void *const *place)
+{
+    return *place != (const void *)place;
+}
+
 /* Only results that succeeded and are not NULL are replaced: `symbol` may be "", `pfn` may be
  * NULL. */
-static CUresult answer(CUresult result, const char *symbol, void **pfn)
+static CUresult answer(CUresult result, const char *symbol, void *const *found, void **pfn)
 {
-    if (result == CUDA_SUCCESS && pfn && *pfn)
-        *pfn = ag_substitute(*pfn, symbol);
+    if (!pfn || !is_written(found))
+        return result;
+    bool replaced = result == CUDA_SUCCESS && *found && ag_hands_out();
+    *pfn = replaced ? ag_substitute(*found, symbol) : *found;
     return result;
 }
 
 AG_HOOK cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                             CUdriverProcAddressQueryResult *symbolStatus)
 {
-    CUresult result = AG_CALL(cuGetProcAddress_v2, symbol, pfn, cudaVersion, flags, symbolStatus);
-    return ag_hands_out() ? answer(result, symbol, pfn) : result;
+    void *found = &found;
+    CUresult result =
+        AG_CALL(cuGetProcAddress_v2, symbol, pfn ? &found : NULL, cudaVersion, flags, symbolStatus);
+    return answer(result, symbol, &found, pfn);
 }
 
 AG_HOOK cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags)
 {
-    CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn, cudaVersion, flags);
-    return ag_hands_out() ? answer(result, symbol, pfn) : result;
+    void *found = &found;
+    CUresult result = AG_CALL(cuGetProcAddress, symbol, pfn ? &found : NULL, cudaVersion, flags);
+    return answer(result, symbol, &found, pfn);
 }
 
 /* The tables that cudart, cuBLAS, cuBLASLt, cuDNN and NVML ask for; the last is one that CuPy's
@@ -67,16 +80,27 @@ static bool is_known(const CUuuid *table)
 
 /* The program gets a known table unchanged: cudart hashes addresses in it. A tool also gets its
  * tables unchanged, and from then on sees launches as they are written. */
+static const void *table_for(const void *table, const CUuuid *id, const void *caller)
+{
+    const unsigned char *bytes = (const unsigned char *)id;
+    if (is_known(id))
+        return table;
+    if (!ag_attached_later(caller, bytes))
+        return ag_export_table(table, bytes, caller);
+    if (!ag_options.force)
+        ag_core_observe_only("a profiler or checker has asked for an export table");
+    return table;
+}
+
 AG_HOOK cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
-    CUresult result = AG_CALL(cuGetExportTable, ppExportTable, pExportTableId);
-    const unsigned char *id = (const unsigned char *)pExportTableId;
+    void *found = &found;
     const void *caller = __builtin_return_address(0);
-    if (!ag_hands_out() || result != CUDA_SUCCESS || is_known(pExportTableId))
-        return result;
-    if (!ag_attached_later(caller, id))
-        *ppExportTable = ag_export_table(*ppExportTable, id, caller);
-    else if (!ag_options.force)
-        ag_core_observe_only("a profiler or checker has asked for an export table");
+    CUresult result =
+        AG_CALL(cuGetExportTable, ppExportTable ? (const void **)&found : NULL, pExportTableId);
+    if (ppExportTable && is_written(&found))
+        *ppExportTable = result == CUDA_SUCCESS && ag_hands_out()
+                             ? table_for(found, pExportTableId, caller)
+                             : found;
     return result;
 }

@@ -49,8 +49,17 @@ static void *const outside[4] = {(void *)32, (void *)integers, (void *)memcmp};
 static void *const with_data[4] = {(void *)32, (void *)integers, &variable};
 static void *all_functions[1024];
 
+static const void **place; /* of the latest answer */
+
+const void **fake_table_place(void);
+EXPORT const void **fake_table_place(void)
+{
+    return place;
+}
+
 EXPORT int cuGetExportTable(const void **answer, const unsigned char *id)
 {
+    place = answer;
     *answer = NULL;
     switch (id[0]) {
     case FAKE_TABLE_NO_SIZE:

@@ -58,11 +58,22 @@ static void arguments_arrive_as_given(void **state)
     CUdriverProcAddressQueryResult found = 99;
     assert_int_equal(getter("cuInit", &answer, 12050, 1, &found), CUDA_SUCCESS);
     const struct fake_call *last = last_call();
-    assert_int_equal(last->args[1], (uintptr_t)&answer);
+    assert_int_not_equal(last->args[1], 0); /* a place of the hook's own: see below */
     assert_int_equal(last->args[2], 12050);
     assert_int_equal(last->args[3], 1);
     assert_int_equal(last->args[4], (uintptr_t)&found);
     assert_int_equal(found, 0);
+}
+
+/* Another thread may look at the program's place while the driver writes its answer. */
+static void the_driver_does_not_write_to_the_place_of_the_program(void **state)
+{
+    (void)state;
+    void *answer = NULL;
+    assert_int_equal(getter("cuLaunchKernel", &answer, 12000, 0, NULL), CUDA_SUCCESS);
+    assert_int_not_equal(last_call()->args[1], (uintptr_t)&answer);
+    assert_int_equal(old_getter("cuLaunchKernel", &answer, 11030, 0), CUDA_SUCCESS);
+    assert_int_not_equal(last_call()->args[1], (uintptr_t)&answer);
 }
 
 static void the_probe_and_failures_are_verbatim(void **state)
@@ -104,6 +115,7 @@ int main(void)
         cmocka_unit_test(answers_are_the_hooks_that_dlsym_hands_out),
         cmocka_unit_test(the_getter_answers_itself),
         cmocka_unit_test(arguments_arrive_as_given),
+        cmocka_unit_test(the_driver_does_not_write_to_the_place_of_the_program),
         cmocka_unit_test(the_probe_and_failures_are_verbatim),
         cmocka_unit_test(newer_entry_points_get_a_stub),
         cmocka_unit_test(an_answer_outside_the_driver_ends_replay),

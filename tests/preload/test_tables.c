@@ -137,6 +137,17 @@ static void arguments_and_results_pass(void **state)
     told();
 }
 
+/* Another thread may look at the program's place while the driver writes its answer. */
+static void the_driver_does_not_write_to_the_place_of_the_program(void **state)
+{
+    (void)state;
+    const void *table = NULL;
+    const void **(*place)(void);
+    *(void **)&place = dlsym(libcuda, "fake_table_place");
+    assert_int_equal(get(&table, (unsigned char[16]){1}), 0);
+    assert_ptr_not_equal(place(), &table);
+}
+
 static void known_tables_are_untouched(void **state)
 {
     const void *table = NULL, *own = NULL;
@@ -210,6 +221,7 @@ int main(void)
         cmocka_unit_test(entries_are_stubs),
         cmocka_unit_test(calls_are_told),
         cmocka_unit_test(arguments_and_results_pass),
+        cmocka_unit_test(the_driver_does_not_write_to_the_place_of_the_program),
         cmocka_unit_test(known_tables_are_untouched),
         cmocka_unit_test(other_layouts_end_replay),
         cmocka_unit_test(stubs_run_out),
