@@ -8,10 +8,10 @@
 #define _GNU_SOURCE
 #include "preload/object.h"
 
+#include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
-
-#include "preload/real_dlsym.h"
 
 struct search {
     uintptr_t address;
@@ -60,10 +60,27 @@ static int look(struct dl_phdr_info *info, size_t size, void *data)
     return 0;
 }
 
-static bool find(const void *address, struct ag_object *object)
+typedef int find_function(void *address, struct dl_find_object *found);
+
+/* The C library's _dl_find_object, or NULL. */
+static find_function *find_object(void)
+{
+    static find_function *_Atomic function;
+    static atomic_bool asked;
+    if (!atomic_load_explicit(&asked, memory_order_acquire)) {
+        find_function *found;
+        *(void **)&found = dlvsym(RTLD_NEXT, "_dl_find_object", "GLIBC_2.35");
+        dlerror();
+        atomic_store_explicit(&function, found, memory_order_relaxed);
+        atomic_store_explicit(&asked, true, memory_order_release);
+    }
+    return atomic_load_explicit(&function, memory_order_relaxed);
+}
+
+static bool find(find_function *function, const void *address, struct ag_object *object)
 {
     struct dl_find_object found;
-    if (ag_real_find_object((void *)(uintptr_t)address, &found) != 0)
+    if (function((void *)(uintptr_t)address, &found) != 0)
         return false;
     object->start = (uintptr_t)found.dlfo_map_start;
     object->end = (uintptr_t)found.dlfo_map_end;
@@ -73,9 +90,9 @@ static bool find(const void *address, struct ag_object *object)
 
 bool ag_object_at(const void *address, struct ag_object *object)
 {
-    ag_find_real_dlsym();
-    if (ag_real_find_object)
-        return find(address, object);
+    find_function *function = find_object();
+    if (function)
+        return find(function, address, object);
     struct search search = {.address = (uintptr_t)address, .object = object};
     return dl_iterate_phdr(look, &search) != 0;
 }

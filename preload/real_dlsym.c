@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 void *(*ag_next_dlsym)(void *handle, const char *name);
-int (*ag_real_find_object)(void *address, struct dl_find_object *found);
 
 static void *(*real_dlsym)(void *handle, const char *name);
 
@@ -27,7 +26,6 @@ __attribute__((no_sanitize_address, no_sanitize_thread,
         fprintf(stderr, "autograph: the C library has no dlsym that can be found\n");
         abort();
     }
-    *(void **)&ag_real_find_object = dlvsym(RTLD_NEXT, "_dl_find_object", "GLIBC_2.35");
     dlerror();
     *(void **)&real_dlsym = found;
     return real_dlsym;

@@ -7,11 +7,9 @@
  * needed. The hook's entry jumps through it. */
 extern void *(*ag_next_dlsym)(void *handle, const char *name);
 
-/* The C library's _dl_find_object, found with its dlsym; NULL if the C library has none. */
-struct dl_find_object;
-extern int (*ag_real_find_object)(void *address, struct dl_find_object *found);
-
-/* The C library's dlsym. Finds both at its first call; never returns NULL. */
+/* Finds the C library's dlsym at its first call; never returns NULL. The caller may be a malloc
+ * that looks up the next one, so nothing that is asked here may fail: the C library would allocate.
+ */
 void *(*ag_find_real_dlsym(void))(void *handle, const char *name);
 
 /* Finds ag_next_dlsym at its first call; never returns NULL. */

@@ -132,6 +132,13 @@ finish" ]
   done
 }
 
+@test "a malloc that looks up the next one, on a C library where the first look-up allocates" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer has a malloc of its own"
+  LD_PRELOAD="$bin/libpreload_early_malloc.so" run ls "$BATS_TEST_FILENAME"
+  [ "$status" -eq 0 ]
+  [ "$output" = "$BATS_TEST_FILENAME" ]
+}
+
 @test "two copies of the library are preloaded: one works" {
   cp "$bin/fake/libpreload_told.so" "$BATS_TEST_TMPDIR"
   library="$library:$BATS_TEST_TMPDIR/libpreload_told.so" run under "$bin/preload_closed" "$bin/libpreload_tracker.so"
