@@ -115,11 +115,16 @@ bool ag_thread_may_spin(void)
     return !q || q >= 200;
 }
 
+/* The driver is called in these threads, and nobody says how much stack that takes. The program may
+ * want less for threads of its own (ulimit -s, pthread_setattr_default_np). */
+enum { LEAST_STACK = 1 << 20 };
+
 /* Attributes of a thread in the ordinary scheduling class, whatever the class of the thread that
  * starts it, on the processors that the process was given. */
 static bool attributes(pthread_attr_t *a)
 {
     const struct sched_param ordinary = {0};
+    size_t stack;
     if (pthread_attr_init(a))
         return false;
     pthread_attr_setinheritsched(a, PTHREAD_EXPLICIT_SCHED);
@@ -127,6 +132,8 @@ static bool attributes(pthread_attr_t *a)
     pthread_attr_setschedparam(a, &ordinary);
     if (CPU_COUNT(&processors))
         pthread_attr_setaffinity_np(a, sizeof(processors), &processors);
+    if (!pthread_attr_getstacksize(a, &stack) && stack < LEAST_STACK)
+        pthread_attr_setstacksize(a, LEAST_STACK);
     return true;
 }
 

@@ -35,6 +35,14 @@ under() {
   [[ "$output" == *"graphs built"* && "$output" != *"graphs built 0 "* ]]
 }
 
+@test "a program that takes small stacks for its threads: the library's are larger" {
+  AUTOGRAPH_SUBMIT=thread LD_PRELOAD="$library" run "$bin/preload_thread_stacks"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ "$output" == *"autograph-watch large"* && "$output" == *"autograph-build large"* ]]
+  [[ "$output" != *small* ]]
+}
+
 @test "a module is unloaded: graphs of others stay" {
   for handles in fresh reuse; do
     SIMCUDA_HANDLES=$handles AUTOGRAPH_TEST_CHUNK=4 run under "$bin/preload_modules" # a change of pace recuts nothing
