@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The rank that torchrun, Open MPI, MPICH or Slurm set; NULL if none did. */
@@ -55,15 +57,26 @@ const char *ag_process_name(char *text, size_t size)
     return text;
 }
 
+/* A program that becomes a daemon closes all files that it does not know, and the next one that it
+ * opens has the number of this one. */
+static bool is_still(int fd, const struct stat *opened)
+{
+    struct stat now;
+    return fd == STDERR_FILENO ||
+           (!fstat(fd, &now) && now.st_dev == opened->st_dev && now.st_ino == opened->st_ino);
+}
+
 static int output(void)
 {
     static int fd = -1;
+    static struct stat opened;
     static pid_t opened_by; /* the child of a fork gets its own file, if the name has %p */
-    if (fd >= 0 && opened_by == getpid())
+    bool ours = fd >= 0 && is_still(fd, &opened);
+    if (ours && opened_by == getpid())
         return fd;
     if (!ag_options.log_file)
         return STDERR_FILENO;
-    if (fd > STDERR_FILENO)
+    if (ours && fd > STDERR_FILENO)
         close(fd);
     opened_by = getpid();
     char path[4096];
@@ -74,6 +87,7 @@ static int output(void)
         fd = STDERR_FILENO;
         dprintf(fd, "autograph: cannot open AUTOGRAPH_LOG_FILE %s: %s\n", path, why);
     }
+    fstat(fd, &opened);
     return fd;
 }
 

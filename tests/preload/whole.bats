@@ -43,6 +43,14 @@ under() {
   [[ "$output" != *small* ]]
 }
 
+@test "a program that closes the log: nothing is written to its own file" {
+  export AUTOGRAPH_LOG_FILE="$BATS_TEST_TMPDIR/log" AUTOGRAPH_MISSPELT=1 # which is said early
+  AUTOGRAPH_STATS=1 LD_PRELOAD="$library" "$bin/preload_own_file" "$BATS_TEST_TMPDIR/own"
+  [ ! -s "$BATS_TEST_TMPDIR/own" ]
+  grep -q AUTOGRAPH_MISSPELT "$AUTOGRAPH_LOG_FILE"
+  grep -q "launched nothing\|replayed" "$AUTOGRAPH_LOG_FILE"
+}
+
 @test "a module is unloaded: graphs of others stay" {
   for handles in fresh reuse; do
     SIMCUDA_HANDLES=$handles AUTOGRAPH_TEST_CHUNK=4 run under "$bin/preload_modules" # a change of pace recuts nothing
