@@ -1,6 +1,7 @@
 /* log.c - writes each line with one write(2), so that lines of several threads and processes do
  * not mix. */
 #include "capture/settings/log.h"
+#include "capture/settings/bounded.h"
 #include "capture/settings/options.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -95,6 +96,7 @@ static int output(void)
  */
 static void line(const char *domain, const char *format, va_list args)
 {
+    struct ag_bounded bounded;
     char text[1024];
     int cancel;
     int n = snprintf(text, sizeof(text) - 1, "autograph: %s%s", domain ? domain : "",
@@ -104,9 +106,9 @@ static void line(const char *domain, const char *format, va_list args)
     text[n++] = '\n';
     int saved = errno;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    if (write(output(), text, (size_t)n) < 0) {
-        /* there is nowhere to report it */
-    }
+    ag_bounded_begin(&bounded);
+    bool failed = write(output(), text, (size_t)n) < 0; /* there is nowhere to report it */
+    ag_bounded_end(&bounded, failed);
     pthread_setcancelstate(cancel, NULL);
     errno = saved;
 }

@@ -8,6 +8,7 @@
 #include "capture/trace/live.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
+#include "capture/settings/bounded.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include "capture/trace/trace_format.h"
@@ -41,12 +42,15 @@ static void keep_open(int fd)
 
 static struct ag_live_page *own_file(void)
 {
+    struct ag_bounded bounded;
     int fd = memfd_create(AG_LIVE_NAME, MFD_CLOEXEC);
     if (fd < 0)
         return NULL;
-    void *page = ftruncate(fd, AG_LIVE_SIZE)
-                     ? MAP_FAILED
-                     : mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ag_bounded_begin(&bounded);
+    bool failed = ftruncate(fd, AG_LIVE_SIZE) != 0;
+    ag_bounded_end(&bounded, failed);
+    void *page =
+        failed ? MAP_FAILED : mmap(NULL, AG_LIVE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         close(fd);
         return NULL;

@@ -9,6 +9,7 @@
 #include "capture/system/clock.h"
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
+#include "capture/settings/bounded.h"
 #include "capture/settings/log.h"
 #include "capture/trace/trace_format.h"
 #include <errno.h>
@@ -28,6 +29,7 @@ static int fd = -1;
 static uint64_t size;
 static uint64_t marked; /* see ag_dump_mark() */
 static uint64_t limit;
+static const char *limited_by;
 static bool full, broken;
 static char path[4096];
 static uint32_t crc_tables[8][256];
@@ -211,10 +213,13 @@ static void cut_back(void)
 static bool put(struct iovec *parts, int count)
 {
     uint64_t wanted = 0, done = 0;
+    struct ag_bounded bounded;
     for (int i = 0; i < count; i++)
         wanted += parts[i].iov_len;
     while (done < wanted) {
+        ag_bounded_begin(&bounded);
         ssize_t n = pwritev(fd, parts, count, (off_t)(size + done));
+        ag_bounded_end(&bounded, n < 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -252,8 +257,8 @@ bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void
              : size + sizeof(chunk) + length + padding + LAST_ROOM > limit) {
         full = true;
         if (!last) {
-            ag_say("AUTOGRAPH_TRACE: %s has reached AUTOGRAPH_TRACE_MB (%llu MiB); it ends here",
-                   path, (unsigned long long)(limit >> 20));
+            ag_say("AUTOGRAPH_TRACE: %s has reached %s (%.6g MiB); it ends here", path, limited_by,
+                   (double)limit / 1048576.0);
             cut_back();
         }
         return false;
@@ -292,9 +297,12 @@ bool ag_dump_open(const char *pattern, uint64_t most)
                                     .pid = (uint32_t)getpid()};
     struct iovec part = {&header, sizeof(header)};
     limit = most;
-    struct rlimit size_limit; /* the kernel would kill the process beyond this limit */
-    if (!getrlimit(RLIMIT_FSIZE, &size_limit) && size_limit.rlim_cur < limit)
+    limited_by = "AUTOGRAPH_TRACE_MB";
+    struct rlimit size_limit;
+    if (!getrlimit(RLIMIT_FSIZE, &size_limit) && size_limit.rlim_cur < limit) {
         limit = size_limit.rlim_cur;
+        limited_by = "the system's limit on the size of files, ulimit -f";
+    }
     crc_start();
     bool good = put(&part, 1);
     ag_dump_mark();

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 CUmodule module;
@@ -747,6 +748,22 @@ static int prefork(int n)
     return print_value();
 }
 
+/* A process whose files may have N bytes. It has a stream and no memory, which is a file of the
+ * simulated driver. */
+static int small_files(int n)
+{
+    const struct rlimit limit = {(rlim_t)n, RLIM_INFINITY};
+    CUcontext context;
+    CHECK(cuInit(0));
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamSynchronize(stream));
+    puts("synchronized");
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -778,6 +795,7 @@ static const struct {
              {"fast-host-pauses", fast_host_pauses},
              {"between", between},
              {"per-thread", per_thread},
+             {"small-files", small_files},
              {"leaves", leaves},
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},

@@ -52,6 +52,19 @@ setup() { common_setup; }
     [[ "$(under "$cases" threads 0)" != *autograph* ]]
 }
 
+@test "a limit on the size of files ends no program: not by the figures, a message or a dump" {
+    export AUTOGRAPH_STATS=1
+    for bytes in 0 20 4095 4096; do
+        [ "$(under "$cases" small-files $bytes 2>/dev/null | cat)" = synchronized ]
+        [ "$(AUTOGRAPH_LOG_FILE=$PWD/log under "$cases" small-files $bytes 2>/dev/null | cat)" = synchronized ]
+        [ "$(AUTOGRAPH_TRACE=$PWD/dump under "$cases" small-files $bytes 2>&1 | grep -v ^autograph:)" = synchronized ]
+        [ "$(stat -c %s log)" -le "$bytes" ]
+        [ "$(stat -c %s dump)" -le "$bytes" ]
+        rm log dump
+    done
+    AUTOGRAPH_TRACE=$PWD/dump under "$cases" small-files 4096 2>&1 | grep "has reached the system's limit on the size of files"
+}
+
 @test "programs without CUDA: no output, no library loaded, no thread" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into them"
     export AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=debug
