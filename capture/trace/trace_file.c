@@ -324,15 +324,30 @@ void ag_lines_add(struct ag_lines *l, const char *name, const char *format, ...)
     l->used += bytes;
 }
 
+/* The path as a shell takes it for one word, and the command for no option. */
+static const char *as_word(char *text, size_t room)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+=:,@%";
+    if (*path != '-' && !path[strspn(path, plain)])
+        return path;
+    size_t n = (size_t)snprintf(text, room, "'%s", *path == '-' ? "./" : "");
+    for (const char *p = path; *p && n + 6 < room; p++)
+        n += (size_t)snprintf(text + n, room - n, *p == '\'' ? "'\\''" : "%c", *p);
+    snprintf(text + n, room - n, "'");
+    return text;
+}
+
 void ag_dump_close(const struct ag_lines *counters)
 {
-    char process[128];
+    char process[128], word[1024];
     ag_dump_write(AG_DUMP_COUNTERS, counters->text, counters->used, NULL, 0, true);
     const char *why = full ? "full" : "exit";
     ag_dump_write(AG_DUMP_END, why, strlen(why), NULL, 0, true);
     if (ag_options.stats)
         ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
-               ag_process_name(process, sizeof(process)), path, (double)size / 1048576.0, path);
+               ag_process_name(process, sizeof(process)), path, (double)size / 1048576.0,
+               as_word(word, sizeof(word)));
     if (fd >= 0)
         close(fd);
     fd = -1;

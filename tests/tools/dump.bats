@@ -30,6 +30,13 @@ teardown() { # a test that failed half way leaves nothing mounted
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump AUTOGRAPH_STATS=1 \
         run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
     [[ "$output" == *"autograph report $dump"* ]]
+    # typed as it stands it works, whatever the name
+    for name in "my run's \$dump" -f.agdump é.agdump; do
+        LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$name AUTOGRAPH_STATS=1 \
+            run "$AG_BUILD/examples/loop_driver" --steps=5 --reps=1
+        [ -e "./$name" ]
+        eval "${output##*look at it with: } -t launches"
+    done
 }
 
 @test "many threads, and children of fork: every launch is there, once, in its thread" {
