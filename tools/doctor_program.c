@@ -92,6 +92,15 @@ static void check_script(struct findings *f, const char *bytes, size_t size)
     memcpy(line, bytes, n);
     line[n] = 0;
     line[strcspn(line, "\n")] = 0;
+    char *first = line + 2 + strspn(line + 2, " \t"), *end = first + strcspn(first, " \t"),
+         was = *end;
+    *end = 0;
+    int why = access(first, X_OK) ? errno : 0;
+    *end = was;
+    if (why) {
+        doctor_say(f, BAD, "script", "%s: this interpreter cannot be run: %s", line, strerror(why));
+        return;
+    }
     doctor_say(f, NOTE, "script",
                "%s: what counts is the interpreter, `autograph doctor INTERPRETER` looks at it; "
                "the library passes on to what it starts",
@@ -164,6 +173,7 @@ static bool check_binary(struct findings *f, const struct elf_file *e)
         doctor_say(f, BAD, "kind", "built for another processor than this machine's %s",
                    machine.machine);
     bool musl = e->interpreter && strstr(e->interpreter, "musl");
+    bool loader = e->interpreter && !access(e->interpreter, X_OK);
     if (!e->interpreter)
         doctor_say(f, BAD, "linking",
                    "statically linked (static or static-pie): no loader runs, LD_PRELOAD has no "
@@ -171,10 +181,12 @@ static bool check_binary(struct findings *f, const struct elf_file *e)
     else if (musl)
         doctor_say(f, BAD, "linking",
                    "linked with musl: the library and NVIDIA's driver need glibc");
+    else if (!loader)
+        doctor_say(f, BAD, "linking", "its loader is not here: %.300s", e->interpreter);
     else
         doctor_say(f, GOOD, "linking", "dynamic, %.300s", e->interpreter);
     check_cuda(f, e);
-    return native && e->interpreter && !musl;
+    return native && loader && !musl;
 }
 
 /* As the shell finds it. */
@@ -182,12 +194,13 @@ static const char *find_program(const char *name)
 {
     static char found[4200];
     const char *path = getenv("PATH");
-    if (strchr(name, '/') || !path)
+    struct stat st;
+    if (!*name || strchr(name, '/') || !path)
         return name;
     for (size_t n; *path; path += n + (path[n] != 0)) {
         n = strcspn(path, ":");
-        snprintf(found, sizeof(found), "%.*s/%s", (int)n, path, name);
-        if (!access(found, X_OK))
+        snprintf(found, sizeof(found), "%.*s/%s", n ? (int)n : 1, n ? path : ".", name);
+        if (!access(found, X_OK) && !stat(found, &st) && S_ISREG(st.st_mode))
             return found;
     }
     return name;
@@ -229,7 +242,10 @@ void doctor_program(struct findings *f, const char *library, const char *name)
     size_t size = (size_t)st.st_size;
     struct elf_file e;
     elf_read(&e, map, size);
-    doctor_say(f, GOOD, "program", "%s", path);
+    if (access(path, X_OK))
+        doctor_say(f, BAD, "program", "%s cannot be run: %s", path, strerror(errno));
+    else
+        doctor_say(f, GOOD, "program", "%s", path);
     bool heeded = check_privileges(f, path, &st);
     if (e.is_elf && check_binary(f, &e)) {
         if (heeded && library)

@@ -299,6 +299,28 @@ finding() { # WHAT STATE ARGS...: the doctor's finding about WHAT is STATE
     [ "$status" -eq 1 ]
 }
 
+@test "doctor: programs that cannot be run" {
+    cd "$BATS_TEST_TMPDIR"
+    echo 'int main(void) { return 0; }' > p.c
+    "${CC:-cc}" p.c -o dynamic
+    finding program ok ./dynamic
+    "${CC:-cc}" p.c -Wl,--dynamic-linker=/nowhere/ld.so -o loaderless
+    finding linking BAD ./loaderless
+    printf '#! /nowhere/sh -e\n' > script
+    chmod +x script
+    finding script BAD ./script
+    printf '#!/bin/sh -e\n' > script
+    finding script note ./script
+    chmod -x dynamic script
+    finding program BAD ./dynamic
+    finding program BAD ./script
+    finding program BAD ""
+    # found as the shell finds it: no folder, and the one where it stands by an empty name
+    mkdir folder folder/dynamic
+    chmod +x dynamic
+    PATH=$PWD/folder::$PATH finding program ok dynamic
+}
+
 @test "doctor: settings that leave nothing to gain" {
     AUTOGRAPH=0 finding AUTOGRAPH BAD
     CUDA_LAUNCH_BLOCKING=1 finding CUDA_LAUNCH_BLOCKING note
