@@ -176,10 +176,16 @@ static size_t page_width(FILE *out)
     return n <= 0 ? 80 : n < 40 ? 40 : (size_t)n;
 }
 
+bool table_knows_codes(FILE *out)
+{
+    const char *terminal = getenv("TERM");
+    return isatty(fileno(out)) && terminal && strcmp(terminal, "dumb");
+}
+
 static bool wants_colour(FILE *out)
 {
-    const char *no = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    return isatty(fileno(out)) && !(no && *no) && terminal && strcmp(terminal, "dumb");
+    const char *no = getenv("NO_COLOR");
+    return table_knows_codes(out) && !(no && *no);
 }
 
 static void paint(const struct table_output *o, const char *code)

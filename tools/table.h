@@ -21,6 +21,9 @@ struct table_wish {
     bool headless; /* CSV: the column heads were printed before */
 };
 
+/* Whether it goes to a terminal that knows codes for colours and for its cursor. */
+bool table_knows_codes(FILE *out);
+
 /* What a program prints: tables, and in text format also words between them. Text fits the
  * terminal, or 80 columns if there is none. */
 struct table_output;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct settings {
     enum table_format format;
@@ -211,7 +210,7 @@ int verb_top(int argc, char **argv)
     struct settings s = {.seconds = 1};
     argp_parse(&argp, argc, argv, 0, NULL, &s);
     struct top_tree t = {NULL, 0};
-    bool terminal = s.format == TABLE_TEXT && isatty(STDOUT_FILENO);
+    bool terminal = s.format == TABLE_TEXT && table_knows_codes(stdout);
     for (unsigned long i = 0; !s.times || i < s.times; i++) {
         bool there = top_tree_find(&t, s.pid), any = false;
         int why = errno;

@@ -212,6 +212,18 @@ PY
     [ "$status" -eq 0 ]
 }
 
+@test "top: the screen is cleared where the terminal knows how" {
+    LD_PRELOAD="$PRELOAD" "$AG_BUILD/examples/loop_driver" --steps=100000000 --reps=1 3>&- &
+    wait_until autograph top $! -n 1 -d 0.01 > /dev/null
+    TERM=xterm script -qec "'$AG_COMMAND' top $! -n 2 -d 0.01" /dev/null > "$BATS_TEST_TMPDIR/clever"
+    TERM=dumb script -qec "'$AG_COMMAND' top $! -n 2 -d 0.01" /dev/null > "$BATS_TEST_TMPDIR/dumb"
+    kill -9 $!
+    wait $! || true
+    [ "$(grep -c $'\e\\[H' "$BATS_TEST_TMPDIR/clever")" -eq 2 ]
+    grep -q 'graph launches' "$BATS_TEST_TMPDIR/dumb"
+    no grep $'\e' "$BATS_TEST_TMPDIR/dumb"
+}
+
 @test "top: processes without the library" {
     run autograph top $$
     [ "$status" -eq 1 ]
