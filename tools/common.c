@@ -22,8 +22,7 @@ static bool is_same_file(const char *a, const char *b)
            S_ISREG(x.st_mode);
 }
 
-/* Without --format the file's name says which. */
-static void format_by_name(struct common *c)
+void common_format_by_name(struct common *c)
 {
     const char *dot = c->output ? strrchr(c->output, '.') : NULL;
     int format = dot ? table_format(dot + 1) : -1;
@@ -67,7 +66,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
                 argp_error(state, "%s is the dump itself", c->output);
         if (c->is_page && !c->output && isatty(STDOUT_FILENO))
             argp_error(state, "that is nothing for a terminal: -o FILE says where it goes");
-        format_by_name(c);
+        common_format_by_name(c);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

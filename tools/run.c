@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 struct settings {
-    bool observe, quiet, compare, format_given;
-    enum table_format format; /* of what --observe says */
-    const char *output, *trace, *library;
+    bool observe, quiet, compare, output_given;
+    struct common common; /* of what --observe says */
+    const char *trace, *library;
     char **program;
 };
 
@@ -33,7 +33,8 @@ static const struct argp_option options[] = {
      "write a dump (%p is the pid, %r the rank, %h the host, %e the program)", 0},
     {"quiet", 'q', NULL, 0, "no summary at the end", 0},
     {"set", 'e', "NAME=VALUE", 0, "set a variable; AUTOGRAPH_ may be left out", 0},
-    {"format", 'f', "FORMAT", 0, "of what --observe says: text, csv, json or jsonl (text)", 0},
+    {"format", 'f', "FORMAT", 0,
+     "of what --observe says: text, csv, json or jsonl (as FILE's name ends, else text)", 0},
     {"output", 'o', "FILE", 0, "where --observe says it (standard error)", 0},
     {"library", KEY_LIBRARY, "FILE", 0, "another libautograph.so", 0},
     {0}};
@@ -57,11 +58,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct settings *s = state->input;
     switch (key) {
     case 'f':
-        s->format = option_format(state, arg);
-        s->format_given = true;
+        s->common.wish.format = option_format(state, arg);
+        s->common.format_given = true;
         return 0;
     case 'o':
-        s->output = arg;
+        s->common.output = strcmp(arg, "-") ? arg : NULL;
+        s->output_given = true;
         return 0;
     case 'n':
         s->observe = true;
@@ -99,8 +101,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (s->observe && s->quiet && !s->trace)
             argp_error(state,
                        "--observe --quiet would say nothing; --trace=FILE keeps what it saw");
-        if ((s->format_given || s->output) && (!s->observe || s->trace))
+        if ((s->common.format_given || s->output_given) && (!s->observe || s->trace))
             argp_error(state, "--format and --output are of what --observe says");
+        common_format_by_name(&s->common);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -181,10 +184,9 @@ static int end_like(int status)
 
 /* What the dumps in the folder foretell; the folder goes. False: it could not be written, or a dump
  * could not be read. */
-static bool tell(const struct settings *s, const char *parent, const char *folder)
+static bool tell(const struct settings *s, FILE *out, const char *parent, const char *folder)
 {
-    struct common c = {.output = s->output};
-    FILE *out = s->output ? common_open(&c) : stderr;
+    enum table_format format = s->common.wish.format;
     char path[4400];
     struct dirent *entry;
     DIR *dir = opendir(folder);
@@ -194,8 +196,8 @@ static bool tell(const struct settings *s, const char *parent, const char *folde
             continue;
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         struct dump *d = dump_load(path);
-        if (d && out) {
-            struct table_wish wish = {.format = s->format, .main = "replay"};
+        if (d) {
+            struct table_wish wish = {.format = format, .main = "replay"};
             struct table_output *o = table_open(out, &wish);
             table_say(o, "\nautograph: %s (pid %s) under --observe; with replay it would be:\n",
                       dump_process(d, "program"), dump_process(d, "pid"));
@@ -219,9 +221,9 @@ static bool tell(const struct settings *s, const char *parent, const char *folde
     else if (!found)
         fputs("autograph: no CUDA launch was seen (`autograph doctor PROGRAM` may say why)\n",
               stderr);
-    else if (s->format == TABLE_TEXT)
+    else if (format == TABLE_TEXT)
         fputs("\nautograph: to replay, run it without --observe\n", stderr);
-    return (out == stderr || (out && common_close(&c, out))) && !lost;
+    return (out == stderr || common_close(&s->common, out)) && !lost;
 }
 
 /* Starts the program and waits for its end: the exit status as waitpid() gives it. The program
@@ -267,10 +269,15 @@ static int observe(const struct settings *s)
         fprintf(stderr, "autograph: cannot make a folder in %s: %s\n", tmp, strerror(errno));
         return 1;
     }
+    FILE *out = s->output_given ? common_open(&s->common) : stderr;
+    if (!out) {
+        rmdir(folder);
+        return 1;
+    }
     snprintf(trace, sizeof(trace), "%s/%%p.agdump", folder);
     setenv("AUTOGRAPH_TRACE", trace, 1);
     int status = run_and_wait(s->program, NULL);
-    if (!tell(s, tmp, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
+    if (!tell(s, out, tmp, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
         return 1;
     return end_like(status);
 }

@@ -40,6 +40,9 @@ struct common {
  * hands its input on. The second is without --format. */
 extern const struct argp_child common_children[], page_children[];
 
+/* Without --format the file's name says which. */
+void common_format_by_name(struct common *c);
+
 /* Opens the file that --output names, or standard output. Returns NULL if it cannot; a line has
  * then said why. */
 FILE *common_open(const struct common *c);
