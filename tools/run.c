@@ -327,6 +327,10 @@ int verb_run(int argc, char **argv)
         setenv("AUTOGRAPH_STATS", "1", 1);
     if (s.trace)
         setenv("AUTOGRAPH_TRACE", s.trace, 1);
+    if ((s.trace || s.compare) && !s.observe && ag_options_mode() == AG_MODE_OFF)
+        fprintf(stderr,
+                "autograph: AUTOGRAPH is off (`autograph env %s` says where that is set): %s\n",
+                s.program[0], s.trace ? "there will be no dump" : "there is nothing to compare");
     if (!s.observe)
         return s.quiet ? start(s.program) : replay_and_tell(s.program);
     setenv("AUTOGRAPH", "observe", 1);

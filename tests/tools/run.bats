@@ -67,6 +67,11 @@ autograph: sh: no CUDA launch was seen from here (\`autograph doctor PROGRAM\` m
     AUTOGRAPH=0 run autograph sh -c 'exit 5'
     [ "$status" -eq 5 ]
     [ -z "$output" ]
+    for asked in --compare --trace="$BATS_TEST_TMPDIR/dump"; do # which nobody will get
+        AUTOGRAPH=0 run autograph $asked sh -c 'exit 5'
+        [ "$status" -eq 5 ]
+        [[ "$output" == "autograph: AUTOGRAPH is off (\`autograph env sh\` says where that is set): there "* ]]
+    done
     run bash -c 'ulimit -f 8; "$0" sh -c "exit 6"' "$AG_COMMAND" # the file of figures would be over the limit
     [ "$status" -eq 6 ]
     # signals go on to it
