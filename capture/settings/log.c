@@ -67,6 +67,19 @@ static bool is_still(int fd, const struct stat *opened)
            (!fstat(fd, &now) && now.st_dev == opened->st_dev && now.st_ino == opened->st_ino);
 }
 
+int ag_keep_file(int fd)
+{
+    static const int from[] = {200, STDERR_FILENO + 1};
+    for (size_t i = 0; fd >= 0 && i < sizeof(from) / sizeof(from[0]); i++) {
+        int kept = fcntl(fd, F_DUPFD_CLOEXEC, from[i]);
+        if (kept >= 0) {
+            close(fd);
+            return kept;
+        }
+    }
+    return fd;
+}
+
 static int output(void)
 {
     static int fd = -1;
@@ -82,7 +95,7 @@ static int output(void)
     opened_by = getpid();
     char path[4096];
     ag_expand_path(ag_options.log_file, path, sizeof(path));
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
+    fd = ag_keep_file(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (fd < 0) {
         const char *why = strerror(errno);
         fd = STDERR_FILENO;

@@ -29,5 +29,8 @@ const char *ag_process_name(char *text, size_t size);
 /* Expands %p (pid), %r (rank, or 0), %h (host), %e (program's name) and %% in a path. Truncates
  * the result to `size`. */
 void ag_expand_path(const char *pattern, char *path, size_t size);
+/* Moves a file that stays open away from the low numbers that programs count on: without standard
+ * output the next file that is opened is that. Returns its number; -1 stays -1. */
+int ag_keep_file(int fd);
 
 #endif

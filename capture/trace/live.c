@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HIGH_FD = 200 }; /* away from the low numbers that some programs count on */
-
 struct ag_live_page *ag_live;
 static struct ag_lock lock;
 static void (*fill_page)(struct ag_live_page *page);
@@ -31,13 +29,6 @@ static struct ag_lives_page *command; /* the first page of the command's file, o
 static struct ag_live_page *page_of_command(uint32_t i)
 {
     return (struct ag_live_page *)(void *)((char *)command + (size_t)(i + 1) * AG_LIVE_SIZE);
-}
-
-/* Moves the file to a high number and keeps it open, so that `autograph top` finds it. */
-static void keep_open(int fd)
-{
-    if (fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD) >= 0)
-        close(fd);
 }
 
 static struct ag_live_page *own_file(void)
@@ -55,7 +46,7 @@ static struct ag_live_page *own_file(void)
         close(fd);
         return NULL;
     }
-    keep_open(fd);
+    ag_keep_file(fd); /* `autograph top` finds it */
     return page;
 }
 
@@ -85,7 +76,7 @@ static struct ag_live_page *file_of_command(void)
         close(fd);
         return NULL;
     }
-    keep_open(fd);
+    ag_keep_file(fd); /* `autograph top` finds it */
     return page_of_command(mine);
 }
 

@@ -192,7 +192,7 @@ static int open_file(const char **why)
         *why = strerror(errno);
     }
     close(dir);
-    return file;
+    return ag_keep_file(file);
 }
 
 /* ---- writing ---------------------------------------------------------------------------- */

@@ -158,6 +158,15 @@ teardown() { # a test that failed half way leaves nothing mounted
     [[ "$output" == *"short_kernel"* ]]
 }
 
+@test "a program without standard files does not write into the dump, nor into the log" {
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --steps=100 --reps=1 <&- >&- 2>&-
+    autograph report "$dump" > /dev/null
+    LD_PRELOAD="$PRELOAD" AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=info AUTOGRAPH_LOG_FILE=$dump.log \
+        "$AG_BUILD/examples/loop_driver" --steps=100 --reps=1 <&- >&- 2>&-
+    grep 'replayed' "$dump.log"
+    no grep RESULT "$dump.log"
+}
+
 @test "two processes do not write one dump" {
     mkfifo "$dump.pace"
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE=$dump "$AG_BUILD/examples/loop_driver" --paced --reps=1 --steps=5 \
