@@ -77,25 +77,37 @@ static void tell_one(struct ag_live_page *p, pid_t child, int status)
     fprintf(
         stderr,
         "autograph: %s[%u]%s%s: %s, before it could print a summary; when it was last looked at "
-        "it had replayed %llu of %llu ops (%.1f%%)\n",
-        p->program, p->pid, *p->rank ? " rank " : "", p->rank, how, carried, ops,
-        ops ? 100.0 * (double)carried / (double)ops : 0);
+        "it had ",
+        p->program, p->pid, *p->rank ? " rank " : "", p->rank, how);
+    if (ops)
+        fprintf(stderr, "replayed %llu of %llu ops (%.1f%%)\n", carried, ops,
+                100.0 * (double)carried / (double)ops);
+    else
+        fputs("launched nothing\n", stderr);
+}
+
+/* It came to CUDA, and is gone without a word. */
+static bool is_untold(const struct ag_live_page *p, pid_t child)
+{
+    bool alive = (pid_t)p->pid != child && (!kill((pid_t)p->pid, 0) || errno == EPERM);
+    return !memcmp(p->magic, AG_LIVE_MAGIC, sizeof(p->magic)) &&
+           !__atomic_load_n(&p->ended, __ATOMIC_ACQUIRE) && !alive;
 }
 
 void lives_tell(const char *program, pid_t child, int status, bool advise)
 {
     const char *rank = ag_rank();
-    uint32_t n = taken(), launched = 0, dumps = 0;
+    uint32_t n = taken(), launched = 0, dumps = 0, told = 0;
     for (uint32_t i = 0; i < n; i++) {
-        struct ag_live_page *p = page(i);
-        bool alive = (pid_t)p->pid != child && (!kill((pid_t)p->pid, 0) || errno == EPERM);
-        launched += p->ops != 0;
-        dumps += *p->dump != 0;
-        if (!memcmp(p->magic, AG_LIVE_MAGIC, sizeof(p->magic)) && p->ops &&
-            !__atomic_load_n(&p->ended, __ATOMIC_ACQUIRE) && !alive)
-            tell_one(p, child, status);
+        launched += page(i)->ops != 0;
+        dumps += *page(i)->dump != 0;
     }
-    if (!launched)
+    for (uint32_t i = 0; i < n; i++)
+        if (is_untold(page(i), child) && (page(i)->ops || !launched)) {
+            tell_one(page(i), child, status);
+            told++;
+        }
+    if (!launched && !told)
         fprintf(
             stderr,
             "autograph: %s%s%s: no CUDA launch was seen from here (`autograph doctor PROGRAM` may "

@@ -154,6 +154,14 @@ static int leaves(int n)
     _exit(3);
 }
 
+/* Before anybody has looked at it, as a rule. */
+static int leaves_at_once(int n)
+{
+    start();
+    steps(n);
+    _exit(3);
+}
+
 /* Launches to the per-thread default stream. */
 static int per_thread(int n)
 {
@@ -797,6 +805,7 @@ static const struct {
              {"per-thread", per_thread},
              {"small-files", small_files},
              {"leaves", leaves},
+             {"leaves-at-once", leaves_at_once},
              {"host-function", host_function},
              {"function-in-graph", function_in_graph},
              {"function-lost", function_lost},

@@ -119,6 +119,9 @@ PY
     grep -Eq "loop_driver\[$program\]: ended by signal 9 \(Killed\), before it could print a summary; .* replayed [1-9][0-9]* of" "$BATS_TEST_TMPDIR/out"
     SLURM_PROCID=5 run autograph "$AG_BUILD/tests/command/command_cases" leaves 60
     [[ "$output" =~ "command_cases["[0-9]+"] rank 5: ended by" ]]
+    run autograph "$AG_BUILD/tests/command/command_cases" leaves-at-once 5
+    [[ "$output" =~ "command_cases["[0-9]+"]: ended by _exit, exec or a signal, before it could" ]]
+    [[ "$output" != *"no CUDA launch"* ]] # nobody knows
     SLURM_PROCID=5 run autograph true
     [[ "$output" == "autograph: true rank 5: no CUDA launch was seen"* ]]
     run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1 # nothing of the kind of one that ends well
