@@ -323,8 +323,8 @@ struct dump *dump_load(const char *path)
     unsigned char *bytes = NULL;
     FILE *f = fopen(path, "re");
     struct stat st;
-    if (f && !fstat(fileno(f), &st) && S_ISDIR(st.st_mode))
-        why = "it is a folder";
+    if (f && !fstat(fileno(f), &st) && !S_ISREG(st.st_mode))
+        why = S_ISDIR(st.st_mode) ? "it is a folder" : "it is a pipe or a device, and no file";
     long size = f && !why && !fseek(f, 0, SEEK_END) ? ftell(f) : -1;
     if (size >= 0 && !fseek(f, 0, SEEK_SET) && (bytes = malloc((size_t)size + 1)))
         d = dump_parse(path, bytes, fread(bytes, 1, (size_t)size, f), &why);

@@ -389,8 +389,11 @@ PY
 }
 
 # bats test_tags=reads
-@test "a folder is called a folder" {
+@test "a folder is called a folder, a pipe a pipe" {
     mkdir "$dump.d"
+    run bash -c '"$0" report <(echo)' "$AG_COMMAND" # as for a dump that was compressed
+    [ "$status" -eq 1 ]
+    [[ "$output" == "autograph: cannot read /dev/fd/"*": it is a pipe or a device, and no file" ]]
     for verb in report timeline graphs html replay; do
         run autograph $verb "$dump.d"
         [ "$status" -eq 1 ]
