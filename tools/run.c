@@ -323,6 +323,11 @@ int verb_run(int argc, char **argv)
     }
     preload(library);
     settings_of(s.program[0]);
+    if (s.compare && s.quiet && !is_given("AUTOGRAPH_STATS")) {
+        fputs("autograph: --compare --quiet would say nothing: the summary has what it finds\n",
+              stderr);
+        return 2;
+    }
     if (!s.quiet && !is_given("AUTOGRAPH_STATS"))
         setenv("AUTOGRAPH_STATS", "1", 1);
     if (s.trace)

@@ -491,7 +491,7 @@ C
 @test "options that contradict each other or mean nothing are refused" {
     cd "$BATS_TEST_TMPDIR"
     traced "$PWD/dump" loop_driver --steps=20 --reps=1
-    for wrong in "--observe --compare true" "--observe -q true" "-f json true" "-o out true" "--observe --trace=t -f json true" \
+    for wrong in "--observe --compare true" "--observe -q true" "--compare -q true" "-f json true" "-o out true" "--observe --trace=t -f json true" \
         "--compare=fast true" "--compare=0 true" "--trace= true" "graphs dump -o out.svg -f json" "graphs dump -o out.png -t graphs" "graphs dump -o out.jpg" \
         "graphs dump -g 1 -n 3" "graphs dump -g 0" "report dump -n -1" "report dump -n 99999999999" "diff dump dump -n x" "top 1 -n -1" \
         "timeline dump --from=2 --to=1"; do
