@@ -3,15 +3,11 @@
 #define AG_ENTER_H
 
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "driver/entries.h"
 
 /* The caller holds no lock. `sym`: the call that is the cause, or AG_SYM_COUNT if there is none. */
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym);
 /* The same after ag_state_defer_nothing(). */
 void ag_state_entered(enum ag_reason reason, enum ag_sym sym);
-
-/* The program's captures that began in streams of this context have ended with it. */
-void ag_captures_context_ends(const struct ag_context *context);
 
 #endif

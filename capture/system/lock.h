@@ -32,7 +32,7 @@ enum ag_rank {
     /* Held across whole calls of the program. The holder flushes streams and pauses the builder. */
     AG_RANK_PRIMARY,  /* primary.c: how often a device's primary context is retained */
     AG_RANK_SHORTAGE, /* shortage.c: one thread gives graphs back */
-    AG_RANK_CAPTURES, /* lifecycle.c: the program's captures, and leaving that state */
+    AG_RANK_CAPTURES, /* captures.c: the program's captures, and leaving that state */
     /* Readers. They take streams' locks in turn, each only if its holder is not in the driver. */
     AG_RANK_COMPARE, /* compare.c: the thread's state and the pairs */
     AG_RANK_LIVE,    /* live.c: writing the page */
