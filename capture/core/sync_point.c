@@ -13,6 +13,7 @@
 #include "capture/core/launch.h"
 #include "capture/trace/live.h"
 #include "capture/tracking/event.h"
+#include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
 #include "capture/tracking/state.h"
@@ -175,11 +176,24 @@ static CUresult tell(CUstream stream, bool ptsz)
     return r;
 }
 
-static bool holds_back_for_another(const struct ag_stream *s)
+static bool holds_back(const struct ag_stream *s)
 {
     uint32_t how = atomic_load(&s->deferring);
-    return !ag_stream_is_own(s) &&
-           (how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_stream_ring_is_at_rest(s)));
+    return how == AG_DEFERS || (how == AG_DEFERS_HANDED && !ag_stream_ring_is_at_rest(s));
+}
+
+/* The queue may be full behind a host function, and that may need a lock of the program's which
+ * this thread has: eagerly it took the lock when its launches had found room. A query waits for
+ * nothing, so what the thread holds back is left to the watchdog until no host function is pending.
+ */
+static bool may_wait_for_host(const struct ag_stream *s)
+{
+    return !s->legacy && holds_back(s) && ag_host_functions_pending();
+}
+
+static bool holds_back_for_another(const struct ag_stream *s)
+{
+    return !ag_stream_is_own(s) && holds_back(s);
 }
 
 /* Whether another thread holds back work that a query of the legacy stream asks about. */
@@ -200,6 +214,8 @@ static CUresult query(struct ag_stream *s, unsigned int flags)
     if (s->legacy)
         every_stream(s->context, s, 0, NO_STREAM);
     if (s->legacy ? others_hold_back_in(s->context) : holds_back_for_another(home))
+        return CUDA_ERROR_NOT_READY;
+    if (may_wait_for_host(home))
         return CUDA_ERROR_NOT_READY;
     if (!ag_stream_lock_if_prompt(home))
         return CUDA_ERROR_NOT_READY;

@@ -107,6 +107,14 @@ hands() {
     done
 }
 
+@test "a query does not wait for room behind a host function that needs the program's lock" {
+    for mode in inline thread; do
+        SIMCUDA_QUEUE=64 AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_SUBMIT=$mode same "$submit" query-with-lock 3
+        cat summary
+        at_least "replayed ops" "$(figure replayed)" 500
+    done
+}
+
 @test "graphs are built and dropped beside a submitter that waits for room in a queue" {
     SIMCUDA_QUEUE=64 AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 6
     at_least "graphs dropped" "$(figure 'graphs dropped')" 20

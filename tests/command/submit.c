@@ -312,6 +312,36 @@ static int build_behind(int n)
     return print_value(&line);
 }
 
+static pthread_mutex_t of_host = PTHREAD_MUTEX_INITIALIZER;
+
+static void CUDA_CB take_lock(void *unused)
+{
+    (void)unused;
+    usleep(20000); /* by then the queue is full */
+    pthread_mutex_lock(&of_host);
+    pthread_mutex_unlock(&of_host);
+}
+
+/* A queue is full behind a host function that takes a lock. The program takes it only when its last
+ * launch, in the middle of a step, has found room, and asks for the stream meanwhile. */
+static int query_with_lock(int n)
+{
+    start();
+    steps(&line, 40, 1);
+    for (int i = 0; i < n; i++) {
+        CHECK(cuLaunchHostFunc(line.stream, take_lock, NULL));
+        steps(&line, 4, 5);
+        for (uint64_t k = 0; k < STEP / 2; k++)
+            CHECK(launch(&line, k));
+        pthread_mutex_lock(&of_host);
+        CUresult r = cuStreamQuery(line.stream);
+        pthread_mutex_unlock(&of_host);
+        REQUIRE(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY);
+        CHECK(cuStreamSynchronize(line.stream));
+    }
+    return print_value(&line);
+}
+
 /* ---- two streams ------------------------------------------------------------------------------
  */
 
@@ -541,6 +571,7 @@ int main(int argc, char **argv)
         {"graphs-refused", graphs_refused},
         {"told-by-launch", told_by_launch},
         {"build-behind", build_behind},
+        {"query-with-lock", query_with_lock},
         {"tied", tied},
         {"singles", singles},
         {"slow-singles", slow_singles},
