@@ -49,7 +49,7 @@ static void *const outside[4] = {(void *)32, (void *)integers, (void *)memcmp};
 static void *const with_data[4] = {(void *)32, (void *)integers, &variable};
 static void *all_functions[1024];
 
-static const void **place; /* of the latest answer */
+static __thread const void **place; /* of the thread's latest answer */
 
 const void **fake_table_place(void);
 EXPORT const void **fake_table_place(void)

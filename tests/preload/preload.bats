@@ -119,9 +119,10 @@ finish" ]
 }
 
 @test "another preloaded library has a dlsym as well: it answers, wherever it stands, and its calls are seen" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer looks up names before its functions work"
   tracker="$bin/libpreload_tracker.so"
   for mode in 0 1; do
-    for both in "$library:$tracker" "${AG_RUNTIME:+$AG_RUNTIME:}$tracker:$bin/fake/libpreload_told.so"; do
+    for both in "$library:$tracker" "$tracker:$bin/fake/libpreload_told.so"; do
       : > "$told"
       AUTOGRAPH=$mode AG_TEST_FD=9 LD_PRELOAD="$both" run "$bin/preload_closed" "$tracker" 9>>"$told"
       echo "$mode $both: $status $output"

@@ -34,7 +34,7 @@ int main(void)
     CUfunction hash = ag_prog_function(ag_prog_module(), "hash");
     CUdeviceptr x = ag_prog_alloc(8);
     CUstream s;
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
     for (int step = 0; step < STEPS; step++) {
         for (uint64_t k = 0; k < LAUNCHES; k++)
             CHECK(ag_prog_hash(hash, s, x, k));
