@@ -31,6 +31,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include "preload/elf.h"
 #include "preload/object.h"
@@ -167,7 +168,10 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     if (!ag_object_is(&object, "libcuda.so") || !ag_elf_read(info, &elf))
         return 0;
     if ((uintptr_t)elf.symbols < object.start || (uintptr_t)elf.symbols >= object.end) {
-        settled = true; /* another copy of this library has changed the table */
+        settled = true;
+        ag_options_read();
+        ag_warn("start", "another library has replaced the driver's names before, perhaps a second "
+                         "libautograph.so: this one does nothing");
         return 1;
     }
     if (!fill_real(info, &elf))

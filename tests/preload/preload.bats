@@ -140,11 +140,12 @@ finish" ]
   [ "$output" = "$BATS_TEST_FILENAME" ]
 }
 
-@test "two copies of the library are preloaded: one works" {
+@test "two copies of the library are preloaded: one works, and the other says that it does not" {
   cp "$bin/fake/libpreload_told.so" "$BATS_TEST_TMPDIR"
   library="$library:$BATS_TEST_TMPDIR/libpreload_told.so" run under "$bin/preload_closed" "$bin/libpreload_tracker.so"
   [ "$output" = 0 ]
   [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 1 ]
+  [ "$(grep -c "^log start another library has replaced the driver's names" "$told")" -eq 1 ]
 }
 
 @test "a plug-in's constructor uses CUDA while another thread makes the first call" {
