@@ -180,6 +180,8 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 /* Call it before memory that ops may name is freed or changes its kind (cuMemFree, cuMemUnmap,
  * cuMemPoolTrimTo and the like), whether or not any stream is open. */
 void ag_core_invalidate_memory(void);
+/* The program has memory of the host now to which kernels may write, [start, start + bytes). */
+void ag_core_host_memory(uint64_t start, uint64_t bytes);
 /* Call it before the program makes a multicast object, or binds one: what it maps from now on may
  * be such an object. */
 void ag_core_maps_multicast(void);

@@ -11,6 +11,7 @@
 #include "capture/settings/log.h"
 #include "capture/graphs/node.h"
 #include "capture/tracking/fork.h"
+#include "capture/tracking/hostmemory.h"
 #include "capture/tracking/signature.h"
 #include "driver/entries.h"
 #include <stdlib.h>
@@ -83,10 +84,24 @@ enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8
     return branches ? AG_OWN_ENDS : reads ? AG_SOME_ENDS : AG_ANY_ENDS;
 }
 
+/* Adds a fence in front of an op that may write to memory of the host, if one before it in the
+ * graph may: the host may poll a word of the second, and then read what the first wrote. */
+static CUresult add_fence(const struct ag_graphs *g, struct ag_variant *v, struct ag_node *fence,
+                          const struct ag_node **after, uint32_t *n)
+{
+    CUresult r = *n ? ag_node_add_fence(v->graph, g, after, *n, fence) : CUDA_SUCCESS;
+    if (*n) {
+        after[0] = fence;
+        *n = 1;
+    }
+    return r;
+}
+
 static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag_variant *v,
                       uint32_t *nodes)
 {
     struct front front = {.num_records = 0};
+    bool named = false; /* memory of the host, by an op before */
     if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)
         return false;
     *nodes = 0;
@@ -104,12 +119,18 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
             if (next->ops[k])
                 after[n++] = &v->nodes[next->ops[k] - 1];
         bool waited = front.waited & 1u << signature->branch;
-        CUresult r =
-            ag_node_add(v->graph, g, signature, bytes + op->offset, after, n, waited, &v->nodes[i]);
+        bool names = ag_host_memory_is_named(signature, bytes + op->offset);
+        struct ag_node fence;
+        CUresult r = names && named ? add_fence(g, v, &fence, after, &n) : CUDA_SUCCESS;
+        if (r == CUDA_SUCCESS)
+            r = ag_node_add(v->graph, g, signature, bytes + op->offset, after, n, waited,
+                            &v->nodes[i]);
         if (r != CUDA_SUCCESS) {
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;
         }
+        v->nodes[i].names_host = names;
+        named |= names;
         *next = (struct before){.ops = {[0] = 0}};
         next->ops[signature->branch] = i + 1;
         front.waited &= ~(1u << signature->branch);

@@ -22,6 +22,7 @@ struct ag_node {
     CUgraphNode node;
     CUfunction own; /* the library's kernel that stands for a memset or a copy, or NULL */
     bool is_kernel;
+    bool names_host; /* its arguments do (tracking/hostmemory.h) */
 };
 
 struct ag_variant {

@@ -2,6 +2,8 @@
 #include "capture/graphs/node.h"
 #include "driver/call.h"
 #include "capture/graphs/lower.h"
+#include "capture/graphs/ownkernels.h"
+#include "capture/tracking/count.h"
 #include "capture/tracking/signature.h"
 #include "driver/entries.h"
 #include <alloca.h>
@@ -93,6 +95,15 @@ static bool overlaps_predecessor(const struct ag_signature *signature)
     return false;
 }
 
+static CUresult add_full_edges(CUgraph graph, const struct ag_node *const *before, uint32_t n,
+                               const struct ag_node *node)
+{
+    CUresult r = CUDA_SUCCESS;
+    for (uint32_t i = 0; i < n && r == CUDA_SUCCESS; i++)
+        r = AG_REAL(cuGraphAddDependencies)(graph, &before[i]->node, &node->node, 1);
+    return r;
+}
+
 typedef CUresult (*add_edges_fn)(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
                                  const CUgraphEdgeData *data, size_t n);
 
@@ -105,12 +116,8 @@ static CUresult add_edges(CUgraph graph, const struct ag_node *const *before, ui
                           bool waited, const struct ag_node *node,
                           const struct ag_signature *signature)
 {
-    if (n != 1 || waited) {
-        CUresult r = CUDA_SUCCESS;
-        for (uint32_t i = 0; i < n && r == CUDA_SUCCESS; i++)
-            r = AG_REAL(cuGraphAddDependencies)(graph, &before[i]->node, &node->node, 1);
-        return r;
-    }
+    if (n != 1 || waited)
+        return add_full_edges(graph, before, n, node);
     const struct ag_node *after = before[0];
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
     /* behind a memset or a copy the driver makes a full edge, so a kernel that stands for one gets
@@ -159,6 +166,27 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
         r = AG_REAL(cuGraphAddMemcpyNode)(&node->node, graph, NULL, 0, &c, g->context->handle);
     }
     return r == CUDA_SUCCESS ? add_edges(graph, after, n, waited, node, signature) : r;
+}
+
+CUresult ag_node_add_fence(CUgraph graph, const struct ag_graphs *g,
+                           const struct ag_node *const *after, uint32_t n, struct ag_node *node)
+{
+    CUDA_KERNEL_NODE_PARAMS p = {.func = ag_own_kernel(g->context, AG_OWN_FENCE),
+                                 .gridDimX = 1,
+                                 .gridDimY = 1,
+                                 .gridDimZ = 1,
+                                 .blockDimX = 1,
+                                 .blockDimY = 1,
+                                 .blockDimZ = 1};
+    CUresult r = p.func ? AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p)
+                        : CUDA_ERROR_NOT_FOUND;
+    *node = (struct ag_node){.node = node->node, .own = p.func, .is_kernel = true};
+    if (r == CUDA_SUCCESS)
+        r = set_priority(node->node, g);
+    if (r == CUDA_SUCCESS)
+        r = add_full_edges(graph, after, n, node);
+    ag_count(r == CUDA_SUCCESS ? AG_COUNT_FENCES : AG_COUNT_FENCE_FAILED);
+    return r;
 }
 
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,

@@ -9,6 +9,10 @@
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
                      const uint8_t *recorded, const struct ag_node *const *after, uint32_t n,
                      bool waited, struct ag_node *node);
+/* Adds a kernel behind `n` others that makes what they wrote visible to the host before anything
+ * that comes behind it writes. */
+CUresult ag_node_add_fence(CUgraph graph, const struct ag_graphs *g,
+                           const struct ag_node *const *after, uint32_t n, struct ag_node *node);
 /* Gives the op's node in an executable graph new arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                         const struct ag_signature *signature, const uint8_t *recorded);

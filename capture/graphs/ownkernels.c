@@ -39,7 +39,8 @@ CUfunction ag_own_kernel(const struct ag_context *context, enum ag_own_kernel wh
     return function;
 }
 
-static const char *const names[] = {[AG_OWN_FILL] = "ag_fill", [AG_OWN_COPY] = "ag_copy"};
+static const char *const names[] = {
+    [AG_OWN_FILL] = "ag_fill", [AG_OWN_COPY] = "ag_copy", [AG_OWN_FENCE] = "ag_fence"};
 
 enum { STAGING_BYTES = AG_STAGING_PLACES * AG_STAGING_BYTES };
 

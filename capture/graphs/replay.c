@@ -13,6 +13,7 @@
 #include "capture/graphs/nvtx.h"
 #include "capture/graphs/request.h"
 #include "capture/tracking/fork.h"
+#include "capture/tracking/hostmemory.h"
 #include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
@@ -25,18 +26,25 @@
 
 /* ---- updates ---------------------------------------------------------------------------- */
 
+/* A node that names memory of the host for the first time may lack a fence in front. */
 static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
                         const struct ag_recorded *op, const uint8_t *bytes)
 {
+    const struct ag_signature *signature = ag_key_signature(op->key);
+    if (!v->nodes[i].names_host && ag_host_memory_is_named(signature, bytes + op->offset)) {
+        ag_info("flush", "an argument is now host memory: the graph is dropped");
+        ag_count(AG_COUNT_NAMES_HOST);
+        return false;
+    }
     ag_probe_begins();
-    CUresult r =
-        ag_node_update(v->exec, g, &v->nodes[i], ag_key_signature(op->key), bytes + op->offset);
+    CUresult r = ag_node_update(v->exec, g, &v->nodes[i], signature, bytes + op->offset);
     ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         ag_info("build", "node update failed with error %d", (int)r);
+        ag_count(AG_COUNT_UPDATE_FAILED);
         return false;
     }
-    memcpy(v->bytes + op->offset, bytes + op->offset, ag_key_signature(op->key)->recorded_bytes);
+    memcpy(v->bytes + op->offset, bytes + op->offset, signature->recorded_bytes);
     return true;
 }
 
@@ -106,10 +114,8 @@ static bool update(struct ag_stream *s, struct ag_graphs *g, struct ag_variant *
     for (uint32_t at = 0; at < g->count; at += 64) {
         for (uint64_t left = marks->words[at / 64]; left; left &= left - 1) {
             uint32_t i = at + (uint32_t)__builtin_ctzll(left);
-            if (!update_node(g, v, i, &g->ops[i], bytes)) {
-                ag_count(AG_COUNT_UPDATE_FAILED);
+            if (!update_node(g, v, i, &g->ops[i], bytes))
                 return false;
-            }
             count_one(&s->updates);
             ag_trace_update(s, g->trace_id, i);
         }

@@ -59,6 +59,7 @@ enum ag_rank {
     AG_RANK_BROKEN,      /* broken.c: which contexts are lost, and that the state says so */
     /* Their holders may allocate, and take no other lock. */
     AG_RANK_STATE,         /* state.c: the two words together */
+    AG_RANK_HOST_MEMORY,   /* hostmemory.c: the ranges */
     AG_RANK_EVENTS,        /* event.c: the table of events */
     AG_RANK_STATS,         /* stats.c: figures of streams that are gone */
     AG_RANK_SIGNATURE_IDS, /* trace.c: defining a signature */

@@ -38,7 +38,7 @@
 #include "policy/engine.h"
 
 /* The library's own kernels in one context (graphs/ownkernels.h). */
-enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_KERNELS };
+enum ag_own_kernel { AG_OWN_FILL, AG_OWN_COPY, AG_OWN_FENCE, AG_OWN_KERNELS };
 struct ag_own {
     bool tried; /* to load them; once is enough */
     CUmodule module;

@@ -122,6 +122,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync)(CUdeviceptr *dptr, size_t byte
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocHost_v2)(void **pp, size_t bytesize);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesize);
@@ -129,9 +130,11 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemCreate)(CUmemGenericAllocationHandle *hand
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetDevicePointer_v2)(CUdeviceptr *pdptr, void *p, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetFlags)(unsigned int *pFlags, void *p);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemPoolCreate)(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);

@@ -22,9 +22,10 @@ common_setup() {
     [ -z "${AG_SUBMIT-}" ] || export AUTOGRAPH_SUBMIT=$AG_SUBMIT
 }
 
-# Skips what follows where the library was built without nvcc.
+# Skips what follows where the library was built without nvcc. Else the simulated driver takes its kernels.
 needs_own_kernels() {
     grep -q '^AG_NVCC:FILEPATH=/' "$AG_BUILD/CMakeCache.txt" || skip "built without nvcc: the library has no kernels of its own"
+    export SIMCUDA_FATBINS=1
 }
 
 # under COMMAND...: runs it with the library. Bash itself and what it starts stay free of it.

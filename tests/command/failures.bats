@@ -164,6 +164,7 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "a launch that the driver refuses in the middle of a known step: the same error at the same call" {
+    needs_own_kernels # fences: the program's results are in memory of the host
     AUTOGRAPH_TEST_BUILD=inline same "$faults" bad-launch
     [ "$(figure 'launches that the driver refused')" -eq 2 ]
     at_least "replayed per cent" "$(replayed_share)" 80
@@ -172,12 +173,14 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "a kernel that traps" {
+    needs_own_kernels # fences: the program's results are in memory of the host
     AUTOGRAPH_TEST_BUILD=inline same "$faults" trap
     grep -q 'sync answers 719' with.out
     at_least "replayed per cent" "$(replayed_share)" 50
 }
 
 @test "a program that looks at mapped memory after a launch, without any call" {
+    needs_own_kernels # fences: the program's results are in memory of the host
     export AUTOGRAPH_TEST_BUILD=inline
     sees_its_flag_within 20000 # far more than by default, for a machine that is busy with other things
     cat summary
@@ -185,12 +188,14 @@ given_back='times that all graphs were given back, the program being short of de
 }
 
 @test "fork after CUDA has started" {
+    needs_own_kernels # fences: the program's results are in memory of the host
     AUTOGRAPH_TEST_BUILD=inline same "$faults" fork
     grep -q 'child ended with 0' with.out
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
 @test "the end of the process without a sync" {
+    needs_own_kernels # fences: the program's results are in memory of the host
     AUTOGRAPH_TEST_BUILD=inline same "$faults" exit
     at_least "replayed per cent" "$(replayed_share)" 50
     same "$faults" exit-at-once

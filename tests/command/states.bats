@@ -285,6 +285,7 @@ full() {
 @test "without memory the watchdog submits what is held back as soon as with it" {
     local no_memory=$AG_BUILD/tests/fuzz/libno_memory.so
     [ -e "$no_memory" ] || skip "a sanitizer allocates in the library's place"
+    needs_own_kernels # fences: the words are in memory of the host
     preload=$no_memory:$preload NO_MEMORY_THREAD=autograph-watch same "$states" polls-anywhere 200
     cat with.out summary
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 10

@@ -12,7 +12,7 @@
 #include "fake_libcuda.h"
 
 int cuMemAlloc_v2(uint64_t a, uint64_t b);
-int cuMemAllocHost_v2(uint64_t a, uint64_t b);
+int cuTexObjectDestroy(uint64_t object);
 int cuCtxSynchronize(void);
 int cuModuleUnload(uint64_t module);
 int cuStreamSynchronize(uint64_t stream);
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "stub") == 0)
-        cuMemAllocHost_v2(11, 12);
+        cuTexObjectDestroy(11);
     else if (strcmp(what, "hook") == 0)
         cuCtxSynchronize();
     else if (strcmp(what, "pointer") == 0)

@@ -443,6 +443,11 @@ void ag_core_maps_multicast(void)
     say("multicast\n");
 }
 
+void ag_core_host_memory(uint64_t start, uint64_t bytes)
+{
+    say("host memory%s %llu\n", start ? "" : " anywhere", (unsigned long long)bytes);
+}
+
 void ag_core_table_call(bool first)
 {
     say("table call first=%d\n", first);

@@ -196,8 +196,18 @@ static void k_poll(const struct cuSimLaunch *l)
 static void k_publish(const struct cuSimLaunch *l)
 {
     unsigned int *flag = ARG(unsigned int *, 0);
-    if (cuSimCheck(flag, sizeof *flag))
+    if (cuSimCheck(flag, sizeof *flag)) {
+        sim_word_shows(flag);
         __atomic_store_n(flag, ARG(unsigned int, 1), __ATOMIC_RELEASE);
+    }
+}
+
+/* write_late(unsigned int *word, unsigned int value): in a graph it shows behind a fence only */
+static void k_write_late(const struct cuSimLaunch *l)
+{
+    unsigned int *word = ARG(unsigned int *, 0);
+    if (cuSimCheck(word, sizeof *word))
+        sim_write_late(word, ARG(unsigned int, 1));
 }
 
 /* big_struct(uint64_t *out, struct { uint64_t word[512]; } s): hashes all 4 KB into *out */
@@ -249,8 +259,17 @@ static void k_ag_copy(const struct cuSimLaunch *l)
     uint64_t n = ARG(uint64_t, 2);
     if (dst < src + n && src < dst + n)
         sim_misuse("the library's copy kernel copies what overlaps");
-    if (is_here(dst, n) && is_here(src, n))
-        memcpy(dst, src, n);
+    if (!is_here(dst, n) || !is_here(src, n))
+        return;
+    sim_word_shows(dst);
+    memcpy(dst, src, n);
+}
+
+/* And ag_fence(): what was written late shows now. */
+static void k_ag_fence(const struct cuSimLaunch *l)
+{
+    (void)l;
+    sim_show_late_writes();
 }
 
 void sim_code_builtin(void)
@@ -277,9 +296,11 @@ void sim_code_builtin(void)
         {"trap", k_trap, 1, {I}, 0},
         {"poll", k_poll, 3, {P, I, P}, CUSIM_MAY_BLOCK},
         {"publish", k_publish, 2, {P, I}, 0},
+        {"write_late", k_write_late, 2, {P, I}, 0},
         {"big_struct", k_big_struct, 2, {P, 4096}, 0},
         {"ag_fill", k_ag_fill, 5, {P, 8, 8, 8, 4}, 0},
         {"ag_copy", k_ag_copy, 3, {P, P, 8}, 0},
+        {"ag_fence", k_ag_fence, 0, {0}, 0},
         {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", k_add, 4, {P, P, P, I}, 0},
         {"ncclDevKernel_SendRecv", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},
     };

@@ -180,6 +180,8 @@ static void log_op(const struct sim_op *op, struct sim_stream *s)
     const struct sim_launch *l = &op->launch;
     switch (op->kind) {
     case SIM_OP_KERNEL:
+        if (!strcmp(l->code->name, "ag_fence"))
+            return; /* it is not the program's work */
         snprintf(text, sizeof text, "%s %u,%u,%u %u,%u,%u %u %016llx", l->code->name, l->grid[0],
                  l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared_bytes,
                  (unsigned long long)digest(l));
@@ -318,6 +320,47 @@ static void run_fence(const struct sim_op *op)
     }
 }
 
+/* What kernels of the graph that this thread runs have written late. */
+static _Thread_local struct late {
+    bool in_graph;
+    unsigned int count;
+    struct {
+        unsigned int *word, value;
+    } writes[64];
+} late;
+
+void sim_show_late_writes(void)
+{
+    for (unsigned int i = 0; i < late.count; i++)
+        __atomic_store_n(late.writes[i].word, late.writes[i].value, __ATOMIC_RELEASE);
+    late.count = 0;
+}
+
+static bool is_of_host(const void *word)
+{
+    struct sim_allocation a;
+    return sim_mem_find((uintptr_t)word, &a) &&
+           (a.memory == SIM_MEM_HOST || a.memory == SIM_MEM_REGISTERED);
+}
+
+void sim_word_shows(const void *word)
+{
+    if (late.count && is_of_host(word))
+        sim_misuse("the host sees a word before what was written earlier");
+}
+
+void sim_write_late(unsigned int *word, unsigned int value)
+{
+    if (late.count == sizeof late.writes / sizeof *late.writes)
+        sim_show_late_writes();
+    if (late.in_graph && is_of_host(word)) {
+        late.writes[late.count].word = word;
+        late.writes[late.count++].value = value;
+    } else {
+        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    }
+}
+
 void sim_op_run(const struct sim_op *op, struct sim_stream *s)
 {
     CUresult error = (CUresult)atomic_load(&s->ctx->error);
@@ -339,8 +382,13 @@ void sim_op_run(const struct sim_op *op, struct sim_stream *s)
                 continue;
             if (step.kind == SIM_OP_KERNEL && !op->image->node_priorities)
                 step.launch.priority = s->priority;
+            if (step.kind != SIM_OP_KERNEL)
+                sim_show_late_writes();
+            late.in_graph = true;
             sim_op_run(&step, s);
         }
+        late.in_graph = false;
+        sim_show_late_writes();
         return;
     }
     atomic_fetch_add_explicit(&executed[op->kind], 1, memory_order_relaxed);

@@ -1,0 +1,100 @@
+/*
+ * hostmemory.c - which addresses are memory of the host that kernels can write to.
+ *
+ * The host may poll a word there, and then read what other kernels wrote before. Between two
+ * kernels of a stream the driver makes all writes visible to the host, and between two graphs.
+ * Between two kernels of one graph it does not: the word comes first (tests/gpu/order/visible.cu
+ * saw it on an H100, driver 580). So graphs get a fence there (graphs/build.c).
+ *
+ * No range is ever taken out again. Memory that was freed is mostly allocated again, and an address
+ * too many costs a fence.
+ */
+#include "capture/tracking/hostmemory.h"
+#include "capture/capture.h"
+#include "capture/system/lock.h"
+#include "capture/tracking/arguments.h"
+#include <string.h>
+
+enum { MOST_RANGES = 512 };
+
+/* In order, and apart from each other. There is room for one that comes before two are joined. */
+static struct range {
+    uint64_t start, end;
+} ranges[MOST_RANGES + 1];
+static uint32_t num_ranges;
+static struct ag_lock lock;
+static _Atomic uint64_t lowest = UINT64_MAX, highest; /* of all; read without the lock */
+
+/* Joins the two ranges that are nearest to each other. */
+static void join_two(void)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 1; i + 1 < num_ranges; i++)
+        if (ranges[i + 1].start - ranges[i].end < ranges[at + 1].start - ranges[at].end)
+            at = i;
+    ranges[at].end = ranges[at + 1].end;
+    num_ranges--;
+    memmove(&ranges[at + 1], &ranges[at + 2], (num_ranges - at - 1) * sizeof(*ranges));
+}
+
+void ag_core_host_memory(uint64_t start, uint64_t bytes)
+{
+    struct range range = {start, start + bytes};
+    if (!bytes)
+        return;
+    ag_lock(&lock, AG_RANK_HOST_MEMORY);
+    uint32_t at = 0, behind;
+    while (at < num_ranges && ranges[at].end < range.start)
+        at++;
+    for (behind = at; behind < num_ranges && ranges[behind].start <= range.end; behind++) {
+        range.start = ranges[behind].start < range.start ? ranges[behind].start : range.start;
+        range.end = ranges[behind].end > range.end ? ranges[behind].end : range.end;
+    }
+    memmove(&ranges[at + 1], &ranges[behind], (num_ranges - behind) * sizeof(*ranges));
+    ranges[at] = range;
+    num_ranges += 1 - (behind - at);
+    if (num_ranges > MOST_RANGES)
+        join_two();
+    atomic_store(&lowest, ranges[0].start);
+    atomic_store(&highest, ranges[num_ranges - 1].end);
+    ag_unlock(&lock);
+}
+
+static bool is_in_a_range(uint64_t address)
+{
+    ag_lock(&lock, AG_RANK_HOST_MEMORY);
+    uint32_t from = 0, to = num_ranges;
+    while (from < to) {
+        uint32_t middle = (from + to) / 2;
+        if (ranges[middle].end <= address)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    bool is = from < num_ranges && ranges[from].start <= address;
+    ag_unlock(&lock);
+    return is;
+}
+
+static bool is_host_memory(const uint8_t *word)
+{
+    uint64_t address;
+    memcpy(&address, word, sizeof(address));
+    return address >= atomic_load_explicit(&lowest, memory_order_relaxed) &&
+           address < atomic_load_explicit(&highest, memory_order_relaxed) && is_in_a_range(address);
+}
+
+bool ag_host_memory_is_named(const struct ag_signature *signature, const uint8_t *recorded)
+{
+    if (!atomic_load_explicit(&highest, memory_order_relaxed))
+        return false;
+    if (signature->kind != AG_OP_LAUNCH)
+        return signature->recorded_bytes && is_host_memory(recorded); /* where it writes to */
+    for (uint32_t i = 0; i < signature->function->num_params; i++) {
+        const struct ag_param *param = &signature->function->params[i];
+        for (uint32_t k = -param->offset % 8; k + 8 <= param->size; k += 8)
+            if (is_host_memory(recorded + param->recorded + k))
+                return true;
+    }
+    return false;
+}

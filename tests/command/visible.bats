@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# What a kernel writes to memory of the host is there when the host sees a word that is written later. In graphs that
+# takes fences between kernels.
+
+load common.bash
+setup() {
+    common_setup
+    export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_GRAPHS=last
+}
+
+# orders CASE STEPS PERCENT: nothing comes late, and at least so much is replayed.
+orders() {
+    local how
+    needs_own_kernels
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how same "$AG_BUILD/tests/command/command_visible" "$1" "$2"
+        grep -qx '0 words came late' with.out
+        none grep -q misuse with.err
+        cat summary
+        at_least "replayed per cent" "$(replayed_share)" "$3"
+    done
+}
+
+@test "kernels write the data and the word" { orders kernels 300 80; }
+@test "a small copy writes the word" { orders copies 300 80; }
+@test "the data comes from a stream that joins" { orders branches 300 50; }
+@test "kernels whose data went to the device before" { orders switches 320 30; }
+@test "memory that the program has registered" { orders registered 300 80; }

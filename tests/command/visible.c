@@ -1,0 +1,149 @@
+/*
+ * visible.c - kernels write to memory of the host, and then something writes a word that the host
+ * polls; `visible CASE N`. On the simulated driver `write_late` shows in a graph only behind a
+ * fence, as on a GPU. Says how much of the data came later than the word.
+ */
+#include "tests/simdriver/simprog.h"
+#include <sched.h>
+#include <stdatomic.h>
+
+enum { STEP = 10, WORDS = 3 };
+
+static CUfunction hash, publish, write_late;
+static CUstream stream, other;
+static CUevent forked, joined;
+static CUdeviceptr data, number, elsewhere;
+static unsigned int *words, *flag; /* of the host */
+
+static void start(void)
+{
+    ag_prog_start();
+    CUmodule module = ag_prog_module();
+    hash = ag_prog_function(module, "hash");
+    publish = ag_prog_function(module, "publish");
+    write_late = ag_prog_function(module, "write_late");
+    data = ag_prog_alloc(8);
+    number = ag_prog_alloc(8);
+    elsewhere = ag_prog_alloc(8 * WORDS);
+    CHECK(cuMemHostAlloc((void **)&words, WORDS * sizeof *words, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemAllocHost_v2((void **)&flag, sizeof *flag));
+    memset(words, 0, WORDS * sizeof *words);
+    *flag = 0;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuCtxSynchronize());
+}
+
+static void launches(CUstream to)
+{
+    for (uint64_t k = 0; k < STEP; k++)
+        CHECK(ag_prog_launch(hash, to, (void *[]){&data, &k}));
+}
+
+static void write_words(CUstream to, CUdeviceptr where, unsigned int value)
+{
+    for (unsigned int i = 0; i < WORDS; i++, where += sizeof value)
+        CHECK(ag_prog_launch(write_late, to, (void *[]){&where, &value}));
+}
+
+static void write_word(CUstream to, void *where, unsigned int value)
+{
+    CHECK(ag_prog_launch(publish, to, (void *[]){where, &value}));
+}
+
+/* How many words are not there yet when the host sees the flag. */
+static unsigned int wait_for(unsigned int value)
+{
+    unsigned int late = 0;
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value)
+        sched_yield();
+    for (int i = 0; i < WORDS; i++)
+        late += __atomic_load_n(&words[i], __ATOMIC_ACQUIRE) != value;
+    return late;
+}
+
+static CUdeviceptr words_of_host(void)
+{
+    return (CUdeviceptr)(uintptr_t)words;
+}
+
+static unsigned int kernels(unsigned int i)
+{
+    launches(stream);
+    write_words(stream, words_of_host(), i);
+    write_word(stream, &flag, i);
+    return wait_for(i);
+}
+
+static unsigned int copies(unsigned int i)
+{
+    launches(stream);
+    write_words(stream, words_of_host(), i);
+    write_word(stream, &number, i);
+    CHECK(cuMemcpyDtoHAsync_v2(flag, number, sizeof i, stream));
+    return wait_for(i);
+}
+
+/* What writes the data, and what writes the word, is on either side of a fork or a join. */
+static unsigned int branches(unsigned int i)
+{
+    launches(stream);
+    CHECK(cuEventRecord(forked, stream));
+    CHECK(cuStreamWaitEvent(other, forked, 0));
+    write_words(other, words_of_host(), i);
+    CHECK(cuEventRecord(joined, other));
+    launches(stream);
+    CHECK(cuStreamWaitEvent(stream, joined, 0));
+    write_word(stream, &flag, i);
+    return wait_for(i);
+}
+
+/* Now and then the data that went elsewhere before goes to the host. */
+static unsigned int switches(unsigned int i)
+{
+    if (i % 16) {
+        launches(stream);
+        write_words(stream, elsewhere, i);
+        write_word(stream, &flag, i);
+        for (int k = 0; k < WORDS; k++)
+            words[k] = i;
+        return wait_for(i);
+    }
+    return kernels(i);
+}
+
+static unsigned char registered_words[4 * 4096];
+
+static void register_words(void)
+{
+    words = (unsigned int *)(((uintptr_t)registered_words + 4095) & ~(uintptr_t)4095);
+    CHECK(cuMemHostRegister_v2(words, 2 * 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        unsigned int (*step)(unsigned int i);
+    } cases[] = {{"kernels", kernels},
+                 {"copies", copies},
+                 {"branches", branches},
+                 {"switches", switches},
+                 {"registered", kernels}};
+    unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
+    for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
+        if (strcmp(argv[1], cases[k].name))
+            continue;
+        start();
+        if (!strcmp(argv[1], "registered"))
+            register_words();
+        for (unsigned int i = 1; i <= n; i++)
+            late += cases[k].step(i);
+        printf("%u words came late\n", late);
+        return 0;
+    }
+    fprintf(stderr, "usage: visible CASE N\n");
+    return 2;
+}
