@@ -297,7 +297,10 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_builder_pause();
     CUresult r = close_stream(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
-    if (!ag_waits_stream_ends(s))
+    struct ag_visit visit = ag_driver_enter(s);
+    bool told = ag_waits_stream_ends(s);
+    ag_driver_leave(s, visit);
+    if (!told)
         ag_pause_hold(); /* for good */
     ag_unlock(&s->lock);
     ag_broken_stream(s, r);

@@ -279,7 +279,8 @@ bool ag_builder_pause_at_rest(void)
         ag_mutex_wait(&ag_pause.idle, &ag_pause.mutex);
     bool may = ag_pause_permits(); /* else others may be destroying what we ask about */
     ag_pause.paused += may;
-    ag_pause.busy = may;
+    if (may)
+        ag_pause_begin();
     ag_pause_unlock();
     if (!may)
         return false;

@@ -19,11 +19,18 @@ void ag_pause_rests(void)
         pthread_cond_signal(&ag_pause.work);
 }
 
+void ag_pause_begin(void)
+{
+    ag_pause.busy = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ag_pause.cancel);
+}
+
 bool ag_pause_enter(void)
 {
     ag_pause_lock();
     bool entered = ag_pause_permits();
-    ag_pause.busy |= entered;
+    if (entered)
+        ag_pause_begin();
     ag_pause_unlock();
     return entered;
 }
@@ -31,8 +38,10 @@ bool ag_pause_enter(void)
 void ag_pause_leave(void)
 {
     ag_pause_lock();
+    int cancel = ag_pause.cancel;
     ag_pause_rests();
     ag_pause_unlock();
+    pthread_setcancelstate(cancel, NULL);
 }
 
 void ag_pause_wake(void)

@@ -16,6 +16,7 @@ extern struct ag_pause {
     unsigned int held;   /* nothing new may begin */
     bool busy;           /* something is under way, in one thread */
     bool barred;         /* the builder sleeps despite work to do: it may not begin */
+    int cancel;          /* as it was in the thread that has entered */
 } ag_pause;
 
 static inline void ag_pause_lock(void)
@@ -32,8 +33,11 @@ static inline void ag_pause_unlock(void)
 bool ag_pause_permits(void);
 /* Marks that what was under way has ended. The caller holds the mutex. */
 void ag_pause_rests(void);
-/* Begins something in the calling thread. False: something is under way, or nothing may begin. */
+/* Begins something in the calling thread. False: something is under way, or nothing may begin. The
+ * thread cannot be cancelled until it leaves, as others wait for that. */
 bool ag_pause_enter(void);
+/* The same for a caller that holds the mutex and has asked whether it may. */
+void ag_pause_begin(void);
 void ag_pause_leave(void);
 
 /* Ends ag_builder_pause(). */

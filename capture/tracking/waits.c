@@ -20,7 +20,8 @@ _Atomic bool ag_rings_are_used;
 
 static _Atomic bool any; /* some stream's `waits` is set, or `loose` has an event */
 
-/* Events after waits in streams that have no struct ag_stream. */
+/* Events after waits in streams that have no struct ag_stream. Whoever has the mutex calls the
+ * driver, and must not be cancelled there. */
 enum { LOOSE = 16 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -89,6 +90,8 @@ static bool loose_at_rest(void)
 bool ag_waits_record_loose(CUstream stream, bool ptsz)
 {
     bool done = false;
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     CUcontext ctx = ag_context_current();
     if (stream && stream != CU_STREAM_LEGACY && stream != CU_STREAM_PER_THREAD)
         AG_REAL(cuStreamGetCtx)(stream, &ctx);
@@ -118,6 +121,7 @@ bool ag_waits_record_loose(CUstream stream, bool ptsz)
         atomic_store(&any, true);
     else
         ag_count(AG_COUNT_ENDLESS);
+    pthread_setcancelstate(cancel, NULL);
     return done;
 }
 

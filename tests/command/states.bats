@@ -411,6 +411,13 @@ beside() {
     at_least "graphs built" "$(figure 'graphs built')" 20
 }
 
+@test "a thread that is cancelled while a stream waits for the program leaves no lock behind" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer's runtime looks whether a thread has been cancelled"
+    for how in 0 1 2; do # its first launch, another such wait, the end of that stream
+        SIMCUDA_SLOW_US=1 AG_TIMEOUT=20 same "$states" cancel-beside-wait $how
+    done
+}
+
 # ---- attributes
 
 @test "cooperative launches" {

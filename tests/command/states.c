@@ -666,6 +666,7 @@ int main(int argc, char **argv)
         {"peers", peers},
         {"signatures-beside-wait", signatures_beside_wait},
         {"cancel-behind-build", cancel_behind_build},
+        {"cancel-beside-wait", cancel_beside_wait},
         {"exit-beside-full-queue", exit_beside_full_queue},
         {"polls-anywhere", polls_anywhere},
         {"polls-beside-streams", polls_beside_streams},

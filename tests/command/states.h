@@ -75,6 +75,7 @@ int attribute_of_unloaded(int n);
 int peers(int in_graph);
 int signatures_beside_wait(int n);
 int cancel_behind_build(int n);
+int cancel_beside_wait(int how);
 int exit_beside_full_queue(int n);
 int polls_anywhere(int n);
 int polls_beside_streams(int n);

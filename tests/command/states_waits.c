@@ -126,6 +126,55 @@ int cancel_behind_build(int n)
     return 0;
 }
 
+enum { LAUNCHES, WAITS, DESTROYS };
+static CUstream used;
+
+/* Has been cancelled before its call, in which the driver looks for that only if it is the library
+ * that asks about events. */
+static void *calls_cancelled(void *how)
+{
+    CUdeviceptr word = (CUdeviceptr)(uintptr_t)flag;
+    CHECK(cuCtxSetCurrent(home));
+    pthread_cancel(pthread_self());
+    if ((uintptr_t)how == LAUNCHES)
+        CHECK(ag_prog_hash(hash, used, data, 1));
+    else if ((uintptr_t)how == WAITS)
+        CHECK(cuStreamWaitValue32_v2(used, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    else
+        CHECK(cuStreamDestroy_v2(used));
+    pthread_testcancel();
+    return NULL;
+}
+
+/* A thread is cancelled while a stream waits for the program: in the first launch of all, in such a
+ * wait of a stream without launches, or as it destroys the stream that waits. */
+int cancel_beside_wait(int how)
+{
+    CUstream waits;
+    pthread_t thread;
+    start();
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&used, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CUdeviceptr word = (CUdeviceptr)(uintptr_t)flag;
+    if (how == DESTROYS) {
+        CHECK(ag_prog_hash(hash, used, data, 1));
+        waits = used;
+    }
+    CHECK(cuStreamWaitValue32_v2(waits, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    REQUIRE(!pthread_create(&thread, NULL, calls_cancelled, (void *)(uintptr_t)how));
+    pthread_join(thread, NULL);
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamWaitValue32_v2(waits, word, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    CHECK(cuLaunchHostFunc(stream, nothing, NULL));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuModuleUnload(module));
+    puts("no lock is left behind");
+    return 0;
+}
+
 /* The first `to` launches of a step, behind one that waits for the word to be 1. */
 static void waiting_step(uint64_t to)
 {
