@@ -123,8 +123,11 @@ void ag_own_kernels_unload(struct ag_context *context)
         return;
     /* it may wait for the context's work, so nobody may wait for the lock meanwhile */
     bool entered = ag_context_enter(context->handle);
+    /* another thread may capture in another context */
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins(); /* the context may be lost */
     AG_REAL(cuModuleUnload)(module);
     ag_probe_ends();
+    ag_core_mode(mode);
     ag_context_leave(entered);
 }

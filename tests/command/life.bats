@@ -143,6 +143,14 @@ waits() {
     done
 }
 
+@test "a context that ends leaves a capture in another one alone" {
+    needs_own_kernels # which are unloaded there
+    SIMCUDA_FATBINS=1 same "$life" context-ends-beside-capture 100
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 80
+    grep -qx 'behind the capture: right' with.out
+}
+
 @test "a program that never ends a capture is told so" {
     same "$life" forgotten-capture 100
     cat summary

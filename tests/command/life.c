@@ -708,6 +708,29 @@ static int spread_capture(int n)
     return print("captured", is_right(&w)) | (nodes != (size_t)2 * STEP);
 }
 
+/* Another context, with work of its own, ends while a stream captures in global mode. */
+static int context_ends_beside_capture(int n)
+{
+    CUcontext ctx, home = ag_prog_start();
+    CUgraph graph = NULL;
+    pthread_t thread;
+    struct work w = make_work(NULL);
+    steps(&w, n);
+    CHECK(cuCtxCreate_v2(&ctx, 0, 0));
+    struct work other = make_work(NULL);
+    steps(&other, n);
+    int bad = print("in the other context", is_right(&other));
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuStreamBeginCapture_v2(w.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    REQUIRE(!pthread_create(&thread, NULL, destroy_context, ctx));
+    pthread_join(thread, NULL);
+    CHECK(ag_prog_launch(w.hash, w.stream, (void *[]){&w.x, &(uint64_t){1}}));
+    CHECK(cuStreamEndCapture(w.stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    steps(&w, n);
+    return bad | print("behind the capture", is_right(&w));
+}
+
 /* A wait in a stream of which nothing is kept, and then in another context while the first one has
  * ended and the call that ends it has not returned. */
 static int loose_waits_while_ending(int n)
@@ -775,6 +798,7 @@ int main(int argc, char **argv)
         {"lost-captures", lost_captures},
         {"spread-capture", spread_capture},
         {"forgotten-capture", forgotten_capture},
+        {"context-ends-beside-capture", context_ends_beside_capture},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

@@ -137,6 +137,12 @@ static CUresult CUDAAPI unload_module(CUmodule module)
     return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI change_mode(CUstreamCaptureMode *mode)
+{
+    *mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    return CUDA_SUCCESS;
+}
+
 static void made(struct ag_stream *s)
 {
     (void)s;
@@ -158,6 +164,7 @@ static int start(void **state)
     ag_real[AG_SYM_cuModuleLoadData] = (void *)load_module;
     ag_real[AG_SYM_cuModuleGetFunction] = (void *)get_function;
     ag_real[AG_SYM_cuModuleUnload] = (void *)unload_module;
+    ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)change_mode;
     ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, made);
     ag_state_leave(AG_EAGER_OFF);
     other.handle = (CUcontext)(void *)&there;
