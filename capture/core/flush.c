@@ -176,13 +176,13 @@ static void flush_blocking_streams(const struct ag_context *context, const struc
             flush_stream(other);
 }
 
-void ag_flush_records(void)
+void ag_flush_records(bool everywhere)
 {
     if (!atomic_load(&ag_forks))
         return;
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
-        if (s->legacy || s->blocking)
+        if (everywhere || s->legacy || s->blocking)
             record_due(s);
 }
 
@@ -198,7 +198,7 @@ static bool may_be_blocking(CUstream stream)
 void ag_flush_for_order_of_unknown(CUstream stream)
 {
     if (!stream || stream == CU_STREAM_LEGACY) {
-        ag_flush_records();
+        ag_flush_records(false);
         return;
     }
     if (!atomic_load(&ag_forks))

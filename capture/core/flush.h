@@ -28,8 +28,9 @@ void ag_flush_await(const struct ag_stream *s);
 /* The same before a call on a stream of which nothing is kept, for what a fork keeps back in the
  * driver's stead (fork.h). */
 void ag_flush_for_order_of_unknown(CUstream stream);
-/* The same before a call on the legacy stream that names none. */
-void ag_flush_records(void);
+/* The same before a call on the legacy stream that names none; `everywhere`: non-blocking streams
+ * are ordered with that call as well. */
+void ag_flush_records(bool everywhere);
 
 /* The same, and takes the stream's lock. */
 void ag_stream_submit_deferred(struct ag_stream *s, bool sync_point);

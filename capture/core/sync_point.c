@@ -305,6 +305,14 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
     stream_sync_point(stream, ptsz, sym, blocks ? BLOCKS : 0u);
 }
 
+/* Such a copy comes behind all that either device has got, and whatever they get later behind it
+ * (CUDA Programming Guide). */
+static bool copies_between_devices(enum ag_sym sym)
+{
+    return sym == AG_SYM_cuMemcpyPeer || sym == AG_SYM_cuMemcpyPeer_ptds ||
+           sym == AG_SYM_cuMemcpy3DPeer || sym == AG_SYM_cuMemcpy3DPeer_ptds;
+}
+
 static CUresult barrier(enum ag_sym sym, unsigned int flags)
 {
     if (ag_state_bypasses() || ag_thread.in_host_function ||
@@ -313,8 +321,8 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
-    if (reach_of(sym) == BLOCKING_STREAMS)
-        ag_flush_records();
+    if (reach_of(sym) == BLOCKING_STREAMS || copies_between_devices(sym))
+        ag_flush_records(copies_between_devices(sym));
     if (names_no_stream(sym)) {
         ag_forks_end(); /* a branch's work may lie in another stream */
         ag_events_unseen();

@@ -51,7 +51,7 @@ both() {
 }
 @test "a branch waits for the program, and the program for a record of its origin" { both record-alone; }
 @test "the legacy stream waits for the program, and the program for a blocking branch" {
-    for how in 0 1; do both own-event $how; done
+    for how in 0 1 2; do both own-event $how; done
 }
 @test "work that a branch is not ordered with waits for the program, and the program for the branch" {
     for how in inline thread; do

@@ -54,16 +54,42 @@ static void waits_for_old(CUfunction f, unsigned int value)
 }
 #pragma GCC diagnostic pop
 
-/* Two blocking streams. Work in the legacy stream (1: launched as in CUDA 3) waits for the program,
- * and the program for `b`, all of whose work came before. Both events have been asked for. */
+static CUcontext peer;
+static CUdeviceptr of_peer;
+
+/* The context of another device, with some memory. */
+static void make_peer(void)
+{
+    CHECK(cuDevicePrimaryCtxRetain(&peer, 1));
+    CHECK(cuCtxPushCurrent_v2(peer));
+    of_peer = ag_prog_alloc(16);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxPopCurrent_v2(NULL));
+}
+
+/* A copy between devices goes into the legacy stream, behind work of a blocking one that waits. */
+static void waits_to_copy(CUstream s, unsigned int value)
+{
+    waits_for(s, value);
+    CHECK(cuMemcpyPeer(of_peer, peer, of_peer + 8, peer, 8));
+}
+
+/* Two blocking streams. Work in the legacy stream (1: launched as in CUDA 3; 2: a copy between
+ * devices) waits for the program, and the program for `b`, all of whose work came before. Both
+ * events have been asked for. */
 int own_event(int how)
 {
     CUfunction old = NULL;
+    CUstream side = NULL;
     make_word();
     CHECK(cuStreamCreate(&a, CU_STREAM_DEFAULT));
     CHECK(cuStreamCreate(&b, CU_STREAM_DEFAULT));
     if (how == 1)
         old = old_poll();
+    if (how == 2) {
+        CHECK(cuStreamCreate(&side, CU_STREAM_DEFAULT));
+        make_peer();
+    }
     CHECK(cuCtxSynchronize());
     hashes(a, x);
     for (unsigned int i = 1; i <= STEPS * 2; i++) {
@@ -75,8 +101,10 @@ int own_event(int how)
         if (i % 10 == 0) {
             if (how == 0)
                 waits_for(CU_STREAM_LEGACY, i);
-            else
+            else if (how == 1)
                 waits_for_old(old, i);
+            else
+                waits_to_copy(side, i);
             CHECK(cuStreamSynchronize(b));
             __atomic_store_n(word, i, __ATOMIC_RELEASE);
         }
