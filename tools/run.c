@@ -163,9 +163,12 @@ static int start(char **program)
 
 static volatile sig_atomic_t child;
 
-static void pass_on(int signal)
+/* What a key of the terminal sends comes to the program by itself. */
+static void pass_on(int signal, siginfo_t *info, void *unused)
 {
-    if (child > 0)
+    (void)unused;
+    bool key = (signal == SIGINT || signal == SIGQUIT) && info->si_code == SI_KERNEL;
+    if (child > 0 && !key)
         kill((pid_t)child, signal);
 }
 
@@ -230,21 +233,27 @@ static bool tell(const struct settings *s, FILE *out, const char *parent, const 
  * goes where this goes, and signals go on to it. */
 static int run_and_wait(char **program, void (*ask)(void))
 {
-    static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-    enum { FIRST_MS = 20, LONGEST_MS = 1000 };
+    static const int passed[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
+    enum { FIRST_MS = 20, LONGEST_MS = 1000, NUM_PASSED = sizeof(passed) / sizeof(passed[0]) };
+    const struct sigaction passing = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
     pid_t parent = getpid();
     int status = 1 << 8, ms = FIRST_MS;
+    sigset_t all, before;
+    sigemptyset(&all);
+    for (size_t i = 0; i < NUM_PASSED; i++)
+        sigaddset(&all, passed[i]);
+    sigprocmask(SIG_BLOCK, &all, &before); /* what comes before there is somebody to pass it on */
     child = fork();
     if (child == 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(1);
         _exit(start(program));
     }
-    signal(SIGINT, SIG_IGN); /* the terminal sends these to the program too */
-    signal(SIGQUIT, SIG_IGN);
-    for (size_t i = 0; i < sizeof(passed) / sizeof(passed[0]); i++)
-        signal(passed[i], pass_on);
+    for (size_t i = 0; i < NUM_PASSED; i++)
+        sigaction(passed[i], &passing, NULL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     int end = child > 0 && ask ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
     struct pollfd wait = {end, POLLIN, 0};
     while (ask && end >= 0 && poll(&wait, 1, ms) <= 0) {

@@ -75,13 +75,61 @@ autograph: sh: no CUDA launch was seen from here (\`autograph doctor PROGRAM\` m
     run bash -c 'ulimit -f 8; "$0" sh -c "exit 6"' "$AG_COMMAND" # the file of figures would be over the limit
     [ "$status" -eq 6 ]
     # signals go on to it
-    "$AG_COMMAND" sh -c 'trap "echo got; exit 9" TERM; echo ready; while :; do sleep 0.1; done' > "$BATS_TEST_TMPDIR/out" 2>&1 3>&- &
-    wait_until grep -q ready "$BATS_TEST_TMPDIR/out"
-    kill -TERM $!
-    status=0
-    wait $! || status=$?
-    [ "$status" -eq 9 ]
-    grep -q got "$BATS_TEST_TMPDIR/out"
+    for signal in INT QUIT TERM HUP USR1 USR2 XCPU; do
+        run timeout 60 python3 - "$AG_COMMAND" $signal <<'PY'
+import signal, subprocess, sys
+command, name = sys.argv[1:]
+number = getattr(signal, "SIG" + name)
+signal.signal(number, signal.SIG_DFL) # whatever it was for the tests: a shell leaves alone what is ignored
+p = subprocess.Popen([command, "sh", "-c", f"trap 'echo got; exit 9' {name}; echo ready; while :; do sleep 0.1; done"],
+                     stdout=subprocess.PIPE, text=True)
+assert p.stdout.readline() == "ready\n"
+p.send_signal(number)
+assert p.stdout.readline() == "got\n"
+sys.exit(p.wait())
+PY
+        echo "$signal: $status $output"
+        [ "$status" -eq 9 ]
+    done
+}
+
+@test "a key of the terminal that interrupts comes to the program once" {
+    run timeout 60 python3 - "$AG_COMMAND" <<'PY'
+import os, pty, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+program = """
+import signal, sys, time
+def count(*unused):
+    sys.stdout.write("interrupted\\n"); sys.stdout.flush()
+signal.signal(signal.SIGINT, count)
+signal.signal(signal.SIGUSR1, lambda *unused: sys.exit(5))
+sys.stdout.write("ready\\n"); sys.stdout.flush()
+while True:
+    time.sleep(60)
+"""
+pid, terminal = pty.fork()
+if not pid:
+    os.execv(sys.argv[1], [sys.argv[1], sys.executable, "-c", program])
+said = b""
+def until(what):
+    global said
+    while what not in said:
+        said += os.read(terminal, 4096)
+until(b"ready")
+os.write(terminal, b"\x03")
+until(b"interrupted")
+os.kill(pid, signal.SIGUSR1) # goes on behind whatever else would
+try:
+    while True:
+        said += os.read(terminal, 4096)
+except OSError:
+    pass
+print(said)
+assert said.count(b"interrupted") == 1
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+    echo "$output"
+    [ "$status" -eq 5 ]
 }
 
 @test "what to do for more is said once: by rank 0, and not beside a file of messages" {
