@@ -286,6 +286,8 @@ static int observe(const struct settings *s)
     snprintf(trace, sizeof(trace), "%s/%%p.agdump", folder);
     setenv("AUTOGRAPH_TRACE", trace, 1);
     int status = run_and_wait(s->program, NULL);
+    if (out == stderr)
+        signal(SIGPIPE, SIG_IGN); /* its end is the program's, whoever reads what is told */
     if (!tell(s, out, tmp, folder) && WIFEXITED(status) && !WEXITSTATUS(status))
         return 1;
     return end_like(status);
@@ -310,6 +312,7 @@ static int replay_and_tell(char **program)
     if (ag_options_mode() == AG_MODE_OFF || !lives_make())
         return start(program);
     int status = run_and_wait(program, lives_ask);
+    signal(SIGPIPE, SIG_IGN); /* its end is the program's, whoever reads what is told */
     if (!WIFEXITED(status) || WEXITSTATUS(status) < 126) /* it was there, and could be run */
         lives_tell(program[0], (pid_t)child, status, advise);
     return end_like(status);

@@ -65,6 +65,51 @@ setup() { common_setup; }
     AUTOGRAPH_TRACE=$PWD/dump under "$cases" small-files 4096 2>&1 | grep "has reached the system's limit on the size of files"
 }
 
+@test "messages that nobody reads any more end no program" {
+    export AUTOGRAPH_STATS=1
+    for asked in AUTOGRAPH_LOG=info AUTOGRAPH_LOG_FILE=/dev/stderr AUTOGRAPH_STAT=1 SIMCUDA_VERSION=12030; do
+        run timeout 60 python3 - "$preload" "$asked" "$cases" repeat 60 <<'PY'
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+name, value = sys.argv[2].split("=")
+p = subprocess.run(sys.argv[3:], stdout=subprocess.PIPE, stderr=writer, env={**os.environ, "LD_PRELOAD": sys.argv[1], name: value})
+print(p.stdout.decode(), end="")
+sys.exit(p.returncode % 256)
+PY
+        echo "$asked: $status $output"
+        [ "$status" -eq 0 ]
+        [ "$output" = "$("$cases" repeat 60)" ]
+    done
+}
+
+@test "a terminal that takes nothing from the background stops no program for a message" {
+    run timeout 60 python3 - "$preload" "$cases" repeat 60 <<'PY'
+import os, pty, subprocess, sys, termios
+pid, terminal = pty.fork()
+if not pid:
+    mode = termios.tcgetattr(0)
+    mode[3] |= termios.TOSTOP
+    termios.tcsetattr(0, termios.TCSANOW, mode)
+    p = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, preexec_fn=os.setpgrp,
+                         env={**os.environ, "LD_PRELOAD": sys.argv[1], "AUTOGRAPH_STATS": "1"})
+    how = os.waitpid(p.pid, os.WUNTRACED)[1]
+    if os.WIFSTOPPED(how):
+        p.kill()
+    os._exit(1 if os.WIFSTOPPED(how) else os.waitstatus_to_exitcode(how))
+said = b""
+try:
+    while part := os.read(terminal, 4096):
+        said += part
+except OSError:
+    pass
+assert b": replayed" in said, said
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+PY
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "programs without CUDA: no output, no library loaded, no thread" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into them"
     export AUTOGRAPH_STATS=1 AUTOGRAPH_LOG=debug

@@ -132,6 +132,19 @@ PY
     [ "$status" -eq 5 ]
 }
 
+@test "whoever no longer reads what the command says changes no exit status" {
+    for asked in -eSTATS=0 --observe; do
+        run timeout 60 python3 - "$AG_COMMAND" $asked sh -c 'exit 6' <<'PY'
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+sys.exit(subprocess.run(sys.argv[1:], stderr=writer).returncode % 256)
+PY
+        echo "$asked: $status $output"
+        [ "$status" -eq 6 ]
+    done
+}
+
 @test "what to do for more is said once: by rank 0, and not beside a file of messages" {
     for rank in "" 0 3; do
         RANK=$rank run autograph "$AG_BUILD/examples/loop_driver" --steps=20 --reps=1
