@@ -272,7 +272,7 @@ enum {
     /* Chosen: if the thread has been at one stream for longer, others do not wait for it. */
     AG_SUBMIT_LONG_NS = 20000,
     AG_SUBMIT_PATIENCE = 1 << 16, /* looks for the role, until a waiting thread rests in between */
-    AG_SUBMIT_RETRY = 4096, /* chunks until a thread that could not be started is tried again */
+    AG_THREAD_RETRY = 4096, /* chunks until a thread that could not be started is tried again */
     /* A launch queue holds about 1000 ops, so a program may run further ahead of its GPU by a
      * quarter than it would eagerly. */
     AG_RING_SLOTS = 256,

@@ -179,7 +179,7 @@ static bool start(void)
     if (!has_processors())
         return false;
     if (!ag_watchdog_is_ready()) { /* nobody else would submit what the thread does not */
-        atomic_store(&left, AG_SUBMIT_RETRY);
+        atomic_store(&left, AG_THREAD_RETRY);
         return false;
     }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
@@ -187,7 +187,7 @@ static bool start(void)
         atomic_store(&state, AWAKE);
         if (!ag_thread_start(&thread, "autograph-send", run)) {
             atomic_store(&state, ABSENT);
-            atomic_store(&left, AG_SUBMIT_RETRY);
+            atomic_store(&left, AG_THREAD_RETRY);
         }
     }
     ag_mutex_unlock(&mutex);

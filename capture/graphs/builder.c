@@ -202,15 +202,24 @@ static void *builder(void *unused)
     return NULL;
 }
 
-/* The caller holds the mutex. */
+/* The caller holds the mutex. Where no thread can be started, it is tried again much later: a try
+ * takes system calls. */
 static bool start(void)
 {
+    static uint32_t left;
+    static bool said;
     if (running || stopping)
         return running;
-    running = ag_thread_start(&thread, "autograph-build", builder);
-    if (!running)
+    if (!left)
+        running = ag_thread_start(&thread, "autograph-build", builder);
+    if (running)
+        return true;
+    left = left ? left - 1 : AG_THREAD_RETRY;
+    ag_count(AG_COUNT_NO_BUILDER);
+    if (!said)
         ag_warn("build", "no builder thread could be started: nothing is replayed");
-    return running;
+    said = true;
+    return false;
 }
 
 /* ---- requests --------------------------------------------------------------------------- */

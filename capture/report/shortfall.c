@@ -150,6 +150,11 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "it waits on the GPU for something whose end is unknown, and nothing is "
                   "built behind that";
             advice = "see cuStreamWaitValue and host functions in docs/limits.md";
+        } else if (none_built && count(AG_COUNT_NO_BUILDER) + count(AG_COUNT_NO_WATCHDOG)) {
+            why = "no thread of the library can be started or gets a processor";
+            advice =
+                "raise the limit on processes (ulimit -u, or the container's); a real-time thread "
+                "needs a second processor";
         } else if (i == AG_WHY_BUILDING && count(AG_COUNT_BUILD_HELD_UP) > count(AG_COUNT_BUILT)) {
             why = "something on the GPU waited for the host or for peers nearly all the time, and "
                   "nothing is built meanwhile";

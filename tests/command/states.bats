@@ -282,6 +282,17 @@ full() {
     done
 }
 
+@test "where no thread can be started that builds, the program does not try at every chunk, and is told why once" {
+    for has in 0 1; do # the first is the watchdog's
+        AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_SUBMIT=inline under "$states" refused-threads $has >with.out 2>err
+        cat with.out err
+        grep -qx 'value right' with.out
+        [ "$(grep -c 'no builder thread could be started' err)" -eq $has ]
+        [ "$(grep -c 'replayed 0 of 8000 launches: no thread of the library can be started' err)" -eq 1 ]
+    done
+    [ "$(sed -n 's/^threads asked for: //p' with.out)" -le 5 ]
+}
+
 @test "without memory the watchdog submits what is held back as soon as with it" {
     local no_memory=$AG_BUILD/tests/fuzz/libno_memory.so
     [ -e "$no_memory" ] || skip "a sanitizer allocates in the library's place"
