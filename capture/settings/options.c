@@ -188,6 +188,12 @@ static const char *meant(const char *name)
     return nearest;
 }
 
+/* What turns Python into graphs in TensorFlow has the same name, and variables of its own. */
+static bool is_tensorflows(const char *name)
+{
+    return !strcmp(name, "AUTOGRAPH_VERBOSITY") || !strcmp(name, "AUTOGRAPH_STRICT_CONVERSION");
+}
+
 static void check_names(ag_options_say *say)
 {
     for (char **e = environ; e && *e; e++) {
@@ -195,7 +201,7 @@ static void check_names(ag_options_say *say)
             continue;
         char name[64];
         snprintf(name, sizeof(name), "%.*s", (int)strcspn(*e, "="), *e);
-        bool known = false;
+        bool known = is_tensorflows(name);
         for (size_t i = 0; i < NUM_ROWS && !known; i++)
             known = !strcmp(name, rows[i].variable);
         const char *nearest = known ? NULL : meant(name);

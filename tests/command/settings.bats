@@ -100,6 +100,7 @@ choices() {
     AUTOGRAPH_TEST_FOO=1 says 1 "$cases" repeat 2
     [ "$(cat err)" = 'autograph: AUTOGRAPH_TEST_FOO is not a variable of this library; `autograph env` lists them' ]
     AUTOGRAPHICS=1 says 0 "$cases" repeat 2
+    AUTOGRAPH_VERBOSITY=0 AUTOGRAPH_STRICT_CONVERSION=1 says 0 "$cases" repeat 2 # TensorFlow's
 }
 
 @test "where little is replayed, one line says why and what to do, once, by default" {
