@@ -36,6 +36,8 @@ extern _Atomic uint32_t ag_open_streams;
  * this driver: it is older than 12.4, or its getter's answers differ from its exports.
  */
 void ag_core_start(bool observe_only, const char *why);
+/* Before ag_core_start(), of a process that starts only to end: its dump replaces nobody's. */
+void ag_core_launched_nothing(void);
 
 /* Does the part of the start that may load a library. Call it after ag_core_start(), without any
  * lock. */

@@ -84,8 +84,10 @@ static void start(void);
 static void finish(void)
 {
     if (atomic_load_explicit(&ag_hooks, memory_order_acquire) == AG_HOOKS_FOUND &&
-        (ag_options.stats || ag_options.trace))
+        (ag_options.stats || ag_options.trace)) {
+        ag_core_launched_nothing();
         start();
+    }
     ag_core_finish();
     ag_export_tables_report();
 }

@@ -103,6 +103,11 @@ void ag_core_after_fork_in_child(void)
     atomic_store(&ag_open_streams, 0);
 }
 
+void ag_core_launched_nothing(void)
+{
+    ag_dump_keep_others();
+}
+
 bool ag_core_active(void)
 {
     return ag_state_tracks();

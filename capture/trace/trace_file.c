@@ -30,7 +30,7 @@ static uint64_t size;
 static uint64_t marked; /* see ag_dump_mark() */
 static uint64_t limit;
 static const char *limited_by;
-static bool full, broken;
+static bool full, broken, keeps_others;
 static char path[4096];
 static uint32_t crc_tables[8][256];
 
@@ -125,7 +125,14 @@ static const char *objection(int file)
     if (st.st_size && (pread(file, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
                        memcmp(magic, AG_DUMP_MAGIC, sizeof(magic))))
         return "it is there already, and not a dump";
+    if (st.st_size && keeps_others)
+        return "it is there already, and this process has launched nothing";
     return ftruncate(file, 0) ? strerror(errno) : NULL;
+}
+
+void ag_dump_keep_others(void)
+{
+    keeps_others = true;
 }
 
 /* Inserts ".WORD" into the name before its ending. Without room, the name stays as it is. */

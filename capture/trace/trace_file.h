@@ -9,6 +9,8 @@
 /* Creates the dump, or replaces an old one. If it returns false, it has printed one line that says
  * why. */
 bool ag_dump_open(const char *path, uint64_t limit);
+/* From here on no old dump is replaced. */
+void ag_dump_keep_others(void);
 /* Appends one chunk made of two parts. Returns false if the dump is full or broken (one line has
  * said so). Then nothing more can be written except `last` chunks, for which room is reserved. */
 bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void *body,

@@ -20,6 +20,10 @@ void ag_core_start(bool observe_only, const char *why)
     ag_free_ops_start();
 }
 
+void ag_core_launched_nothing(void)
+{
+}
+
 void ag_core_started(void)
 {
 }

@@ -82,6 +82,10 @@ void ag_core_start(bool observe_only, const char *why)
     say("start %s\n", observe_only ? why : "replay");
 }
 
+void ag_core_launched_nothing(void)
+{
+}
+
 void ag_core_started(void)
 {
 }

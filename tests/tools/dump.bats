@@ -72,6 +72,16 @@ teardown() { # a test that failed half way leaves nothing mounted
     [ "$(cat "$dump.txt")" = precious ]
 }
 
+@test "a process that has launched nothing replaces no dump of another" {
+    traced "$dump" loop_driver --steps=5 --reps=1
+    cp "$dump" "$dump.before"
+    run env LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$dump" "$AG_BUILD/tests/command/command_cases" none
+    [[ "$output" == *"autograph: AUTOGRAPH_TRACE: cannot write $dump: it is there already, and this process has launched nothing; going on without"* ]]
+    cmp "$dump" "$dump.before"
+    run env LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$dump.none" "$AG_BUILD/tests/command/command_cases" none
+    autograph report "$dump.none" -f json | holds "d['launches'][0]['count'] == 0"
+}
+
 @test "symbolic links are not followed: not as the file, not in a folder that others can write to" {
     traced "$dump" loop_driver --steps=5 --reps=1
     before=$(stat -c %Y.%s "$dump")
