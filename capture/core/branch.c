@@ -11,6 +11,7 @@
 #include "capture/core/submitter.h"
 #include "capture/graphs/pause.h"
 #include "capture/settings/options.h"
+#include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/waits.h"
 #include "policy/constants.h"
@@ -107,6 +108,16 @@ void ag_forks_end(void)
             ag_branches_end(s);
 }
 
+/* What waits for an event that another process has recorded may wait for what this process does
+ * behind another stream of the fork. */
+static _Atomic bool shared_events;
+
+void ag_forks_meet_shared_events(void)
+{
+    atomic_store(&shared_events, true);
+    ag_forks_end();
+}
+
 /* ---- which streams ------------------------------------------------------------------------- */
 
 static bool is_plain(const struct ag_stream *s)
@@ -190,11 +201,15 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
     bool enough = atomic_load(&b->suitor) == a && b->forked && ++b->suits >= ag_options.join;
     b->forked = false;
     ag_unlock(&b->lock);
+    if (enough && atomic_load(&shared_events)) {
+        ag_count(AG_COUNT_SHARED_EVENTS);
+        return;
+    }
     /* the stream that was there first is the origin, as its steps mostly begin there */
     if (enough && fits(a, b) && (a->serial < b->serial || !fits(b, a)) && nothing_waits()) {
         join(a, b);
-        if (!nothing_waits()) /* a wait of another thread's has begun, and may have missed the fork
-                               */
+        /* another thread's wait has begun, and may have missed the fork */
+        if (!nothing_waits() || atomic_load(&shared_events))
             ag_branches_end(b);
     }
     of = atomic_load(&of->origin) ? atomic_load(&of->origin) : of;

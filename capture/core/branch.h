@@ -38,6 +38,8 @@ void ag_branch_changes_hands(struct ag_stream *s);
 
 /* ag_branches_end() for all streams. */
 void ag_forks_end(void);
+/* The program shares an event with another process: it has no branches from now on. */
+void ag_forks_meet_shared_events(void);
 
 /* `s` has waited for an event that `of` recorded last: perhaps one of the two becomes a branch of
  * the other. The caller holds no lock. */

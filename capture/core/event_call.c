@@ -162,6 +162,8 @@ void ag_core_event_made(CUevent event, unsigned int flags)
 {
     ag_event_made(event, ag_context_current(), flags); /* first: its handle may be of one left */
     end_what_is_left();
+    if (flags & CU_EVENT_INTERPROCESS)
+        ag_forks_meet_shared_events();
 }
 
 void ag_core_event_settles(CUevent event)

@@ -108,3 +108,13 @@ sync_points() {
     SIMCUDA_FAIL=cuIpcOpenMemHandle_v2:1=304 same "$order" ipc
     grep -q '^SKIP: .*304' with.out
 }
+
+@test "a stream that forks waits for a peer's event, and the peer for the other stream" {
+    unset SIMCUDA_LOG
+    export AG_TIMEOUT=20 AUTOGRAPH_TEST_JOIN=1
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how same "$interop" ipc-gate 100
+        cat summary
+        at_least "streams left out of graphs" "$(figure 'shares events with another process')" 1
+    done
+}

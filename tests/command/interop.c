@@ -438,6 +438,71 @@ static int ipc_handles_peer(int n)
     return 0;
 }
 
+/* Two streams fork and join, and in each tenth step the second waits for the peer's event. The
+ * peer's work before that waits for a word, which this process writes behind the first stream. */
+static int ipc_gate(int n)
+{
+    struct handles handles = {.steps = n};
+    CUstream second, third;
+    CUevent forked, joined, half, there;
+    spawn_peer("ipc-gate-peer");
+    start();
+    CUdeviceptr x = ag_prog_alloc(BYTES);
+    CHECK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&third, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&half, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuIpcGetMemHandle(&handles.memory, x));
+    tell(&handles, sizeof handles);
+    hear(&handles.there, sizeof handles.there);
+    CHECK(cuIpcOpenEventHandle(&there, handles.there));
+    for (unsigned int i = 1; i <= (unsigned int)n; i++) {
+        hear_turn();
+        launches(own, 0, 4);
+        CHECK(cuEventRecord(forked, stream));
+        CHECK(cuStreamWaitEvent(second, forked, 0));
+        if (i % 10 == 0)
+            CHECK(cuStreamWaitEvent(second, there, 0));
+        for (uint64_t k = 0; k < 4; k++)
+            CHECK(ag_prog_hash(hash, second, own + 8, k));
+        launches(own, 4, 8);
+        CHECK(cuEventRecord(half, stream));
+        CHECK(cuEventSynchronize(half));
+        CHECK(cuStreamWriteValue32_v2(third, x + 8, i, 0));
+        CHECK(cuEventRecord(joined, second));
+        CHECK(cuStreamWaitEvent(stream, joined, 0));
+        CHECK(cuStreamSynchronize(stream));
+        tell_turn();
+    }
+    result(own, 0);
+    return peer_status();
+}
+
+static int ipc_gate_peer(int n)
+{
+    struct handles handles;
+    CUipcEventHandle handle;
+    CUdeviceptr x;
+    (void)n;
+    start();
+    hear(&handles, sizeof handles);
+    CHECK(cuIpcOpenMemHandle_v2(&x, handles.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CUevent there = shared_event(&handle);
+    tell(&handle, sizeof handle);
+    for (unsigned int i = 1; i <= (unsigned int)handles.steps; i++) {
+        CHECK(cuStreamWaitValue32_v2(stream, x + 8, i, CU_STREAM_WAIT_VALUE_GEQ));
+        launches(own, 0, 4);
+        CHECK(cuEventRecord(there, stream));
+        tell_turn();
+        hear_turn();
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuIpcCloseMemHandle(x));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -446,6 +511,8 @@ static const struct {
              {"graphics", graphics},
              {"ipc-events", ipc_events},
              {"ipc-events-peer", ipc_events_peer},
+             {"ipc-gate", ipc_gate},
+             {"ipc-gate-peer", ipc_gate_peer},
              {"ipc-handles", ipc_handles},
              {"ipc-handles-peer", ipc_handles_peer}};
 
