@@ -149,7 +149,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym);
  * the real call succeeded. Call `_ends` only if `_begins` returned true. */
 bool ag_core_wait_begins(CUstream stream, bool ptsz);
 /* The `_begins` for a launch of one of the program's own graphs. It returns true only once some
- * graph may wait. */
+ * graph may wait. It also forgets memory that the graph may free. */
 bool ag_core_graph_wait_begins(CUstream stream, bool ptsz);
 void ag_core_graphs_wait(void); /* the program made a graph node that waits */
 bool ag_core_graphs_may_wait(void);
@@ -182,6 +182,11 @@ void ag_core_function_changed(CUfunction func, int attribute, int value, int dev
 /* Call it before memory that ops may name is freed or changes its kind (cuMemFree, cuMemUnmap,
  * cuMemPoolTrimTo and the like), whether or not any stream is open. */
 void ag_core_invalidate_memory(void);
+/* Call the first when the program makes a graph node that frees memory, the second before its
+ * cuMemFreeAsync, which makes one during a capture. From then on each launch of its graphs may free
+ * memory. */
+void ag_core_graphs_free(void);
+void ag_core_freed_in_stream(void);
 /* The program has memory of the host now to which kernels may write, [start, start + bytes). */
 void ag_core_host_memory(uint64_t start, uint64_t bytes);
 /* Call it before the program makes a multicast object, or binds one: what it maps from now on may

@@ -1,4 +1,4 @@
-/* hooks_capture.c - the program's stream captures, and nodes of its graphs that wait. */
+/* hooks_capture.c - the program's stream captures, and nodes of its graphs that wait or free. */
 #include "driver/own.h"
 #include "preload/hook.h"
 
@@ -99,6 +99,15 @@ AG_WAITING_NODE_HOOK(cuGraphAddBatchMemOpNode, CUDA_BATCH_MEM_OP_NODE_PARAMS)
 AG_WAITING_NODE_HOOK(cuGraphAddHostNode, CUDA_HOST_NODE_PARAMS)
 AG_WAITING_NODE_HOOK(cuGraphAddExternalSemaphoresWaitNode, CUDA_EXT_SEM_WAIT_NODE_PARAMS)
 
+AG_HOOK cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph,
+                              const CUgraphNode *dependencies, size_t numDependencies,
+                              CUdeviceptr dptr)
+{
+    if (ag_hooked())
+        ag_core_graphs_free();
+    return AG_CALL(cuGraphAddMemFreeNode, phGraphNode, hGraph, dependencies, numDependencies, dptr);
+}
+
 #define AG_ADD_NODE_HOOK(name, params, args)                                                       \
     AG_HOOK name params                                                                            \
     {                                                                                              \
@@ -109,6 +118,8 @@ AG_WAITING_NODE_HOOK(cuGraphAddExternalSemaphoresWaitNode, CUDA_EXT_SEM_WAIT_NOD
              nodeParams->type == CU_GRAPH_NODE_TYPE_HOST ||                                        \
              nodeParams->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT))                               \
             ag_core_graphs_wait();                                                                 \
+        if (hooked && result == CUDA_SUCCESS && nodeParams->type == CU_GRAPH_NODE_TYPE_MEM_FREE)   \
+            ag_core_graphs_free();                                                                 \
         return result;                                                                             \
     }
 AG_ADD_NODE_HOOK(cuGraphAddNode,

@@ -50,6 +50,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
     if (entry->flags & AG_ENTRY_KILLS_REPLAY)
         ag_core_observe_only(entry->name);
     flush_for(sym, entry, registers, stack);
+    if (sym == AG_SYM_cuMemFreeAsync || sym == AG_SYM_cuMemFreeAsync_ptsz)
+        ag_core_freed_in_stream();
     if (entry->flags & AG_ENTRY_KILLS_MEMORY)
         ag_core_invalidate_memory(); /* last: nothing that is submitted before this uses it again */
     if (entry->flags & AG_ENTRY_KILLS_MAPPED)

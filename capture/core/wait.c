@@ -9,6 +9,7 @@
 #include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
+#include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
@@ -73,6 +74,7 @@ bool ag_core_graphs_may_wait(void)
 
 bool ag_core_graph_wait_begins(CUstream stream, bool ptsz)
 {
+    ag_memory_graph_is_launched();
     return ag_core_graphs_may_wait() && ag_core_wait_begins(stream, ptsz);
 }
 

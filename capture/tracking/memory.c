@@ -4,11 +4,13 @@
  * The driver checks the addresses of a memset or a copy during the call; a graph node would fault
  * later. So the library looks up an address (0.3 us) before it defers the op. It remembers the
  * result until the program frees or unmaps any memory, or changes who may use it: every call that
- * does so is a barrier that raises ag_memory_epoch (kills:memory in driver/entries.tbl).
+ * does so is a barrier that raises ag_memory_epoch (kills:memory in driver/entries.tbl). So does
+ * each launch of a graph of the program's, once one may have a node that frees.
  */
 #include "capture/tracking/memory.h"
 #include "capture/capture.h"
 #include "capture/system/lock.h"
+#include "capture/tracking/state.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 #include <pthread.h>
@@ -45,6 +47,25 @@ void ag_core_invalidate_memory(void)
     while (atomic_load(&held))
         ag_mutex_wait(&released, &mutex);
     ag_mutex_unlock(&mutex);
+}
+
+static _Atomic bool graphs_free; /* the program may have made a graph that frees memory */
+
+void ag_core_graphs_free(void)
+{
+    atomic_store_explicit(&graphs_free, true, memory_order_relaxed);
+}
+
+void ag_core_freed_in_stream(void)
+{
+    if (ag_state_captures()) /* the call becomes a node */
+        ag_core_graphs_free();
+}
+
+void ag_memory_graph_is_launched(void)
+{
+    if (atomic_load_explicit(&graphs_free, memory_order_relaxed))
+        ag_core_invalidate_memory();
 }
 
 static _Atomic bool multicast; /* the program may have mapped a multicast object */

@@ -33,4 +33,7 @@ bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 bool ag_memory_hold(uint64_t epoch);
 void ag_memory_release(void);
 
+/* A graph of the program's is about to be launched, which may free memory. */
+void ag_memory_graph_is_launched(void);
+
 #endif

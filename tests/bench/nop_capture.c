@@ -356,6 +356,14 @@ void ag_core_invalidate_memory(void)
 {
 }
 
+void ag_core_graphs_free(void)
+{
+}
+
+void ag_core_freed_in_stream(void)
+{
+}
+
 void ag_core_maps_multicast(void)
 {
 }

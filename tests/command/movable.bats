@@ -79,6 +79,12 @@ nodes() {
     at_least "replayed per cent" "$(replayed_share)" 70
 }
 
+@test "what a graph of the program's has freed is refused: by a node of its own, by one of any kind, captured" {
+    for how in 0 1 2; do runs freed-by-graph $how; done
+    needs_own_kernels
+    at_least "replayed per cent" "$(replayed_share)" 50
+}
+
 @test "memory of another device is the driver's affair" {
     runs other-device 100
     at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 200

@@ -232,6 +232,61 @@ static int refusals(int n)
     return result(own);
 }
 
+static CUgraphExec executable(CUgraph graph)
+{
+    CUgraphExec exec;
+    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    return exec;
+}
+
+/* Two graphs: one allocates the memory, the other frees it. `how`: nodes of their own, a node of
+ * any kind, or captured calls. */
+static CUdeviceptr make_graphs(int how, CUgraphExec *takes, CUgraphExec *frees)
+{
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}},
+        .bytesize = 4096};
+    CUgraph taking, freeing;
+    CUgraphNode node;
+    if (how == 2) {
+        CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        CHECK(cuMemAllocAsync(&params.dptr, 4096, stream));
+        CHECK(cuStreamEndCapture(stream, &taking));
+        CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        CHECK(cuMemFreeAsync(params.dptr, stream));
+        CHECK(cuStreamEndCapture(stream, &freeing));
+    } else {
+        CHECK(cuGraphCreate(&taking, 0));
+        CHECK(cuGraphAddMemAllocNode(&node, taking, NULL, 0, &params));
+        CHECK(cuGraphCreate(&freeing, 0));
+        CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEM_FREE, .free.dptr = params.dptr};
+        if (how == 0)
+            CHECK(cuGraphAddMemFreeNode(&node, freeing, NULL, 0, params.dptr));
+        else
+            CHECK(cuGraphAddNode(&node, freeing, NULL, 0, &any));
+    }
+    *takes = executable(taking);
+    *frees = executable(freeing);
+    return params.dptr;
+}
+
+static int freed_by_graph(int how)
+{
+    CUgraphExec takes, frees;
+    start();
+    CUdeviceptr x = make_graphs(how, &takes, &frees);
+    for (int i = 0; i < 3; i++) {
+        CHECK(cuGraphLaunch(takes, stream));
+        known_steps(x);
+        refused("allocated", x, 32);
+        CHECK(cuGraphLaunch(frees, stream));
+        CHECK(cuStreamSynchronize(stream));
+        refused("freed", x, 32);
+    }
+    return result(own);
+}
+
 /* Memory of a pool names no context, and yet ends with the one in which it was allocated, to which
  * nothing was ever launched. */
 static int ended(int n)
@@ -339,6 +394,7 @@ int main(int argc, char **argv)
                  {"multicast", multicast},
                  {"remapped", remapped},
                  {"refusals", refusals},
+                 {"freed-by-graph", freed_by_graph},
                  {"ended", ended},
                  {"neighbours", neighbours},
                  {"other-device", other_device},

@@ -437,6 +437,16 @@ bool ag_core_active(void)
     return !in_child;
 }
 
+void ag_core_graphs_free(void)
+{
+    say("graphs_free\n");
+}
+
+void ag_core_freed_in_stream(void)
+{
+    say("freed_in_stream\n");
+}
+
 void ag_core_invalidate_memory(void)
 {
     say("memory\n");

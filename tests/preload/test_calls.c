@@ -88,7 +88,9 @@ static void stubs_pass_arguments(void **state)
         void *handed_out = dlsym(libcuda, entry->name);
         bool track = entry->cls == AG_CLASS_TRACK;
         /* told of whether or not anything is open, and behind the barrier */
-        const char *memory = entry->flags & AG_ENTRY_KILLS_MEMORY   ? "memory\n"
+        const char *memory = !strncmp(entry->name, "cuMemFreeAsync", 14)
+                                 ? "freed_in_stream\nmemory\n"
+                             : entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n"
                              : entry->flags & AG_ENTRY_KILLS_MAPPED ? "multicast\n"
                                                                     : "";
         if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
@@ -514,7 +516,7 @@ static void host_functions_are_told(void **state)
         }
 }
 
-/* A graph of the program's may wait too, by a node of it. */
+/* A graph of the program's may wait too, by a node of it, or free memory. */
 static void waiting_nodes_are_told(void **state)
 {
     (void)state;
@@ -525,6 +527,9 @@ static void waiting_nodes_are_told(void **state)
     add = (generic)dlsym(libcuda, "cuGraphAddHostNode");
     add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
+    add = (generic)dlsym(libcuda, "cuGraphAddMemFreeNode");
+    add(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_free\n");
     add = (generic)dlsym(libcuda, "cuGraphAddNode");
     add(0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
@@ -534,6 +539,9 @@ static void waiting_nodes_are_told(void **state)
     params.type = CU_GRAPH_NODE_TYPE_HOST;
     add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
     assert_told("graphs_wait\n");
+    params.type = CU_GRAPH_NODE_TYPE_MEM_FREE;
+    add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
+    assert_told("graphs_free\n");
     params.type = CU_GRAPH_NODE_TYPE_EMPTY;
     add(0, 0, 0, 0, 0, (uintptr_t)&params, 0, 0, 0, 0, 0, 0);
     assert_string_equal(told(), "");

@@ -208,6 +208,9 @@ SIM_API2(cuGraphLaunch, cuGraphLaunch_ptsz, (CUgraphExec exec, CUstream stream),
         pthread_mutex_unlock(&sim_lock);
         return sim_submit(s, &op, NULL); /* a node of the capture, or an error */
     }
+    for (unsigned int i = 0; i < e->image->count; i++)
+        if (e->image->steps[i].op.kind == SIM_OP_ALLOC)
+            sim_mem_graph_takes(e->image->steps[i].op.memory.address);
     r = sim_submit_exec(s, &op, e);
     uint64_t seq = e->last_seq;
     pthread_mutex_unlock(&sim_lock);

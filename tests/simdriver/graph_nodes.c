@@ -130,6 +130,50 @@ SIM_API(cuGraphAddEventWaitNode,
     return add_event(out, graph, from, count, event, SIM_OP_WAIT);
 }
 
+SIM_API(cuGraphAddMemAllocNode,
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *from, size_t count,
+         CUDA_MEM_ALLOC_NODE_PARAMS *params),
+        (out, graph, from, count, params))
+{
+    struct sim_context *ctx;
+    uintptr_t address;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!params || !params->bytesize)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = sim_mem_new(ctx, SIM_MEM_DEVICE, params->bytesize, 0, &address);
+    if (r != CUDA_SUCCESS)
+        return r;
+    sim_mem_of_pool(address);
+    struct sim_op op = {.kind = SIM_OP_ALLOC,
+                        .memory = {.address = address, .bytes = params->bytesize}};
+    r = add(out, graph, from, count, &op);
+    if (r == CUDA_SUCCESS)
+        params->dptr = address;
+    else
+        sim_mem_release(address, SIM_MEM_DEVICE);
+    return r;
+}
+
+static CUresult add_free(CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t count,
+                         CUdeviceptr address)
+{
+    struct sim_allocation a;
+    if (!sim_mem_find(address, &a) || a.base != address || a.memory != SIM_MEM_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_op op = {.kind = SIM_OP_FREE, .memory = {.address = address}};
+    return add(out, graph, from, count, &op);
+}
+
+SIM_API(cuGraphAddMemFreeNode,
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *from, size_t count,
+         CUdeviceptr address),
+        (out, graph, from, count, address))
+{
+    return add_free(out, graph, from, count, address);
+}
+
 static CUresult add_child(CUgraphNode *out, CUgraph graph, const CUgraphNode *from, size_t count,
                           CUgraph child)
 {
@@ -191,6 +235,8 @@ static CUresult add_any(CUgraphNode *out, CUgraph graph, const CUgraphNode *from
         return add_event(out, graph, from, count, p->eventWait.event, SIM_OP_WAIT);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         return add_event(out, graph, from, count, p->eventRecord.event, SIM_OP_RECORD);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+        return add_free(out, graph, from, count, p->free.dptr);
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }

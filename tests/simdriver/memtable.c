@@ -318,6 +318,26 @@ void sim_mem_hide(uintptr_t base, bool hidden)
     pthread_rwlock_unlock(&lock);
 }
 
+void sim_mem_graph_takes(uintptr_t base)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base) {
+        table[at - 1].launches++;
+        table[at - 1].hidden = false;
+    }
+    pthread_rwlock_unlock(&lock);
+}
+
+void sim_mem_graph_frees(uintptr_t base)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base && table[at - 1].launches)
+        table[at - 1].hidden = --table[at - 1].launches == 0;
+    pthread_rwlock_unlock(&lock);
+}
+
 void sim_mem_release_context(struct sim_context *ctx)
 {
     pthread_rwlock_wrlock(&lock);

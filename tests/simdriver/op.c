@@ -376,10 +376,14 @@ void sim_op_run(const struct sim_op *op, struct sim_stream *s)
     if (op->kind == SIM_OP_IMAGE) {
         for (unsigned int i = 0; i < op->image->count; i++) {
             struct sim_op step = op->image->steps[i].op;
+            if (!op->image->steps[i].enabled)
+                continue;
             /* Memory that a graph allocates stays with the context: launched again, it is the same.
              */
-            if (!op->image->steps[i].enabled || step.kind == SIM_OP_FREE)
+            if (step.kind == SIM_OP_FREE) {
+                sim_mem_graph_frees(step.memory.address);
                 continue;
+            }
             if (step.kind == SIM_OP_KERNEL && !op->image->node_priorities)
                 step.launch.priority = s->priority;
             if (step.kind != SIM_OP_KERNEL)

@@ -204,6 +204,7 @@ struct sim_allocation {
     int device;
     bool no_context; /* the driver names none: of a pool, or mapped by the program (vmm.c) */
     bool dying;      /* an asynchronous free is on its way */
+    unsigned int launches;
     enum sim_owner owner;
     bool hidden;                       /* there, but nobody may touch it */
     uintptr_t mapping, mapping_size;   /* whole pages of somebody else's memory, or 0 */
@@ -232,6 +233,9 @@ CUresult sim_mem_release(uintptr_t base, enum sim_memory memory);
 void sim_mem_disown(uintptr_t base);
 void sim_mem_give_to(uintptr_t base, enum sim_owner owner);
 void sim_mem_hide(uintptr_t base, bool hidden);
+/* A graph that allocates it is launched; a graph frees it. Its place stays taken. */
+void sim_mem_graph_takes(uintptr_t base);
+void sim_mem_graph_frees(uintptr_t base);
 void sim_mem_release_context(struct sim_context *ctx);
 bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
 /* Whether all of it is there and may be read; or may be used in that way. */

@@ -311,6 +311,34 @@ static void graphs_log_as_eager_work_does(void **state)
     CHECK(cuGraphDestroy(g));
 }
 
+/* It can be used by calls beside the graphs as well, until a launch of one frees it. */
+static void graphs_allocate_and_free(void **state)
+{
+    (void)state;
+    CUgraph takes, frees;
+    CUgraphNode n;
+    CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = 64};
+    CHECK(cuGraphCreate(&takes, 0));
+    CHECK(cuGraphAddMemAllocNode(&n, takes, NULL, 0, &params));
+    CHECK(cuGraphCreate(&frees, 0));
+    EXPECT(cuGraphAddMemFreeNode(&n, frees, NULL, 0, params.dptr + 8), CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuGraphAddMemFreeNode(&n, frees, NULL, 0, params.dptr));
+    CUgraphExec taking = instantiate(takes), freeing = instantiate(frees);
+    for (int i = 0; i < 3; i++) {
+        CHECK(cuGraphLaunch(taking, s));
+        CHECK(cuMemsetD8Async(params.dptr, 1, 64, s));
+        CHECK(cuGraphLaunch(freeing, s));
+        if (i == 1) /* else it may have been allocated again before the free has run */
+            CHECK(cuStreamSynchronize(s));
+    }
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(cuMemsetD8Async(params.dptr, 1, 64, s), CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuGraphExecDestroy(taking));
+    CHECK(cuGraphExecDestroy(freeing));
+    CHECK(cuGraphDestroy(takes));
+    CHECK(cuGraphDestroy(frees));
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -340,6 +368,7 @@ int main(void)
         cmocka_unit_test(clones_are_separate),
         cmocka_unit_test(an_exec_does_not_overlap_itself),
         cmocka_unit_test(graphs_log_as_eager_work_does),
+        cmocka_unit_test(graphs_allocate_and_free),
     };
     return cmocka_run_group_tests(tests, start, nothing_is_left);
 }
