@@ -92,6 +92,8 @@ void ag_core_time_asked(void);
 
 /* Handles a call that may observe or change anything: submits what every stream has deferred. */
 CUresult ag_core_barrier(enum ag_sym sym);
+/* The same for a copy without a stream. */
+CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src);
 
 /* The C side of the assembly barrier stubs, and of every call that cannot return an error. An error
  * stays pending until the next call that may return it. */

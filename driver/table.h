@@ -25,7 +25,8 @@ enum ag_entry_flag {
     AG_ENTRY_HOOK = 32,           /* it has a hook in C instead of a stub */
     AG_ENTRY_KILLS_REPLAY = 16,   /* from here on, replaying might be wrong */
     AG_ENTRY_KILLS_MEMORY = 64,   /* an address may stop being plain device memory */
-    AG_ENTRY_LEGACY = 256, /* waits for no launch of another thread into a non-blocking stream */
+    AG_ENTRY_LEGACY = 256,   /* waits for no launch of another thread into a non-blocking stream */
+    AG_ENTRY_BETWEEN = 1024, /* may copy between two devices, and then waits for every launch */
     AG_ENTRY_KILLS_MAPPED = 512, /* what the program maps may be no memory from here on */
     AG_ENTRY_KILLS_MODULE = 128  /* ends the first argument, its functions and variables */
 };

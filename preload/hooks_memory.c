@@ -127,5 +127,16 @@ AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2, AG_LEGACY)
 AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2_ptds, AG_PTSZ)
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2_ptds, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
-AG_BARRIER_HOOK(cuMemcpy, AG_SYNC_ANY, (dst, src, ByteCount))
-AG_BARRIER_HOOK(cuMemcpy_ptds, AG_SYNC_ANY, (dst, src, ByteCount))
+/* These may copy between devices. */
+#define AG_SYNC_COPY_HOOK(name)                                                                    \
+    AG_HOOK name AG_SYNC_ANY                                                                       \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked())                                                                           \
+            pending = ag_core_barrier_of_copy(AG_SYM_##name, dst, src);                            \
+        return ag_first_error(AG_CALL(name, dst, src, ByteCount), pending);                        \
+    }
+AG_SYNC_COPY_HOOK(cuMemcpy)
+AG_SYNC_COPY_HOOK(cuMemcpy_ptds)
+AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2)
+AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2_ptds)

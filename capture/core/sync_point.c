@@ -16,6 +16,7 @@
 #include "capture/tracking/hostfunction.h"
 #include "capture/system/lock.h"
 #include "capture/core/measure.h"
+#include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
@@ -305,24 +306,33 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
     stream_sync_point(stream, ptsz, sym, blocks ? BLOCKS : 0u);
 }
 
-/* Such a copy comes behind all that either device has got, and whatever they get later behind it
- * (CUDA Programming Guide). */
-static bool copies_between_devices(enum ag_sym sym)
+/* A copy in the default stream between the memories of two devices comes behind all that either
+ * has got, and whatever they get later behind it (CUDA Programming Guide, peer-to-peer memory
+ * copy). `places`: where it copies, two addresses; NULL: that is not known. */
+static bool copies_between_devices(enum ag_sym sym, const CUdeviceptr *places)
 {
-    return sym == AG_SYM_cuMemcpyPeer || sym == AG_SYM_cuMemcpyPeer_ptds ||
-           sym == AG_SYM_cuMemcpy3DPeer || sym == AG_SYM_cuMemcpy3DPeer_ptds;
+    unsigned int flags = sym < AG_SYM_COUNT ? ag_entries[sym].flags : 0;
+    int devices = 2;
+    if (!(flags & AG_ENTRY_BETWEEN))
+        return false;
+    if (!(flags & AG_ENTRY_LEGACY)) /* it names both */
+        return true;
+    return AG_REAL(cuDeviceGetCount)(&devices) != CUDA_SUCCESS ||
+           (devices > 1 && (!places || ag_memory_is_of_two_devices(places[0], places[1])));
 }
 
-static CUresult barrier(enum ag_sym sym, unsigned int flags)
+static CUresult barrier(enum ag_sym sym, unsigned int flags, const CUdeviceptr *places)
 {
     if (ag_state_bypasses() || ag_thread.in_host_function ||
         !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
-    CUresult r = every_stream(NULL, NULL, flags, reach_of(sym));
-    if (reach_of(sym) == BLOCKING_STREAMS || copies_between_devices(sym))
-        ag_flush_records(copies_between_devices(sym));
+    bool between = copies_between_devices(sym, places);
+    enum reach reach = between ? EVERY_STREAM : reach_of(sym);
+    CUresult r = every_stream(NULL, NULL, flags, reach);
+    if (reach == BLOCKING_STREAMS || between)
+        ag_flush_records(between);
     if (names_no_stream(sym)) {
         ag_forks_end(); /* a branch's work may lie in another stream */
         ag_events_unseen();
@@ -332,10 +342,15 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags)
 
 CUresult ag_core_barrier(enum ag_sym sym)
 {
-    return barrier(sym, REPORTS);
+    return barrier(sym, REPORTS, NULL);
+}
+
+CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
+{
+    return barrier(sym, REPORTS, (CUdeviceptr[]){dst, src});
 }
 
 void ag_core_barrier_quiet(enum ag_sym sym)
 {
-    barrier(sym, 0);
+    barrier(sym, 0, NULL);
 }

@@ -91,6 +91,23 @@ static CUresult ask(unsigned int n, CUpointer_attribute *wanted, void **values, 
     return r;
 }
 
+/* The device whose memory that is, or -1. */
+static int device_of(CUdeviceptr address)
+{
+    unsigned int type = 0;
+    int device = -1;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    CUresult r = ask(2, wanted, (void *[]){&type, &device}, address);
+    return r == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE ? device : -1;
+}
+
+bool ag_memory_is_of_two_devices(CUdeviceptr a, CUdeviceptr b)
+{
+    int first = device_of(a), second = device_of(b);
+    return first >= 0 && second >= 0 && first != second;
+}
+
 /* What is mapped at the address: the driver calls memory of virtual memory management a range of
  * all that was reserved (CUDA Driver API, CU_POINTER_ATTRIBUTE_RANGE_SIZE). */
 static bool mapped_part(struct finding *f, CUdeviceptr address)

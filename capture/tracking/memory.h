@@ -36,4 +36,6 @@ void ag_memory_release(void);
 /* A graph of the program's is about to be launched, which may free memory. */
 void ag_memory_graph_is_launched(void);
 
+bool ag_memory_is_of_two_devices(CUdeviceptr a, CUdeviceptr b);
+
 #endif

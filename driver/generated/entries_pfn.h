@@ -25,6 +25,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuCtxSynchronize)(void);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxSynchronize_v2)(CUcontext ctx);
 typedef CUresult(CUDAAPI *AG_PFN_cuCtxWaitEvent)(CUcontext hCtx, CUevent hEvent);
 typedef CUresult(CUDAAPI *AG_PFN_cuDeviceGetAttribute)(int *pi, CUdevice_attribute attrib, CUdevice dev);
+typedef CUresult(CUDAAPI *AG_PFN_cuDeviceGetCount)(int *count);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *active);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRelease)(CUdevice dev);
 typedef CUresult(CUDAAPI *AG_PFN_cuDevicePrimaryCtxRelease_v2)(CUdevice dev);
@@ -141,6 +142,8 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoDAsync_v2)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoDAsync_v2_ptsz)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoD_v2)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoD_v2_ptds)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoHAsync_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoHAsync_v2_ptsz)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoH_v2)(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount);

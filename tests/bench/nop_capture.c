@@ -83,6 +83,14 @@ CUresult ag_core_barrier(enum ag_sym sym)
     return CUDA_SUCCESS;
 }
 
+CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
+{
+    (void)sym;
+    (void)dst;
+    (void)src;
+    return CUDA_SUCCESS;
+}
+
 void ag_core_barrier_quiet(enum ag_sym sym)
 {
     (void)sym;

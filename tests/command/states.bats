@@ -263,6 +263,15 @@ full() {
     at_least "replayed before it" "$(figure replayed)" 1500
 }
 
+@test "what another thread holds back is submitted before a copy between devices, by every call that takes no stream" {
+    hold_long
+    for how in {0..4}; do
+        same "$states" copy-between-devices $how
+        cat with.out
+        at_least "replayed ops" "$(figure replayed)" 200
+    done
+}
+
 @test "what is held back in one stream is submitted before a capture begins in another" {
     hold_long
     same "$states" held-at-capture 90

@@ -668,6 +668,7 @@ int main(int argc, char **argv)
         {"cancel-behind-build", cancel_behind_build},
         {"cancel-beside-wait", cancel_beside_wait},
         {"exit-beside-full-queue", exit_beside_full_queue},
+        {"copy-between-devices", copy_between_devices},
         {"polls-anywhere", polls_anywhere},
         {"polls-beside-streams", polls_beside_streams},
         {"refused-attribute", refused_attribute},

@@ -56,6 +56,7 @@ void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n);
 int refused_in_other_context(int legacy);
 int asked_for_lost_context(int how);
 int function_of_two_contexts(int n);
+int copy_between_devices(int how);
 
 /* Cases of states_held.c. */
 int load_behind_publish(int how);

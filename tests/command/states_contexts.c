@@ -1,5 +1,8 @@
-/* states_contexts.c - cases of `states`: one thread with two contexts. */
+/* states_contexts.c - cases of `states`: two contexts, of one thread or two. */
 #include "tests/command/states.h"
+#include <pthread.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sched.h>
 #include <stdio.h>
 
@@ -142,4 +145,78 @@ int function_of_two_contexts(int n)
     }
     printf("right: %d\n", ag_prog_read64(x) == sum);
     return 0;
+}
+
+/* ---- copies between devices ----------------------------------------------------------------- */
+
+static atomic_int turn;
+
+/* Half of each step is launched while the other thread copies. */
+static void *halves(void *n)
+{
+    CHECK(cuCtxSetCurrent(home));
+    for (int i = 0; i < *(int *)n; i++) {
+        launches(0, STEP / 2);
+        atomic_store(&turn, 1);
+        while (atomic_load(&turn))
+            sched_yield();
+        launches(STEP / 2, STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return NULL;
+}
+
+static void copy_without_stream(int how, CUdeviceptr to)
+{
+    CUDA_MEMCPY3D cube = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = data,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = to,
+                          .WidthInBytes = 8,
+                          .Height = 1,
+                          .Depth = 1};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = data,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = to,
+                          .WidthInBytes = 8,
+                          .Height = 1};
+    if (how == 0)
+        CHECK(cuMemcpyDtoD_v2(to, data, 8));
+    else if (how == 1)
+        CHECK(cuMemcpy(to, data, 8));
+    else if (how == 2)
+        CHECK(cuMemcpy2D_v2(&rows));
+    else if (how == 3)
+        CHECK(cuMemcpy2DUnaligned_v2(&rows));
+    else
+        CHECK(cuMemcpy3D_v2(&cube));
+}
+
+/* A copy in the default stream to another device waits for what another thread has launched into a
+ * non-blocking stream. */
+int copy_between_devices(int how)
+{
+    enum { TIMES = 60 };
+    int n = TIMES, right = 0;
+    CUcontext peer;
+    CUdeviceptr to;
+    pthread_t thread;
+    start();
+    CHECK(cuDevicePrimaryCtxRetain(&peer, 1));
+    CHECK(cuCtxPushCurrent_v2(peer));
+    to = ag_prog_alloc(8);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    pthread_create(&thread, NULL, halves, &n);
+    for (int i = 0; i < n; i++) {
+        while (!atomic_load(&turn))
+            sched_yield();
+        copy_without_stream(how, to);
+        right += ag_prog_read64(to) == want;
+        atomic_store(&turn, 0);
+    }
+    pthread_join(thread, NULL);
+    printf("copies that saw all: %d of %d\n", right, n);
+    return print_value() || right != n;
 }

@@ -151,6 +151,12 @@ CUresult ag_core_barrier(enum ag_sym sym)
     return pending();
 }
 
+CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
+{
+    say("copy to 0x%llx from 0x%llx\n", dst, src);
+    return ag_core_barrier(sym);
+}
+
 void ag_core_invalidate_module(void *module, enum ag_sym sym)
 {
     say("invalidate_module %s module=%p\n", ag_sym_name(sym), module);

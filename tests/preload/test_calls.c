@@ -297,10 +297,16 @@ static void stream_hooks_flush_their_stream(void **state)
 static void barrier_hooks_flush_everything(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "cuCtxSynchronize",     "cuCtxSynchronize_v2", "cuMemcpy",
-        "cuMemcpy_ptds",        "cuMemcpyDtoH_v2",     "cuMemcpyHtoD_v2",
-        "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
+    static const char *const names[] = {"cuCtxSynchronize",     "cuCtxSynchronize_v2",
+                                        "cuMemcpyDtoH_v2",      "cuMemcpyHtoD_v2",
+                                        "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
+    static const char *const copies[] = {"cuMemcpy", "cuMemcpy_ptds", "cuMemcpyDtoD_v2",
+                                         "cuMemcpyDtoD_v2_ptds"};
+    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
+        call(copies[i], 0x10);
+        assert_string_equal(last_call()->name, copies[i]);
+        assert_told("copy to 0x10 from 0x11\nbarrier %s\n", copies[i]);
+    }
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 1);
         assert_string_equal(last_call()->name, names[i]);

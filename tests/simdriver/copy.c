@@ -65,6 +65,18 @@ static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async
     return wait ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
 }
 
+/* A copy in the default stream between two devices is ordered behind the work of both, which one on
+ * one stream would not be. */
+static void wait_for_devices(uintptr_t dst, uintptr_t src)
+{
+    struct sim_allocation to, from;
+    if (atomic_load(&sim_captures) || !sim_mem_find(dst, &to) || !sim_mem_find(src, &from) ||
+        to.memory != SIM_MEM_DEVICE || from.memory != SIM_MEM_DEVICE || to.device == from.device)
+        return;
+    sim_context_wait(to.ctx);
+    sim_context_wait(from.ctx);
+}
+
 static CUresult linear(CUstream stream, bool ptsz, bool async, uintptr_t dst, uintptr_t src,
                        size_t bytes, enum want dst_is, enum want src_is)
 {
@@ -74,6 +86,8 @@ static CUresult linear(CUstream stream, bool ptsz, bool async, uintptr_t dst, ui
         r = sim_capture_unsafe();
     if (r != CUDA_SUCCESS)
         return r;
+    if (!async)
+        wait_for_devices(dst, src);
     struct sim_copy c = {.dst = dst, .src = src, .width = bytes, .height = 1, .depth = 1};
     return submit_copy(s, &c, async, dst_is, src_is);
 }
@@ -204,6 +218,8 @@ static CUresult copy_3d(CUstream stream, bool ptsz, bool async, const CUDA_MEMCP
         r = sim_capture_unsafe();
     if (r != CUDA_SUCCESS)
         return r;
+    if (!async)
+        wait_for_devices(c.dst, c.src);
     return submit_copy(s, &c, async,
                        p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? MUST_BE_DEVICE : ANY,
                        p->srcMemoryType == CU_MEMORYTYPE_DEVICE ? MUST_BE_DEVICE : ANY);
