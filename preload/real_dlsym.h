@@ -15,4 +15,8 @@ void *(*ag_find_real_dlsym(void))(void *handle, const char *name);
 /* Finds ag_next_dlsym at its first call; never returns NULL. */
 void *(*ag_find_next_dlsym(void))(void *handle, const char *name);
 
+/* The C library's dlopen; NULL if that fails. Another library's may hold a lock, as this one is
+ * called while the program loads something. */
+void *ag_real_dlopen(const char *path, int mode);
+
 #endif

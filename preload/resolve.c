@@ -107,7 +107,7 @@ static void in_child(void)
 void ag_resolve_found(const char *path, bool complete)
 {
     /* keeps the driver loaded, whoever closes it, and however often */
-    void *driver = dlopen(path, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+    void *driver = ag_real_dlopen(path, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
     /* whether this loader looks where link.c expects it to */
     if (!driver || (AG_HAVE(cuLaunchKernel) && ag_find_real_dlsym()(driver, "cuLaunchKernel") !=
                                                    ag_hook_address[AG_SYM_cuLaunchKernel]))

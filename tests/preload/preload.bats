@@ -133,6 +133,17 @@ finish" ]
   done
 }
 
+@test "another preloaded library holds a lock while something is loaded" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer has a dlopen of its own"
+  loader="$bin/libpreload_loader.so"
+  for both in "$library:$loader" "$loader:$library"; do
+    library=$both run under timeout -k 5 60 "$bin/preload_closed" "$bin/libpreload_other.so"
+    echo "$both: $status $output"
+    [ "$output" = 0 ]
+  done
+  [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]
+}
+
 @test "a malloc that looks up the next one, on a C library where the first look-up allocates" {
   [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer has a malloc of its own"
   LD_PRELOAD="$bin/libpreload_early_malloc.so" run ls "$BATS_TEST_FILENAME"
