@@ -184,6 +184,7 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
     if (!v->nodes || !v->bytes)
         goto fail;
     memcpy(v->bytes, bytes, g->num_bytes);
+    v->host_memory_epoch = atomic_load(&ag_host_memory_epoch); /* first: more may come meanwhile */
     if (!add_nodes(g, bytes, v, &nodes))
         goto fail;
     if (!nodes) /* records and waits alone */

@@ -29,8 +29,9 @@ struct ag_variant {
     CUgraph graph; /* names the nodes of exec, so lives as long */
     CUgraphExec exec;
     struct ag_node *nodes;
-    uint8_t *bytes; /* the arguments that exec holds */
-    uint64_t used;  /* launch number of the last use */
+    uint8_t *bytes;             /* the arguments that exec holds */
+    uint64_t used;              /* launch number of the last use */
+    uint32_t host_memory_epoch; /* in which fences were looked for (tracking/hostmemory.h) */
 };
 
 struct ag_graphs {

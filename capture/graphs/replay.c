@@ -27,15 +27,36 @@
 /* ---- updates ---------------------------------------------------------------------------- */
 
 /* A node that names memory of the host for the first time may lack a fence in front. */
+static bool may_lack_fence(const struct ag_variant *v, uint32_t i,
+                           const struct ag_signature *signature, const uint8_t *recorded)
+{
+    if (v->nodes[i].names_host || !ag_host_memory_is_named(signature, recorded))
+        return false;
+    ag_info("flush", "an argument is now host memory: the graph is dropped");
+    ag_count(AG_COUNT_NAMES_HOST);
+    return true;
+}
+
+/* The same of all nodes, where memory of the host was added: arguments that stay as they are may
+ * lie there now. */
+static bool may_lack_fences(const struct ag_graphs *g, struct ag_variant *v)
+{
+    uint32_t epoch = atomic_load(&ag_host_memory_epoch);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
+        if (may_lack_fence(v, i, signature, v->bytes + g->ops[i].offset))
+            return true;
+    }
+    v->host_memory_epoch = epoch;
+    return false;
+}
+
 static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_t i,
                         const struct ag_recorded *op, const uint8_t *bytes)
 {
     const struct ag_signature *signature = ag_key_signature(op->key);
-    if (!v->nodes[i].names_host && ag_host_memory_is_named(signature, bytes + op->offset)) {
-        ag_info("flush", "an argument is now host memory: the graph is dropped");
-        ag_count(AG_COUNT_NAMES_HOST);
+    if (may_lack_fence(v, i, signature, bytes + op->offset))
         return false;
-    }
     ag_probe_begins();
     CUresult r = ag_node_update(v->exec, g, &v->nodes[i], signature, bytes + op->offset);
     ag_probe_ends();
@@ -260,6 +281,9 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
             return false;
     }
     struct ag_variant *v = g->variants[chosen];
+    uint32_t epoch = atomic_load_explicit(&ag_host_memory_epoch, memory_order_relaxed);
+    if (__builtin_expect(v->host_memory_epoch != epoch, 0) && may_lack_fences(g, v))
+        return false;
     ag_nvtx_begin(g->count);
     CUresult r = submit(s, g, v);
     ag_nvtx_end();

@@ -23,6 +23,7 @@ static struct range {
 } ranges[MOST_RANGES + 1];
 static uint32_t num_ranges;
 static struct ag_lock lock;
+_Atomic uint32_t ag_host_memory_epoch;
 static _Atomic uint64_t lowest = UINT64_MAX, highest; /* of all; read without the lock */
 
 /* Joins the two ranges that are nearest to each other. */
@@ -46,6 +47,10 @@ void ag_core_host_memory(uint64_t start, uint64_t bytes)
     uint32_t at = 0, behind;
     while (at < num_ranges && ranges[at].end < range.start)
         at++;
+    if (at < num_ranges && ranges[at].start <= range.start && range.end <= ranges[at].end) {
+        ag_unlock(&lock);
+        return;
+    }
     for (behind = at; behind < num_ranges && ranges[behind].start <= range.end; behind++) {
         range.start = ranges[behind].start < range.start ? ranges[behind].start : range.start;
         range.end = ranges[behind].end > range.end ? ranges[behind].end : range.end;
@@ -57,6 +62,7 @@ void ag_core_host_memory(uint64_t start, uint64_t bytes)
         join_two();
     atomic_store(&lowest, ranges[0].start);
     atomic_store(&highest, ranges[num_ranges - 1].end);
+    atomic_fetch_add(&ag_host_memory_epoch, 1); /* last: who reads it then finds the range */
     ag_unlock(&lock);
 }
 

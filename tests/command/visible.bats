@@ -25,4 +25,5 @@ orders() {
 @test "a small copy writes the word" { orders copies 300 80; }
 @test "the data comes from a stream that joins" { orders branches 300 50; }
 @test "kernels whose data went to the device before" { orders switches 320 30; }
+@test "memory that was the device's becomes the host's" { orders reused 600 60; }
 @test "memory that the program has registered" { orders registered 300 80; }

@@ -3,8 +3,10 @@
  * polls; `visible CASE N`. On the simulated driver `write_late` shows in a graph only behind a
  * fence, as on a GPU. Says how much of the data came later than the word.
  */
+#define _GNU_SOURCE
 #include "tests/simdriver/simprog.h"
 #include <sched.h>
+#include <sys/mman.h>
 #include <stdatomic.h>
 
 enum { STEP = 10, WORDS = 3 };
@@ -122,16 +124,52 @@ static void register_words(void)
     CHECK(cuMemHostRegister_v2(words, 2 * 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
 }
 
+/* The address of the device's memory to which the data went becomes one of the host's. */
+static unsigned int reused(unsigned int i)
+{
+    enum { SIZE = 2 << 20 };
+    static CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+    CUmemAccessDesc desc = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    if (i == 1) {
+        CHECK(cuMemAddressReserve(&elsewhere, SIZE, 0, 0, 0));
+        CHECK(cuMemCreate(&handle, SIZE, &prop, 0));
+        CHECK(cuMemMap(elsewhere, SIZE, 0, handle, 0));
+        CHECK(cuMemSetAccess(elsewhere, SIZE, &desc, 1));
+    }
+    if (i == 100) {
+        CHECK(cuMemUnmap(elsewhere, SIZE));
+        CHECK(cuMemRelease(handle));
+        CHECK(cuMemAddressFree(elsewhere, SIZE));
+        words = mmap((void *)(uintptr_t)elsewhere, SIZE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        REQUIRE((CUdeviceptr)(uintptr_t)words == elsewhere);
+        CHECK(cuMemHostRegister_v2(words, SIZE, CU_MEMHOSTREGISTER_DEVICEMAP));
+    }
+    launches(stream);
+    for (unsigned int k = 0, one = 1; k < WORDS; k++) {
+        CUdeviceptr where = elsewhere + 4 * k;
+        if (i >= 100)
+            words[k] = 0;
+        CHECK(ag_prog_launch(write_late, stream, (void *[]){&where, &one}));
+    }
+    write_word(stream, &flag, i);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != i)
+        sched_yield();
+    unsigned int late = 0;
+    for (int k = 0; i >= 100 && k < WORDS; k++)
+        late += __atomic_load_n(&words[k], __ATOMIC_ACQUIRE) != 1;
+    return late;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         unsigned int (*step)(unsigned int i);
-    } cases[] = {{"kernels", kernels},
-                 {"copies", copies},
-                 {"branches", branches},
-                 {"switches", switches},
-                 {"registered", kernels}};
+    } cases[] = {{"kernels", kernels},   {"copies", copies},      {"branches", branches},
+                 {"switches", switches}, {"registered", kernels}, {"reused", reused}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))
