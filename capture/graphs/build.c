@@ -119,7 +119,8 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
             if (next->ops[k])
                 after[n++] = &v->nodes[next->ops[k] - 1];
         bool waited = front.waited & 1u << signature->branch;
-        bool names = ag_host_memory_is_named(signature, bytes + op->offset);
+        bool names = ag_signature_needs_fence(signature) ||
+                     ag_host_memory_is_named(signature, bytes + op->offset);
         struct ag_node fence;
         CUresult r = names && named ? add_fence(g, v, &fence, after, &n) : CUDA_SUCCESS;
         if (r == CUDA_SUCCESS)

@@ -34,6 +34,7 @@ static bool may_lack_fence(const struct ag_variant *v, uint32_t i,
         return false;
     ag_info("flush", "an argument is now host memory: the graph is dropped");
     ag_count(AG_COUNT_NAMES_HOST);
+    ag_signature_lacked_fence(signature);
     return true;
 }
 

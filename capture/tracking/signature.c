@@ -392,6 +392,12 @@ void ag_signature_refused(const struct ag_signature *signature, CUresult result)
         atomic_fetch_or(&((struct ag_signature *)(uintptr_t)signature)->bad, AG_SIGNATURE_FAILED);
 }
 
+void ag_signature_lacked_fence(const struct ag_signature *signature)
+{
+    atomic_store_explicit(&((struct ag_signature *)(uintptr_t)signature)->fence, true,
+                          memory_order_relaxed);
+}
+
 /* ---- the end ---------------------------------------------------------------------------- */
 
 struct ag_signature_tables ag_signatures_detach(void)

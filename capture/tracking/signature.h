@@ -21,6 +21,7 @@ struct ag_signature {
     unsigned int num_attrs;
     _Atomic uint8_t bad;     /* AG_SIGNATURE_*: not to be deferred if any is set */
     _Atomic bool met;        /* a policy has met it */
+    _Atomic bool fence;      /* graphs get one in front of it, whatever the arguments are */
     _Atomic uint64_t proven; /* contexts (ag_context.bit) in which the driver has taken one; or, of
                                 launches, one that differs in the grid alone */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
@@ -173,6 +174,14 @@ bool ag_signatures_invalidate(enum ag_owner kind, void *owner);
  * nothing about the signature: lack of memory may pass, and an error that ends the context comes
  * from earlier work. */
 void ag_signature_refused(const struct ag_signature *signature, CUresult result);
+
+/* A graph was dropped as it lacked a fence in front of an op of this signature. Those built from
+ * now on have one, or each op that takes its turn with such arguments would cost a graph. */
+void ag_signature_lacked_fence(const struct ag_signature *signature);
+static inline bool ag_signature_needs_fence(const struct ag_signature *signature)
+{
+    return atomic_load_explicit(&signature->fence, memory_order_relaxed);
+}
 
 /* Removes all functions and signatures, in two steps so that streams can drop their pointers in
  * between. Detach empties the tables and returns what they held; destroy frees that. */

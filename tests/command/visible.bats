@@ -26,4 +26,5 @@ orders() {
 @test "the data comes from a stream that joins" { orders branches 300 50; }
 @test "kernels whose data went to the device before" { orders switches 320 30; }
 @test "memory that was the device's becomes the host's" { orders reused 600 60; }
+@test "another kernel writes to the host each time" { orders rotates 400 80; }
 @test "memory that the program has registered" { orders registered 300 80; }

@@ -163,13 +163,25 @@ static unsigned int reused(unsigned int i)
     return late;
 }
 
+/* Another of the kernels gets memory of the host each time. */
+static unsigned int rotates(unsigned int i)
+{
+    for (unsigned int k = 0; k < STEP; k++) {
+        CUdeviceptr where = k == i % STEP ? words_of_host() : elsewhere;
+        CHECK(ag_prog_launch(write_late, stream, (void *[]){&where, &i}));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    return words[0] != i;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         unsigned int (*step)(unsigned int i);
     } cases[] = {{"kernels", kernels},   {"copies", copies},      {"branches", branches},
-                 {"switches", switches}, {"registered", kernels}, {"reused", reused}};
+                 {"switches", switches}, {"registered", kernels}, {"reused", reused},
+                 {"rotates", rotates}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))
