@@ -44,6 +44,11 @@ AG_ALLOCATION_HOOK(cuMemAllocPitch_v2,
 AG_ALLOCATION_HOOK(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
                    (dptr, bytesize, flags))
 
+AG_ALLOCATION_HOOK(cuMemCreate,
+                   (CUmemGenericAllocationHandle * handle, size_t size,
+                    const CUmemAllocationProp *prop, unsigned long long flags),
+                   (handle, size, prop, flags))
+
 /* Memory of the host to which kernels may write. */
 #define AG_HOST_MEMORY_HOOK(name, start, bytes, params, args)                                      \
     AG_HOOK name params                                                                            \
@@ -65,14 +70,23 @@ AG_HOST_MEMORY_HOOK(cuMemAllocHost_v2, (uintptr_t)*pp, bytesize, (void **pp, siz
                     (pp, bytesize))
 AG_HOST_MEMORY_HOOK(cuMemHostRegister_v2, (uintptr_t)p, bytesize,
                     (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags))
-/* What is made of these may come to lie anywhere. */
+/* What comes of such a pool may lie anywhere. */
 #define AG_ANYWHERE(props) ((props)->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? 0 : UINT64_MAX)
-AG_HOST_MEMORY_HOOK(cuMemCreate, 0, AG_ANYWHERE(prop),
-                    (CUmemGenericAllocationHandle * handle, size_t size,
-                     const CUmemAllocationProp *prop, unsigned long long flags),
-                    (handle, size, prop, flags))
 AG_HOST_MEMORY_HOOK(cuMemPoolCreate, 0, AG_ANYWHERE(poolProps),
                     (CUmemoryPool * pool, const CUmemPoolProps *poolProps), (pool, poolProps))
+AG_HOOK cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                 unsigned long long flags)
+{
+    if (!ag_hooked())
+        return AG_CALL(cuMemMap, ptr, size, offset, handle, flags);
+    if (!nothing_is_open())
+        ag_core_barrier_quiet(AG_SYM_cuMemMap);
+    ag_core_invalidate_memory();
+    CUresult result = AG_CALL(cuMemMap, ptr, size, offset, handle, flags);
+    if (result == CUDA_SUCCESS)
+        ag_core_memory_mapped(ptr, size, handle);
+    return result;
+}
 AG_ALLOCATION_HOOK(cuArrayCreate_v2,
                    (CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray),
                    (pHandle, pAllocateArray))

@@ -13,6 +13,8 @@
 #include "capture/capture.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/arguments.h"
+#include "driver/entries.h"
+#include "driver/own.h"
 #include <string.h>
 
 enum { MOST_RANGES = 512 };
@@ -64,6 +66,21 @@ void ag_core_host_memory(uint64_t start, uint64_t bytes)
     atomic_store(&highest, ranges[num_ranges - 1].end);
     atomic_fetch_add(&ag_host_memory_epoch, 1); /* last: who reads it then finds the range */
     ag_unlock(&lock);
+}
+
+/* The handle may come from another process, so it is asked. That of a multicast object does not
+ * say: all of its memory is the devices'. */
+void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocationHandle handle)
+{
+    CUmemAllocationProp prop;
+    if (!AG_HAVE(cuMemGetAllocationPropertiesFromHandle))
+        return;
+    memset(&prop, 0, sizeof(prop));
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuMemGetAllocationPropertiesFromHandle)(&prop, handle);
+    ag_probe_ends();
+    if (r == CUDA_SUCCESS && prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        ag_core_host_memory(start, bytes);
 }
 
 static bool is_in_a_range(uint64_t address)

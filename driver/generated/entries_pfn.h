@@ -131,11 +131,13 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemAlloc_v2)(CUdeviceptr *dptr, size_t bytesi
 typedef CUresult(CUDAAPI *AG_PFN_cuMemCreate)(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemFree_v2)(CUdeviceptr dptr);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetAddressRange_v2)(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemGetAllocationPropertiesFromHandle)(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetDevicePointer_v2)(CUdeviceptr *pdptr, void *p, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetFlags)(unsigned int *pFlags, void *p);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemMap)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemPoolCreate)(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);

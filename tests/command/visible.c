@@ -174,6 +174,34 @@ static unsigned int rotates(unsigned int i)
     return words[0] != i;
 }
 
+/* Memory of the host as NCCL makes it. */
+static unsigned int *map_words(void)
+{
+    enum { SIZE = 2 << 20 };
+    CUdeviceptr address;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}};
+    CUmemAccessDesc desc[] = {
+        {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+        {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+    CHECK(cuMemCreate(&handle, SIZE, &prop, 0));
+    CHECK(cuMemAddressReserve(&address, SIZE, 0, 0, 0));
+    CHECK(cuMemMap(address, SIZE, 0, handle, 0));
+    CHECK(cuMemSetAccess(address, SIZE, desc, 2));
+    CHECK(cuMemRelease(handle));
+    return (unsigned int *)(uintptr_t)address;
+}
+
+/* The kernels have nothing to do with the memory of the host. */
+static unsigned int beside(unsigned int i)
+{
+    launches(stream);
+    write_words(stream, elsewhere, i);
+    CHECK(cuStreamSynchronize(stream));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -181,7 +209,7 @@ int main(int argc, char **argv)
         unsigned int (*step)(unsigned int i);
     } cases[] = {{"kernels", kernels},   {"copies", copies},      {"branches", branches},
                  {"switches", switches}, {"registered", kernels}, {"reused", reused},
-                 {"rotates", rotates}};
+                 {"mapped", kernels},    {"beside", beside},      {"rotates", rotates}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))
@@ -189,6 +217,8 @@ int main(int argc, char **argv)
         start();
         if (!strcmp(argv[1], "registered"))
             register_words();
+        if (!strcmp(argv[1], "mapped") || !strcmp(argv[1], "beside"))
+            words = map_words();
         for (unsigned int i = 1; i <= n; i++)
             late += cases[k].step(i);
         printf("%u words came late\n", late);

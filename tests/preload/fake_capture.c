@@ -463,6 +463,11 @@ void ag_core_maps_multicast(void)
     say("multicast\n");
 }
 
+void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocationHandle handle)
+{
+    (void)start, (void)bytes, (void)handle;
+}
+
 void ag_core_host_memory(uint64_t start, uint64_t bytes)
 {
     say("host memory%s %llu\n", start ? "" : " anywhere", (unsigned long long)bytes);

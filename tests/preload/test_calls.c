@@ -154,24 +154,13 @@ static void streams_are_found(void **state)
 static void memory_that_goes_is_told(void **state)
 {
     (void)state;
-    static const char *const names[] = {"cuMemFree_v2",
-                                        "cuMemFreeAsync",
-                                        "cuMemFreeAsync_ptsz",
-                                        "cuMemFreeHost",
-                                        "cuMemUnmap",
-                                        "cuMemPoolTrimTo",
-                                        "cuMemPoolDestroy",
-                                        "cuMemPoolSetAccess",
-                                        "cuMemPoolSetAttribute",
-                                        "cuMemMap",
-                                        "cuMemSetAccess",
-                                        "cuMemRelease",
-                                        "cuMemAddressFree",
-                                        "cuDeviceGraphMemTrim",
-                                        "cuGraphDestroy",
-                                        "cuGraphExecDestroy",
-                                        "cuCtxDisablePeerAccess",
-                                        "cuMemMapArrayAsync"};
+    static const char *const names[] = {
+        "cuMemFree_v2",           "cuMemFreeAsync",     "cuMemFreeAsync_ptsz",
+        "cuMemFreeHost",          "cuMemUnmap",         "cuMemPoolTrimTo",
+        "cuMemPoolDestroy",       "cuMemPoolSetAccess", "cuMemPoolSetAttribute",
+        "cuMemSetAccess",         "cuMemRelease",       "cuMemAddressFree",
+        "cuDeviceGraphMemTrim",   "cuGraphDestroy",     "cuGraphExecDestroy",
+        "cuCtxDisablePeerAccess", "cuMemMapArrayAsync"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 0x600);
         assert_reached(names[i], 0x600);
@@ -180,6 +169,9 @@ static void memory_that_goes_is_told(void **state)
         assert_true(length >= ending);
         assert_string_equal(said + length - ending, "memory\n");
     }
+    call("cuMemMap", 0x600);
+    assert_int_equal(last_call()->args[4], 0x604);
+    assert_non_null(strstr(told(), "memory\n"));
 }
 
 static void floating_arguments_survive(void **state)

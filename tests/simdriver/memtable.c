@@ -253,8 +253,8 @@ void sim_mem_of_pool(uintptr_t base)
 
 /* ---- memory that the program maps itself -------------------------------------------------- */
 
-CUresult sim_mem_map_at(struct sim_context *ctx, int fd, int device, uintptr_t address,
-                        size_t bytes, uintptr_t reserved, size_t reserved_size)
+CUresult sim_mem_map_at(struct sim_context *ctx, enum sim_memory memory, int fd, int device,
+                        uintptr_t address, size_t bytes, uintptr_t reserved, size_t reserved_size)
 {
     CUresult r = CUDA_ERROR_INVALID_VALUE;
     pthread_rwlock_wrlock(&lock);
@@ -264,7 +264,7 @@ CUresult sim_mem_map_at(struct sim_context *ctx, int fd, int device, uintptr_t a
                        0) != MAP_FAILED)
         r = insert((struct sim_allocation){.base = address,
                                            .size = bytes,
-                                           .memory = SIM_MEM_DEVICE,
+                                           .memory = memory,
                                            .ctx = ctx->root,
                                            .device = device,
                                            .no_context = true,

@@ -221,8 +221,8 @@ CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t by
 /* The file that device memory lies in, and where in it; -1 where other processes cannot have it. */
 int sim_mem_file(uintptr_t base, uint64_t *offset);
 /* All of a file as memory of a device, at an address that was reserved for it. */
-CUresult sim_mem_map_at(struct sim_context *ctx, int fd, int device, uintptr_t address,
-                        size_t bytes, uintptr_t reserved, size_t reserved_size);
+CUresult sim_mem_map_at(struct sim_context *ctx, enum sim_memory memory, int fd, int device,
+                        uintptr_t address, size_t bytes, uintptr_t reserved, size_t reserved_size);
 /* Takes one such mapping away, and gives access to it. False where there is none. */
 bool sim_mem_unmap_at(uintptr_t address, size_t bytes);
 bool sim_mem_give_access(uintptr_t address, CUmemAccess_flags access, size_t *bytes);

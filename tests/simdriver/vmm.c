@@ -18,7 +18,8 @@ enum { RESERVATIONS = 1024 };
 
 struct physical {
     struct sim_object object;
-    int fd, device;
+    int fd;
+    CUmemLocation location;
     size_t size;
 };
 
@@ -34,11 +35,17 @@ static bool is_whole(uint64_t n)
     return n && n % GRANULARITY == 0;
 }
 
+static bool is_of_host(CUmemLocation location)
+{
+    return location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !location.id;
+}
+
 static bool is_understood(const CUmemAllocationProp *p)
 {
     return p && p->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
-           p->location.type == CU_MEM_LOCATION_TYPE_DEVICE && p->location.id >= 0 &&
-           p->location.id < sim_device_count();
+           (is_of_host(p->location) ||
+            (p->location.type == CU_MEM_LOCATION_TYPE_DEVICE && p->location.id >= 0 &&
+             p->location.id < sim_device_count()));
 }
 
 SIM_API(cuMemGetAllocationGranularity,
@@ -110,7 +117,7 @@ SIM_API(cuMemCreate,
 {
     if (!out || !is_whole(size) || flags || !is_understood(p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (size > sim_settings.memory - sim_mem_used(p->location.id))
+    if (!is_of_host(p->location) && size > sim_settings.memory - sim_mem_used(p->location.id))
         return CUDA_ERROR_OUT_OF_MEMORY;
     int fd = memfd_create("simcuda physical", MFD_CLOEXEC);
     struct physical *m =
@@ -121,9 +128,19 @@ SIM_API(cuMemCreate,
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     m->fd = fd;
-    m->device = p->location.id;
+    m->location = p->location;
     m->size = size;
     *out = (CUmemGenericAllocationHandle)(uintptr_t)m;
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuMemGetAllocationPropertiesFromHandle,
+        (CUmemAllocationProp * out, CUmemGenericAllocationHandle handle), (out, handle))
+{
+    const struct physical *m = (const struct physical *)(uintptr_t)handle;
+    if (!out || !sim_object_is(m, SIM_PHYSICAL))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = m->location};
     return CUDA_SUCCESS;
 }
 
@@ -156,8 +173,8 @@ SIM_API(cuMemMap,
     for (int i = 0; i < RESERVATIONS; i++)
         if (address >= reserved[i].base && address - reserved[i].base < reserved[i].size &&
             size <= reserved[i].size - (address - reserved[i].base))
-            r = sim_mem_map_at(ctx, m->fd, m->device, address, size, reserved[i].base,
-                               reserved[i].size);
+            r = sim_mem_map_at(ctx, is_of_host(m->location) ? SIM_MEM_HOST : SIM_MEM_DEVICE, m->fd,
+                               m->location.id, address, size, reserved[i].base, reserved[i].size);
     pthread_mutex_unlock(&lock);
     return r;
 }
