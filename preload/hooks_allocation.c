@@ -68,6 +68,10 @@ AG_HOST_MEMORY_HOOK(cuMemHostAlloc, (uintptr_t)*pp, bytesize,
                     (void **pp, size_t bytesize, unsigned int Flags), (pp, bytesize, Flags))
 AG_HOST_MEMORY_HOOK(cuMemAllocHost_v2, (uintptr_t)*pp, bytesize, (void **pp, size_t bytesize),
                     (pp, bytesize))
+AG_HOST_MEMORY_HOOK(cuMemAllocHost, (uintptr_t)*pp, bytesize, (void **pp, unsigned int bytesize),
+                    (pp, bytesize))
+AG_HOST_MEMORY_HOOK(cuMemHostRegister, (uintptr_t)p, bytesize,
+                    (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags))
 AG_HOST_MEMORY_HOOK(cuMemHostRegister_v2, (uintptr_t)p, bytesize,
                     (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags))
 /* What comes of such a pool may lie anywhere. */

@@ -124,6 +124,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync)(CUdeviceptr *dptr, size_t byte
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocFromPoolAsync_ptsz)(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocHost)(void **pp, unsigned int bytesize);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocHost_v2)(void **pp, size_t bytesize);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocManaged)(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemAllocPitch_v2)(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
@@ -136,6 +137,7 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemGetInfo_v2)(size_t *free, size_t *total);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostAlloc)(void **pp, size_t bytesize, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetDevicePointer_v2)(CUdeviceptr *pdptr, void *p, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostGetFlags)(unsigned int *pFlags, void *p);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister)(void *p, size_t bytesize, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemHostRegister_v2)(void *p, size_t bytesize, unsigned int Flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemMap)(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemPoolCreate)(CUmemoryPool *pool, const CUmemPoolProps *poolProps);

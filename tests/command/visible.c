@@ -174,6 +174,15 @@ static unsigned int rotates(unsigned int i)
     return words[0] != i;
 }
 
+/* By entry points that old programs, and those that look names up without a version, get. */
+static void use_old_memory(void)
+{
+    words = (unsigned int *)(((uintptr_t)registered_words + 4095) & ~(uintptr_t)4095);
+    CHECK(cuMemHostRegister(words, 2 * 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cuMemAllocHost((void **)&flag, sizeof *flag));
+    *flag = 0;
+}
+
 /* Memory of the host as NCCL makes it. */
 static unsigned int *map_words(void)
 {
@@ -209,7 +218,8 @@ int main(int argc, char **argv)
         unsigned int (*step)(unsigned int i);
     } cases[] = {{"kernels", kernels},   {"copies", copies},      {"branches", branches},
                  {"switches", switches}, {"registered", kernels}, {"reused", reused},
-                 {"mapped", kernels},    {"beside", beside},      {"rotates", rotates}};
+                 {"old", kernels},       {"mapped", kernels},     {"beside", beside},
+                 {"rotates", rotates}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))
@@ -217,6 +227,8 @@ int main(int argc, char **argv)
         start();
         if (!strcmp(argv[1], "registered"))
             register_words();
+        if (!strcmp(argv[1], "old"))
+            use_old_memory();
         if (!strcmp(argv[1], "mapped") || !strcmp(argv[1], "beside"))
             words = map_words();
         for (unsigned int i = 1; i <= n; i++)

@@ -76,6 +76,11 @@ SIM_API(cuMemAllocHost_v2, (void **out, size_t bytes), (out, bytes))
     return allocate(SIM_MEM_HOST, bytes, 0, (uintptr_t *)out);
 }
 
+SIM_API(cuMemAllocHost, (void **out, unsigned int bytes), (out, bytes))
+{
+    return allocate(SIM_MEM_HOST, bytes, 0, (uintptr_t *)out);
+}
+
 SIM_API(cuMemHostAlloc, (void **out, size_t bytes, unsigned int flags), (out, bytes, flags))
 {
     if (flags > 7)
@@ -88,14 +93,25 @@ SIM_API(cuMemFreeHost, (void *address), (address))
     return release((uintptr_t)address, SIM_MEM_HOST);
 }
 
-SIM_API(cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags),
-        (address, bytes, flags))
+static CUresult host_register(void *address, size_t bytes, unsigned int flags)
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);
     if (r == CUDA_SUCCESS && (!address || !bytes))
         r = CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? sim_mem_register(ctx, (uintptr_t)address, bytes, flags) : r;
+}
+
+SIM_API(cuMemHostRegister, (void *address, size_t bytes, unsigned int flags),
+        (address, bytes, flags))
+{
+    return host_register(address, bytes, flags);
+}
+
+SIM_API(cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags),
+        (address, bytes, flags))
+{
+    return host_register(address, bytes, flags);
 }
 
 SIM_API(cuMemHostUnregister, (void *address), (address))
