@@ -17,7 +17,12 @@
 #include "driver/own.h"
 #include <string.h>
 
-enum { MOST_RANGES = 512 };
+enum {
+    MOST_RANGES = 512,
+    /* bytes: a kernel may be given the end of the memory, from which an iterator goes backwards, or
+     * the element in front of an array that counts from 1 */
+    BESIDE = 16
+};
 
 /* In order, and apart from each other. There is room for one that comes before two are joined. */
 static struct range {
@@ -42,7 +47,9 @@ static void join_two(void)
 
 void ag_core_host_memory(uint64_t start, uint64_t bytes)
 {
-    struct range range = {start, start + bytes};
+    struct range range = {start > BESIDE ? start - BESIDE : 0, bytes < UINT64_MAX - BESIDE - start
+                                                                   ? start + bytes + BESIDE
+                                                                   : UINT64_MAX};
     if (!bytes)
         return;
     ag_lock(&lock, AG_RANK_HOST_MEMORY);

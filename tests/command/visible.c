@@ -11,7 +11,7 @@
 
 enum { STEP = 10, WORDS = 3 };
 
-static CUfunction hash, publish, write_late;
+static CUfunction hash, publish, write_late, write_late_before;
 static CUstream stream, other;
 static CUevent forked, joined;
 static CUdeviceptr data, number, elsewhere;
@@ -24,6 +24,7 @@ static void start(void)
     hash = ag_prog_function(module, "hash");
     publish = ag_prog_function(module, "publish");
     write_late = ag_prog_function(module, "write_late");
+    write_late_before = ag_prog_function(module, "write_late_before");
     data = ag_prog_alloc(8);
     number = ag_prog_alloc(8);
     elsewhere = ag_prog_alloc(8 * WORDS);
@@ -86,6 +87,18 @@ static unsigned int copies(unsigned int i)
     write_word(stream, &number, i);
     CHECK(cuMemcpyDtoHAsync_v2(flag, number, sizeof i, stream));
     return wait_for(i);
+}
+
+/* The kernel goes back from the end of the memory, as a reverse iterator does. */
+static unsigned int backwards(unsigned int i)
+{
+    void *end = words + WORDS;
+    launches(stream);
+    CHECK(ag_prog_launch(write_late_before, stream, (void *[]){&end, &i}));
+    write_word(stream, &flag, i);
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != i)
+        sched_yield();
+    return __atomic_load_n(&words[WORDS - 1], __ATOMIC_ACQUIRE) != i;
 }
 
 /* What writes the data, and what writes the word, is on either side of a fork or a join. */
@@ -216,10 +229,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         unsigned int (*step)(unsigned int i);
-    } cases[] = {{"kernels", kernels},   {"copies", copies},      {"branches", branches},
-                 {"switches", switches}, {"registered", kernels}, {"reused", reused},
-                 {"old", kernels},       {"mapped", kernels},     {"beside", beside},
-                 {"rotates", rotates}};
+    } cases[] = {{"kernels", kernels},     {"copies", copies},      {"branches", branches},
+                 {"switches", switches},   {"registered", kernels}, {"reused", reused},
+                 {"backwards", backwards}, {"old", kernels},        {"mapped", kernels},
+                 {"beside", beside},       {"rotates", rotates}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))

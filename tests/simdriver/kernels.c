@@ -210,6 +210,14 @@ static void k_write_late(const struct cuSimLaunch *l)
         sim_write_late(word, ARG(unsigned int, 1));
 }
 
+/* write_late_before(unsigned int *end, unsigned int value): the same of the word in front */
+static void k_write_late_before(const struct cuSimLaunch *l)
+{
+    unsigned int *word = ARG(unsigned int *, 0) - 1;
+    if (cuSimCheck(word, sizeof *word))
+        sim_write_late(word, ARG(unsigned int, 1));
+}
+
 /* big_struct(uint64_t *out, struct { uint64_t word[512]; } s): hashes all 4 KB into *out */
 static void k_big_struct(const struct cuSimLaunch *l)
 {
@@ -297,6 +305,7 @@ void sim_code_builtin(void)
         {"poll", k_poll, 3, {P, I, P}, CUSIM_MAY_BLOCK},
         {"publish", k_publish, 2, {P, I}, 0},
         {"write_late", k_write_late, 2, {P, I}, 0},
+        {"write_late_before", k_write_late_before, 2, {P, I}, 0},
         {"big_struct", k_big_struct, 2, {P, 4096}, 0},
         {"ag_fill", k_ag_fill, 5, {P, 8, 8, 8, 4}, 0},
         {"ag_copy", k_ag_copy, 3, {P, P, 8}, 0},
