@@ -31,7 +31,7 @@ static struct range {
 static uint32_t num_ranges;
 static struct ag_lock lock;
 _Atomic uint32_t ag_host_memory_epoch;
-static _Atomic uint64_t lowest = UINT64_MAX, highest; /* of all; read without the lock */
+static _Atomic uint64_t lowest, highest; /* of all; read without the lock */
 
 /* Joins the two ranges that are nearest to each other. */
 static void join_two(void)
@@ -90,6 +90,13 @@ void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocatio
         ag_core_host_memory(start, bytes);
 }
 
+/* Where this thread has last found no memory of the host: most addresses that a program uses lie
+ * between the same two ranges, so threads seldom meet at the lock. */
+static __thread struct {
+    struct range range;
+    uint32_t epoch;
+} clear __attribute__((tls_model("initial-exec")));
+
 static bool is_in_a_range(uint64_t address)
 {
     ag_lock(&lock, AG_RANK_HOST_MEMORY);
@@ -102,29 +109,44 @@ static bool is_in_a_range(uint64_t address)
             to = middle;
     }
     bool is = from < num_ranges && ranges[from].start <= address;
+    if (!is) {
+        clear.range.start = from ? ranges[from - 1].end : 0;
+        clear.range.end = from < num_ranges ? ranges[from].start : UINT64_MAX;
+        clear.epoch = atomic_load(&ag_host_memory_epoch);
+    }
     ag_unlock(&lock);
     return is;
 }
 
-static bool is_host_memory(const uint8_t *word)
+static bool any_is_host_memory(const uint8_t *words, uint32_t bytes)
 {
-    uint64_t address;
-    memcpy(&address, word, sizeof(address));
-    return address >= atomic_load_explicit(&lowest, memory_order_relaxed) &&
-           address < atomic_load_explicit(&highest, memory_order_relaxed) && is_in_a_range(address);
+    uint64_t from = atomic_load_explicit(&lowest, memory_order_relaxed);
+    uint64_t length = atomic_load_explicit(&highest, memory_order_relaxed) - from, address;
+    for (uint32_t k = 0; k + 8 <= bytes; k += 8) {
+        memcpy(&address, words + k, 8);
+        if (address - from < length &&
+            address - clear.range.start >= clear.range.end - clear.range.start &&
+            is_in_a_range(address))
+            return true;
+    }
+    return false;
 }
 
 bool ag_host_memory_is_named(const struct ag_signature *signature, const uint8_t *recorded)
 {
-    if (!atomic_load_explicit(&highest, memory_order_relaxed))
+    uint32_t epoch = atomic_load_explicit(&ag_host_memory_epoch, memory_order_acquire);
+    if (!epoch)
         return false;
-    if (signature->kind != AG_OP_LAUNCH)
-        return signature->recorded_bytes && is_host_memory(recorded); /* where it writes to */
+    if (clear.epoch != epoch)
+        clear.range = (struct range){0, 0};
+    if (signature->kind != AG_OP_LAUNCH) /* the first word is where it writes to */
+        return signature->recorded_bytes && any_is_host_memory(recorded, 8);
     for (uint32_t i = 0; i < signature->function->num_params; i++) {
         const struct ag_param *param = &signature->function->params[i];
-        for (uint32_t k = -param->offset % 8; k + 8 <= param->size; k += 8)
-            if (is_host_memory(recorded + param->recorded + k))
-                return true;
+        uint32_t at = -param->offset % 8;
+        if (at < param->size &&
+            any_is_host_memory(recorded + param->recorded + at, param->size - at))
+            return true;
     }
     return false;
 }
