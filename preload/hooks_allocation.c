@@ -49,7 +49,9 @@ AG_ALLOCATION_HOOK(cuMemCreate,
                     const CUmemAllocationProp *prop, unsigned long long flags),
                    (handle, size, prop, flags))
 
-/* Memory of the host to which kernels may write. */
+/* Memory of the host to which kernels may write. If that is short, graphs would give none of it
+ * back.
+ */
 #define AG_HOST_MEMORY_HOOK(name, start, bytes, params, args)                                      \
     AG_HOOK name params                                                                            \
     {                                                                                              \
@@ -58,8 +60,6 @@ AG_ALLOCATION_HOOK(cuMemCreate,
         if (!nothing_is_open())                                                                    \
             ag_core_barrier_quiet(AG_SYM_##name);                                                  \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (gives_memory(result))                                                                  \
-            result = AG_CALL(name, AG_UNWRAP args);                                                \
         if (result == CUDA_SUCCESS)                                                                \
             ag_core_host_memory(start, bytes);                                                     \
         return ag_own_error(result);                                                               \

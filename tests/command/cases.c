@@ -480,6 +480,23 @@ static void without_memory(const char *call, int n)
     REQUIRE(cuSimFail(call, 1, CUDA_ERROR_OUT_OF_MEMORY) == 0);
 }
 
+/* What is short is memory of the host: the program goes on with pageable memory. */
+static int pinned_memory(int n)
+{
+    void *pinned;
+    start();
+    for (int i = 0; i < 3; i++) {
+        without_memory("cuMemHostAlloc", n);
+        printf("host alloc %d, ", (int)cuMemHostAlloc(&pinned, 4096, 0));
+        without_memory("cuMemAllocHost_v2", n);
+        printf("alloc host %d, ", (int)cuMemAllocHost_v2(&pinned, 4096));
+        without_memory("cuMemHostRegister_v2", n);
+        printf("register %d\n", (int)cuMemHostRegister_v2(&pinned, sizeof pinned, 0));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    return 0;
+}
+
 static int refused_once(int n)
 {
     CUmodule other = NULL;
@@ -796,6 +813,7 @@ static const struct {
              {"most-memory", most_memory},
              {"too-much", too_much},
              {"refused-once", refused_once},
+             {"pinned-memory", pinned_memory},
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"pauses-once", pauses_once},

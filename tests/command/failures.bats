@@ -145,6 +145,15 @@ given_back='times that all graphs were given back, the program being short of de
     [ "$(figure "$given_back")" -eq 6 ]
 }
 
+@test "a program that is short of pinned memory hears so, and graphs stay" {
+    export AUTOGRAPH_TEST_BUILD=inline
+    same "$cases" pinned-memory 100
+    cat with.out summary
+    [ "$(grep -c '^host alloc 2, alloc host 2, register 2$' with.out)" -eq 3 ]
+    [ "$(figure "$given_back")" -eq 0 ]
+    at_least "graphs" "$(figure 'graphs built')" 1
+}
+
 @test "adding a node fails: eager launches" {
     fails cuGraphAddKernelNode_v2 2
     at_least "failed builds" "$(figure 'graph builds failed')" 1
