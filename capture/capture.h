@@ -191,6 +191,8 @@ void ag_core_graphs_free(void);
 void ag_core_freed_in_stream(void);
 /* The program has memory of the host now to which kernels may write, [start, start + bytes). */
 void ag_core_host_memory(uint64_t start, uint64_t bytes);
+/* The same of memory that the driver has pinned: kernels may know it by another address. */
+void ag_core_pinned(void *host, uint64_t bytes);
 /* The program has mapped memory there, of the device or of the host. */
 void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocationHandle handle);
 /* Call it before the program makes a multicast object, or binds one: what it maps from now on may

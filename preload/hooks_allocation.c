@@ -49,10 +49,8 @@ AG_ALLOCATION_HOOK(cuMemCreate,
                     const CUmemAllocationProp *prop, unsigned long long flags),
                    (handle, size, prop, flags))
 
-/* Memory of the host to which kernels may write. If that is short, graphs would give none of it
- * back.
- */
-#define AG_HOST_MEMORY_HOOK(name, start, bytes, params, args)                                      \
+/* Memory of the host to which kernels may write. Graphs that go would give none of it back. */
+#define AG_HOST_MEMORY_HOOK(name, told, params, args)                                              \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
@@ -61,22 +59,24 @@ AG_ALLOCATION_HOOK(cuMemCreate,
             ag_core_barrier_quiet(AG_SYM_##name);                                                  \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
         if (result == CUDA_SUCCESS)                                                                \
-            ag_core_host_memory(start, bytes);                                                     \
+            told;                                                                                  \
         return ag_own_error(result);                                                               \
     }
-AG_HOST_MEMORY_HOOK(cuMemHostAlloc, (uintptr_t)*pp, bytesize,
+AG_HOST_MEMORY_HOOK(cuMemHostAlloc, ag_core_pinned(*pp, bytesize),
                     (void **pp, size_t bytesize, unsigned int Flags), (pp, bytesize, Flags))
-AG_HOST_MEMORY_HOOK(cuMemAllocHost_v2, (uintptr_t)*pp, bytesize, (void **pp, size_t bytesize),
+AG_HOST_MEMORY_HOOK(cuMemAllocHost_v2, ag_core_pinned(*pp, bytesize), (void **pp, size_t bytesize),
                     (pp, bytesize))
-AG_HOST_MEMORY_HOOK(cuMemAllocHost, (uintptr_t)*pp, bytesize, (void **pp, unsigned int bytesize),
-                    (pp, bytesize))
-AG_HOST_MEMORY_HOOK(cuMemHostRegister, (uintptr_t)p, bytesize,
+AG_HOST_MEMORY_HOOK(cuMemAllocHost, ag_core_pinned(*pp, bytesize),
+                    (void **pp, unsigned int bytesize), (pp, bytesize))
+AG_HOST_MEMORY_HOOK(cuMemHostRegister, ag_core_pinned(p, bytesize),
                     (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags))
-AG_HOST_MEMORY_HOOK(cuMemHostRegister_v2, (uintptr_t)p, bytesize,
+AG_HOST_MEMORY_HOOK(cuMemHostRegister_v2, ag_core_pinned(p, bytesize),
                     (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags))
 /* What comes of such a pool may lie anywhere. */
-#define AG_ANYWHERE(props) ((props)->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? 0 : UINT64_MAX)
-AG_HOST_MEMORY_HOOK(cuMemPoolCreate, 0, AG_ANYWHERE(poolProps),
+AG_HOST_MEMORY_HOOK(cuMemPoolCreate,
+                    ag_core_host_memory(0, poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE
+                                               ? 0
+                                               : UINT64_MAX),
                     (CUmemoryPool * pool, const CUmemPoolProps *poolProps), (pool, poolProps))
 AG_HOOK cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                  unsigned long long flags)

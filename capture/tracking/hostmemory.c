@@ -75,6 +75,21 @@ void ag_core_host_memory(uint64_t start, uint64_t bytes)
     ag_unlock(&lock);
 }
 
+/* Memory that is registered, or written in bursts, may have another address for kernels (CUDA
+ * Driver API, "Unified Addressing"). */
+void ag_core_pinned(void *host, uint64_t bytes)
+{
+    CUdeviceptr device = (uintptr_t)host;
+    ag_core_host_memory(device, bytes);
+    if (!AG_HAVE(cuMemHostGetDevicePointer_v2))
+        return;
+    ag_probe_begins();
+    CUresult r = AG_REAL(cuMemHostGetDevicePointer_v2)(&device, host, 0);
+    ag_probe_ends();
+    if (r == CUDA_SUCCESS)
+        ag_core_host_memory(device, bytes);
+}
+
 /* The handle may come from another process, so it is asked. That of a multicast object does not
  * say: all of its memory is the devices'. */
 void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocationHandle handle)

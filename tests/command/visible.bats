@@ -29,6 +29,7 @@ orders() {
 @test "another kernel writes to the host each time" { orders rotates 400 80; }
 @test "memory that the program has registered" { orders registered 300 80; }
 @test "a kernel goes back from the end of the memory" { orders backwards 300 80; }
+@test "memory that kernels know by another address" { orders combined 300 80; }
 @test "memory that the first versions of calls give" { orders old 300 80; }
 @test "memory of the host that the program maps" { orders mapped 300 80; }
 @test "kernels beside such memory have no fences" {

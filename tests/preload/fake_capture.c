@@ -468,6 +468,11 @@ void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocatio
     (void)start, (void)bytes, (void)handle;
 }
 
+void ag_core_pinned(void *host, uint64_t bytes)
+{
+    ag_core_host_memory((uintptr_t)host, bytes);
+}
+
 void ag_core_host_memory(uint64_t start, uint64_t bytes)
 {
     say("host memory%s %llu\n", start ? "" : " anywhere", (unsigned long long)bytes);

@@ -85,12 +85,22 @@ SIM_API(cuMemHostAlloc, (void **out, size_t bytes, unsigned int flags), (out, by
 {
     if (flags > 7)
         return CUDA_ERROR_INVALID_VALUE;
-    return allocate(SIM_MEM_HOST, bytes, flags, (uintptr_t *)out);
+    CUresult r = allocate(SIM_MEM_HOST, bytes, flags, (uintptr_t *)out);
+    struct sim_context *ctx;
+    if (r == CUDA_SUCCESS && flags & CU_MEMHOSTALLOC_WRITECOMBINED &&
+        sim_current(&ctx) == CUDA_SUCCESS)
+        r = sim_mem_map_twice(ctx, (uintptr_t)*out, bytes);
+    return r;
 }
 
 SIM_API(cuMemFreeHost, (void *address), (address))
 {
-    return release((uintptr_t)address, SIM_MEM_HOST);
+    struct sim_allocation a;
+    bool found = sim_mem_find((uintptr_t)address, &a);
+    CUresult r = release((uintptr_t)address, SIM_MEM_HOST);
+    if (r == CUDA_SUCCESS && found && a.device_address)
+        sim_mem_disown(a.device_address);
+    return r;
 }
 
 static CUresult host_register(void *address, size_t bytes, unsigned int flags)
@@ -127,7 +137,7 @@ SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *address, unsigne
     struct sim_allocation a;
     if (!out || flags || !sim_mem_find((uintptr_t)address, &a) || a.memory == SIM_MEM_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (uintptr_t)address;
+    *out = (uintptr_t)address + (a.device_address ? a.device_address - a.base : 0);
     return CUDA_SUCCESS;
 }
 
@@ -182,7 +192,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
                                     : CU_MEMORYTYPE_HOST;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        *(CUdeviceptr *)data = address;
+        *(CUdeviceptr *)data = address + (a->device_address ? a->device_address - a->base : 0);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         if (a->memory == SIM_MEM_DEVICE)

@@ -278,6 +278,22 @@ CUresult sim_mem_map_at(struct sim_context *ctx, enum sim_memory memory, int fd,
     return r;
 }
 
+CUresult sim_mem_map_twice(struct sim_context *ctx, uintptr_t base, size_t bytes)
+{
+    uint64_t offset;
+    uintptr_t other;
+    int fd = sim_mem_file(base, &offset);
+    CUresult r =
+        fd < 0 ? CUDA_SUCCESS : sim_mem_map(ctx, fd, offset, bytes, SIM_OWNER_RESOURCE, &other);
+    if (fd < 0 || r != CUDA_SUCCESS)
+        return r;
+    pthread_rwlock_wrlock(&lock);
+    table[first_after(other) - 1].memory = SIM_MEM_HOST;
+    table[first_after(base) - 1].device_address = other;
+    pthread_rwlock_unlock(&lock);
+    return r;
+}
+
 /* Under the lock. */
 static struct sim_allocation *mapped_at(uintptr_t address)
 {

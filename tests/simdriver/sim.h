@@ -199,6 +199,7 @@ struct sim_allocation {
     size_t size;
     enum sim_memory memory;
     unsigned int flags;
+    uintptr_t device_address; /* where kernels find it, if elsewhere: write-combined memory */
     uint64_t id;
     struct sim_context *ctx;
     int device;
@@ -218,6 +219,8 @@ CUresult sim_mem_register(struct sim_context *ctx, uintptr_t base, size_t size, 
 /* `bytes` from `offset` of a file, as device memory. */
 CUresult sim_mem_map(struct sim_context *ctx, int fd, uint64_t offset, size_t bytes,
                      enum sim_owner owner, uintptr_t *out);
+/* Maps memory of the host once more, for kernels, until it is given back. */
+CUresult sim_mem_map_twice(struct sim_context *ctx, uintptr_t base, size_t bytes);
 /* The file that device memory lies in, and where in it; -1 where other processes cannot have it. */
 int sim_mem_file(uintptr_t base, uint64_t *offset);
 /* All of a file as memory of a device, at an address that was reserved for it. */
