@@ -195,6 +195,10 @@ void ag_core_host_memory(uint64_t start, uint64_t bytes);
 void ag_core_pinned(void *host, uint64_t bytes);
 /* The program has mapped memory there, of the device or of the host. */
 void ag_core_memory_mapped(uint64_t start, uint64_t bytes, CUmemGenericAllocationHandle handle);
+/* Kernels of the program may get at memory of other devices from now on. */
+void ag_core_peer_memory(void);
+/* Call it behind cuMemSetAccess of that address: perhaps the same. */
+void ag_core_access_given(CUdeviceptr address, const CUmemAccessDesc *desc, size_t count);
 /* Call it before the program makes a multicast object, or binds one: what it maps from now on may
  * be such an object. */
 void ag_core_maps_multicast(void);

@@ -28,6 +28,7 @@ enum ag_entry_flag {
     AG_ENTRY_LEGACY = 256,   /* waits for no launch of another thread into a non-blocking stream */
     AG_ENTRY_BETWEEN = 1024, /* may copy between two devices, and then waits for every launch */
     AG_ENTRY_KILLS_MAPPED = 512, /* what the program maps may be no memory from here on */
+    AG_ENTRY_KILLS_PEERS = 2048, /* kernels may get at memory of another device from here on */
     AG_ENTRY_KILLS_MODULE = 128  /* ends the first argument, its functions and variables */
 };
 

@@ -91,6 +91,19 @@ AG_HOOK cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloca
         ag_core_memory_mapped(ptr, size, handle);
     return result;
 }
+/* Devices may get access to memory of another. */
+AG_HOOK cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count)
+{
+    if (!ag_hooked())
+        return AG_CALL(cuMemSetAccess, ptr, size, desc, count);
+    if (!nothing_is_open())
+        ag_core_barrier_quiet(AG_SYM_cuMemSetAccess);
+    ag_core_invalidate_memory();
+    CUresult result = AG_CALL(cuMemSetAccess, ptr, size, desc, count);
+    if (result == CUDA_SUCCESS)
+        ag_core_access_given(ptr, desc, count);
+    return ag_own_error(result);
+}
 AG_ALLOCATION_HOOK(cuArrayCreate_v2,
                    (CUarray * pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray),
                    (pHandle, pAllocateArray))

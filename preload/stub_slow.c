@@ -56,6 +56,8 @@ static void tell(enum ag_sym sym, const uint64_t *registers, const uint64_t *sta
         ag_core_invalidate_memory(); /* last: nothing that is submitted before this uses it again */
     if (entry->flags & AG_ENTRY_KILLS_MAPPED)
         ag_core_maps_multicast();
+    if (entry->flags & AG_ENTRY_KILLS_PEERS)
+        ag_core_peer_memory();
 }
 
 /*

@@ -125,8 +125,8 @@ static bool is_wait(const char *name)
 /* Whether a barrier is too little for another version of this entry point. */
 static bool changes_more(const struct ag_entry *entry)
 {
-    return entry->cls == AG_CLASS_TRACK || entry->flags & AG_ENTRY_KILLS_MAPPED ||
-           is_wait(entry->name);
+    return entry->cls == AG_CLASS_TRACK ||
+           entry->flags & (AG_ENTRY_KILLS_MAPPED | AG_ENTRY_KILLS_PEERS) || is_wait(entry->name);
 }
 
 /* Whether the name without its version ("_v2") is that of such an entry point. */

@@ -84,8 +84,8 @@ enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8
     return branches ? AG_OWN_ENDS : reads ? AG_SOME_ENDS : AG_ANY_ENDS;
 }
 
-/* Adds a fence in front of an op that may write to memory of the host, if one before it in the
- * graph may: the host may poll a word of the second, and then read what the first wrote. */
+/* Adds a fence in front of an op that may write to memory of the host or of another device, if one
+ * before it in the graph may: who polls a word of the second may then read what the first wrote. */
 static CUresult add_fence(const struct ag_graphs *g, struct ag_variant *v, struct ag_node *fence,
                           const struct ag_node **after, uint32_t *n)
 {
@@ -101,8 +101,9 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
                       uint32_t *nodes)
 {
     struct front front = {.num_records = 0};
-    bool named = false; /* memory of the host, by an op before */
-    if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS)
+    bool named = false; /* memory outside, by an op before */
+    if (AG_REAL(cuGraphCreate)(&v->graph, 0) != CUDA_SUCCESS ||
+        AG_REAL(cuCtxGetDevice)(&v->device) != CUDA_SUCCESS)
         return false;
     *nodes = 0;
     for (uint32_t i = 0; i < g->count; i++) {
@@ -120,7 +121,7 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
                 after[n++] = &v->nodes[next->ops[k] - 1];
         bool waited = front.waited & 1u << signature->branch;
         bool names = ag_signature_needs_fence(signature) ||
-                     ag_host_memory_is_named(signature, bytes + op->offset);
+                     ag_outside_is_named(signature, bytes + op->offset, v->device);
         struct ag_node fence;
         CUresult r = names && named ? add_fence(g, v, &fence, after, &n) : CUDA_SUCCESS;
         if (r == CUDA_SUCCESS)
@@ -130,7 +131,7 @@ static bool add_nodes(const struct ag_graphs *g, const uint8_t *bytes, struct ag
             ag_info("build", "op %u of %u could not be added, error %d", i, g->count, (int)r);
             return false;
         }
-        v->nodes[i].names_host = names;
+        v->nodes[i].names_outside = names;
         named |= names;
         *next = (struct before){.ops = {[0] = 0}};
         next->ops[signature->branch] = i + 1;

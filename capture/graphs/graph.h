@@ -22,11 +22,12 @@ struct ag_node {
     CUgraphNode node;
     CUfunction own; /* the library's kernel that stands for a memset or a copy, or NULL */
     bool is_kernel;
-    bool names_host; /* its arguments do (tracking/hostmemory.h) */
+    bool names_outside; /* its arguments do (tracking/hostmemory.h) */
 };
 
 struct ag_variant {
-    CUgraph graph; /* names the nodes of exec, so lives as long */
+    CUdevice device; /* of the context */
+    CUgraph graph;   /* names the nodes of exec, so lives as long */
     CUgraphExec exec;
     struct ag_node *nodes;
     uint8_t *bytes;             /* the arguments that exec holds */

@@ -26,14 +26,14 @@
 
 /* ---- updates ---------------------------------------------------------------------------- */
 
-/* A node that names memory of the host for the first time may lack a fence in front. */
+/* A node that names memory outside for the first time may lack a fence in front. */
 static bool may_lack_fence(const struct ag_variant *v, uint32_t i,
                            const struct ag_signature *signature, const uint8_t *recorded)
 {
-    if (v->nodes[i].names_host || !ag_host_memory_is_named(signature, recorded))
+    if (v->nodes[i].names_outside || !ag_outside_is_named(signature, recorded, v->device))
         return false;
-    ag_info("flush", "an argument is now host memory: the graph is dropped");
-    ag_count(AG_COUNT_NAMES_HOST);
+    ag_info("flush", "an argument is now memory of the host or of another device");
+    ag_count(AG_COUNT_NAMES_OUTSIDE);
     ag_signature_lacked_fence(signature);
     return true;
 }

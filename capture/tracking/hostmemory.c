@@ -1,10 +1,12 @@
 /*
- * hostmemory.c - which addresses are memory of the host that kernels can write to.
+ * hostmemory.c - which addresses are memory of the host or of other devices, that kernels can write
+ * to.
  *
- * The host may poll a word there, and then read what other kernels wrote before. Between two
- * kernels of a stream the driver makes all writes visible to the host, and between two graphs.
- * Between two kernels of one graph it does not: the word comes first (tests/gpu/order/visible.cu
- * saw it on an H100, driver 580). So graphs get a fence there (graphs/build.c).
+ * The host, or a kernel of another device, may poll a word there, and then read what other kernels
+ * wrote before. Between two kernels of a stream the driver makes all writes visible to them, and
+ * between two graphs. Between two kernels of one graph it does not: the word comes first
+ * (tests/gpu/order/visible.cu and peers.cu saw it on an H100 and an H200, driver 580). So graphs
+ * get a fence there (graphs/build.c).
  *
  * No range is ever taken out again. Memory that was freed is mostly allocated again, and an address
  * too many costs a fence.
@@ -133,21 +135,64 @@ static bool is_in_a_range(uint64_t address)
     return is;
 }
 
-static bool any_is_host_memory(const uint8_t *words, uint32_t bytes)
+static _Atomic bool peers; /* kernels may get at memory of other devices */
+
+void ag_core_peer_memory(void)
+{
+    if (atomic_exchange(&peers, true))
+        return;
+    ag_lock(&lock, AG_RANK_HOST_MEMORY);
+    atomic_fetch_add(&ag_host_memory_epoch, 1);
+    ag_unlock(&lock);
+}
+
+/* Asks the driver (0.3 us). Memory of which it does not answer may be another's. */
+static bool is_other_devices(uint64_t address, CUdevice device)
+{
+    unsigned int type = 0;
+    int owner = device;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    ag_probe_begins();
+    CUresult r =
+        AG_REAL(cuPointerGetAttributes)(2, wanted, (void *[]){&type, &owner}, (CUdeviceptr)address);
+    ag_probe_ends();
+    return r != CUDA_SUCCESS || (type == CU_MEMORYTYPE_DEVICE && owner != device);
+}
+
+void ag_core_access_given(CUdeviceptr address, const CUmemAccessDesc *desc, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_other_devices(address, desc[i].location.id))
+            ag_core_peer_memory();
+}
+
+/* No memory lies below the first, and none of the program's above the second. */
+static bool may_be_address(uint64_t word)
+{
+    return word >= 1 << 20 && word < (uint64_t)1 << 56;
+}
+
+static bool any_is_outside(const uint8_t *words, uint32_t bytes, CUdevice device)
 {
     uint64_t from = atomic_load_explicit(&lowest, memory_order_relaxed);
     uint64_t length = atomic_load_explicit(&highest, memory_order_relaxed) - from, address;
+    bool asks = atomic_load_explicit(&peers, memory_order_relaxed);
     for (uint32_t k = 0; k + 8 <= bytes; k += 8) {
         memcpy(&address, words + k, 8);
         if (address - from < length &&
             address - clear.range.start >= clear.range.end - clear.range.start &&
             is_in_a_range(address))
             return true;
+        if (__builtin_expect(asks, 0) && may_be_address(address) &&
+            is_other_devices(address, device))
+            return true;
     }
     return false;
 }
 
-bool ag_host_memory_is_named(const struct ag_signature *signature, const uint8_t *recorded)
+bool ag_outside_is_named(const struct ag_signature *signature, const uint8_t *recorded,
+                         CUdevice device)
 {
     uint32_t epoch = atomic_load_explicit(&ag_host_memory_epoch, memory_order_acquire);
     if (!epoch)
@@ -155,12 +200,12 @@ bool ag_host_memory_is_named(const struct ag_signature *signature, const uint8_t
     if (clear.epoch != epoch)
         clear.range = (struct range){0, 0};
     if (signature->kind != AG_OP_LAUNCH) /* the first word is where it writes to */
-        return signature->recorded_bytes && any_is_host_memory(recorded, 8);
+        return signature->recorded_bytes && any_is_outside(recorded, 8, device);
     for (uint32_t i = 0; i < signature->function->num_params; i++) {
         const struct ag_param *param = &signature->function->params[i];
         uint32_t at = -param->offset % 8;
         if (at < param->size &&
-            any_is_host_memory(recorded + param->recorded + at, param->size - at))
+            any_is_outside(recorded + param->recorded + at, param->size - at, device))
             return true;
     }
     return false;

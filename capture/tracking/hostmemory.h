@@ -4,11 +4,12 @@
 
 #include "capture/tracking/signature.h"
 
-/* Whether an op of this signature and with these arguments may write to memory of the host: a word
- * of its arguments is an address there. */
-bool ag_host_memory_is_named(const struct ag_signature *signature, const uint8_t *recorded);
+/* Whether an op of this signature and with these arguments may write to memory of the host or of
+ * another device than this one: a word of its arguments is an address there. */
+bool ag_outside_is_named(const struct ag_signature *signature, const uint8_t *recorded,
+                         CUdevice device);
 
-/* Changes with every address that comes to be memory of the host. */
+/* Changes whenever more addresses may be such memory. */
 extern _Atomic uint32_t ag_host_memory_epoch;
 
 #endif

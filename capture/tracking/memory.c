@@ -73,6 +73,7 @@ static _Atomic bool multicast; /* the program may have mapped a multicast object
 void ag_core_maps_multicast(void)
 {
     atomic_store(&multicast, true);
+    ag_core_peer_memory();
     ag_core_invalidate_memory();
 }
 

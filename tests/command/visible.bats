@@ -36,3 +36,4 @@ orders() {
     orders beside 300 80
     [ "$(figure 'fences built into graphs')" -eq 0 ]
 }
+@test "memory of another device" { SIMCUDA_DEVICES=2 orders peer 320 30; }

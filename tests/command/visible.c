@@ -131,6 +131,33 @@ static unsigned int switches(unsigned int i)
     return kernels(i);
 }
 
+static CUdeviceptr peer;
+
+/* Memory of another device, in which a kernel of that device might poll the word. */
+static void allocate_on_peer(void)
+{
+    CUcontext home, there;
+    CUdevice device;
+    CHECK(cuCtxGetCurrent(&home));
+    CHECK(cuDeviceGet(&device, 1));
+    CHECK(cuDevicePrimaryCtxRetain(&there, device));
+    CHECK(cuCtxSetCurrent(there));
+    peer = ag_prog_alloc((WORDS + 1) * sizeof *flag);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuCtxEnablePeerAccess(there, 0));
+}
+
+static unsigned int to_peer(unsigned int i)
+{
+    CUdeviceptr word = peer + WORDS * sizeof *flag;
+    launches(stream);
+    write_words(stream, i % 16 < 8 ? peer : elsewhere, i);
+    write_word(stream, &word, i);
+    CHECK(cuStreamSynchronize(stream));
+    return 0;
+}
+
 static unsigned char registered_words[4 * 4096];
 
 static void register_words(void)
@@ -242,7 +269,8 @@ int main(int argc, char **argv)
     } cases[] = {{"kernels", kernels},     {"copies", copies},      {"branches", branches},
                  {"switches", switches},   {"registered", kernels}, {"reused", reused},
                  {"backwards", backwards}, {"combined", kernels},   {"old", kernels},
-                 {"mapped", kernels},      {"beside", beside},      {"rotates", rotates}};
+                 {"mapped", kernels},      {"beside", beside},      {"rotates", rotates},
+                 {"peer", to_peer}};
     unsigned int n = argc == 3 ? (unsigned int)atoi(argv[2]) : 0, late = 0;
     for (size_t k = 0; n && k < sizeof cases / sizeof *cases; k++) {
         if (strcmp(argv[1], cases[k].name))
@@ -250,6 +278,8 @@ int main(int argc, char **argv)
         start();
         if (!strcmp(argv[1], "registered"))
             register_words();
+        if (!strcmp(argv[1], "peer"))
+            allocate_on_peer();
         if (!strcmp(argv[1], "combined"))
             combine_writes();
         if (!strcmp(argv[1], "old"))

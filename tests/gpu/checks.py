@@ -108,6 +108,7 @@ def all_checks(folder, simulated):
                     + [f"{folder}/device", case], status=status)
     yield Check("order on cudart: children", [f"{folder}/children"])
     yield Check("order on cudart: visible", [f"{folder}/visible"])
+    yield Check("order on cudart: peers", [f"{folder}/peers"])
     yield Check("order: a query beside a full queue", [f"{folder}/full"], measures=True, times=2.0)
     for case, status in CUDART_FAULTS.items():
         yield Check(f"fault on cudart: {case}", [f"{folder}/faults_cudart", case], status=status)

@@ -473,6 +473,18 @@ void ag_core_pinned(void *host, uint64_t bytes)
     ag_core_host_memory((uintptr_t)host, bytes);
 }
 
+void ag_core_peer_memory(void)
+{
+    say("peers\n");
+}
+
+void ag_core_access_given(CUdeviceptr address, const CUmemAccessDesc *desc, size_t count)
+{
+    (void)address;
+    (void)desc;
+    say("access %zu\n", count);
+}
+
 void ag_core_host_memory(uint64_t start, uint64_t bytes)
 {
     say("host memory%s %llu\n", start ? "" : " anywhere", (unsigned long long)bytes);

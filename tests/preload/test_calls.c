@@ -88,11 +88,12 @@ static void stubs_pass_arguments(void **state)
         void *handed_out = dlsym(libcuda, entry->name);
         bool track = entry->cls == AG_CLASS_TRACK;
         /* told of whether or not anything is open, and behind the barrier */
-        const char *memory = !strncmp(entry->name, "cuMemFreeAsync", 14)
-                                 ? "freed_in_stream\nmemory\n"
-                             : entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n"
-                             : entry->flags & AG_ENTRY_KILLS_MAPPED ? "multicast\n"
-                                                                    : "";
+        char memory[64];
+        snprintf(memory, sizeof(memory), "%s%s%s%s",
+                 strncmp(entry->name, "cuMemFreeAsync", 14) ? "" : "freed_in_stream\n",
+                 entry->flags & AG_ENTRY_KILLS_MEMORY ? "memory\n" : "",
+                 entry->flags & AG_ENTRY_KILLS_MAPPED ? "multicast\n" : "",
+                 entry->flags & AG_ENTRY_KILLS_PEERS ? "peers\n" : "");
         if (handed_out == address_of(entry->name) || entry->flags & AG_ENTRY_HOOK ||
             strcmp(entry->name, "cuTexRefSetMipmapLevelBias") == 0) /* has a test of its own */
             continue;
@@ -154,13 +155,14 @@ static void streams_are_found(void **state)
 static void memory_that_goes_is_told(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "cuMemFree_v2",           "cuMemFreeAsync",     "cuMemFreeAsync_ptsz",
-        "cuMemFreeHost",          "cuMemUnmap",         "cuMemPoolTrimTo",
-        "cuMemPoolDestroy",       "cuMemPoolSetAccess", "cuMemPoolSetAttribute",
-        "cuMemSetAccess",         "cuMemRelease",       "cuMemAddressFree",
-        "cuDeviceGraphMemTrim",   "cuGraphDestroy",     "cuGraphExecDestroy",
-        "cuCtxDisablePeerAccess", "cuMemMapArrayAsync"};
+    static const char *const names[] = {"cuMemFree_v2",         "cuMemFreeAsync",
+                                        "cuMemFreeAsync_ptsz",  "cuMemFreeHost",
+                                        "cuMemUnmap",           "cuMemPoolTrimTo",
+                                        "cuMemPoolDestroy",     "cuMemPoolSetAttribute",
+                                        "cuMemRelease",         "cuMemAddressFree",
+                                        "cuDeviceGraphMemTrim", "cuGraphDestroy",
+                                        "cuGraphExecDestroy",   "cuCtxDisablePeerAccess",
+                                        "cuMemMapArrayAsync"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         call(names[i], 0x600);
         assert_reached(names[i], 0x600);
@@ -172,6 +174,16 @@ static void memory_that_goes_is_told(void **state)
     call("cuMemMap", 0x600);
     assert_int_equal(last_call()->args[4], 0x604);
     assert_non_null(strstr(told(), "memory\n"));
+}
+
+/* So is what lets kernels get at memory of other devices. */
+static void access_is_told(void **state)
+{
+    (void)state;
+    call("cuMemPoolSetAccess", 0x600);
+    assert_told("%s", "barrier cuMemPoolSetAccess\nmemory\npeers\n");
+    call("cuMemSetAccess", 0x600);
+    assert_told("%smemory\naccess %d\n", open_streams ? "barrier cuMemSetAccess\n" : "", 0x603);
 }
 
 static void floating_arguments_survive(void **state)
@@ -652,6 +664,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(stubs_pass_arguments),
         cmocka_unit_test(streams_are_found),
         cmocka_unit_test(memory_that_goes_is_told),
+        cmocka_unit_test(access_is_told),
         cmocka_unit_test(floating_arguments_survive),
         cmocka_unit_test(launches_are_decoded),
         cmocka_unit_test(bad_configurations_reach_the_driver),

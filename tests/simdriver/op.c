@@ -336,24 +336,25 @@ void sim_show_late_writes(void)
     late.count = 0;
 }
 
-static bool is_of_host(const void *word)
+static bool is_outside(const void *word)
 {
     struct sim_allocation a;
     return sim_mem_find((uintptr_t)word, &a) &&
-           (a.memory == SIM_MEM_HOST || a.memory == SIM_MEM_REGISTERED);
+           (a.memory == SIM_MEM_HOST || a.memory == SIM_MEM_REGISTERED ||
+            a.device != sim_running->ctx->device);
 }
 
 void sim_word_shows(const void *word)
 {
-    if (late.count && is_of_host(word))
-        sim_misuse("the host sees a word before what was written earlier");
+    if (late.count && is_outside(word))
+        sim_misuse("a word is seen before what was written earlier");
 }
 
 void sim_write_late(unsigned int *word, unsigned int value)
 {
     if (late.count == sizeof late.writes / sizeof *late.writes)
         sim_show_late_writes();
-    if (late.in_graph && is_of_host(word)) {
+    if (late.in_graph && is_outside(word)) {
         late.writes[late.count].word = word;
         late.writes[late.count++].value = value;
     } else {

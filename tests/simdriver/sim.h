@@ -474,11 +474,11 @@ void sim_wait_alone(struct sim_context *ctx);
 CUresult sim_submit_exec(struct sim_stream *stream, struct sim_op *op, struct sim_exec *exec);
 void sim_stream_wait(struct sim_stream *stream, uint64_t seq);
 bool sim_stream_done(struct sim_stream *stream);
-/* Writes a word that the host sees at once, or in a graph behind the next fence or node that is no
- * kernel, as on a GPU (tests/gpu/order/visible.cu). */
+/* Writes a word that the host and other devices see at once, or in a graph behind the next fence or
+ * node that is no kernel, as on a GPU (tests/gpu/order/visible.cu). */
 void sim_write_late(unsigned int *word, unsigned int value);
 void sim_show_late_writes(void);
-/* A word of the host's memory must not be written with such writes outstanding: it may poll it. */
+/* Such a word must not be written with such writes outstanding: somebody may poll it. */
 void sim_word_shows(const void *word);
 /* The context and stream of the work that this thread executes. */
 extern _Thread_local struct sim_stream *sim_running;

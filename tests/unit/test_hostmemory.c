@@ -23,7 +23,7 @@ static bool are_named(const uint64_t *words)
     struct ag_signature signature = {.kind = AG_OP_LAUNCH, .function = &function};
     uint8_t recorded[8 + 8 * WORDS] = {0};
     memcpy(recorded + 8, words, (size_t)8 * WORDS); /* the second parameter has a gap in front */
-    return ag_host_memory_is_named(&signature, recorded);
+    return ag_outside_is_named(&signature, recorded, 0);
 }
 
 /* Never fewer addresses than there are, and no more while the ranges are few. */
