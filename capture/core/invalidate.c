@@ -32,6 +32,7 @@
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
 #include "policy/policy.h"
+#include <pthread.h>
 
 /* Ends the stream's segment and invalidates all of its sequences. The caller holds no lock and has
  * paused the builder. */
@@ -297,9 +298,10 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     ag_builder_pause();
     CUresult r = close_stream(s, true);
     ag_lock(&s->lock, AG_RANK_STREAM);
-    struct ag_visit visit = ag_driver_enter(s);
+    int cancel; /* it asks about events, and others wait for the lock */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool told = ag_waits_stream_ends(s);
-    ag_driver_leave(s, visit);
+    pthread_setcancelstate(cancel, NULL);
     if (!told)
         ag_pause_hold(); /* for good */
     ag_unlock(&s->lock);
