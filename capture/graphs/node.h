@@ -9,8 +9,8 @@
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
                      const uint8_t *recorded, const struct ag_node *const *after, uint32_t n,
                      bool waited, struct ag_node *node);
-/* Adds a kernel behind `n` others that makes what they wrote visible to the host before anything
- * that comes behind it writes. */
+/* Adds a kernel behind `n` others that makes what they wrote visible to the host and other devices
+ * before anything that comes behind it writes. */
 CUresult ag_node_add_fence(CUgraph graph, const struct ag_graphs *g,
                            const struct ag_node *const *after, uint32_t n, struct ag_node *node);
 /* Gives the op's node in an executable graph new arguments. */
