@@ -17,17 +17,20 @@ void ag_nvtx_start(void);
 void ag_nvtx_push(uint32_t launches);
 void ag_nvtx_pop(void);
 
-/* Call these around the driver call that submits `launches` of the program's launches as one graph,
- * in pairs on one thread. */
-static inline void ag_nvtx_begin(uint32_t launches)
+/* Call these around the driver call that submits `launches` of the program's launches as one graph.
+ * The second takes what the first returned, since a range that was not begun must not end: the tool
+ * may be loaded between the two, by another thread. */
+static inline bool ag_nvtx_begin(uint32_t launches)
 {
-    if (__builtin_expect(atomic_load_explicit(&ag_nvtx, memory_order_acquire), 0))
+    bool on = atomic_load_explicit(&ag_nvtx, memory_order_acquire);
+    if (__builtin_expect(on, 0))
         ag_nvtx_push(launches);
+    return on;
 }
 
-static inline void ag_nvtx_end(void)
+static inline void ag_nvtx_end(bool begun)
 {
-    if (__builtin_expect(atomic_load_explicit(&ag_nvtx, memory_order_acquire), 0))
+    if (__builtin_expect(begun, 0))
         ag_nvtx_pop();
 }
 

@@ -285,9 +285,9 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     uint32_t epoch = atomic_load_explicit(&ag_host_memory_epoch, memory_order_relaxed);
     if (__builtin_expect(v->host_memory_epoch != epoch, 0) && may_lack_fences(g, v))
         return false;
-    ag_nvtx_begin(g->count);
+    bool begun = ag_nvtx_begin(g->count);
     CUresult r = submit(s, g, v);
-    ag_nvtx_end();
+    ag_nvtx_end(begun);
     ag_trace_graph(s, g->trace_id, chosen, changes, began, r);
     if (r != CUDA_SUCCESS) {
         ag_info("flush", "cuGraphLaunch failed with error %d", (int)r);
