@@ -1,4 +1,4 @@
-"""Curves of a long run: whether they are flat, and how they look."""
+"""Curves of a long run over the phases that were done: whether they are flat, and how they look."""
 
 import statistics
 from html import escape
@@ -9,28 +9,35 @@ STYLE = ("text{font:12px sans-serif;fill:#333}.frame{fill:none;stroke:#999}.grid
 LEAST_SAMPLES = 9
 
 
-def thirds(samples):
-    """Medians of the middle and the last third of [(seconds, value)]; None where there are too few."""
-    if len(samples) < LEAST_SAMPLES:
+def thirds(samples, cycle):
+    """What [(phases done, value)] is in the middle and the last third of the phases: medians, and the growth between.
+
+    Only the same phase of the cycle is compared, since phases differ in what they need; the growth is the median over
+    them. None where too little is known.
+    """
+    end, parts = max((done for done, _ in samples), default=0), ({}, {})
+    for done, value in samples:
+        if 3 * done >= end:
+            parts[3 * done >= 2 * end].setdefault(done % cycle, []).append(value)
+    pairs = [[statistics.median(part[phase]) for part in parts] for phase in parts[0] if phase in parts[1]]
+    if len(samples) < LEAST_SAMPLES or not pairs:
         return None
-    n = len(samples)
-    return (statistics.median(v for _, v in samples[n // 3:2 * n // 3]),
-            statistics.median(v for _, v in samples[2 * n // 3:]))
+    return (*(statistics.median(side) for side in zip(*pairs)), statistics.median(last - middle for middle, last in pairs))
 
 
-def is_flat(samples, mib=2.0):
-    """Whether the last third lies within 2 % and so many MiB of the middle third; None: too short to say."""
-    found = thirds(samples)
-    return None if found is None else abs(found[1] - found[0]) <= 0.02 * found[0] + mib
+def is_flat(samples, cycle, mib=2.0):
+    """Whether it grows and shrinks by 2 % and so many MiB at most; None: too short to say."""
+    found = thirds(samples, cycle)
+    return None if found is None else abs(found[2]) <= 0.02 * found[0] + mib
 
 
-def panel(title, samples, top):
+def panel(title, samples, cycle, top):
     """One curve; values are in MiB."""
-    end = max(t for t, _ in samples) or 1.0
+    end = max(done for done, _ in samples) or 1
     high = max(max(v for _, v in samples) * 1.1, 1.0)
 
-    def x(seconds):
-        return LEFT + seconds / end * WIDTH
+    def x(done):
+        return LEFT + done / end * WIDTH
 
     def y(value):
         return top + HEIGHT - value / high * HEIGHT
@@ -40,22 +47,21 @@ def panel(title, samples, top):
     for part in (0.0, 0.5, 1.0):
         lines.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(high * part):.1f}" y2="{y(high * part):.1f}"/>')
         lines.append(f'<text x="{LEFT - 6}" y="{y(high * part) + 4:.1f}" text-anchor="end">{high * part:.0f}</text>')
-        lines.append(f'<text x="{x(end * part):.1f}" y="{top + HEIGHT + 15}" text-anchor="middle">{end * part:.0f} s</text>')
-    points = " ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in samples)
+        lines.append(f'<text x="{x(end * part):.1f}" y="{top + HEIGHT + 15}" text-anchor="middle">{end * part:.0f} phases</text>')
+    points = " ".join(f"{x(done):.1f},{y(v):.1f}" for done, v in samples)
     lines.append(f'<polyline class="line" points="{points}"/>')
-    found = thirds(samples)
-    for i, value in enumerate(found or ()):
+    for i, value in enumerate((thirds(samples, cycle) or ())[:2]):
         lines.append(f'<line class="third" x1="{x(end * (1 + i) / 3):.1f}" x2="{x(end * (2 + i) / 3):.1f}" '
                      f'y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
     return lines
 
 
-def svg(title, curves):
-    """curves: {name: [(seconds, MiB)]}; the red lines are the medians that are compared."""
+def svg(title, curves, cycle):
+    """curves: {name: [(phases done, MiB)]}; the red lines are the medians that are compared."""
     step, drawn = HEIGHT + TOP + 30, {name: samples for name, samples in curves.items() if samples}
     height = 30 + step * len(drawn)
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}">',
              f"<style>{STYLE}</style>", f'<text x="{LEFT}" y="18" font-weight="bold">{escape(title)}</text>']
     for i, (name, samples) in enumerate(drawn.items()):
-        lines += panel(f"{name}, MiB", samples, 30 + TOP + i * step)
+        lines += panel(f"{name}, MiB", samples, cycle, 30 + TOP + i * step)
     return "\n".join([*lines, "</svg>", ""])

@@ -113,9 +113,18 @@ class Curves(unittest.TestCase):
     def test_bounds(self):
         def line(last):
             return [(t, 100.0 if t < 20 else last) for t in range(30)]
-        self.assertTrue(curves.is_flat(line(103.9)))
-        self.assertFalse(curves.is_flat(line(104.1)))
-        self.assertIsNone(curves.is_flat(line(100.0)[:5]))
+        self.assertTrue(curves.is_flat(line(103.9), 1))
+        self.assertFalse(curves.is_flat(line(104.1), 1))
+        self.assertIsNone(curves.is_flat(line(100.0)[:5], 1))
+
+    def test_each_phase_with_itself(self):
+        """Phases that need different memory take more of the samples in one third than in another."""
+        def phases(growth):
+            return [(done, 100.0 + 50 * (done % 2) + growth * (done >= 20))
+                    for done in range(30) for _ in range(1 + 5 * (done % 2 == (done >= 20)))]
+        self.assertTrue(curves.is_flat(phases(0), 2))
+        self.assertFalse(curves.is_flat(phases(0), 1))
+        self.assertFalse(curves.is_flat(phases(6), 2))
 
 
 def all_at_once():
