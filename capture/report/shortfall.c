@@ -165,6 +165,13 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
         } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_TOO_DEAR)) {
             why = "building its graphs has cost more than replaying them gained";
             advice = "fewer different sequences, or a longer run";
+        } else if (i == AG_WHY_BUILD_FAILED &&
+                   count(AG_COUNT_NAMES_OUTSIDE) > count(AG_COUNT_BUILD_FAILED) +
+                                                       count(AG_COUNT_UPDATE_FAILED) +
+                                                       count(AG_COUNT_LAUNCH_FAILED)) {
+            why = "graphs were dropped and built anew, as arguments had become memory of the host "
+                  "or of another device";
+            advice = wait;
         } else if (i == AG_WHY_SLOWER && t->singles) {
             advice = "that is as fast as it goes";
         }

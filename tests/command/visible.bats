@@ -19,6 +19,7 @@ orders() {
         grep -qx '0 words came late' with.out
         none grep -q misuse with.err
         cat summary
+        none grep -q 'please report' summary
         at_least "replayed per cent" "$(replayed_share)" "$3"
     done
 }
