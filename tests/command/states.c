@@ -180,10 +180,14 @@ static int transient(int n)
 {
     start();
     for (int i = 0; i < 3; i++) {
-        refuse_next(CUDA_ERROR_OUT_OF_MEMORY);
+        /* Every call: where graphs can be given back, the library calls again. */
+        refusal = CUDA_ERROR_OUT_OF_MEMORY;
+        cuSimFail("cuLaunchKernel", 0, CUDA_ERROR_OUT_OF_MEMORY);
+        cuSimFail("cuGraphLaunch", 0, CUDA_ERROR_OUT_OF_MEMORY);
         ask(launch(stream, data, 0));
         ask(cuStreamSynchronize(stream));
-        cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
+        cuSimFail("cuLaunchKernel", 0, CUDA_SUCCESS);
+        cuSimFail("cuGraphLaunch", 0, CUDA_SUCCESS);
         steps(n);
     }
     printf("told %d time(s)\n", told);
