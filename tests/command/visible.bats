@@ -9,8 +9,8 @@ setup() {
     export AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_GRAPHS=last
 }
 
-# orders CASE STEPS PERCENT: nothing comes late, and at least so much is replayed. A program that polls, on a busy machine,
-# may have its chunks rest for 64 visits: so many steps that most are replayed all the same.
+# orders CASE STEPS PERCENT: nothing comes late, and at least so much is replayed. On a busy machine the chunks of a program
+# that polls may rest for 64 visits of their sequence; behind these there must be steps enough.
 orders() {
     local how
     needs_own_kernels

@@ -56,9 +56,8 @@ static void write_word(CUstream to, void *where, unsigned int value)
     CHECK(ag_prog_launch(publish, to, (void *[]){where, &value}));
 }
 
-/* How many words are not there yet when the host sees the flag. The simulated GPU writes them as a
- * real one does, which ThreadSanitizer would call a race. */
-__attribute__((no_sanitize_thread, noinline)) static unsigned int wait_for(unsigned int value)
+/* How many words are not there yet when the host sees the flag. */
+static unsigned int wait_for(unsigned int value)
 {
     unsigned int late = 0;
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != value)

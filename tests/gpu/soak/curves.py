@@ -10,10 +10,10 @@ LEAST_SAMPLES = 9
 
 
 def thirds(samples, cycle):
-    """What [(phases done, value)] is in the middle and the last third of the phases: medians, and the growth between.
+    """(median in the middle third of the phases, median in the last third, growth) of [(phases done, value)].
 
-    Only the same phase of the cycle is compared, since phases differ in what they need; the growth is the median over
-    them. None where too little is known.
+    Phases differ in what they need, so each phase of the cycle is compared with itself; the growth is the median of
+    these differences. None where too little is known.
     """
     end, parts = max((done for done, _ in samples), default=0), ({}, {})
     for done, value in samples:
@@ -26,7 +26,7 @@ def thirds(samples, cycle):
 
 
 def is_flat(samples, cycle, mib=2.0):
-    """Whether it grows and shrinks by 2 % and so many MiB at most; None: too short to say."""
+    """Whether it grows or shrinks by no more than 2 % and so many MiB. None: too short to say."""
     found = thirds(samples, cycle)
     return None if found is None else abs(found[2]) <= 0.02 * found[0] + mib
 
