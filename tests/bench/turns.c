@@ -3,16 +3,18 @@
  * program. The shares of what could be saved (tests/gpu/pace/turns.py) come from it: two processes
  * of one program differ by more than most ways do.
  *
- * AG_TURNS: the ways, a letter each. e: eagerly. i: graphs, launched by the program's thread.
- * t: graphs and ops that are in none, launched by the submitter where the library would think of
- * it. c: the same for graphs alone. f: launches, memsets and copies on the device cost nothing and
- * do nothing, so the program's results are wrong.
- * Several sets of ways, with commas between, follow each other, so that the library can fit its
- * cuts to one way of submitting at a time.
- * AG_TURNS_SECONDS: how long each set lasts. The first third is not counted. Then the process
- * writes one line to stdout for each set, and ends a second later. They begin a second after the
- * first graph, or after the library first thinks of handing an op over, so that what a program
- * checks or tries out at its start is right. Until then it is "i".
+ * AG_TURNS: the ways, a letter each. e: eagerly. m: the same, and the clock says what each launch,
+ * memset or copy on the device takes, for programs that do not run in "f". i: graphs, launched by
+ * the program's thread. t: graphs and ops that are in none, launched by the submitter where the
+ * library would think of it. c: the same for graphs alone. f: launches, memsets and copies on the
+ * device cost nothing and do nothing, so the program's results are wrong. Several sets of ways,
+ * with commas between, follow each other, so that the library can fit its cuts to one way of
+ * submitting at a time.
+ *
+ * AG_TURNS_SECONDS: how long each set lasts. The first third is not counted.
+ * Then the process writes one line to stdout for each set, and ends a second later. They begin a
+ * second after the first graph, or after the library first thinks of handing an op over, so that
+ * what a program checks or tries out at its start is right. Until then it is "i".
  *
  * Each way has spans of AG_TURNS_SPAN_MS (120), in an order that goes forth and back (e i t f f t i
  * e). The clock of the machine says whose turn it is, so processes that work together have the same
@@ -59,6 +61,7 @@ struct span {
     const char *set;     /* that it belongs to */
     float ops_a_us, cpu; /* the submitter's, of a processor */
     unsigned int chunks; /* that had a graph */
+    float calls;         /* of the span, what the driver's calls took in "m" */
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -72,7 +75,8 @@ static _Atomic unsigned int chunks; /* of this span */
 static struct span spans[MOST_SPANS];
 static size_t num_spans;
 static uint64_t turn;
-static uint64_t began_ns, began_ops, began_cpu;
+static _Atomic uint64_t calls_ns; /* in "m" */
+static uint64_t began_ns, began_ops, began_cpu, began_calls;
 static uint64_t span_ns;
 static uint64_t counts_ns, ends_ns; /* when the set's spans begin to count, and when it ends */
 static bool warm, told;
@@ -83,7 +87,8 @@ static uint64_t submitter_ns(void)
     return atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
 }
 
-/* {"spans": [["e", ops a us, share of a processor, chunks], ...]} of each set, in one piece. */
+/* {"spans": [["e", ops a us, share of a processor, chunks, share of the calls], ...]} of each set,
+ * in one piece. */
 static void tell(void)
 {
     static char line[64 + 128 * MOST_SPANS];
@@ -91,8 +96,9 @@ static void tell(void)
     for (size_t i = 0; i < num_spans; i++) {
         bool first = !i || spans[i].set != spans[i - 1].set;
         const char *lead = !first ? "," : i ? "]}\nTURNS {\"spans\": [" : "TURNS {\"spans\": [";
-        n += (size_t)sprintf(line + n, "%s[\"%c\",%.5f,%.3f,%u]", lead, spans[i].way,
-                             (double)spans[i].ops_a_us, (double)spans[i].cpu, spans[i].chunks);
+        n += (size_t)sprintf(line + n, "%s[\"%c\",%.5f,%.3f,%u,%.4f]", lead, spans[i].way,
+                             (double)spans[i].ops_a_us, (double)spans[i].cpu, spans[i].chunks,
+                             (double)spans[i].calls);
     }
     n += (size_t)sprintf(line + n, num_spans ? "]}\n" : "TURNS {\"spans\": []}\n");
     for (size_t done = 0; done < n;) {
@@ -109,6 +115,7 @@ static void begin(uint64_t now)
     began_ns = now;
     began_ops = atomic_load(&ops);
     began_cpu = submitter_ns();
+    began_calls = atomic_load(&calls_ns);
     chunks = 0;
 }
 
@@ -152,6 +159,7 @@ static void end_span(uint64_t now)
     span->ops_a_us = (float)((double)n * 1e3 / (double)ns);
     span->cpu = (float)((double)(submitter_ns() - began_cpu) / (double)ns);
     span->chunks = chunks;
+    span->calls = (float)((double)(atomic_load(&calls_ns) - began_calls) / (double)ns);
 }
 
 static void count_op(void)
@@ -180,16 +188,24 @@ static void count_op(void)
     pthread_mutex_unlock(&mutex);
 }
 
+static CUresult call_timed(const struct ag_incoming *in)
+{
+    uint64_t began = ag_clock_ns();
+    CUresult r = ag_call_make(in);
+    atomic_fetch_add(&calls_ns, ag_clock_ns() - began);
+    return r;
+}
+
 /* Whether the op does not concern the library; then `*r` is its result. */
 static bool passes(const struct ag_incoming *in, CUstream stream, bool ptsz, CUresult *r)
 {
     count_op();
-    if (way != 'e' && way != 'f')
+    if (way != 'e' && way != 'm' && way != 'f')
         return false;
     struct ag_stream *s = ag_stream_get(stream, ptsz);
     if (s && atomic_load(&s->deferring)) /* of the span before */
         ag_stream_submit_deferred(s, true);
-    *r = way == 'f' ? CUDA_SUCCESS : ag_call_make(in);
+    *r = way == 'f' ? CUDA_SUCCESS : way == 'm' ? call_timed(in) : ag_call_make(in);
     return true;
 }
 

@@ -7,7 +7,8 @@ Each program runs under libautograph_turns.so (tests/bench/turns.c): in spans of
 graphs that its own thread launches (i), and by launches that cost nothing (f); then eagerly, by graphs and single launches that
 the submitter makes (t), and again by launches that cost nothing. So the library fits its cuts to one way at a time, as it does
 where nobody compares; it takes the way that is faster.
-What could be saved is the time of an op in e less that in f, where the GPU's time does not count. A share is that of the medians of
+What could be saved is the time of an op in e less that in f, where the GPU's time does not count. Programs that need their results
+have m for f: eager launches, and what could be saved is what they take by the clock. A share is that of the medians of
 all spans, each compared with its neighbours of the same turn; behind it stands the interval that holds 95 % of what other draws of
 as many turns give. Whatever the program computes in f is wrong, so the result is not compared here.
 """
@@ -31,7 +32,7 @@ from share import ROWS  # noqa: E402
 from suite import Suite  # noqa: E402
 
 WAYS = "eif,etf"
-NOT_FREE = "ei,et"
+NOT_FREE = "eim,etm"
 TOGETHER = "eit"    # of processes that wait for each other: all in one set, and where one launches nothing, the others wait for ever
 # generate() goes on with what it reads back. ResNet-18 may hang on the GPU in the turn behind that of launches that do nothing,
 # also if that turn is eager: some kernel seems to wait for what another one leaves.
@@ -49,6 +50,7 @@ def parse_arguments():
     p.add_argument("--seconds", type=float, default=4.0, help="of each set of ways in a process; the last two thirds count (4)")
     p.add_argument("--budget", type=float, default=480.0, help="no process begins after so many seconds (480)")
     p.add_argument("--only", default="*", help="rows whose name matches one of these, with commas between")
+    p.add_argument("--ways", help="others for all rows, as tests/bench/turns.c has them")
     p.add_argument("--out", type=Path, help="folder for turns.json and turns.log")
     p.add_argument("--with", dest="others", type=Path, nargs="*", default=[], metavar="FILE",
                    help="turns.json of earlier runs on the same machine, which count as well")
@@ -61,21 +63,29 @@ def parse_arguments():
 
 
 def turns_of(spans, ways):
-    """A dictionary of the ways' rates for each turn that is whole: [{way: (rate, the submitter's share of a processor)}]."""
+    """A dictionary of the ways' rates for each turn that is whole: [{way: (rate, the submitter's share of a processor, the
+    launches' share of the time)}]."""
     found, turn = [], {}
-    for way, rate, cpu, _ in spans:
+    for way, rate, cpu, _, calls in spans:
         if way in turn:     # the order goes forth and back, so a turn ends where a way comes again
             found.append(turn)
             turn = {}
-        turn[way] = (rate, cpu)
+        turn[way] = (rate, cpu, calls)
     return [turn for turn in [*found, turn] if len(turn) == len(ways)]
 
 
+def speed_if_free(turns):
+    """Of launches that cost nothing, of e; None: nobody knows."""
+    if "f" in turns[0]:
+        return statistics.median(turn["f"][0] / turn["e"][0] for turn in turns)
+    return 1 / (1 - statistics.median(turn["m"][2] for turn in turns)) if "m" in turns[0] else None
+
+
 def figures(turns, way):
-    """Speed of a way and of f, of e (None: no f); the share that the way saves (None: nothing to save)."""
+    """Speed of a way and of free launches, of e; the share that the way saves (None: nothing to save)."""
     def speed(which):
         return statistics.median(turn[which][0] / turn["e"][0] for turn in turns)
-    free = speed("f") if "f" in turns[0] else None
+    free = speed_if_free(turns)
     savable = 1 - 1 / free if free else 0
     return speed(way), free, (1 - 1 / speed(way)) / savable if savable > 0.02 else None
 
@@ -126,7 +136,8 @@ class Turns:
         self.ways = {}
 
     def start(self, row):
-        self.ways[row.name] = ways = TOGETHER if row.gpus > 1 else NOT_FREE if row.name in NEEDS_RESULTS else WAYS
+        self.ways[row.name] = ways = self.args.ways or (
+            TOGETHER if row.gpus > 1 else NOT_FREE if row.name in NEEDS_RESULTS else WAYS)
         command = [*self.suite.command(row), "--gated", "--reps=1000000"]
         env = {**self.suite.preload_env(row.env), "AG_TURNS": ways, "AG_TURNS_SECONDS": str(self.args.seconds)}
         return Process(row.name, command, env, TIMEOUT_S)
