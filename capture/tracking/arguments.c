@@ -30,16 +30,10 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
     return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
 }
 
-void ag_record_launch(uint8_t *recorded, const struct ag_function *f,
-                      const struct ag_launch *launch)
+/* Of any sizes, or packed. Not inlined: its registers would be saved at each launch. */
+static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct ag_function *f,
+                                                 const struct ag_launch *launch)
 {
-    if (!f->num_params)
-        return;
-    if (__builtin_expect(f->all_words && launch->params, 1)) {
-        for (uint32_t i = 0; i < f->num_params; i++)
-            memcpy(recorded + 8 * (size_t)i, launch->params[i], 8);
-        return;
-    }
     memset(recorded + f->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
@@ -55,4 +49,18 @@ void ag_record_launch(uint8_t *recorded, const struct ag_function *f,
         else
             memcpy(to, from, p->size);
     }
+}
+
+void ag_record_launch(uint8_t *recorded, const struct ag_function *f,
+                      const struct ag_launch *launch)
+{
+    uint32_t n = f->num_params;
+    void **params = launch->params;
+    if (__builtin_expect(!f->all_words || !params, 0)) {
+        if (n)
+            record_any(recorded, f, launch);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        memcpy(recorded + 8 * (size_t)i, params[i], 8);
 }

@@ -337,7 +337,9 @@ static struct ag_stream *known(uintptr_t key, CUstream handle, bool *lasts)
     return s;
 }
 
-static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
+/* Not inlined: its registers would be saved at each launch. */
+static __attribute__((noinline)) struct ag_stream *get_uncached(CUstream handle, CUcontext ctx,
+                                                                bool create)
 {
     bool lasts;
     uintptr_t key = key_of(handle, ctx);
@@ -360,7 +362,8 @@ static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool creat
     return s;
 }
 
-static struct ag_stream *get(CUstream handle, bool ptsz, bool create)
+static inline __attribute__((always_inline)) struct ag_stream *get(CUstream handle, bool ptsz,
+                                                                   bool create)
 {
     if (ag_stream_is_per_thread(handle, ptsz))
         return NULL;
