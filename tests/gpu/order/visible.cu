@@ -1,14 +1,18 @@
 // visible.cu - what the host is told must not come before what an earlier kernel wrote.
-//   visible [ROUNDS] [WAY]
+//   visible [ROUNDS] [WAY] [MEMORY]
 // In each round, for each part of the data, a kernel writes the number of the round to host memory,
 // without a fence. Then a kernel, a fill or a small copy writes the number to a word that the host
 // polls, or the program records an event that it queries. The host then counts data that is older.
 // WAY says how the ops are launched: `stream` (what is assumed) in a stream, `graph` in one graph a
 // round, `fences` so with a fence in front of each word, `graphs` each in a graph of its own,
 // `mixed` in a graph and in the stream by turns.
+// MEMORY says where data and words lie: `mapped` (what is assumed) in pinned memory, `managed` in
+// managed memory, `host` so, and the program advises that it stays with the host, `system` in
+// memory of malloc().
 #include "examples/common/cudart_check.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 enum { LINE = 32 }; // Data lies in words that are 128 bytes apart.
@@ -111,16 +115,41 @@ static cudaGraphExec_t capture(int first, int last, int ops, unsigned int round,
     return graph_exec;
 }
 
+static void stays_with_host(void *p, size_t bytes)
+{
+#if CUDART_VERSION >= 13000
+    cudaMemLocation host = {cudaMemLocationTypeHost, 0}, device = {cudaMemLocationTypeDevice, 0};
+#else
+    int host = cudaCpuDeviceId, device = 0;
+#endif
+    CHECK(cudaMemAdvise(p, bytes, cudaMemAdviseSetPreferredLocation, host));
+    CHECK(cudaMemAdvise(p, bytes, cudaMemAdviseSetAccessedBy, device));
+}
+
+static volatile unsigned int *allocate(size_t bytes, const char *memory)
+{
+    void *p = NULL;
+    if (!strcmp(memory, "system")) {
+        p = aligned_alloc(65536, (bytes + 65535) / 65536 * 65536);
+    } else if (!strcmp(memory, "mapped")) {
+        CHECK(cudaHostAlloc(&p, bytes, cudaHostAllocMapped));
+    } else {
+        CHECK(cudaMallocManaged(&p, bytes));
+    }
+    if (!strcmp(memory, "host")) {
+        stays_with_host(p, bytes);
+    }
+    memset(p, 0, bytes);
+    return (volatile unsigned int *)p;
+}
+
 int main(int argc, char **argv)
 {
     unsigned int rounds = argc > 1 ? (unsigned int)atoi(argv[1]) : 5000;
-    const char *way = argc > 2 ? argv[2] : "stream";
+    const char *way = argc > 2 ? argv[2] : "stream", *memory = argc > 3 ? argv[3] : "mapped";
     for (int p = 0; p < PARTS; p++) {
-        size_t bytes = kinds[p].words * LINE * sizeof(unsigned int);
-        CHECK(cudaHostAlloc((void **)&parts[p].data, bytes, cudaHostAllocMapped));
-        CHECK(cudaHostAlloc((void **)&parts[p].word, 4096, cudaHostAllocMapped));
-        memset((void *)parts[p].data, 0, bytes);
-        *parts[p].word = 0;
+        parts[p].data = allocate(kinds[p].words * LINE * sizeof(unsigned int), memory);
+        parts[p].word = allocate(4096, memory);
         CHECK(cudaMalloc(&parts[p].count, sizeof(unsigned int)));
         CHECK(cudaMemset(parts[p].count, 0, sizeof(unsigned int)));
         CHECK(cudaEventCreateWithFlags(&parts[p].event, cudaEventDisableTiming));
