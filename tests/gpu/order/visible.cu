@@ -7,12 +7,10 @@
 // round, `fences` so with a fence in front of each word, `graphs` each in a graph of its own,
 // `mixed` in a graph and in the stream by turns.
 // MEMORY says where data and words lie: `mapped` (what is assumed) in pinned memory, `managed` in
-// managed memory, `host` so, and the program advises that it stays with the host, `system` in
-// memory of malloc().
+// managed memory, `host` so, and the program advises that it stays with the host.
 #include "examples/common/cudart_check.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 
 enum { LINE = 32 }; // Data lies in words that are 128 bytes apart.
@@ -129,9 +127,7 @@ static void stays_with_host(void *p, size_t bytes)
 static volatile unsigned int *allocate(size_t bytes, const char *memory)
 {
     void *p = NULL;
-    if (!strcmp(memory, "system")) {
-        p = aligned_alloc(65536, (bytes + 65535) / 65536 * 65536);
-    } else if (!strcmp(memory, "mapped")) {
+    if (!strcmp(memory, "mapped")) {
         CHECK(cudaHostAlloc(&p, bytes, cudaHostAllocMapped));
     } else {
         CHECK(cudaMallocManaged(&p, bytes));
