@@ -12,7 +12,7 @@ extern char **environ;
 
 #define TEXT_OF(x) #x
 
-enum { LEN_PREFIX = sizeof("AUTOGRAPH_") - 1 };
+enum { LEN_PREFIX = sizeof("AUTOGRAPH_") - 1, LONGEST_PATH = 4096 };
 
 enum kind { NUMBER, CHOICE, TEXT };
 
@@ -109,6 +109,16 @@ static const char *given(const struct row *row, unsigned int *line)
     return text && *text ? text : ag_settings_value((size_t)(row - rows), line);
 }
 
+/* A copy of a path, or NULL: a program may write its title over the environment. */
+static const char *kept(const struct row *row, const char *text)
+{
+    static char paths[NUM_ROWS][LONGEST_PATH];
+    char *path = paths[row - rows];
+    if (text)
+        snprintf(path, LONGEST_PATH, "%s", text);
+    return text ? path : NULL;
+}
+
 static void read_row(const struct row *row, ag_options_say *say)
 {
     char *field = (char *)&ag_options + row->offset, place[600] = "";
@@ -116,7 +126,7 @@ static void read_row(const struct row *row, ag_options_say *say)
     const char *text = given(row, &line);
     uint32_t value = row->preset;
     if (row->kind == TEXT) {
-        *(const char **)field = text;
+        *(const char **)field = kept(row, text);
         return;
     }
     if (text) {

@@ -789,6 +789,26 @@ static int small_files(int n)
     return 0;
 }
 
+extern char **environ;
+
+/* A program that shows its state as its title: it copies the environment, as is usual, and writes
+ * over the old one, which lies behind its arguments. */
+static int title(int n)
+{
+    int count = 0;
+    start();
+    while (environ[count])
+        count++;
+    char **copy = calloc((size_t)count + 1, sizeof *copy), **old = environ;
+    for (int i = 0; i < count; i++)
+        copy[i] = strdup(old[i]);
+    environ = copy;
+    for (int i = 0; i < count; i++)
+        memset(old[i], 'z', strlen(old[i]));
+    steps(n);
+    return print_value();
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -822,6 +842,7 @@ static const struct {
              {"between", between},
              {"per-thread", per_thread},
              {"small-files", small_files},
+             {"title", title},
              {"leaves", leaves},
              {"leaves-at-once", leaves_at_once},
              {"host-function", host_function},

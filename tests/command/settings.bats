@@ -156,6 +156,15 @@ choices() {
     [ "$(grep -c ': replayed' log)" -eq 2 ]
 }
 
+@test "paths are those that were given, whatever the program writes over its environment" {
+    mkdir empty
+    cd empty
+    AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/../log AUTOGRAPH_TRACE=$PWD/../dump says 0 "$cases" title 50
+    [ "$(echo *)" = "err out" ]
+    grep -q ': replayed' ../log
+    [ -s ../dump ]
+}
+
 @test "a file that cannot be written is one line, and messages go to stderr" {
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/no/such/folder under "$cases" repeat 5 2>err
     cat err
