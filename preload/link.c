@@ -215,5 +215,7 @@ __gmon_start__(void)
         __asan_init();
     if (__tsan_init)
         __tsan_init();
+    if (!seen) /* this library's own start-up code, before the program's */
+        ag_log_look();
     ag_link_look_at(NULL);
 }

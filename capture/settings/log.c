@@ -80,6 +80,17 @@ int ag_keep_file(int fd)
     return fd;
 }
 
+/* -1 for a program that starts without one: that number is then a file of its own. */
+static int standard_error = STDERR_FILENO;
+
+void ag_log_look(void)
+{
+    int saved = errno;
+    if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+        standard_error = -1;
+    errno = saved;
+}
+
 static int output(void)
 {
     static int fd = -1;
@@ -89,7 +100,7 @@ static int output(void)
     if (ours && opened_by == getpid())
         return fd;
     if (!ag_options.log_file)
-        return STDERR_FILENO;
+        return standard_error;
     if (ours && fd > STDERR_FILENO)
         close(fd);
     opened_by = getpid();
@@ -98,7 +109,7 @@ static int output(void)
     fd = ag_keep_file(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (fd < 0) {
         const char *why = strerror(errno);
-        fd = STDERR_FILENO;
+        fd = standard_error;
         dprintf(fd, "autograph: cannot open AUTOGRAPH_LOG_FILE %s: %s\n", path, why);
     }
     fstat(fd, &opened);

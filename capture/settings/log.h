@@ -7,6 +7,9 @@
 
 enum { AG_LOG_OFF, AG_LOG_WARN, AG_LOG_INFO, AG_LOG_DEBUG };
 
+/* Looks whether there is a standard error. Call it before the program can open a file. */
+void ag_log_look(void);
+
 /* Prints at every log level: for bad settings and the summary that the user asked for. */
 void ag_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ag_log_line(const char *domain, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -9,6 +9,7 @@
 #include "tests/command/cases.h"
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
@@ -809,6 +810,17 @@ static int title(int n)
     return print_value();
 }
 
+/* The first file that it opens has the number of the standard error, which it was started without.
+ */
+static int own_file(int n)
+{
+    int fd = open("own", O_WRONLY | O_CREAT, 0600);
+    start();
+    steps(n);
+    printf("file %d\n", fd);
+    return print_value();
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
@@ -843,6 +855,7 @@ static const struct {
              {"per-thread", per_thread},
              {"small-files", small_files},
              {"title", title},
+             {"own-file", own_file},
              {"leaves", leaves},
              {"leaves-at-once", leaves_at_once},
              {"host-function", host_function},

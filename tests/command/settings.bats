@@ -165,6 +165,17 @@ choices() {
     [ -s ../dump ]
 }
 
+@test "a program without standard error: nothing is written to its own file of that number" {
+    export AUTOGRAPH_STATS=1
+    under "$cases" own-file 50 2>&- | grep -qx 'file 2'
+    [ ! -s own ]
+    AUTOGRAPH_LOG_FILE=$PWD/no/such/folder under "$cases" own-file 50 2>&-
+    [ ! -s own ]
+    AUTOGRAPH_LOG_FILE=$PWD/log under "$cases" own-file 50 2>&-
+    [ ! -s own ]
+    grep -q ': replayed' log
+}
+
 @test "a file that cannot be written is one line, and messages go to stderr" {
     AUTOGRAPH_STATS=1 AUTOGRAPH_LOG_FILE=$PWD/no/such/folder under "$cases" repeat 5 2>err
     cat err

@@ -59,6 +59,10 @@ void ag_options_read(void)
     ag_options.force = force ? (uint32_t)atoi(force) : 0;
 }
 
+void ag_log_look(void)
+{
+}
+
 void ag_log_line(const char *domain, const char *format, ...)
 {
     char text[200];
