@@ -5,6 +5,7 @@
 #include "preload/resolve.h"
 
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "driver/own.h"
 #include "preload/attached.h"
 #include "preload/exporttable.h"
+#include "preload/object.h"
 #include "preload/process.h"
 #include "preload/real_dlsym.h"
 #include "preload/substitute.h"
@@ -104,6 +106,17 @@ static void in_child(void)
     ag_core_after_fork_in_child();
 }
 
+/* Does now what waits for the loader's lock when it is first done. Its holder, such as a plug-in's
+ * constructor, may wait for the thread that does it later. */
+static void wait_for_loader(void)
+{
+    struct ag_object object;
+    void *here = &object;
+    ag_object_at(here, &object); /* looks up a function of the C library */
+    if (ag_options.trace)
+        backtrace(&here, 1); /* loads the unwinder */
+}
+
 void ag_resolve_found(const char *path, bool complete)
 {
     /* keeps the driver loaded, whoever closes it, and however often */
@@ -112,6 +125,7 @@ void ag_resolve_found(const char *path, bool complete)
     if (!driver || (AG_HAVE(cuLaunchKernel) && ag_find_real_dlsym()(driver, "cuLaunchKernel") !=
                                                    ag_hook_address[AG_SYM_cuLaunchKernel]))
         complete = false;
+    wait_for_loader();
     ag_process_watch(finish, in_child);
     if (!complete) {
         ag_warn("start", "the driver's names could not be replaced everywhere: kernels may be "

@@ -131,8 +131,8 @@ uint32_t ag_trace_site(void)
     unsigned int found = 0;
     if (met++ >= ALL_OF_FIRST && met % THEN_ONE_IN)
         return 0;
-    /* libc's backtrace() loads the unwinder at its first call, so only processes with a dump load
-     * it */
+    /* libc's backtrace() loads the unwinder at its first call: resolve.c makes that, for processes
+     * with a dump */
     int n = backtrace(addresses, MOST_STEPS);
     for (int i = 0; i < n && found < FRAMES; i++) {
         uintptr_t pc = (uintptr_t)addresses[i];

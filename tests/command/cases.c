@@ -636,6 +636,13 @@ static int encode(int n)
     return print_value();
 }
 
+static int constructor(int n)
+{
+    (void)n;
+    REQUIRE(dlopen("libcommand_constructor.so", RTLD_NOW));
+    return 0;
+}
+
 /* Captures that begin by an entry point of a newer driver, behind N steps of what they capture: by
  * one that the library knows, and by one that nobody knows. */
 static int newer_capture(int n)
@@ -833,6 +840,7 @@ static const struct {
              {"threads", threads},
              {"wakes", wakes},
              {"encode", encode},
+             {"constructor", constructor},
              {"prefork", prefork},
              {"newer-capture", newer_capture},
              {"error-log", error_log},

@@ -140,6 +140,15 @@ PY
     [ "$(grep -c 'replayed [0-9]* of' log.* | grep -c ':1$')" -eq 5 ]
 }
 
+@test "a plug-in's constructor waits for a thread that launches: with a dump, too" {
+    export AG_TIMEOUT=20 LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$AG_BUILD/tests/command
+    same "$cases" constructor
+    grep -qx right with.out
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TRACE=$PWD/dump same "$cases" constructor
+    at_least "replayed per cent" "$(replayed_share)" 50
+    [ -s dump ]
+}
+
 @test "the library is found in a program that is started by another" {
     [ -z "$AG_RUNTIME" ] || skip "a sanitizer's runtime cannot be loaded into bash"
     AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_STATS=1 under bash -c '"$0" repeat 50' "$cases" 2>err
