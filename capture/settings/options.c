@@ -12,7 +12,7 @@ extern char **environ;
 
 #define TEXT_OF(x) #x
 
-enum { LEN_PREFIX = sizeof("AUTOGRAPH_") - 1, LONGEST_PATH = 4096 };
+enum { LEN_PREFIX = sizeof("AUTOGRAPH_") - 1, MOST_PATH = 4096 };
 
 enum kind { NUMBER, CHOICE, TEXT };
 
@@ -112,10 +112,10 @@ static const char *given(const struct row *row, unsigned int *line)
 /* A copy of a path, or NULL: a program may write its title over the environment. */
 static const char *kept(const struct row *row, const char *text)
 {
-    static char paths[NUM_ROWS][LONGEST_PATH];
+    static char paths[NUM_ROWS][MOST_PATH];
     char *path = paths[row - rows];
     if (text)
-        snprintf(path, LONGEST_PATH, "%s", text);
+        snprintf(path, MOST_PATH, "%s", text);
     return text ? path : NULL;
 }
 
