@@ -109,14 +109,13 @@ static const char *given(const struct row *row, unsigned int *line)
     return text && *text ? text : ag_settings_value((size_t)(row - rows), line);
 }
 
-/* A copy of a path, or NULL: a program may write its title over the environment. */
+/* A copy of a path, or NULL: a program may write its title over the environment. No file has a
+ * longer path. */
 static const char *kept(const struct row *row, const char *text)
 {
     static char paths[NUM_ROWS][MOST_PATH];
-    char *path = paths[row - rows];
-    if (text)
-        snprintf(path, MOST_PATH, "%s", text);
-    return text ? path : NULL;
+    size_t n = text ? strlen(text) + 1 : 0;
+    return n && n <= MOST_PATH ? memcpy(paths[row - rows], text, n) : text;
 }
 
 static void read_row(const struct row *row, ag_options_say *say)

