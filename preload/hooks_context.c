@@ -1,5 +1,6 @@
 /* hooks_context.c - contexts: calls that wait for one, end one, or change the defaults of its
  * launches. */
+#include "capture/system/digest.h"
 #include "driver/own.h"
 #include "preload/hook.h"
 
@@ -79,27 +80,57 @@ AG_HOOK cuGreenCtxDestroy(CUgreenCtx hCtx)
 
 /*
  * An instantiated graph keeps the limits and configurations of its time. Frameworks set the value
- * that is already set, again and again; that changes nothing.
+ * that is already set, again and again; that changes nothing. The driver may make another value of
+ * one: it rounds limits, and keeps to the size of a GPU's banks of shared memory. So what it made
+ * of the last one is remembered for each setting, as a hash.
  */
-#define AG_CONTEXT_CHANGES_HOOK(name, getter, params, args, old_type, asked, wanted)               \
+enum { CACHE_CONFIG = 62, SHARED_MEM_CONFIG, SETTINGS }; /* in front of these, limits */
+static _Atomic uint64_t last_made[SETTINGS];
+
+/* `made` is what the current context has now. */
+static uint64_t hash_of(unsigned int setting, size_t wanted, size_t made)
+{
+    CUcontext ctx = NULL;
+    (void)AG_CALL(cuCtxGetCurrent, &ctx);
+    uint64_t hash = ag_digest_word(ag_digest_word(setting, (uintptr_t)ctx), wanted);
+    return ag_digest_word(hash, made);
+}
+
+/* Nothing is remembered of calls beside each other: `mine` is of this call, and was put in place of
+ * the last hash before it. */
+static void remember(_Atomic uint64_t *last, uint64_t mine, uint64_t hash)
+{
+    if (!atomic_compare_exchange_strong(last, &mine, hash))
+        atomic_store(last, 0);
+}
+
+#define AG_CONTEXT_CHANGES_HOOK(name, getter, setting, params, args, type, asked, wanted)          \
     AG_HOOK name params                                                                            \
     {                                                                                              \
-        old_type old;                                                                              \
+        type made;                                                                                 \
+        _Atomic uint64_t *last = &last_made[(unsigned int)(setting) % SETTINGS];                   \
         ag_probe_begins(); /* the driver may not know the limit */                                 \
-        bool changes =                                                                             \
-            ag_hooked() && (AG_CALL(getter, AG_UNWRAP asked) != CUDA_SUCCESS || old != (wanted));  \
+        bool hooked = ag_hooked(),                                                                 \
+             knows = hooked && AG_CALL(getter, AG_UNWRAP asked) == CUDA_SUCCESS;                   \
         ag_probe_ends();                                                                           \
-        if (changes)                                                                               \
-            ag_core_invalidate_functions(AG_SYM_##name);                                           \
+        bool stays = knows && (made == (wanted) ||                                                 \
+                               atomic_load(last) == hash_of(setting, (size_t)(wanted), made));     \
+        if (!hooked || stays)                                                                      \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
+        ag_core_invalidate_functions(AG_SYM_##name);                                               \
+        atomic_store(last, (uintptr_t)&made);                                                      \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (changes && result == CUDA_SUCCESS)                                                     \
+        if (result == CUDA_SUCCESS)                                                                \
             ag_core_invalidate_functions_again();                                                  \
+        knows =                                                                                    \
+            knows && result == CUDA_SUCCESS && AG_CALL(getter, AG_UNWRAP asked) == CUDA_SUCCESS;   \
+        remember(last, (uintptr_t)&made, knows ? hash_of(setting, (size_t)(wanted), made) : 0);    \
         return result;                                                                             \
     }
 
-AG_CONTEXT_CHANGES_HOOK(cuCtxSetLimit, cuCtxGetLimit, (CUlimit limit, size_t value), (limit, value),
-                        size_t, (&old, limit), value)
-AG_CONTEXT_CHANGES_HOOK(cuCtxSetCacheConfig, cuCtxGetCacheConfig, (CUfunc_cache config), (config),
-                        CUfunc_cache, (&old), config)
-AG_CONTEXT_CHANGES_HOOK(cuCtxSetSharedMemConfig, cuCtxGetSharedMemConfig, (CUsharedconfig config),
-                        (config), CUsharedconfig, (&old), config)
+AG_CONTEXT_CHANGES_HOOK(cuCtxSetLimit, cuCtxGetLimit, limit, (CUlimit limit, size_t value),
+                        (limit, value), size_t, (&made, limit), value)
+AG_CONTEXT_CHANGES_HOOK(cuCtxSetCacheConfig, cuCtxGetCacheConfig, CACHE_CONFIG,
+                        (CUfunc_cache config), (config), CUfunc_cache, (&made), config)
+AG_CONTEXT_CHANGES_HOOK(cuCtxSetSharedMemConfig, cuCtxGetSharedMemConfig, SHARED_MEM_CONFIG,
+                        (CUsharedconfig config), (config), CUsharedconfig, (&made), config)

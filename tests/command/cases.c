@@ -715,6 +715,27 @@ static int error_log(int n)
     return print_value();
 }
 
+/* N steps, each of which sets what its context has already: a stack that the driver rounds, a
+ * preference, and a size of banks that the driver does not keep. In the last of them there is
+ * another stack. */
+static int settings(int n)
+{
+    size_t stack;
+    CUfunc_cache cache;
+    start();
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, i < n - 1 ? 1000 : 2000));
+        CHECK(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_SHARED));
+        CHECK(cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+        step(0);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuCtxGetLimit(&stack, CU_LIMIT_STACK_SIZE));
+    CHECK(cuCtxGetCacheConfig(&cache));
+    printf("stack %zu, cache %d\n", stack, (int)cache);
+    return print_value();
+}
+
 static _Atomic bool forked;
 
 /* Look-ups of another thread, so that a fork comes in the middle of some. */
@@ -844,6 +865,7 @@ static const struct {
              {"prefork", prefork},
              {"newer-capture", newer_capture},
              {"error-log", error_log},
+             {"settings", settings},
              {"collective", collective},
              {"collective-dormant", collective_dormant},
              {"refused", refused},

@@ -141,6 +141,11 @@ compared() {
     AUTOGRAPH_MAX_DEFER_US=200000 inline_replays 90 "$cases" encode 200
 }
 
+@test "a program that sets its context's limits and preferences in every step, to what they are" {
+    inline_replays 90 "$cases" settings 100
+    [ "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" -eq 4 ]
+}
+
 @test "a capture that begins by an entry point of a newer driver gets all its kernels" {
     export AUTOGRAPH_MAX_DEFER_US=200000
     inline_replays 90 "$cases" newer-capture 100

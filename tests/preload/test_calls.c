@@ -418,6 +418,12 @@ static void what_ends_is_told(void **state)
     assert_told("%s", "");
     limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     assert_told("invalidate_functions cuCtxSetLimit\ninvalidate_functions_again\n");
+    limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0); /* the driver has made 300 of it */
+    assert_told("%s", "");
+    limit(3, 302, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    limit(3, 301, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("invalidate_functions cuCtxSetLimit\ninvalidate_functions_again\n"
+                "invalidate_functions cuCtxSetLimit\ninvalidate_functions_again\n");
 }
 
 #define END "sync point cuStreamEndCapture ptsz=0 blocks=0 stream=0x50\n"

@@ -469,19 +469,40 @@ SIM_API(cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value))
         return r;
     if ((unsigned int)limit >= CU_LIMIT_MAX)
         return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    ctx->limits[limit] = value;
+    ctx->limits[limit] = limit == CU_LIMIT_STACK_SIZE ? (value + 15) & ~(size_t)15 : value;
     return CUDA_SUCCESS;
 }
 
 SIM_API(cuCtxGetCacheConfig, (CUfunc_cache * config), (config))
 {
+    struct sim_context *ctx;
     if (!config)
         return CUDA_ERROR_INVALID_VALUE;
-    *config = CU_FUNC_CACHE_PREFER_NONE;
-    return sim_current_quiet() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = current_alive(&ctx);
+    if (r == CUDA_SUCCESS)
+        *config = ctx->cache;
+    return r;
 }
 
 SIM_API(cuCtxSetCacheConfig, (CUfunc_cache config), (config))
+{
+    struct sim_context *ctx;
+    CUresult r = current_alive(&ctx);
+    if (r == CUDA_SUCCESS)
+        ctx->cache = config;
+    return r;
+}
+
+/* The banks of shared memory have a fixed size, as on all GPUs of today. */
+SIM_API(cuCtxGetSharedMemConfig, (CUsharedconfig * config), (config))
+{
+    if (!config)
+        return CUDA_ERROR_INVALID_VALUE;
+    *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+    return sim_current_quiet() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+SIM_API(cuCtxSetSharedMemConfig, (CUsharedconfig config), (config))
 {
     (void)config;
     return sim_current_quiet() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;

@@ -385,6 +385,7 @@ struct sim_context {
     struct sim_stream *streams;
     _Atomic int blocking_captures;
     size_t limits[CU_LIMIT_MAX];
+    CUfunc_cache cache;
     unsigned int peers;       /* devices enabled, bit set */
     struct sim_context *root; /* itself; of a green one the primary, whose memory, code and events
                                  it shares */
