@@ -13,10 +13,12 @@
 #include <string.h>
 
 enum {
-    FEWEST_OPS = 1000,      /* a program with fewer is not worth a line */
-    LITTLE = 10,            /* percent: less counts as nothing */
-    ENOUGH = 95,            /* percent: more needs no reason */
-    MOST_KINDS = 8,         /* kinds of ops that cannot be recorded */
+    FEWEST_OPS = 1000, /* a program with fewer is not worth a line */
+    LITTLE = 10,       /* percent: less counts as nothing */
+    ENOUGH = 95,       /* percent: more needs no reason */
+    MOST_KINDS = 8,    /* kinds of ops that cannot be recorded */
+    OFTEN = 64,        /* times that what was learnt ended: fewer are no reason by themselves ... */
+    RARE_OPS = 256,    /* ... nor is one in more eager ops than these */
     LONGEST_REST = 1 << 18, /* the policy's longest rest; after it `autograph top` is answered */
 };
 
@@ -114,6 +116,37 @@ static uint64_t count(enum ag_count which)
     return atomic_load(&ag_counts[which]);
 }
 
+/* Whether what was learnt ended again and again, so that little had time to come often. If it did,
+ * gives the reason. */
+static bool ended_often(const struct ag_totals *t, const char **why, const char **advice)
+{
+    static const struct {
+        enum ag_count which;
+        const char *why, *advice;
+    } list[] = {
+        {AG_COUNT_FUNCTION_CHANGED,
+         "it changes attributes of its kernels again and again, which drops their graphs",
+         "set them once, in front of the loop"},
+        {AG_COUNT_ALL_INVALIDATED,
+         "limits of a context, or something else that graphs depend on, change again and again",
+         "see among the sync points which call does that, and make it once, in front of the loop"},
+        {AG_COUNT_MODULE_INVALIDATED, "it unloads its code again and again",
+         "keep modules that are used again"},
+        {AG_COUNT_GRAPHS_GIVEN_BACK,
+         "it is short of device memory again and again, and graphs are given back",
+         "see device memory in docs/limits.md"},
+    };
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof(list) / sizeof(list[0]); i++)
+        if (count(list[i].which) > count(list[most].which))
+            most = i;
+    if (count(list[most].which) < OFTEN || count(list[most].which) < t->eager / RARE_OPS)
+        return false;
+    *why = list[most].why;
+    *advice = list[most].advice;
+    return true;
+}
+
 /* Considers the policy's reasons. They were sampled, and are scaled up to all eager ops. */
 static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
 {
@@ -159,6 +192,8 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "something on the GPU waited for the host or for peers nearly all the time, and "
                   "nothing is built meanwhile";
             advice = "see host functions and cuStreamWaitValue in docs/limits.md";
+        } else if ((i == AG_WHY_SELDOM || i == AG_WHY_UNKNOWN) && ended_often(t, &why, &advice)) {
+            /* that is why, also where building is dear or the budget small for it */
         } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_OVER_BUDGET)) {
             why = "the memory budget for graphs is used up";
             advice = "raise AUTOGRAPH_MEMORY_MB";

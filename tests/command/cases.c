@@ -736,6 +736,28 @@ static int settings(int n)
     return print_value();
 }
 
+/* N steps, in front of each of which something changes that graphs depend on. */
+static int changing_attribute(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        CHECK(cuFuncSetAttribute(hash, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                 i % 2 * 50));
+        steps(1);
+    }
+    return print_value();
+}
+
+static int changing_limit(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, (1 << 20) + (size_t)(i % 2) * 4096));
+        steps(1);
+    }
+    return print_value();
+}
+
 static _Atomic bool forked;
 
 /* Look-ups of another thread, so that a fork comes in the middle of some. */
@@ -866,6 +888,8 @@ static const struct {
              {"newer-capture", newer_capture},
              {"error-log", error_log},
              {"settings", settings},
+             {"changing-attribute", changing_attribute},
+             {"changing-limit", changing_limit},
              {"collective", collective},
              {"collective-dormant", collective_dormant},
              {"refused", refused},

@@ -146,6 +146,13 @@ compared() {
     [ "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" -eq 4 ]
 }
 
+@test "a program that changes in every step what graphs depend on is told so, not to run for longer" {
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" changing-attribute 200
+    grep 'why not more: mostly because it changes attributes of its kernels' summary
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" changing-limit 200
+    grep 'why not more: mostly because limits of a context' summary
+}
+
 @test "a capture that begins by an entry point of a newer driver gets all its kernels" {
     export AUTOGRAPH_MAX_DEFER_US=200000
     inline_replays 90 "$cases" newer-capture 100
