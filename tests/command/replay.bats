@@ -28,6 +28,7 @@ inline_replays() {
 # Without what the library learns of the word it would replay under 30 % of the second program.
 polls() {
     local try
+    needs_own_kernels # a graph of two steps has a fence
     for try in 1 2 3 4 5; do
         AUTOGRAPH_TEST_BUILD=inline same "$loop" --sync=poll --steps=500 --reps=2 "$@"
         echo "replayed $(replayed_share) % in try $try"
