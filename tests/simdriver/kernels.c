@@ -163,7 +163,7 @@ static void k_copy_bytes(const struct cuSimLaunch *l)
     void *dst = ARG(void *, 0), *src = ARG(void *, 1);
     size_t n = ARG(size_t, 2);
     if (cuSimCheck(dst, n) && cuSimCheck(src, n))
-        memmove(dst, src, n);
+        sim_move(dst, src, n);
 }
 
 /* spin_us(unsigned int us) */
@@ -270,7 +270,7 @@ static void k_ag_copy(const struct cuSimLaunch *l)
     if (!is_here(dst, n) || !is_here(src, n))
         return;
     sim_word_shows(dst);
-    memcpy(dst, src, n);
+    sim_move(dst, src, n);
 }
 
 /* And ag_fence(): what was written late shows now. */

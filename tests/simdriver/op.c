@@ -236,6 +236,20 @@ static bool side_alive(uintptr_t base, size_t extent)
     return extent <= a.base + a.size - base;
 }
 
+void sim_move(void *to, const void *from, size_t bytes)
+{
+    uint64_t word = 0;
+    if ((bytes != 8 && bytes != 4) || (uintptr_t)to % bytes) {
+        memmove(to, from, bytes);
+        return;
+    }
+    memcpy(&word, from, bytes);
+    if (bytes == 8)
+        __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELAXED);
+    else
+        __atomic_store_n((uint32_t *)to, (uint32_t)word, __ATOMIC_RELAXED);
+}
+
 static void run_copy(const struct sim_copy *c)
 {
     uintptr_t src = c->staged ? (uintptr_t)c->staged->bytes : c->src;
@@ -246,8 +260,8 @@ static void run_copy(const struct sim_copy *c)
     }
     for (size_t z = 0; z < c->depth; z++)
         for (size_t y = 0; y < c->height; y++)
-            memmove((void *)(c->dst + z * c->dst_slice + y * c->dst_pitch),
-                    (void *)(src + z * c->src_slice + y * c->src_pitch), c->width);
+            sim_move((void *)(c->dst + z * c->dst_slice + y * c->dst_pitch),
+                     (void *)(src + z * c->src_slice + y * c->src_pitch), c->width);
 }
 
 static void run_memset(const struct sim_memset *m)
@@ -263,7 +277,7 @@ static void run_memset(const struct sim_memset *m)
             memset(row, (int)m->value, m->width);
         else
             for (size_t x = 0; x < m->width; x++)
-                memcpy(row + x * m->elem_size, &m->value, m->elem_size);
+                sim_move(row + x * m->elem_size, &m->value, m->elem_size);
     }
 }
 

@@ -481,6 +481,9 @@ void sim_write_late(unsigned int *word, unsigned int value);
 void sim_show_late_writes(void);
 /* Such a word must not be written with such writes outstanding: somebody may poll it. */
 void sim_word_shows(const void *word);
+/* memmove, which writes a word once: glibc's writes a word of 4 or 8 bytes twice, and the second
+ * write may come when the program has seen the word and cleared it. */
+void sim_move(void *to, const void *from, size_t bytes);
 /* The context and stream of the work that this thread executes. */
 extern _Thread_local struct sim_stream *sim_running;
 

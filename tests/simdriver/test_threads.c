@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 
 enum { THREADS = 4, ROUNDS = 60, BURST = 10 };
@@ -144,6 +145,31 @@ static void handles_come_back_when_asked(void **state)
     CHECK(cuMemFree_v2(x));
 }
 
+/* A program polls for a word and clears it at once: the copy must not write it again. */
+static void a_copy_writes_a_word_once(void **state)
+{
+    (void)state;
+    CUstream s;
+    CUdeviceptr x = ag_prog_alloc(sizeof(uint64_t));
+    _Atomic uint64_t *word;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, 0));
+    *word = 0;
+    for (uint64_t i = 1; i <= 20000; i++) {
+        CHECK(cuMemsetD32Async(x, (unsigned int)i, 2, s));
+        CHECK(cuMemcpyDtoHAsync_v2((void *)word, x, sizeof *word, s));
+        for (int looks = 1; !*word; looks++) /* mostly at once: a second write is just behind */
+            if (looks % 1000 == 0)
+                sched_yield();
+        *word = 0;
+        CHECK(cuStreamSynchronize(s));
+        assert_int_equal(*word, 0);
+    }
+    CHECK(cuMemFreeHost((void *)word));
+    CHECK(cuMemFree_v2(x));
+    CHECK(cuStreamDestroy_v2(s));
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -158,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_disturb_each_other),
         cmocka_unit_test(handles_come_back_when_asked),
+        cmocka_unit_test(a_copy_writes_a_word_once),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
