@@ -197,7 +197,8 @@ int ready_at_once(void)
     return 0;
 }
 
-/* A launch records an event that streams of a fork record and wait for. */
+/* A launch records an event that streams of a fork record and wait for. Only that event orders what
+ * its stream and the fork do with its word. */
 static void hash_and_record(CUstream s, CUdeviceptr p, CUlaunchAttributeID id, CUevent event)
 {
     CUlaunchAttribute attr = {.id = id};
@@ -211,20 +212,22 @@ static void hash_and_record(CUstream s, CUdeviceptr p, CUlaunchAttributeID id, C
 int launch_event(void)
 {
     CUstream c = new_stream();
+    CUdeviceptr z = ag_prog_alloc(64);
     CHECK(cuCtxSynchronize());
     for (int i = 0; i < STEPS * 2; i++) {
         step(0);
         if (i > STEPS && i % 4 == 0) {
             spins(c, 20000);
-            hash_and_record(c, y,
+            hash_and_record(c, z,
                             i % 8 ? CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
                                   : CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
                             joined);
             CHECK(cuStreamWaitEvent(a, joined, 0));
-            hashes(a, y);
+            hashes(a, z);
         }
         CHECK(cuStreamSynchronize(a));
     }
     print_words();
+    printf("%016llx\n", (unsigned long long)ag_prog_read64(z));
     return 0;
 }
