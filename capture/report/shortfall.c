@@ -201,6 +201,11 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "building its graphs has cost more than replaying them gained";
             advice = "fewer different sequences, or a longer run";
         } else if (i == AG_WHY_BUILD_FAILED &&
+                   2 * count(AG_COUNT_FENCE_FAILED) > count(AG_COUNT_BUILD_FAILED)) {
+            why = "its kernels have addresses of pinned memory or of another device, and the "
+                  "library's kernel that goes between them was not built, or not for this GPU";
+            advice = "build the library with nvcc; see fences in docs/limits.md";
+        } else if (i == AG_WHY_BUILD_FAILED &&
                    count(AG_COUNT_NAMES_OUTSIDE) > count(AG_COUNT_BUILD_FAILED) +
                                                        count(AG_COUNT_UPDATE_FAILED) +
                                                        count(AG_COUNT_LAUNCH_FAILED)) {

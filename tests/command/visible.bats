@@ -40,3 +40,10 @@ orders() {
     [ "$(figure 'fences built into graphs')" -eq 0 ]
 }
 @test "memory of another device" { SIMCUDA_DEVICES=2 orders peer 960 20; }
+@test "where the library has no kernel for fences, the summary says so" {
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how same "$AG_BUILD/tests/command/command_visible" kernels 1000
+        cat summary
+        grep -q 'why not more: mostly because its kernels have addresses of pinned memory' summary
+    done
+}
