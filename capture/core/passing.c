@@ -22,7 +22,10 @@ static CUresult pass_through(struct ag_stream *s, const struct ag_incoming *in)
     }
     ag_unlock(&s->lock);
     ag_branch_is_foreign(s);
-    return ag_incoming_first_error(in, ag_op_call(in), pending);
+    CUresult r = ag_op_call(in);
+    if (r != CUDA_SUCCESS)
+        ag_count(AG_COUNT_FAILED_LAUNCHES);
+    return ag_incoming_first_error(in, r, pending);
 }
 
 CUresult ag_passing_refused(struct ag_stream *s, const struct ag_incoming *in, CUresult r,

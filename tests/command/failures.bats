@@ -179,6 +179,7 @@ given_back='times that all graphs were given back, the program being short of de
     at_least "replayed per cent" "$(replayed_share)" 80
     same "$cases" refused 50
     grep -q '^no arguments: [1-9]' with.out
+    [ "$(figure 'launches that the driver refused')" -eq 6 ]
 }
 
 @test "a kernel that traps" {
