@@ -77,6 +77,28 @@ void spins(CUstream s, int us)
     CHECK(ag_prog_launch(spin, s, (void *[]){&us}));
 }
 
+static _Atomic bool may_end;
+
+static void held(const struct cuSimLaunch *l)
+{
+    while (*(const int *)l->params[0] && !atomic_load(&may_end))
+        usleep(100);
+}
+
+void spins_until_told(void)
+{
+    CUmodule m;
+    REQUIRE(!cuSimRegisterKernel("held", held, 1, (size_t[]){0}, (size_t[]){sizeof(int)},
+                                 CUSIM_MAY_BLOCK));
+    CHECK(cuModuleLoadData(&m, SIMCUDA_IMAGE_MAGIC "kernel held\n"));
+    spin = ag_prog_function(m, "held");
+}
+
+void end_spin(void)
+{
+    atomic_store(&may_end, true);
+}
+
 void fork_to(CUstream s)
 {
     CHECK(cuEventRecord(forked, a));

@@ -22,6 +22,9 @@ void hashes(CUstream s, CUdeviceptr p);
 /* One launch with a launch attribute. */
 void hash_with(CUstream s, CUdeviceptr p, CUlaunchAttribute attribute);
 void spins(CUstream s, int us);
+/* From now on all that spins for more than 0 us does so until end_spin(). */
+void spins_until_told(void);
+void end_spin(void);
 void fork_to(CUstream s);
 void join_from(CUstream s, CUevent e);
 /* A step: `b` spins for so long first. */

@@ -9,6 +9,7 @@ static void tell_joined(const char *when)
 {
     CUresult r = cuEventQuery(joined);
     printf("%s: %d\n", when, (int)r);
+    end_spin();
     CHECK(cuEventSynchronize(joined));
     printf("then: %d\n", (int)cuEventQuery(joined));
 }
@@ -17,8 +18,9 @@ static void tell_joined(const char *when)
 int context_event(void)
 {
     CUevent other = new_event();
+    spins_until_told();
     steps();
-    step(100000);
+    step(1);
     cuCtxRecordEvent(ctx, other);
     tell_joined("behind cuCtxRecordEvent");
     print_words();
@@ -30,8 +32,9 @@ int failed_record(void)
 {
     CUstream gone = new_stream();
     CHECK(cuStreamDestroy_v2(gone));
+    spins_until_told();
     steps();
-    step(100000);
+    step(1);
     cuEventRecord(joined, gone);
     tell_joined("behind a record that failed");
     print_words();
@@ -44,6 +47,7 @@ int shared_event(void)
     CUstream a2 = new_stream(), b2 = new_stream();
     CUdeviceptr x2 = ag_prog_alloc(64), y2 = ag_prog_alloc(64);
     uint64_t host = 1;
+    spins_until_told();
     CHECK(cuCtxSynchronize());
     for (int i = 0; i <= STEPS; i++) {
         bool last = i == STEPS;
@@ -51,7 +55,7 @@ int shared_event(void)
         CUdeviceptr words[] = {x, y};
         step(0);
         a = a2, b = b2, x = x2, y = y2;
-        step(last ? 100000 : 0);
+        step(last);
         a = streams[0], b = streams[1], x = words[0], y = words[1];
         if (last)
             printf("%d\n", (int)cuEventQuery(joined));

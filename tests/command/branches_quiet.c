@@ -33,10 +33,12 @@ int quiet(void)
         quiet_records(events);
         CHECK(cuStreamSynchronize(a));
     }
-    spins(a, 20000);
+    spins_until_told();
+    spins(a, 1);
     quiet_records(events);
     printf("behind a kernel that runs: %d %d\n", (int)cuEventQuery(events[0]),
            (int)cuEventQuery(events[EVENTS - 1]));
+    end_spin();
     CHECK(cuEventSynchronize(events[0]));
     CHECK(cuEventSynchronize(events[EVENTS - 1]));
     for (int i = 0; i < EVENTS; i++)
