@@ -155,6 +155,7 @@ static void a_copy_writes_a_word_once(void **state)
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemHostAlloc((void **)&word, sizeof *word, 0));
     *word = 0;
+    CHECK(cuCtxSynchronize()); /* the memory has been cleared */
     for (uint64_t i = 1; i <= 20000; i++) {
         CHECK(cuMemsetD32Async(x, (unsigned int)i, 2, s));
         CHECK(cuMemcpyDtoHAsync_v2((void *)word, x, sizeof *word, s));
