@@ -1,5 +1,5 @@
-/* stream.c - the table of streams. */
-#include "capture/tracking/stream.h"
+/* stream.c - streams come, are found, parked and go. */
+#include "capture/tracking/streams.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
 #include "capture/settings/options.h"
@@ -10,13 +10,11 @@
 
 __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 
-static struct ag_lock lock;
-static struct ag_stream *streams; /* newest first */
+struct ag_stream_table ag_stream_table;
 static struct ag_stream *buckets[256];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
 static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
-static size_t num_streams, num_parked;
-static uint64_t last_serial, last_parked;
+static uint64_t last_parked;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
@@ -115,9 +113,9 @@ static struct ag_context *context_get(CUcontext handle)
 
 struct ag_context *ag_context_get(CUcontext handle)
 {
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_context *c = context_get(handle);
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     return c;
 }
 
@@ -175,12 +173,12 @@ static void chain(struct ag_stream *s)
 
 static void enter(struct ag_stream *s)
 {
-    s->next = streams;
-    if (streams)
-        streams->prev = s;
-    streams = s;
+    s->next = ag_stream_table.newest;
+    if (ag_stream_table.newest)
+        ag_stream_table.newest->prev = s;
+    ag_stream_table.newest = s;
     chain(s);
-    num_streams++;
+    ag_stream_table.count++;
     if (s->legacy) {
         s->context->legacy = s;
         atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
@@ -203,8 +201,8 @@ struct kind {
 static struct ag_stream *parked_like(const struct kind *like)
 {
     struct ag_stream *found = NULL;
-    bool any = num_parked && !like->legacy && !atomic_load(&like->context->ending);
-    for (struct ag_stream *s = any ? streams : NULL; s; s = s->next) /* newest first */
+    bool any = ag_stream_table.parked && !like->legacy && !atomic_load(&like->context->ending);
+    for (struct ag_stream *s = any ? ag_stream_table.newest : NULL; s; s = s->next)
         if (s->parked && s->context == like->context && s->blocking == like->blocking &&
             s->priority == like->priority)
             found = s;
@@ -217,12 +215,12 @@ static void unpark(struct ag_stream *s, const struct kind *like)
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     s->handle = like->handle;
     s->key = like->key;
-    s->serial = ++last_serial;
+    s->serial = ++ag_stream_table.last_serial;
     s->gone = false;
     ag_engine_reopen(&s->engine);
     ag_unlock(&s->lock);
     s->parked = 0;
-    num_parked--;
+    ag_stream_table.parked--;
     chain(s);
 }
 
@@ -240,7 +238,7 @@ static struct ag_stream *open_anew(const struct kind *like, const struct ag_engi
     s->priority = like->priority;
     s->engine = *engine;
     s->context = like->context;
-    s->serial = ++last_serial;
+    s->serial = ++ag_stream_table.last_serial;
     ag_unlock(&s->lock);
     atomic_store(&s->references, 1);
     enter(s);
@@ -285,7 +283,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         .legacy = legacy,
         .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
         .priority = priority};
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream *other = look_up(like.key), *s = NULL;
     like.context = other ? NULL : context_get(ctx);
     struct ag_stream *parked = like.context ? parked_like(&like) : NULL;
@@ -293,7 +291,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         unpark(s = parked, &like);
     else if (like.context)
         s = open_anew(&like, &engine);
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     if (parked || !s)
         ag_engine_free(&engine);
     if (!s)
@@ -317,23 +315,23 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
  */
 static struct ag_stream *known(uintptr_t key, CUstream handle, bool *lasts)
 {
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream *s = look_up(key);
     struct ag_context *context = s ? s->context : NULL;
     uint64_t serial = s ? s->serial : 0;
     *lasts = !s || !atomic_load(&context->ending);
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     CUcontext ctx;
     if (*lasts || handle == CU_STREAM_LEGACY ||
         AG_REAL(cuStreamGetCtx)(handle, &ctx) != CUDA_SUCCESS || ctx == context->handle)
         return s;
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     s = look_up(key);
     if (s && s->serial == serial) {
         unchain(s);
         s = NULL;
     }
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     return s;
 }
 
@@ -408,18 +406,18 @@ void ag_stream_release(struct ag_stream *s)
     free(s->twins);
     s->twins = NULL;
     ag_unlock(&s->lock);
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
     s->chained = *list;
     *list = s;
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
 }
 
 /* The one that has been parked for longest. Under the table's lock. */
 static struct ag_stream *longest_parked(void)
 {
     struct ag_stream *found = NULL;
-    for (struct ag_stream *s = streams; s; s = s->next)
+    for (struct ag_stream *s = ag_stream_table.newest; s; s = s->next)
         if (s->parked && (!found || s->parked < found->parked))
             found = s;
     return found;
@@ -441,53 +439,45 @@ struct ag_stream *ag_stream_park(struct ag_stream *s)
     s->asked_at = s->asked_ops = 0;
     s->handed = s->handed_op = false;
     s->gone = true;
-    ag_lock(&lock, AG_RANK_STREAMS);
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     unchain(s);
     atomic_fetch_add(&ag_stream_generation, 1);
     s->handle = NULL;
     s->parked = ++last_parked;
-    struct ag_stream *old = ++num_parked > AG_MOST_PARKED ? longest_parked() : NULL;
+    struct ag_stream *old = ++ag_stream_table.parked > AG_MOST_PARKED ? longest_parked() : NULL;
     if (old) {
         old->parked = 0;
-        num_parked--;
+        ag_stream_table.parked--;
         atomic_fetch_add(&old->references, 1);
     }
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     return old;
 }
 
 bool ag_stream_invalidate(struct ag_stream *s)
 {
-    ag_lock(&lock, AG_RANK_STREAMS);
-    bool listed = s->prev || streams == s;
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    bool listed = s->prev || ag_stream_table.newest == s;
     if (listed) {
         if (ag_stream_is_own(s))
             ag_thread.owned--;
         if (s->prev)
             s->prev->next = s->next;
         else
-            streams = s->next;
+            ag_stream_table.newest = s->next;
         if (s->next)
             s->next->prev = s->prev;
         s->next = s->prev = NULL;
         if (s->context->legacy == s)
             s->context->legacy = NULL;
         unchain(s);
-        num_streams--;
-        num_parked -= s->parked != 0;
+        ag_stream_table.count--;
+        ag_stream_table.parked -= s->parked != 0;
         s->parked = 0;
         atomic_fetch_add(&ag_stream_generation, 1);
     }
-    ag_unlock(&lock);
+    ag_unlock(&ag_stream_table.lock);
     return listed;
-}
-
-size_t ag_streams_count(void)
-{
-    ag_lock(&lock, AG_RANK_STREAMS);
-    size_t n = num_streams - num_parked;
-    ag_unlock(&lock);
-    return n;
 }
 
 bool ag_stream_lock_if_prompt(struct ag_stream *s)
@@ -509,111 +499,4 @@ void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
     ag_context_leave(visit.entered);
     atomic_store_explicit(&s->in_driver, false, memory_order_release);
     pthread_setcancelstate(visit.cancel, NULL);
-}
-
-/* ---- all streams ------------------------------------------------------------------------ */
-
-/* Lists for use without memory: deferred ops must be found even then. They may be too short for all
- * streams, and then have the newest of those that are wanted. Under `lock`. */
-enum { SPARES = 4, SPARE_STREAMS = 1024 };
-static struct ag_stream *spares[SPARES][SPARE_STREAMS];
-static bool spare_taken[SPARES];
-
-static struct ag_stream **spare_list(void)
-{
-    for (int i = 0; i < SPARES; i++)
-        if (!spare_taken[i]) {
-            spare_taken[i] = true;
-            return spares[i];
-        }
-    return NULL;
-}
-
-/* Whether the list was a spare one. */
-static bool spare_back(struct ag_stream **list)
-{
-    for (int i = 0; i < SPARES; i++)
-        if (list == spares[i]) {
-            ag_lock(&lock, AG_RANK_STREAMS);
-            spare_taken[i] = false;
-            ag_unlock(&lock);
-            return true;
-        }
-    return false;
-}
-
-static bool is_idle(const struct ag_stream *s)
-{
-    return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
-}
-
-enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8 };
-
-/* Own ones, those that have ops deferred, or both. Without IDLE, only what is not idle. */
-static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
-{
-    if (wanted & ALL)
-        return true;
-    bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
-    return (defers || (wanted & OWN && ag_stream_is_own(s))) && (wanted & IDLE || !is_idle(s));
-}
-
-static struct ag_streams snapshot(unsigned int wanted)
-{
-    struct ag_streams all = {.n = 0};
-    ag_lock(&lock, AG_RANK_STREAMS);
-    size_t room = num_streams + 1;
-    all.list = malloc(room * sizeof(*all.list));
-    if (!all.list) {
-        all.list = spare_list();
-        room = SPARE_STREAMS;
-    }
-    for (struct ag_stream *s = all.list ? streams : NULL; s && all.n < room; s = s->next) {
-        if (!is_wanted(s, wanted))
-            continue;
-        atomic_fetch_add(&s->references, 1);
-        all.list[all.n++] = s;
-    }
-    ag_unlock(&lock);
-    return all;
-}
-
-uint64_t ag_streams_latest(void)
-{
-    ag_lock(&lock, AG_RANK_STREAMS);
-    uint64_t serial = last_serial;
-    ag_unlock(&lock);
-    return serial;
-}
-
-struct ag_streams ag_streams_snapshot(void)
-{
-    return snapshot(ALL);
-}
-
-struct ag_streams ag_streams_deferring(void)
-{
-    return snapshot(DEFERRING);
-}
-
-struct ag_streams ag_streams_concerned(bool deferring, bool idle)
-{
-    return snapshot(OWN | (deferring ? DEFERRING : 0u) | (idle ? IDLE : 0u));
-}
-
-void ag_streams_done(struct ag_streams *all)
-{
-    for (size_t i = 0; i < all->n; i++)
-        ag_stream_release(all->list[i]);
-    if (!spare_back(all->list))
-        free(all->list);
-    *all = (struct ag_streams){.n = 0};
-}
-
-struct ag_stream *ag_streams_next(struct ag_streams *all)
-{
-    if (all->next < all->n)
-        return all->list[all->next++];
-    ag_streams_done(all);
-    return NULL;
 }

@@ -1,0 +1,117 @@
+/* streams.c - all streams: how many there are, and lists of those that a call concerns. */
+#include "capture/tracking/streams.h"
+#include <stdlib.h>
+
+size_t ag_streams_count(void)
+{
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    size_t n = ag_stream_table.count - ag_stream_table.parked;
+    ag_unlock(&ag_stream_table.lock);
+    return n;
+}
+
+/* Lists for use without memory: deferred ops must be found even then. They may be too short for all
+ * streams, and then have the newest of those that are wanted. Under the table's lock. */
+enum { SPARES = 4, SPARE_STREAMS = 1024 };
+static struct ag_stream *spares[SPARES][SPARE_STREAMS];
+static bool spare_taken[SPARES];
+
+static struct ag_stream **spare_list(void)
+{
+    for (int i = 0; i < SPARES; i++)
+        if (!spare_taken[i]) {
+            spare_taken[i] = true;
+            return spares[i];
+        }
+    return NULL;
+}
+
+/* Whether the list was a spare one. */
+static bool spare_back(struct ag_stream **list)
+{
+    for (int i = 0; i < SPARES; i++)
+        if (list == spares[i]) {
+            ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+            spare_taken[i] = false;
+            ag_unlock(&ag_stream_table.lock);
+            return true;
+        }
+    return false;
+}
+
+static bool is_idle(const struct ag_stream *s)
+{
+    return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
+}
+
+enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8 };
+
+/* Own ones, those that have ops deferred, or both. Without IDLE, only what is not idle. */
+static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
+{
+    if (wanted & ALL)
+        return true;
+    bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
+    return (defers || (wanted & OWN && ag_stream_is_own(s))) && (wanted & IDLE || !is_idle(s));
+}
+
+static struct ag_streams snapshot(unsigned int wanted)
+{
+    struct ag_streams all = {.n = 0};
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    size_t room = ag_stream_table.count + 1;
+    all.list = malloc(room * sizeof(*all.list));
+    if (!all.list) {
+        all.list = spare_list();
+        room = SPARE_STREAMS;
+    }
+    for (struct ag_stream *s = all.list ? ag_stream_table.newest : NULL; s && all.n < room;
+         s = s->next) {
+        if (!is_wanted(s, wanted))
+            continue;
+        atomic_fetch_add(&s->references, 1);
+        all.list[all.n++] = s;
+    }
+    ag_unlock(&ag_stream_table.lock);
+    return all;
+}
+
+uint64_t ag_streams_latest(void)
+{
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    uint64_t serial = ag_stream_table.last_serial;
+    ag_unlock(&ag_stream_table.lock);
+    return serial;
+}
+
+struct ag_streams ag_streams_snapshot(void)
+{
+    return snapshot(ALL);
+}
+
+struct ag_streams ag_streams_deferring(void)
+{
+    return snapshot(DEFERRING);
+}
+
+struct ag_streams ag_streams_concerned(bool deferring, bool idle)
+{
+    return snapshot(OWN | (deferring ? DEFERRING : 0u) | (idle ? IDLE : 0u));
+}
+
+void ag_streams_done(struct ag_streams *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        ag_stream_release(all->list[i]);
+    if (!spare_back(all->list))
+        free(all->list);
+    *all = (struct ag_streams){.n = 0};
+}
+
+struct ag_stream *ag_streams_next(struct ag_streams *all)
+{
+    if (all->next < all->n)
+        return all->list[all->next++];
+    ag_streams_done(all);
+    return NULL;
+}
