@@ -13,6 +13,7 @@
 #include "capture/settings/options.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
 #include "capture/tracking/waits.h"
 #include "policy/constants.h"
 

@@ -7,6 +7,7 @@
 #include "driver/error.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 

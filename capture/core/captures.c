@@ -6,6 +6,7 @@
 #include "capture/graphs/pause.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
 #include "driver/entries.h"
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@
 #include "capture/settings/options.h"
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 
 /* The process ends. Its exit handlers may still use what its threads have submitted, so the

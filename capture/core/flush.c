@@ -11,7 +11,7 @@
 #include "capture/tracking/dormancy.h"
 #include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "policy/constants.h"
 #include "policy/engine.h"

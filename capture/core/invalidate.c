@@ -27,7 +27,7 @@
 #include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"

@@ -17,7 +17,7 @@
 #include "capture/settings/log.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "policy/policy.h"
 #include <pthread.h>
 

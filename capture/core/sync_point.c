@@ -18,6 +18,7 @@
 #include "capture/core/measure.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "driver/entries.h"
 #include "driver/error.h"

@@ -6,7 +6,7 @@
 #include "capture/trace/live.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "policy/constants.h"

@@ -13,7 +13,7 @@
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/pause.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "driver/own.h"
 #include "policy/constants.h"

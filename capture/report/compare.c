@@ -5,7 +5,7 @@
 #include "capture/settings/log.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "capture/system/thread.h"
 #include "policy/policy.h"
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* stats.c - see stats.h. */
 #include "capture/report/stats.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "policy/constants.h"
 #include "policy/policy.h"
 

@@ -10,7 +10,7 @@
 #include "capture/settings/options.h"
 #include "capture/report/shortfall.h"
 #include "capture/report/stats.h"
-#include "capture/tracking/stream.h"
+#include "capture/tracking/streams.h"
 #include "driver/entries.h"
 #include <stdio.h>
 #include <stdlib.h>

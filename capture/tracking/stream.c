@@ -1,5 +1,5 @@
 /* stream.c - streams come, are found, parked and go. */
-#include "capture/tracking/streams.h"
+#include "capture/tracking/stream.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
 #include "capture/settings/options.h"

@@ -255,6 +255,14 @@ static inline uintptr_t ag_this_thread(void)
     return __builtin_expect(ag_thread.number != 0, 1) ? ag_thread.number : ag_number_thread();
 }
 
+/* The table of streams. */
+extern struct ag_stream_table {
+    struct ag_lock lock;      /* for all of it, and `next`, `prev`, `chained` of streams */
+    struct ag_stream *newest; /* the first of all, linked by `next` */
+    size_t count, parked;     /* of all; of those that are parked */
+    uint64_t last_serial;
+} ag_stream_table;
+
 /* Finds the stream's state, or creates it. Returns NULL for the per-thread default stream, for a
  * handle that the driver does not know, and without memory. Takes no reference, see above. */
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
@@ -268,23 +276,6 @@ bool ag_stream_is_per_thread(CUstream handle, bool ptsz);
  * rely on that. */
 bool ag_streams_are_in_order(void);
 
-/* The streams that there are at one moment, each with a reference. */
-struct ag_streams {
-    struct ag_stream **list; /* NULL: there is no memory for it, or it is done */
-    size_t n, next;
-};
-struct ag_streams ag_streams_snapshot(void);
-/* The same for those that have ops deferred. */
-struct ag_streams ag_streams_deferring(void);
-/* The same for the calling thread's own streams, and if `deferring` also for other threads'
- * streams that have ops deferred. Without `idle`, own streams are left out that are not open, hold
- * nothing back and do not fork. Each other stream costs one look, no reference and no lock: a
- * program may have thousands. */
-struct ag_streams ag_streams_concerned(bool deferring, bool idle);
-/* One after the other; NULL when all have been, and then the list is done. */
-struct ag_stream *ag_streams_next(struct ag_streams *all);
-/* Gives the references back. Whoever does not go through all of them calls it. */
-void ag_streams_done(struct ag_streams *all);
 static inline bool ag_stream_is_own(const struct ag_stream *stream)
 {
     return atomic_load_explicit(&stream->owner, memory_order_relaxed) == ag_this_thread();
@@ -294,8 +285,6 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
 {
     return ag_thread.owned > ag_stream_is_own(stream);
 }
-/* The `serial` of the stream that was made last. */
-uint64_t ag_streams_latest(void);
 
 /* The stream's handle ends, and nothing of it is left: no op, no error, no fork, no wait, no work
  * on the GPU. Its engine is parked. From here on the stream is, too. Returns one that has been
@@ -308,9 +297,6 @@ struct ag_stream *ag_stream_park(struct ag_stream *stream);
 bool ag_stream_invalidate(struct ag_stream *stream);
 /* Gives a reference back. */
 void ag_stream_release(struct ag_stream *stream);
-
-/* Streams that are not parked. */
-size_t ag_streams_count(void);
 
 /* Call it under the stream's lock. */
 static inline bool ag_stream_is_live(const struct ag_stream *s)

@@ -1,4 +1,4 @@
-/* streams.c - all streams: how many there are, and lists of those that a call concerns. */
+/* streams.c - see streams.h. */
 #include "capture/tracking/streams.h"
 #include <stdlib.h>
 

@@ -1,14 +1,30 @@
-/* streams.h - the table of streams, for stream.c and streams.c alone. */
+/* streams.h - all streams: how many there are, and lists of those that a call concerns. */
 #ifndef AG_STREAMS_H
 #define AG_STREAMS_H
 
 #include "capture/tracking/stream.h"
 
-extern struct ag_stream_table {
-    struct ag_lock lock;      /* for all of it, and `next`, `prev`, `chained` of streams */
-    struct ag_stream *newest; /* the first of all, linked by `next` */
-    size_t count, parked;     /* of all; of those that are parked */
-    uint64_t last_serial;
-} ag_stream_table;
+/* Streams that are not parked. */
+size_t ag_streams_count(void);
+/* The `serial` of the stream that was made last. */
+uint64_t ag_streams_latest(void);
+
+/* The streams that there are at one moment, each with a reference. */
+struct ag_streams {
+    struct ag_stream **list; /* NULL: there is no memory for it, or it is done */
+    size_t n, next;
+};
+struct ag_streams ag_streams_snapshot(void);
+/* The same for those that have ops deferred. */
+struct ag_streams ag_streams_deferring(void);
+/* The same for the calling thread's own streams, and if `deferring` also for other threads'
+ * streams that have ops deferred. Without `idle`, own streams are left out that are not open, hold
+ * nothing back and do not fork. Each other stream costs one look, no reference and no lock: a
+ * program may have thousands. */
+struct ag_streams ag_streams_concerned(bool deferring, bool idle);
+/* One after the other; NULL when all have been, and then the list is done. */
+struct ag_stream *ag_streams_next(struct ag_streams *all);
+/* Gives the references back. Whoever does not go through all of them calls it. */
+void ag_streams_done(struct ag_streams *all);
 
 #endif

@@ -12,6 +12,7 @@
 #include "driver/entries.h"
 #include "capture/system/clock.h"
 #include "capture/system/thread.h"
+#include "capture/tracking/streams.h"
 #include "driver/own.h"
 #include <pthread.h>
 #include <sched.h>
