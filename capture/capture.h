@@ -92,15 +92,17 @@ void ag_core_time_asked(void);
 
 /* Handles a call that may observe or change anything: submits what every stream has deferred. */
 CUresult ag_core_barrier(enum ag_sym sym);
+/* The same for a call that names the context whose errors it returns. */
+CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym);
 /* The same for a copy without a stream. */
 CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src);
 
 /* The C side of the assembly barrier stubs, and of every call that cannot return an error. An error
  * stays pending until the next call that may return it. */
 void ag_core_barrier_quiet(enum ag_sym sym);
-/* A look-up of a library's variable by name in the current context; whether it may load the library
- * there, so that a barrier must come first; and its result. */
-uint64_t ag_core_lookup(const void *library, const char *name);
+/* A look-up of a variable of a library or module by name in the current context; whether it may
+ * load that there, so that a barrier must come first; and its result. */
+uint64_t ag_core_lookup(const void *owner, const char *name);
 bool ag_core_lookup_loads(uint64_t lookup);
 void ag_core_looked_up(uint64_t lookup, CUresult result);
 void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);

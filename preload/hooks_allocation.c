@@ -154,12 +154,12 @@ AG_ALLOCATION_HOOK(cuLibraryLoadFromFile, AG_LIBRARY_PARAMS(char, fileName),
                    AG_LIBRARY_ARGS(fileName))
 AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pMod, library))
 /* cudart makes one in each cudaGetSymbolAddress and cudaMemcpyToSymbolAsync. */
-#define AG_LOOKUP_HOOK(function, params, args, what)                                               \
+#define AG_LOOKUP_HOOK(function, owner, params, args, what)                                        \
     AG_HOOK function params                                                                        \
     {                                                                                              \
         if (!ag_hooked() || nothing_is_open())                                                     \
             return AG_CALL(function, AG_UNWRAP args);                                              \
-        uint64_t lookup = ag_core_lookup(library, what);                                           \
+        uint64_t lookup = ag_core_lookup(owner, what);                                             \
         if (ag_core_lookup_loads(lookup))                                                          \
             ag_core_barrier_quiet(AG_SYM_##function);                                              \
         CUresult result = AG_CALL(function, AG_UNWRAP args);                                       \
@@ -168,14 +168,18 @@ AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pM
         ag_core_looked_up(lookup, result);                                                         \
         return result;                                                                             \
     }
-AG_LOOKUP_HOOK(cuLibraryGetGlobal,
+AG_LOOKUP_HOOK(cuLibraryGetGlobal, library,
                (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
                (dptr, bytes, library, name), name)
-AG_LOOKUP_HOOK(cuLibraryGetManaged,
+AG_LOOKUP_HOOK(cuLibraryGetManaged, library,
                (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
                (dptr, bytes, library, name), name)
-AG_LOOKUP_HOOK(cuLibraryGetUnifiedFunction, (void **fptr, CUlibrary library, const char *symbol),
-               (fptr, library, symbol), symbol)
+AG_LOOKUP_HOOK(cuLibraryGetUnifiedFunction, library,
+               (void **fptr, CUlibrary library, const char *symbol), (fptr, library, symbol),
+               symbol)
+AG_LOOKUP_HOOK(cuModuleGetGlobal_v2, module,
+               (CUdeviceptr * dptr, size_t *bytes, CUmodule module, const char *name),
+               (dptr, bytes, module, name), name)
 AG_PASSING_HOOK(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel), (pFunc, kernel))
 AG_ALLOCATION_HOOK(cuFuncLoad, (CUfunction function), (function))
 

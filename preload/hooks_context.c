@@ -8,7 +8,13 @@
 AG_HOOK cuCtxSynchronize_v2(CUcontext ctx);
 
 AG_BARRIER_HOOK(cuCtxSynchronize, (void), ())
-AG_BARRIER_HOOK(cuCtxSynchronize_v2, (CUcontext ctx), (ctx))
+
+AG_HOOK cuCtxSynchronize_v2(CUcontext ctx)
+{
+    CUresult pending =
+        ag_hooked() ? ag_core_barrier_for(ctx, AG_SYM_cuCtxSynchronize_v2) : CUDA_SUCCESS;
+    return ag_first_error(AG_CALL(cuCtxSynchronize_v2, ctx), pending);
+}
 
 #define AG_CONTEXT_ENDS_HOOK(name, ended)                                                          \
     AG_HOOK name(CUcontext ctx)                                                                    \

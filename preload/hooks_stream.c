@@ -73,8 +73,8 @@ AG_HOOK cuEventQuery(CUevent hEvent)
 }
 
 /* The host or streams that the call does not name (`streams`) wait for the event, or record it.
- * What is held back of the event goes first; of streams, all that is. */
-#define AG_EVENT_BARRIER_HOOK(name, streams, params, args)                                         \
+ * What is held back of the event goes first, and all that `drains` submits. */
+#define AG_EVENT_BARRIER_HOOK(name, streams, drains, params, args)                                 \
     AG_HOOK name params                                                                            \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
@@ -82,19 +82,23 @@ AG_HOOK cuEventQuery(CUevent hEvent)
             return CUDA_ERROR_INVALID_HANDLE;                                                      \
         if (ag_hooked()) {                                                                         \
             ag_core_event_settles(hEvent);                                                         \
-            pending = ag_core_barrier(AG_SYM_##name);                                              \
+            pending = drains;                                                                      \
             if (streams)                                                                           \
                 ag_core_events_unseen();                                                           \
         }                                                                                          \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
 
-AG_EVENT_BARRIER_HOOK(cuEventSynchronize, false, (CUevent hEvent), (hEvent))
-AG_EVENT_BARRIER_HOOK(cuCtxWaitEvent, true, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_EVENT_BARRIER_HOOK(cuGreenCtxWaitEvent, true, (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_EVENT_BARRIER_HOOK(cuCtxRecordEvent, true, (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
-AG_EVENT_BARRIER_HOOK(cuGreenCtxRecordEvent, true, (CUgreenCtx hCtx, CUevent hEvent),
-                      (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuEventSynchronize, false, ag_core_barrier(AG_SYM_cuEventSynchronize),
+                      (CUevent hEvent), (hEvent))
+AG_EVENT_BARRIER_HOOK(cuCtxWaitEvent, true, ag_core_barrier_for(hCtx, AG_SYM_cuCtxWaitEvent),
+                      (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuGreenCtxWaitEvent, true, ag_core_barrier(AG_SYM_cuGreenCtxWaitEvent),
+                      (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuCtxRecordEvent, true, ag_core_barrier_for(hCtx, AG_SYM_cuCtxRecordEvent),
+                      (CUcontext hCtx, CUevent hEvent), (hCtx, hEvent))
+AG_EVENT_BARRIER_HOOK(cuGreenCtxRecordEvent, true, ag_core_barrier(AG_SYM_cuGreenCtxRecordEvent),
+                      (CUgreenCtx hCtx, CUevent hEvent), (hCtx, hEvent))
 
 /* Headers before CUDA 12.8 do not declare it. */
 AG_HOOK cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);

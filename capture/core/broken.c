@@ -30,8 +30,8 @@ static void error_in(struct ag_context *context, CUresult error)
     ag_state_entered(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
-/* Whether calls in the current context fail. Some calls return the error of another one: whose
- * event or stream they name. */
+/* Whether calls in the current context fail. Some calls return the error of another one: that of an
+ * event, a stream or a context which they name. */
 static bool current_is_lost(void)
 {
     size_t unused, total;
@@ -41,12 +41,35 @@ static bool current_is_lost(void)
     return ag_error_ends_context(r);
 }
 
-static void in_current_context(CUresult error)
+/* Asks in each other context that is not known to be lost and has a stream, unless that is busy. */
+static void in_another_context(CUcontext current, CUresult error)
+{
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        bool lost = false;
+        if (atomic_load(&s->context->broken) || s->context->handle == current ||
+            !ag_stream_lock_if_prompt(s))
+            continue;
+        if (ag_stream_is_live(s)) {
+            struct ag_visit visit = ag_driver_enter(s);
+            lost = current_is_lost();
+            ag_driver_leave(s, visit);
+        }
+        ag_unlock(&s->lock);
+        if (lost)
+            error_in(s->context, error);
+    }
+}
+
+static void in_any_context(CUresult error)
 {
     if (__builtin_expect(!ag_error_ends_context(error), 1) || !ag_state_tracks())
         return;
     CUcontext ctx = ag_context_current();
-    error_in(ctx && current_is_lost() ? ag_context_get(ctx) : NULL, error);
+    if (ctx && current_is_lost())
+        error_in(ag_context_get(ctx), error);
+    else
+        in_another_context(ctx, error);
 }
 
 /* Returns whether the next call on the stream that may return an error returns this one. NULL: the
@@ -91,7 +114,7 @@ void ag_broken_stream(const struct ag_stream *s, CUresult error)
 
 CUresult ag_core_first_error(CUresult result, CUresult pending)
 {
-    in_current_context(result);
+    in_any_context(result);
     if (result != CUDA_SUCCESS && pending != CUDA_SUCCESS)
         keep_anywhere(pending);
     return result != CUDA_SUCCESS ? result : pending;
@@ -106,7 +129,7 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
     if (s)
         ag_broken_stream(s, first);
     else
-        in_current_context(first);
+        in_any_context(first);
     if (keeps && (!s || ag_error_ends_context(pending) || !keep(s, NULL, pending)))
         keep_anywhere(pending);
     return first;

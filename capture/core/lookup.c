@@ -1,7 +1,8 @@
 /*
- * lookup.c - look-ups of a library's variables. The first one in a context may load the library
- * there, so what is held back goes first. But cudart makes one in each cudaGetSymbolAddress and
- * cudaMemcpyToSymbolAsync: one that was answered before loads nothing, and tears no sequence.
+ * lookup.c - look-ups of variables of libraries and modules. The first one in a context may load
+ * code or data there, so what is held back goes first. But cudart makes one in each
+ * cudaGetSymbolAddress and cudaMemcpyToSymbolAsync: one that was answered before loads nothing, and
+ * tears no sequence.
  */
 #include "capture/core/lookup.h"
 #include "capture/capture.h"
@@ -17,12 +18,12 @@ void ag_lookups_forget(void)
     atomic_fetch_add(&generation, 1);
 }
 
-uint64_t ag_core_lookup(const void *library, const char *name)
+uint64_t ag_core_lookup(const void *owner, const char *name)
 {
     const void *context = ag_context_current();
     if (!context || !name)
         return 0;
-    uint64_t hash = ag_digest_word(atomic_load(&generation), (uintptr_t)library);
+    uint64_t hash = ag_digest_word(atomic_load(&generation), (uintptr_t)owner);
     hash = ag_digest_word(hash, (uintptr_t)context);
     return ag_digest(hash, name, strlen(name)) | 1;
 }

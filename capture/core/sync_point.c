@@ -346,6 +346,16 @@ CUresult ag_core_barrier(enum ag_sym sym)
     return barrier(sym, REPORTS, NULL);
 }
 
+CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym)
+{
+    if (!atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+        return CUDA_SUCCESS;
+    bool entered = ag_context_find(ctx) && ag_context_enter(ctx);
+    CUresult r = barrier(sym, REPORTS, NULL);
+    ag_context_leave(entered);
+    return r;
+}
+
 CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
 {
     return barrier(sym, REPORTS, (CUdeviceptr[]){dst, src});

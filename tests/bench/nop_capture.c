@@ -83,6 +83,13 @@ CUresult ag_core_barrier(enum ag_sym sym)
     return CUDA_SUCCESS;
 }
 
+CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym)
+{
+    (void)ctx;
+    (void)sym;
+    return CUDA_SUCCESS;
+}
+
 CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
 {
     (void)sym;

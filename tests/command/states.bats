@@ -76,9 +76,16 @@ hold_long() {
     done
 }
 
+@test "a call that names a context returns that one's refusals" {
+    hold_long
+    for how in inline thread; do
+        for here in 0 1; do AUTOGRAPH_SUBMIT=$how same "$states" refused-in-named-context $here; done
+    done
+}
+
 @test "the error of a context that a call names is not charged to the current one" {
     hold_long
-    for how in 0 1; do
+    for how in 0 1 2; do
         same "$states" asked-for-lost-context $how
         at_least "replayed ops" "$(figure replayed)" 6000
     done
@@ -116,7 +123,7 @@ hold_long() {
 
 @test "what is held back is submitted before code is loaded, and before graphs are instantiated, updated or destroyed" {
     hold_long
-    for how in {0..8}; do
+    for how in {0..9}; do
         SIMCUDA_WAITS=1 AUTOGRAPH_TEST_CHUNK=40 same "$states" load-behind-publish $how
         at_least "replayed ops" "$(figure replayed)" 4000
     done
@@ -374,6 +381,10 @@ beside() {
         ! AG_TIMEOUT=10 same "$states" exit-beside-full-queue 0 || return 0
     done
     false
+}
+
+@test "a process that locks itself for a checkpoint can ask for its state, and unlock itself" {
+    for how in inline thread; do AG_TIMEOUT=40 AUTOGRAPH_SUBMIT=$how AUTOGRAPH_TEST_BUILD=inline same "$states" locked-for-checkpoint 20; done
 }
 
 @test "exit() in a signal handler that has interrupted a launch" {

@@ -54,6 +54,7 @@ int always_a_host_function(int n);
 /* Cases of states_contexts.c, and steps of `f`. */
 void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n);
 int refused_in_other_context(int legacy);
+int refused_in_named_context(int here);
 int asked_for_lost_context(int how);
 int function_of_two_contexts(int n);
 int copy_between_devices(int how);
@@ -78,6 +79,7 @@ int signatures_beside_wait(int n);
 int cancel_behind_build(int n);
 int cancel_beside_wait(int how);
 int exit_beside_full_queue(int n);
+int locked_for_checkpoint(int n);
 int polls_anywhere(int n);
 int polls_beside_streams(int n);
 

@@ -73,15 +73,47 @@ int refused_in_other_context(int legacy)
     return print_value();
 }
 
-/* The other context is lost. Calls in the first return that, as they name an event of it (0) or the
- * context (1). The first goes on as before. */
+/* A launch is refused, for this time, in the other context (0) or in the first (1). A call in the
+ * first that names the other returns what happened there alone. */
+int refused_in_named_context(int here)
+{
+    uint64_t k = 0;
+    start();
+    make_other();
+    steps_in(there, of_other, x, 60);
+    CHECK(cuCtxPopCurrent_v2(NULL));
+    steps(60);
+    if (!here)
+        CHECK(cuCtxPushCurrent_v2(other));
+    refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    int there_told = 0, here_told = 0;
+    if (here) {
+        here_told += launch(stream, data, 0) != CUDA_SUCCESS;
+    } else {
+        there_told += cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, of_other, (void *[]){&x, &k},
+                                     NULL) != CUDA_SUCCESS;
+        CHECK(cuCtxPopCurrent_v2(NULL));
+    }
+    there_told += cuCtxSynchronize_v2(other) != CUDA_SUCCESS;
+    refuse(CUDA_SUCCESS);
+    here_told += cuCtxSynchronize() != CUDA_SUCCESS;
+    printf("told there %d times, here %d times\n", there_told, here_told);
+    return print_value();
+}
+
+/* The other context is lost. Calls in the first return that, as they name an event of it (0, 2) or
+ * the context (1). What is launched there from then on fails at once. The first goes on as before
+ * when the other has ended. */
 int asked_for_lost_context(int how)
 {
     CUevent event;
+    CUstream second;
     int fault = CUDA_ERROR_ILLEGAL_ADDRESS;
     start();
     steps(60);
     make_other();
+    CHECK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    steps_in(there, second, x, 60);
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     uint64_t before = cuSimExecuted("kernel");
     CHECK(ag_prog_launch(ag_prog_function(ag_prog_module(), "trap"), of_other, (void *[]){&fault}));
@@ -89,8 +121,18 @@ int asked_for_lost_context(int how)
     CHECK(cuCtxPopCurrent_v2(NULL));
     while (cuSimExecuted("kernel") == before)
         sched_yield();
-    CUresult r = how == 0 ? cuEventSynchronize(event) : cuCtxSynchronize_v2(other);
+    CUresult r;
+    do
+        r = how == 0   ? cuEventSynchronize(event)
+            : how == 1 ? cuCtxSynchronize_v2(other)
+                       : cuEventQuery(event);
+    while (r == CUDA_ERROR_NOT_READY);
     printf("lost: %d, here: %d\n", (int)r, (int)cuCtxSynchronize());
+    CHECK(cuCtxPushCurrent_v2(other));
+    for (uint64_t k = 0; k < 3; k++)
+        printf("there: %d\n", (int)cuLaunchKernel(there, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0,
+                                                  second, (void *[]){&x, &k}, NULL));
+    CHECK(cuCtxPopCurrent_v2(NULL));
     CHECK(cuCtxDestroy_v2(other));
     steps(300);
     return print_value();

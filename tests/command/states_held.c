@@ -36,6 +36,14 @@ static void load_for_variable(void)
     EXPECT(cuLibraryGetGlobal(&address, NULL, fresh, "none"), CUDA_ERROR_NOT_FOUND);
 }
 
+static CUmodule fresh_module;
+
+static void look_in_module(void)
+{
+    CUdeviceptr address;
+    EXPECT(cuModuleGetGlobal_v2(&address, NULL, fresh_module, "none"), CUDA_ERROR_NOT_FOUND);
+}
+
 static CUgraph graph;
 
 static void instantiate(void)
@@ -75,7 +83,7 @@ int load_behind_publish(int how)
 {
     static void (*const calls[])(void) = {
         load_module,   load_library, instantiate,     instantiate_with_params, destroy_exec,
-        destroy_graph, update_exec,  load_for_module, load_for_variable};
+        destroy_graph, update_exec,  load_for_module, load_for_variable,       look_in_module};
     CUstream other;
     void *none = NULL;
     unsigned int value = 400, zero = 0;
@@ -86,6 +94,7 @@ int load_behind_publish(int how)
     *flag = 0;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuLibraryLoadData(&fresh, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
+    CHECK(cuModuleLoadData(&fresh_module, SIMCUDA_IMAGE_MAGIC));
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
     CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &zero, &none}));

@@ -222,6 +222,45 @@ int exit_beside_full_queue(int n)
     exit(0);
 }
 
+static _Atomic bool stops;
+
+static void *steps_on(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    while (!atomic_load(&stops)) {
+        steps(1);
+        atomic_fetch_add(&rounds, 1);
+    }
+    return NULL;
+}
+
+/* The process is locked for a checkpoint N times while a thread runs steps: that thread's calls
+ * wait, and this one asks for the state and unlocks. */
+int locked_for_checkpoint(int n)
+{
+    pthread_t thread;
+    CUprocessState state;
+    start();
+    REQUIRE(!pthread_create(&thread, NULL, steps_on, NULL));
+    while (atomic_load(&rounds) < 200)
+        usleep(100);
+    for (int i = 0; i < n; i++) {
+        CHECK(cuCheckpointProcessLock(getpid(), NULL));
+        usleep(2000); /* by then the thread is in a call */
+        CHECK(cuCheckpointProcessGetState(getpid(), &state));
+        REQUIRE(state == CU_PROCESS_STATE_LOCKED);
+        CHECK(cuCheckpointProcessUnlock(getpid(), NULL));
+        int before = atomic_load(&rounds);
+        while (atomic_load(&rounds) == before)
+            usleep(100);
+    }
+    atomic_store(&stops, true);
+    pthread_join(thread, NULL);
+    puts("goes on");
+    return 0;
+}
+
 /* In every fourth of N steps the program looks at mapped memory, behind another launch each time,
  * until it sees what that launch writes. */
 int polls_anywhere(int n)

@@ -155,6 +155,12 @@ CUresult ag_core_barrier(enum ag_sym sym)
     return pending();
 }
 
+CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym)
+{
+    (void)ctx;
+    return ag_core_barrier(sym);
+}
+
 CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
 {
     say("copy to 0x%llx from 0x%llx\n", dst, src);

@@ -25,6 +25,7 @@ struct sim_module { /* a CUmodule, or a CUlibrary */
     struct sim_function *handles;
     struct global *globals;
     struct sim_module *twin; /* the module of a library */
+    atomic_bool asked;       /* for a variable */
 };
 
 static struct sim_module *modules;
@@ -452,6 +453,8 @@ SIM_API(cuModuleGetGlobal_v2,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_object_is(handle, SIM_MODULE))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (!atomic_exchange(&((struct sim_module *)handle)->asked, true)) /* loads what is lazy */
+        sim_wait_alone(((struct sim_module *)handle)->ctx);
     for (struct global *g = ((struct sim_module *)handle)->globals; g; g = g->next)
         if (!strcmp(g->name, name)) {
             if (address)

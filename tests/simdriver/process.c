@@ -167,6 +167,8 @@ static bool works_uninitialised(enum sim_symbol symbol)
 CUresult sim_enter_slow(enum sim_symbol symbol)
 {
     unsigned int why = atomic_load(&sim_attention);
+    if (why & SIM_ATTEND_LOCKED)
+        sim_checkpoint_wait(symbol);
     if (why & SIM_ATTEND_FORKED) {
         if (symbol == SIM_cuDriverGetVersion || symbol == SIM_cuGetErrorName ||
             symbol == SIM_cuGetErrorString || symbol == SIM_cuGetProcAddress ||

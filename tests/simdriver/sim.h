@@ -102,12 +102,15 @@ enum {
     SIM_ATTEND_FORKED = 2,
     SIM_ATTEND_FAULTS = 4,
     SIM_ATTEND_LOG = 8,
-    SIM_ATTEND_ERRORS = 16
+    SIM_ATTEND_ERRORS = 16,
+    SIM_ATTEND_LOCKED = 32
 };
 extern _Atomic unsigned int sim_attention;
 extern _Atomic uint64_t sim_calls[SIM_SYMBOL_COUNT];
 
 CUresult sim_enter_slow(enum sim_symbol symbol);
+/* Waits while the process is locked for a checkpoint, in calls that do. */
+void sim_checkpoint_wait(enum sim_symbol symbol);
 CUresult sim_leave_slow(enum sim_symbol symbol, CUresult result);
 static inline CUresult sim_enter(enum sim_symbol symbol)
 {
