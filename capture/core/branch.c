@@ -84,7 +84,7 @@ void ag_branch_changes_hands(struct ag_stream *s)
         atomic_store_explicit(&home->owner, ag_this_thread(), memory_order_relaxed);
         ag_thread.owned++;
         ag_submitter_settle(home);
-        ag_fork_is_behind(home);
+        ag_fork_is_shared(home);
         if (in_turn) {
             for (int n = 1; n < AG_BRANCHES; n++)
                 if (home->fork->streams[n])
@@ -190,24 +190,30 @@ static bool nothing_waits(void)
     return rest;
 }
 
-void ag_branch_waited(struct ag_stream *s, struct ag_stream *of)
+void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial)
 {
-    if (s == of || !ag_options.join || ag_state_builds_nothing() || !is_plain(of))
+    if (s == of || !ag_options.join || ag_state_builds_nothing())
         return;
     struct ag_stream *a = atomic_load(&s->origin), *b = of;
     a = a ? a : s;
     if (atomic_load(&b->origin)) /* it is a branch, of this one or of another */
         return;
     ag_lock(&b->lock, AG_RANK_STREAM);
-    bool enough = atomic_load(&b->suitor) == a && b->forked && ++b->suits >= ag_options.join;
-    b->forked = false;
+    bool plain = b->serial == serial && ag_stream_is_live(b) && is_plain(b), enough = false;
+    if (plain) {
+        enough = atomic_load(&b->suitor) == a && b->forked && ++b->suits >= ag_options.join;
+        b->forked = false;
+    }
+    /* the stream that was there first is the origin, as its steps mostly begin there */
+    bool fit = enough && fits(a, b) && (a->serial < serial || !fits(b, a));
     ag_unlock(&b->lock);
+    if (!plain)
+        return;
     if (enough && atomic_load(&shared_events)) {
         ag_count(AG_COUNT_SHARED_EVENTS);
         return;
     }
-    /* the stream that was there first is the origin, as its steps mostly begin there */
-    if (enough && fits(a, b) && (a->serial < b->serial || !fits(b, a)) && nothing_waits()) {
+    if (fit && nothing_waits()) {
         join(a, b);
         /* another thread's wait has begun, and may have missed the fork */
         if (!nothing_waits() || atomic_load(&shared_events))

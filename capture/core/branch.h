@@ -41,9 +41,9 @@ void ag_forks_end(void);
 /* The program shares an event with another process: it has no branches from now on. */
 void ag_forks_meet_shared_events(void);
 
-/* `s` has waited for an event that `of` recorded last: perhaps one of the two becomes a branch of
- * the other. The caller holds no lock. */
-void ag_branch_waited(struct ag_stream *s, struct ag_stream *of);
+/* `s` has waited for an event that `of` recorded last, when it was the stream of that serial:
+ * perhaps one of the two becomes a branch of the other. The caller holds no lock. */
+void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial);
 
 /* Nobody asks for the stream's events (core/quiet.h): it forks without a branch, if it may. The
  * caller holds no lock. */

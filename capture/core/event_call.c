@@ -94,9 +94,8 @@ static void was_called(struct ag_stream *s, const struct ag_incoming *in)
         ag_quiet_recorded(s, in->event->event);
     } else if (in->kind == AG_OP_RECORD) {
         ag_event_recorded(in->event->event, &last);
-    } else if (seen && ag_event_find(in->event->event, &last) && last.stream && !last.outdated &&
-               last.stream->serial == last.serial) {
-        ag_branch_waited(s, last.stream);
+    } else if (seen && ag_event_find(in->event->event, &last) && last.stream && !last.outdated) {
+        ag_branch_waited(s, last.stream, last.serial);
     }
 }
 

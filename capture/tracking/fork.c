@@ -122,6 +122,14 @@ void ag_fork_is_behind(struct ag_stream *origin)
             f->behind |= 1u << n;
 }
 
+void ag_fork_is_shared(struct ag_stream *origin)
+{
+    ag_fork_is_behind(origin);
+    for (int n = 1; n < AG_BRANCHES; n++)
+        if (origin->fork->streams[n])
+            atomic_store(&origin->fork->streams[n]->shared, true);
+}
+
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
 {
     struct ag_fork *f = origin->fork;

@@ -147,9 +147,11 @@ void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch);
  */
 void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits);
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
-/* A thread has taken over from another, whose last call may still be on its way into any of the
- * branches' streams. */
+/* What has come into the branches' streams up to now, the origin's stream has not waited for. */
 void ag_fork_is_behind(struct ag_stream *origin);
+/* A thread has taken over from another. That one may go on with some of the branches, so a call of
+ * its may be on its way into any of their streams, now and at any later time. */
+void ag_fork_is_shared(struct ag_stream *origin);
 /* The first record or wait that is not done; and it is now: it has gone to the driver by itself, or
  * is part of that graph. */
 CUevent ag_fork_event(const struct ag_stream *origin);

@@ -95,6 +95,13 @@ late_call() {
     AUTOGRAPH_SUBMIT=inline late_call 2 1 3
     at_least "launches not looked at" "$(figure 'not looked at')" 1000
 }
+@test "a thread goes on with the branch when another has taken the origin over" {
+    for how in inline thread; do
+        AUTOGRAPH_SUBMIT=$how AUTOGRAPH_TEST_CHUNK=5 same "$forks" split-fork
+        cat summary
+        at_least "branches" "$(figure 'went into the graphs of that')" 1
+    done
+}
 # A busy machine changes the pace, and with it the length of graphs where nobody says it.
 @test "more branches and events than a fork has room for, and waits for events of long ago" { AUTOGRAPH_TEST_CHUNK=16 both many; }
 @test "streams, events and contexts end in the middle of a step" { both ends; }

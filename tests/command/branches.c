@@ -509,6 +509,7 @@ int main(int argc, char **argv)
         {"overlap", overlap},
         {"record-alone", record_alone},
         {"late-asks", late_asks},
+        {"split-fork", split_fork},
         {"unloads", unloads},
         {"quiet", quiet},
         {"quiet-captured", quiet_captured},

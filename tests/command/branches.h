@@ -50,6 +50,7 @@ int late_asks(void);
 int passed_event(int how);
 int unloads(void);
 int late_call(int how);
+int split_fork(void);
 
 /* Cases of branches_quiet.c. */
 int legacy_gate(int how);

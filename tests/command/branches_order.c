@@ -414,3 +414,90 @@ int late_call(int how)
     printf("out of order: %llu\n", (unsigned long long)errors);
     return 0;
 }
+
+static void sets(const struct cuSimLaunch *l)
+{
+    for (int i = 0; i < 1000; i++)
+        sched_yield();
+    __atomic_store_n(*(uint64_t *const *)l->params[0], *(const uint64_t *)l->params[1],
+                     __ATOMIC_SEQ_CST);
+}
+
+static CUfunction set;
+
+/* Its grid is a new one each time, so it is in no graph. */
+static void sets_in_branch(uint64_t value)
+{
+    memcpy(page, &value, sizeof value);
+    if (atomic_load(&late_until))
+        becomes_late();
+    CHECK(cuLaunchKernel(set, (unsigned int)value, 1, 1, 1, 1, 1, 0, b, (void *[]){&count, page},
+                         NULL));
+}
+
+static void uses_in_branch(CUfunction check, uint64_t value)
+{
+    for (int i = 0; i < OPS; i++)
+        CHECK(ag_prog_launch(check, b, (void *[]){&count, &value}));
+    CHECK(cuEventRecord(joined, b));
+}
+
+static void waits_in_origin(void)
+{
+    CHECK(cuStreamWaitEvent(a, joined, 0));
+    hashes(a, x);
+    atomic_fetch_add(&steps_made, 1);
+}
+
+static void *takes_origin(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(ctx));
+    while (!atomic_load(&over)) {
+        while (!atomic_exchange(&is_read_now, false) && !atomic_load(&over))
+            sched_yield();
+        if (!atomic_load(&over))
+            waits_in_origin();
+    }
+    return NULL;
+}
+
+/* One thread has the streams fork and join. Then another takes the origin over, and the first goes
+ * on with the branch alone: its call is on its way there when a graph waits for the branch. What it
+ * launches next comes behind that. */
+int split_fork(void)
+{
+    enum { LEARNT = 300, SPLIT = 100 };
+    pthread_t thread;
+    cuSimRegisterKernel("sets", sets, 2, NULL, (size_t[]){8, 8}, 0);
+    cuSimRegisterKernel("expects", expects, 2, NULL, (size_t[]){8, 8}, 0);
+    CUmodule own = ag_prog_module();
+    CUfunction check = ag_prog_function(own, "expects");
+    set = ag_prog_function(own, "sets");
+    count = (uint64_t *)(uintptr_t)ag_prog_alloc(8);
+    page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    signal(SIGSEGV, is_read);
+    steps_meanwhile = 1;
+    yields = 20000;
+    CHECK(cuCtxSynchronize());
+    steps();
+    for (uint64_t i = 1; i <= LEARNT + SPLIT; i++) {
+        if (i == LEARNT + 1) {
+            CHECK(cuCtxSynchronize());
+            atomic_store(&late_until, 1);
+            REQUIRE(!pthread_create(&thread, NULL, takes_origin, NULL));
+        }
+        unsigned int before = atomic_load(&steps_made);
+        sets_in_branch(i);
+        if (i <= LEARNT)
+            waits_in_origin();
+        while (atomic_load(&steps_made) == before)
+            sched_yield();
+        uses_in_branch(check, i);
+    }
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    CHECK(cuCtxSynchronize());
+    printf("out of order: %llu\n", (unsigned long long)errors);
+    return 0;
+}
