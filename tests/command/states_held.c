@@ -41,7 +41,7 @@ static CUmodule fresh_module;
 static void look_in_module(void)
 {
     CUdeviceptr address;
-    EXPECT(cuModuleGetGlobal_v2(&address, NULL, fresh_module, "none"), CUDA_ERROR_NOT_FOUND);
+    CHECK(cuModuleGetGlobal_v2(&address, NULL, fresh_module, "table"));
 }
 
 static CUgraph graph;
@@ -94,7 +94,7 @@ int load_behind_publish(int how)
     *flag = 0;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuLibraryLoadData(&fresh, SIMCUDA_IMAGE_MAGIC, NULL, NULL, 0, NULL, NULL, 0));
-    CHECK(cuModuleLoadData(&fresh_module, SIMCUDA_IMAGE_MAGIC));
+    CHECK(cuModuleLoadData(&fresh_module, SIMCUDA_IMAGE_MAGIC "global table 64\n"));
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuGraphInstantiateWithFlags(&made, graph, 0));
     CHECK(ag_prog_launch(poll_word, other, (void *[]){&flag, &zero, &none}));

@@ -453,10 +453,11 @@ SIM_API(cuModuleGetGlobal_v2,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_object_is(handle, SIM_MODULE))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!atomic_exchange(&((struct sim_module *)handle)->asked, true)) /* loads what is lazy */
-        sim_wait_alone(((struct sim_module *)handle)->ctx);
-    for (struct global *g = ((struct sim_module *)handle)->globals; g; g = g->next)
+    struct sim_module *m = (struct sim_module *)handle;
+    for (struct global *g = m->globals; g; g = g->next)
         if (!strcmp(g->name, name)) {
+            if (!atomic_exchange(&m->asked, true)) /* its data are loaded now */
+                sim_wait_alone(m->ctx);
             if (address)
                 *address = g->address;
             if (bytes)
