@@ -30,8 +30,8 @@ static void error_in(struct ag_context *context, CUresult error)
     ag_state_entered(AG_EAGER_BROKEN, AG_SYM_COUNT);
 }
 
-/* Whether calls in the current context fail. Some calls return the error of another one: that of an
- * event, a stream or a context which they name. */
+/* Whether calls in the current context fail. A call that names an event, a stream or a context may
+ * return the error of another one. */
 static bool current_is_lost(void)
 {
     size_t unused, total;
@@ -41,7 +41,8 @@ static bool current_is_lost(void)
     return ag_error_ends_context(r);
 }
 
-/* Asks in each other context that is not known to be lost and has a stream, unless that is busy. */
+/* Looks for what is lost in the other contexts, by a stream of each that is not in the driver just
+ * now. */
 static void in_another_context(CUcontext current, CUresult error)
 {
     struct ag_streams all = ag_streams_snapshot();

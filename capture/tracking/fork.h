@@ -17,8 +17,9 @@
  *  - *ahead*: the branch's last work lies in a graph. Before anything else goes into the branch's
  *    own stream, that waits for `event`, which stands for the last such graph.
  *
- * A branch that a graph has waited for is no longer behind. But if threads share its stream, every
- * graph waits anew, as a call of another thread may be on its way there. So do the first
+ * A branch that a graph has waited for is no longer behind. But if threads share its stream, or one
+ * has taken the fork over from another, every graph waits anew, as a call of another thread may be
+ * on its way there. So do the first
  * AG_FORK_YOUNG graphs of any branch: before the fork, such a call may have passed unseen.
  *
  * Events of the program whose records are part of a graph stand for it as well: whoever waits for
@@ -147,7 +148,7 @@ void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch);
  */
 void ag_fork_graph_begins(struct ag_stream *origin, uint32_t branches, bool waits);
 void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches);
-/* What has come into the branches' streams up to now, the origin's stream has not waited for. */
+/* The origin's stream has not waited for what has come into the branches' streams up to now. */
 void ag_fork_is_behind(struct ag_stream *origin);
 /* A thread has taken over from another. That one may go on with some of the branches, so a call of
  * its may be on its way into any of their streams, now and at any later time. */
