@@ -210,6 +210,15 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
     return signature;
 }
 
+/* The policy counts the op. */
+static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (in->kind > AG_OP_COPY || in->reads)
+        s->only_awake++;
+    else if (__builtin_expect(in->branch, 0))
+        s->of_branches++;
+}
+
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
  * lock; this function releases it. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
@@ -248,6 +257,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     }
     ag_stream_open(s);
     ag_engine_op(&s->engine, ag_signature_key(signature), now, &v);
+    count_kind(s, in);
     bool first = is_first(s, signature);
     uint32_t disproofs = atomic_load(&ag_disproofs);
     bool eager = act(s, signature, in, &v, now);
@@ -333,6 +343,7 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
         now = ag_clock_ns();
         ag_engine_run_ends(&s->engine, now, &v);
     }
+    count_kind(s, in);
     bool eager = act(s, signature, in, &v, now);
     CUresult pending = ag_stream_tell(s);
     if (__builtin_expect(!eager, 1)) {

@@ -40,7 +40,7 @@ void ag_weigh_meet(struct ag_stream *s)
         return;
     }
     uint64_t now = ag_clock_monotonic_ns();
-    bool without = ag_pairs_choose(&s->without, now, ag_stream_ops(s));
+    bool without = ag_pairs_choose(&s->without, now, ag_stream_launches(s) - s->of_branches);
     if (s->without.tries)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);
     if (!without)

@@ -34,9 +34,7 @@ static size_t num_ratios;
 
 void ag_compare_meet(struct ag_stream *s)
 {
-    const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
-    uint64_t ops =
-        c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
+    uint64_t ops = ag_stream_launches(s);
     atomic_fetch_add_explicit(&told, ops - s->told, memory_order_relaxed);
     s->told = ops;
     if (atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS ||

@@ -5,11 +5,12 @@
  * does both, in pairs of spans of AUTOGRAPH_COMPARE_MS; either span may come first. In one it
  * replays. In the other all its streams are dormant (dormant.h), which is as near as it can come to
  * the program without the library. They are dormant for 128 ops at a time, or for a sixteenth of
- * the span if that is less. The ops per second of the two are compared. The first quarter of each
- * span is not counted, because a stream changes over only at its next sync point or at the end of a
- * chunk. What is measured is the rate at which the program submits, so the program must do the same
- * kind of work throughout. While a tied stream is compared by itself (core/weigh.h), pairs do not
- * count.
+ * the span if that is less. The launches, fills and copies within the device per second of the two
+ * are compared: what else is an op of a stream that replays is none of one that is dormant. The
+ * first quarter of each span is not counted, because a stream changes over only at its next sync
+ * point or at the end of a chunk. What is measured is the rate at which the program submits, so the
+ * program must do the same kind of work throughout. While a tied stream is compared by itself
+ * (core/weigh.h), pairs do not count.
  *
  * Streams report what they have done when they check which span it is. A thread that took their
  * locks instead could wait until the end of a loop that launches all the time.

@@ -195,6 +195,10 @@ struct ag_stream {
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */
+    uint64_t only_awake;        /* records, waits and copies to the host: a dormant stream counts
+                                   none of these */
+    uint64_t of_branches;       /* other ops of its branches. These count them themselves while it
+                                   is dormant */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
@@ -325,6 +329,13 @@ static inline uint64_t ag_stream_ops(const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     return c->ops + c->dormant - atomic_load_explicit(&s->dormant.left, memory_order_relaxed);
+}
+
+/* Of these, launches, fills and copies within the device. Whether a stream replays or is dormant,
+ * it counts them alike, so they say how fast it gets on. */
+static inline uint64_t ag_stream_launches(const struct ag_stream *s)
+{
+    return ag_stream_ops(s) - s->only_awake;
 }
 
 /* The counter of its context that says that it holds something back which goes before ops of other

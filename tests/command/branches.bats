@@ -23,6 +23,8 @@ both() {
 }
 
 @test "what is held back is counted while another thread submits" { both paced; }
+# Streams without a fork do not count these as ops.
+@test "records and waits do not count where the library compares itself with eager launches" { as_fast_as_eager "$forks" busy; }
 @test "a copy into a branch comes before its next op, though another stream has waited for the branch" {
     needs_own_kernels # fences: the device's memory adjoins the host's here
     both copy-behind-wait

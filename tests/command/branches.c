@@ -137,6 +137,23 @@ void print_words(void)
            (unsigned long long)ag_prog_read64(y));
 }
 
+/* Twice as many event calls as launches, and the host takes far longer than any of these. */
+static int busy(void)
+{
+    uint64_t work = 1;
+    for (int i = 0; i < 4000; i++) {
+        fork_to(b);
+        CHECK(ag_prog_hash(hash, b, y, ++counter));
+        CHECK(ag_prog_hash(hash, a, x, ++counter));
+        join_from(b, joined);
+        CHECK(cuStreamSynchronize(a));
+        for (int turn = 0; turn < 100000; turn++)
+            work ^= work * 0x9e3779b97f4a7c15ull >> (turn % 32 + 1);
+    }
+    printf("%016llx\n", (unsigned long long)work);
+    return 0;
+}
+
 /* The host takes some time between two launches, so that another thread makes them. */
 static int paced(void)
 {
@@ -491,6 +508,7 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(void);
     } cases[] = {
+        {"busy", busy},
         {"paced", paced},
         {"copy-behind-wait", copy_behind_wait},
         {"unknown-call", unknown_call},

@@ -79,6 +79,20 @@ replayed_share() {
     sed -n 's/.*replayed .* of .* ops (\([0-9]*\)\.[0-9]*%).*/\1/p' summary
 }
 
+# as_fast_as_eager COMMAND...: the summary says so, of a program that is decided by its own work. Spans get longer until
+# they hold enough ops to be compared.
+as_fast_as_eager() {
+    local ms
+    for ms in 5 10 20 40; do
+        AUTOGRAPH_COMPARE_MS=$ms same "$@"
+        cat summary
+        ! grep -q 'compared with eager: [0-9.]* times' summary || break
+    done
+    at_least replayed "$(figure replayed)" 100
+    at_least "times as fast, at most 1.5" 1500 \
+        "$(sed -n 's/.*compared with eager: 0*\([0-9]*\)\.\([0-9]*\) times.*/\1\2/p' summary | sed 's/^0*//')"
+}
+
 # The program of `faults spin` under the library, until it waits for less than so many us for its flag, five times
 # at most: whoever else runs on the machine makes it look later, never sooner.
 sees_its_flag_within() {

@@ -283,6 +283,22 @@ static void contexts(void)
         step_of(&s[0], traps[0], 0);
 }
 
+/* As many copies as launches, and the host takes far longer than either. */
+static void busy(void)
+{
+    struct solver s = {.host = pinned(), .bytes = 8};
+    prepare(&s);
+    for (int i = 0; i < steps; i++) {
+        CHECK(ag_prog_hash(hash, s.stream, s.x, 1));
+        CHECK(cuMemcpyDtoHAsync_v2(s.host, s.x, s.bytes, s.stream));
+        CHECK(cuStreamSynchronize(s.stream));
+        s.seen = s.seen * 31 + s.host[0];
+        for (int turn = 0; turn < 100000; turn++)
+            s.seen ^= s.seen * 0x9e3779b97f4a7c15ull >> (turn % 32 + 1);
+    }
+    tell(&s);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3)
@@ -326,6 +342,8 @@ int main(int argc, char **argv)
         contexts();
     else if (!strcmp(argv[1], "threads"))
         threads();
+    else if (!strcmp(argv[1], "busy"))
+        busy();
     else
         return 2;
     return 0;

@@ -39,6 +39,10 @@ struct play {
     int64_t gain_ns; /* that the library knows of */
 };
 
+/* Every other op is one that a dormant stream does not count: a copy to the host, or one of a
+ * branch. */
+static enum { NONE, COPIES, OF_BRANCHES } others;
+
 static struct ag_stream *make(void)
 {
     struct ag_policy_config config;
@@ -63,13 +67,16 @@ static double play(struct ag_stream *s, const struct play *how, double seconds)
     uint64_t end = now_ns + (uint64_t)(seconds * 1e9), ops = 0, dormant = 0;
     struct ag_policy *policy = ag_engine_policy(&s->engine);
     for (; now_ns < end; ops++) {
-        if (ag_dormant_is_active(&s->dormant) && ag_dormant_step(&s->dormant)) {
+        bool is_other = others && ops % 2;
+        if (ag_dormant_is_active(&s->dormant) && (is_other || ag_dormant_step(&s->dormant))) {
             dormant++;
             now_ns += how->eager_ns;
             continue;
         }
         ag_stream_leaves_dormant(s);
         made_op(policy);
+        s->only_awake += is_other && others == COPIES;
+        s->of_branches += is_other && others == OF_BRANCHES;
         now_ns += how->graph_ns;
         s->doubt.gain_ns += how->gain_ns;
         if (ag_policy_counts(policy)->ops % how->ops_a_tie == 0)
@@ -100,6 +107,22 @@ static void the_faster_way_is_taken(void **state)
         assert_true(ag_counts[AG_COUNT_WEIGHED] > before);
         drop(s);
     }
+}
+
+static void both_ways_are_judged_by_what_both_count(void **state)
+{
+    (void)state;
+    for (others = COPIES; others <= OF_BRANCHES; others++) {
+        struct ag_stream *s = make();
+        play(s, &(struct play){3200, 3000, 10, 1000}, 1);
+        assert_true(play(s, &(struct play){3200, 3000, 10, 1000}, 20) > 0.9);
+        drop(s);
+        s = make();
+        play(s, &(struct play){3000, 3000, 10, 1000}, 1);
+        assert_true(play(s, &(struct play){3000, 3000, 10, 1000}, 20) < 0.1);
+        drop(s);
+    }
+    others = NONE;
 }
 
 static void only_tied_streams_and_those_that_gain_little_are_compared(void **state)
@@ -134,6 +157,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_faster_way_is_taken),
+        cmocka_unit_test(both_ways_are_judged_by_what_both_count),
         cmocka_unit_test(only_tied_streams_and_those_that_gain_little_are_compared),
         cmocka_unit_test(a_stream_that_is_tied_no_more_ends_its_comparison),
     };
