@@ -178,8 +178,8 @@ static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, st
     if (!type || type == CU_MEMORYTYPE_HOST) /* 0: the driver does not know it */
         return AG_MEMORY_HOST;
     if (!ctx) {
-        f->range.movable = type == CU_MEMORYTYPE_DEVICE && is_movable(s, address, f);
-        return f->range.movable ? AG_MEMORY_MOVABLE : AG_MEMORY_NO_CONTEXT;
+        bool movable = type == CU_MEMORYTYPE_DEVICE && is_movable(s, address, f);
+        return movable ? AG_MEMORY_MOVABLE : AG_MEMORY_NO_CONTEXT;
     }
     if (ctx != s->context->handle)
         return AG_MEMORY_OTHER_CONTEXT;
@@ -219,6 +219,13 @@ static void forget_what_was_freed(struct ag_stream *s)
     s->pinned.size = 0;
 }
 
+/* Whether this holds for all of the range that was found, until memory is freed. */
+static bool is_kept(enum ag_memory found)
+{
+    return found == AG_MEMORY_PLAIN || found == AG_MEMORY_MOVABLE || found == AG_MEMORY_MANAGED ||
+           found == AG_MEMORY_OTHER_CONTEXT;
+}
+
 /* Call it under the stream's lock: two threads may use one stream. */
 static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
 {
@@ -226,7 +233,7 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
     uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
     for (uint32_t i = 0; i < known; i++)
         if (covers(&s->ranges[i], address, bytes))
-            return s->ranges[i].movable ? AG_MEMORY_MOVABLE : AG_MEMORY_PLAIN;
+            return s->ranges[i].what;
     struct finding f;
     struct ag_visit visit = ag_driver_enter(s);
     enum ag_memory found = look_up(s, address, &f);
@@ -235,7 +242,8 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
     ag_driver_leave(s, visit);
     if (found == AG_MEMORY_PLAIN && !covers(&f.range, address, bytes))
         found = AG_MEMORY_UNKNOWN;
-    if (found == AG_MEMORY_PLAIN || found == AG_MEMORY_MOVABLE)
+    f.range.what = (uint8_t)found;
+    if (is_kept(found))
         s->ranges[s->num_ranges++ % AG_RANGES] = f.range;
     return found;
 }

@@ -18,8 +18,8 @@ enum ag_memory {
     AG_MEMORY_OTHER_CONTEXT,
     AG_MEMORY_HOST,
 };
-/* What [address, address + bytes) is. Plain and movable ranges are remembered until memory is freed
- * or unmapped. */
+/* What [address, address + bytes) is. What is found of an allocation is remembered until memory is
+ * freed or unmapped. */
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
 /* Whether that is pinned memory of the host, of the stream's context, to which a kernel may write

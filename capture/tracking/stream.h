@@ -72,7 +72,7 @@ enum { AG_RANGES = 8 };
 struct ag_range {
     CUdeviceptr start;
     size_t size;
-    bool movable; /* AG_MEMORY_MOVABLE, else AG_MEMORY_PLAIN */
+    uint8_t what; /* enum ag_memory */
 };
 
 /* Sums over streams. */

@@ -12,6 +12,7 @@ setup() {
 runs() {
     same "$AG_BUILD/tests/command/command_movable" "$@"
     cat with.out summary
+    [ "$(cat eager.status)" -eq 0 ]
     none grep -q misuse with.err
 }
 
@@ -90,6 +91,20 @@ nodes() {
     at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 200
 }
 
+# look_ups CASE STEPS: how often the driver is asked what lies at an address.
+look_ups() {
+    SIMCUDA_LOG=$PWD/log under "$AG_BUILD/tests/command/command_movable" "$1" "$2" >/dev/null
+    grep -c " call [0-9]* cuPointerGetAttributes" log || true
+}
+
+@test "what memory it is that no graph may name is asked once" {
+    runs foreign 100
+    at_least "ops not recorded" "$(figure 'ops that cannot be recorded .*submitted at once')" 300
+    few=$(look_ups foreign 20) many=$(look_ups foreign 100)
+    echo "look-ups: $few, $many"
+    [ "$few" -eq "$many" ]
+}
+
 @test "large copies: a node of plain memory, and a call of mapped memory" {
     needs_own_kernels
     replays large-plain 100
@@ -110,7 +125,7 @@ nodes() {
 
 @test "all of it by the builder's thread" {
     export AUTOGRAPH_TEST_BUILD=thread
-    for case in plain pool pool-each-step mapped multicast remapped refusals ended neighbours other-device large-plain alignments; do
+    for case in plain pool pool-each-step mapped multicast remapped refusals ended neighbours other-device foreign large-plain alignments; do
         runs "$case" 60
     done
 }

@@ -339,6 +339,28 @@ static int other_device(int n)
     return result(base);
 }
 
+/* Memory that no graph may name: managed, and of another context. */
+static int foreign(int n)
+{
+    CUdeviceptr managed, elsewhere;
+    CUcontext here, other;
+    start();
+    CHECK(cuCtxGetCurrent(&here));
+    CHECK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    CHECK(cuDevicePrimaryCtxRetain(&other, 1));
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuMemAlloc_v2(&elsewhere, 4096));
+    CHECK(cuCtxSetCurrent(here));
+    for (int i = 0; i < n; i++) {
+        launches(own, STEP);
+        CHECK(cuMemcpyDtoDAsync_v2(managed + 8, own, 8, stream));
+        CHECK(cuMemcpyDtoDAsync_v2(elsewhere + 16, managed + 8, 8, stream));
+        CHECK(cuMemcpyDtoDAsync_v2(own, elsewhere + 16, 8, stream));
+        look(own, i);
+    }
+    return result(own);
+}
+
 /* Copies that are too large for a kernel. */
 static int large(CUdeviceptr x, int n)
 {
@@ -398,6 +420,7 @@ int main(int argc, char **argv)
                  {"ended", ended},
                  {"neighbours", neighbours},
                  {"other-device", other_device},
+                 {"foreign", foreign},
                  {"large-mapped", large_mapped},
                  {"large-plain", large_plain},
                  {"alignments", alignments}};
