@@ -114,6 +114,9 @@ def other_rows():
                        ("programmatic", "programmatic"), ("driver", "cuLaunchKernelEx")):
         yield program(f"C++, poisoned stack: {what}", "attributes", kind)
     yield program("C++ --default-stream per-thread", "per_thread")
+    for how, what in (("copies", "rows copied"), ("stores", "rows stored"), ("thread-copies", "rows copied by threads"),
+                      ("thread-stores", "rows stored by threads")):
+        yield program(f"C++ on two GPUs: {what}", "halves", how, gpus=2)
     for name in ("cuFFT", "cuSOLVER", "cuSPARSE", "cuRAND", "Thrust", "CUB"):
         yield program(f"C++ {name}", "lib_" + name.lower())
 
