@@ -334,8 +334,10 @@ enum {
     AG_BUILD_HIGHEST_PRICE = 64,
     AG_BUILD_LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
     AG_BUILD_FIRST_LOOK = 32,   /* launches until the period of arguments is first looked for */
-    /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for"). */
-    AG_DESTROY_REST_NS = 1000000, /* between two graphs, if there are few */
+    /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for").
+     * Beside other processes it may take longer. */
+    AG_DESTROY_REST = 32, /* times as long, between two graphs, if there are few */
+    AG_DESTROY_LEAST_REST_NS = 1000000,
     AG_DESTROY_FEW = 32,
     AG_DESTROY_CROWD = 256, /* if this many wait, they go before the next build */
 };

@@ -130,6 +130,15 @@ static void build(struct ag_request *r, bool evict)
     answer(r, v, again);
 }
 
+/* How long no graph is destroyed behind one, ns: many times what that took, and less if many wait.
+ * Beside other processes on the same GPU a graph may take far longer than by itself. */
+static uint64_t rest_behind(uint64_t took, uint32_t dropped)
+{
+    uint64_t rest = took * AG_DESTROY_REST;
+    return (rest > AG_DESTROY_LEAST_REST_NS ? rest : AG_DESTROY_LEAST_REST_NS) /
+           (1 + dropped / AG_DESTROY_FEW);
+}
+
 /*
  * Called when there is nothing to build: destroys dropped graphs. To destroy one takes 30 us,
  * during which a launch of the program's waits for the driver's locks (580, on an H100). So graphs
@@ -141,22 +150,24 @@ static void build(struct ag_request *r, bool evict)
 static void tidy(void)
 {
     static uint64_t rests_until;
-    uint32_t dropped = ag_graphs_dropped(),
-             rest = AG_DESTROY_REST_NS / (1 + dropped / AG_DESTROY_FEW);
-    if (!ag_pause.busy && !ag_pause.paused && !ag_pause.held && dropped &&
-        ag_clock_monotonic_ns() >= rests_until) {
+    uint32_t dropped = ag_graphs_dropped();
+    uint64_t now = ag_clock_monotonic_ns();
+    if (!ag_pause.busy && !ag_pause.paused && !ag_pause.held && dropped && now >= rests_until) {
+        uint64_t began = now;
         ag_pause.busy = true;
         ag_pause_unlock();
         if (ag_waits_at_rest() && ag_waits_rings_pass())
             ag_graphs_collect(1);
         ag_pause_lock();
         ag_pause_rests();
-        rests_until = ag_clock_monotonic_ns() + rest;
+        now = ag_clock_monotonic_ns();
+        rests_until = now + rest_behind(now - began, dropped);
     }
     if (stopping || (first && ag_pause_permits() && dropped < AG_DESTROY_CROWD))
         return;
     if (!ag_pause.paused && ag_graphs_dropped()) {
-        ag_thread_wait(&ag_pause.work, &ag_pause.mutex, rest);
+        ag_thread_wait(&ag_pause.work, &ag_pause.mutex,
+                       rests_until > now ? rests_until - now : AG_DESTROY_LEAST_REST_NS);
     } else {
         ag_pause.barred = first || ag_graphs_dropped();
         ag_mutex_wait(&ag_pause.work, &ag_pause.mutex);
@@ -178,7 +189,7 @@ static void *builder(void *unused)
             ag_pause_rests();
             if (!rest) {
                 ag_count(AG_COUNT_BUILD_HELD_UP);
-                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_DESTROY_REST_NS);
+                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_DESTROY_LEAST_REST_NS);
             }
             continue;
         }

@@ -249,6 +249,30 @@ static int pauses_once(int n)
     return print_value();
 }
 
+/* For so many seconds the program launches nothing. Prints how often the call was made meanwhile.
+ */
+static void counts_calls(const char *name, double seconds)
+{
+    struct timespec pause = {.tv_nsec = 10000000};
+    uint64_t before = cuSimCallCount(name);
+    double began = ag_prog_seconds();
+    while (ag_prog_seconds() < began + seconds)
+        nanosleep(&pause, NULL);
+    printf("MEASURED %d calls in %d ms\n", (int)(cuSimCallCount(name) - before),
+           (int)((ag_prog_seconds() - began) * 1000));
+}
+
+/* Graphs are built, and an attribute of their kernel changes, so that all are dropped. */
+static int drops(int n)
+{
+    start();
+    for (int i = 0; i < n && cuSimCallCount("cuGraphInstantiateWithFlags") < STEP; i++)
+        steps(1);
+    CHECK(cuFuncSetAttribute(hash, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50));
+    counts_calls("cuGraphExecDestroy", 1);
+    return 0; /* how many steps it took hangs on the library */
+}
+
 /* How often the threads of this name have given their processor up to wait. */
 static long waits_of(const char *name)
 {
@@ -909,6 +933,7 @@ static const struct {
              {"legacy", legacy},
              {"slow-host", slow_host},
              {"pauses-once", pauses_once},
+             {"drops", drops},
              {"slow-host-pauses", slow_host_pauses},
              {"fast-host-pauses", fast_host_pauses},
              {"between", between},

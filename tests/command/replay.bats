@@ -338,6 +338,21 @@ compared() {
     none grep -q misuse with.err
 }
 
+# calls_and_ms: what the program says that it has measured.
+calls_and_ms() {
+    sed -n 's/^MEASURED \([0-9]*\) calls in \([0-9]*\) ms/\1 \2/p' with.out
+}
+
+# To destroy one takes 20 ms here, and 32 times as long nothing is destroyed behind it.
+@test "where it takes long to destroy a graph, graphs are destroyed rarely" {
+    export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_CHUNK=1 AUTOGRAPH_TEST_PROFIT=0 SIMCUDA_SLOW_US=20000
+    same "$cases" drops 200
+    cat with.out summary
+    read -r calls ms < <(calls_and_ms)
+    at_least "graphs destroyed" "$calls" 1
+    at_least "ms, and that of the rests" "$ms" $(((calls - 1) * 640))
+}
+
 @test "launches to the per-thread default stream stay eager" {
     same "$cases" per-thread 50
     cat summary

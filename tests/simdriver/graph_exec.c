@@ -7,6 +7,7 @@
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static unsigned int flat_count(const struct sim_graph *g)
 {
@@ -149,6 +150,8 @@ SIM_API(cuGraphExecDestroy, (CUgraphExec exec), (exec))
     if (!sim_object_is(exec, SIM_EXEC))
         return CUDA_ERROR_INVALID_VALUE;
     sim_wait_alone(((struct sim_exec *)exec)->ctx);
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us);
     pthread_mutex_lock(&sim_lock);
     exec_free((struct sim_exec *)exec);
     pthread_mutex_unlock(&sim_lock);
