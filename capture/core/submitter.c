@@ -107,6 +107,7 @@ static void lose_time(struct ag_stream *s, uint64_t began, bool chunks)
     int64_t lost = (int64_t)(ag_clock_ns() - began);
     int64_t ns = atomic_load_explicit(&s->graph_ns[1], memory_order_relaxed);
     int64_t worth = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
+    s->doubt.gain_ns -= lost;
     atomic_store_explicit(&s->graph_ns[1], ns + lost, memory_order_relaxed);
     if (chunks)
         atomic_store_explicit(&s->worth_ns, worth - lost, memory_order_relaxed);

@@ -125,8 +125,8 @@ static void add(_Atomic int64_t *sum, int64_t ns)
 
 /* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
  * counts as an estimate until one has been timed. The policy hears of the program's own launches,
- * and of twice an eager call at most: what took longer was waiting. Such a launch
- * neither raises the doubt whether the stream gains anything, nor ends it. */
+ * and of twice an eager call at most: what took longer was waiting, perhaps for the GPU, as eager
+ * launches would. Nobody knows what such a launch has gained, so a stream of these is in doubt. */
 static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_t ops, int64_t ns)
 {
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
@@ -135,7 +135,7 @@ static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_
         ag_policy_gained(ag_engine_policy(&s->engine), sequence,
                          ns < 2 * usual ? usual - ns : -usual);
     int64_t gain = ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns;
-    s->doubt.gain_ns += usual && ns >= 2 * usual ? ops * AG_WEIGH_GAIN_NS : gain;
+    s->doubt.gain_ns += usual && ns >= 2 * usual ? 0 : gain;
     add(&s->worth_ns, gain);
     add(&s->graph_ops[s->handed], ops);
     add(&s->graph_ns[s->handed], ns);

@@ -273,6 +273,17 @@ static int drops(int n)
     return 0; /* how many steps it took hangs on the library */
 }
 
+/* Sixty kinds of steps in turn, N times each. */
+static int sixty_kinds(int n)
+{
+    start();
+    for (int i = 0; i < 60 * n; i++) {
+        step((unsigned int)(i % 60) * STEP);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* How often the threads of this name have given their processor up to wait. */
 static long waits_of(const char *name)
 {
@@ -934,6 +945,7 @@ static const struct {
              {"slow-host", slow_host},
              {"pauses-once", pauses_once},
              {"drops", drops},
+             {"sixty-kinds", sixty_kinds},
              {"slow-host-pauses", slow_host_pauses},
              {"fast-host-pauses", fast_host_pauses},
              {"between", between},

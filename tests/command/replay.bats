@@ -353,6 +353,14 @@ calls_and_ms() {
     at_least "ms, and that of the rests" "$ms" $(((calls - 1) * 640))
 }
 
+# A launch of a graph takes far longer than its 20 launches would.
+@test "where launches of graphs take far longer than launches, the stream is compared with and without graphs" {
+    export AUTOGRAPH_TEST_PROFIT=1 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_SUBMIT=inline SIMCUDA_SLOW_US=1000
+    same "$cases" sixty-kinds 100
+    cat summary
+    at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
+}
+
 @test "launches to the per-thread default stream stay eager" {
     same "$cases" per-thread 50
     cat summary
