@@ -210,7 +210,7 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
     return signature;
 }
 
-/* The policy counts the op. */
+/* Who calls follow() counts by itself, as it knows the kind. */
 static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
 {
     if (in->kind > AG_OP_COPY || in->reads)
@@ -343,7 +343,6 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
         now = ag_clock_ns();
         ag_engine_run_ends(&s->engine, now, &v);
     }
-    count_kind(s, in);
     bool eager = act(s, signature, in, &v, now);
     CUresult pending = ag_stream_tell(s);
     if (__builtin_expect(!eager, 1)) {
@@ -398,6 +397,7 @@ CUresult ag_core_launch(const struct ag_launch *l)
     ag_key key = ag_engine_expected(&s->engine);
     if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
         return arrive(s, &in);
+    s->of_branches += in.branch > 0;
     return follow(s, key, &in);
 }
 
@@ -408,6 +408,7 @@ CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in)
     if (!key || signature->kind != in->kind || signature->branch != in->branch ||
         (in->kind == AG_OP_WAIT && signature->width != in->distance) || ag_signature_bad(signature))
         return arrive(s, in);
+    s->only_awake++;
     return follow(s, key, in);
 }
 
