@@ -69,12 +69,19 @@ static void give_up(struct ag_pairs *p)
     wait_longer(p);
 }
 
-/* The first span of a comparison has ended, and spans of this program have too few ops to say
- * anything. */
-static bool says_nothing(const struct ag_pairs *p, uint64_t now, uint64_t ops)
+/* Three spans of a comparison have ended, one of either way at least, and spans of this program
+ * have too few ops to say anything. */
+static bool says_nothing(const struct ag_pairs *p)
 {
-    return p->span == p->tries_since / AG_PAIRS_SPAN_NS &&
-           now - p->began_ns >= AG_PAIRS_SHORTEST_NS && ops - p->began_ops < AG_PAIRS_FEWEST_OPS;
+    return p->span == p->tries_since / AG_PAIRS_SPAN_NS + 2 && p->most < AG_PAIRS_FEWEST_OPS;
+}
+
+/* Whether two spans of so many ops say which way is faster. One may have few if that is because it
+ * is far slower. */
+static bool tell(uint64_t a, uint64_t b)
+{
+    uint64_t least = a < b ? a : b, most = a < b ? b : a;
+    return least >= AG_PAIRS_FEWEST_OPS || (most >= 2 * AG_PAIRS_FEWEST_OPS && most >= 2 * least);
 }
 
 static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warms)
@@ -88,14 +95,16 @@ static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warm
 static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     uint64_t ns = now - p->began_ns, n = ops - p->began_ops;
-    if (p->warms || ns < AG_PAIRS_SHORTEST_NS || ns > AG_PAIRS_LONGEST_NS ||
-        n < AG_PAIRS_FEWEST_OPS)
+    if (p->warms || ns < AG_PAIRS_SHORTEST_NS || ns > AG_PAIRS_LONGEST_NS)
         return;
-    double rate = (double)n / (double)ns;
-    if (p->span % 2 && p->counted == p->span - 1)
+    if (p->most < n)
+        p->most = n;
+    double rate = (double)(n ? n : 1) / (double)ns;
+    if (p->span % 2 && p->counted == p->span - 1 && tell(n, p->ops))
         p->ratios[p->count++] = (uint32_t)((p->second ? rate / p->rate : p->rate / rate) * 1000);
     p->counted = p->span;
     p->rate = rate;
+    p->ops = n;
 }
 
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
@@ -111,14 +120,14 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
     if (begins) {
         p->tries = true;
         p->tries_since = now;
-    } else if (changes && says_nothing(p, now, ops)) {
-        give_up(p);
-        return p->second;
+        p->most = 0;
     } else if (changes) {
         count(p, now, ops);
     }
     if (changes && is_known(p, &second)) {
         end(p, second);
+    } else if (changes && !begins && says_nothing(p)) {
+        give_up(p);
     } else if (now > p->tries_since + AG_PAIRS_MOST_NS) {
         give_up(p);
     } else if (changes) {

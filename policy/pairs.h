@@ -7,8 +7,8 @@
  * median of nine such pairs and by 3 %; a tie goes to the first way. A comparison ends as soon as
  * its answer is known, and after three pairs if the second way won none of them. The answer holds
  * for some seconds, then the two are compared again; the same answer doubles that time. No answer
- * is final. A comparison that comes to none within a second, or whose first span has too few ops,
- * ends without one: the last one holds.
+ * is final. A comparison that comes to none within a second, or whose first three spans, of both
+ * ways, have too few ops, ends without one: the last one holds.
  *
  * The machine's clock says when spans and comparisons begin. Processes that wait for each other, as
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
@@ -30,7 +30,8 @@ struct ag_pairs {
     uint64_t began_ns, began_ops; /* of the part of the span that counts */
     uint64_t next_ns;             /* when the ways are compared next */
     uint64_t interval_ns;
-    double rate; /* ops per ns of the span that was counted last */
+    double rate;        /* ops per ns of the span that was counted last */
+    uint64_t ops, most; /* of that span; of one in this comparison */
     uint32_t ratios[AG_PAIRS], count;
     uint32_t trials;                 /* comparisons that have ended */
     uint32_t percent;                /* median of the last: speed of the second way, of the first */

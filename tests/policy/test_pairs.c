@@ -108,6 +108,22 @@ static void test_first_way_until_compared(void **state)
     assert_true(p.second);
 }
 
+/* One way may be so slow that a span of it has hardly an op. */
+static void test_far_slower(void **state)
+{
+    (void)state;
+    static const double gains[] = {4, 40, 4000};
+    for (size_t i = 0; i < sizeof gains / sizeof *gains; i++) {
+        struct ag_pairs p = {0};
+        uint64_t now = goes_on(&p, 1000000000, 0);
+        double ops = 1e6;
+        for (; p.tries; now += 100000)
+            ops += ag_pairs_choose(&p, now, (uint64_t)ops) ? 4 : 4 / gains[i];
+        assert_int_equal(p.trials, 1);
+        assert_true(p.second);
+    }
+}
+
 /* A comparison without an answer ends, and the last answer holds. */
 static void test_no_answer(void **state)
 {
@@ -124,8 +140,8 @@ static void test_no_answer(void **state)
             assert_true(p.second);
     }
     assert_int_equal(p.trials, trials);
-    rig_at_least((double)tried, 2 * 15);
-    rig_at_most((double)tried, 3 * 17); /* ever more rarely, a span each */
+    rig_at_least((double)tried, 2 * 47);
+    rig_at_most((double)tried, 3 * 49); /* ever more rarely, three spans each */
     now = goes_on(&p, p.next_ns, ops);
     uint64_t began = now;
     for (; p.tries; now += 1000000) { /* a pause in every second span */
@@ -191,8 +207,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice),     cmocka_unit_test(test_changes),
         cmocka_unit_test(test_rarely),     cmocka_unit_test(test_first_way_until_compared),
-        cmocka_unit_test(test_no_answer),  cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_ends_early),
+        cmocka_unit_test(test_far_slower), cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_ranks),      cmocka_unit_test(test_ends_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
