@@ -150,11 +150,11 @@ SIM_API(cuGraphExecDestroy, (CUgraphExec exec), (exec))
     if (!sim_object_is(exec, SIM_EXEC))
         return CUDA_ERROR_INVALID_VALUE;
     sim_wait_alone(((struct sim_exec *)exec)->ctx);
-    if (sim_settings.slow_us)
-        usleep(sim_settings.slow_us);
     pthread_mutex_lock(&sim_lock);
     exec_free((struct sim_exec *)exec);
     pthread_mutex_unlock(&sim_lock);
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us);
     return CUDA_SUCCESS;
 }
 
