@@ -69,8 +69,8 @@ static void give_up(struct ag_pairs *p)
     wait_longer(p);
 }
 
-/* Three spans of a comparison have ended, one of either way at least, and spans of this program
- * have too few ops to say anything. */
+/* Three spans of a comparison have ended, at least one of each way, and spans of this program have
+ * too few ops to say anything. */
 static bool says_nothing(const struct ag_pairs *p)
 {
     return p->span == p->tries_since / AG_PAIRS_SPAN_NS + 2 && p->most < AG_PAIRS_FEWEST_OPS;

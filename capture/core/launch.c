@@ -210,7 +210,8 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
     return signature;
 }
 
-/* Who calls follow() counts by itself, as it knows the kind. */
+/* Counts an op that was not expected. The callers of follow() know the kind of theirs, and count it
+ * themselves. */
 static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
 {
     if (in->kind > AG_OP_COPY || in->reads)

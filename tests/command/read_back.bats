@@ -83,7 +83,7 @@ by_driver() {
     SIMCUDA_FAIL="cuMemHostRegister_v2:*=2" same "$reads" stack 100
     [ "$(SIMCUDA_FAIL="cuMemHostRegister_v2:*=2" driver_copies stack)" -ge 100 ]
 }
-# Dormant streams do not count these copies. If streams did that replay, a program would seem twice as fast with graphs.
+# Dormant streams do not count these copies. If streams that replay did, a program would seem twice as fast with graphs.
 @test "copies do not count where the library compares itself with eager launches" {
     needs_own_kernels
     as_fast_as_eager "$reads" busy 4000
