@@ -338,6 +338,7 @@ enum {
      * Beside other processes it may take longer. */
     AG_DESTROY_REST = 32, /* times as long, between two graphs, if there are few */
     AG_DESTROY_LEAST_REST_NS = 1000000,
+    AG_DESTROY_LONGEST_REST_NS = 1000000000, /* the process may have been stopped meanwhile */
     AG_DESTROY_FEW = 32,
     AG_DESTROY_CROWD = 256, /* if this many wait, they go before the next build */
 };

@@ -135,8 +135,11 @@ static void build(struct ag_request *r, bool evict)
 static uint64_t rest_behind(uint64_t took, uint32_t dropped)
 {
     uint64_t rest = took * AG_DESTROY_REST;
-    return (rest > AG_DESTROY_LEAST_REST_NS ? rest : AG_DESTROY_LEAST_REST_NS) /
-           (1 + dropped / AG_DESTROY_FEW);
+    if (rest < AG_DESTROY_LEAST_REST_NS)
+        rest = AG_DESTROY_LEAST_REST_NS;
+    if (rest > AG_DESTROY_LONGEST_REST_NS)
+        rest = AG_DESTROY_LONGEST_REST_NS;
+    return rest / (1 + dropped / AG_DESTROY_FEW);
 }
 
 /*
