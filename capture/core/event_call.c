@@ -142,17 +142,16 @@ static void end_what_is_left(void)
 {
     struct ag_record last;
     CUevent event;
+    uint64_t number;
     if (ag_thread.in_host_function)
         return;
-    for (uint32_t n = ag_events_left(); n && ag_event_take_left(&event, &last); n--) {
+    for (uint32_t n = ag_events_left(); n && ag_event_take_left(&event, &number, &last); n--) {
         if (!ag_stream_lock_if_prompt(last.origin)) {
             ag_event_is_left(event);
             break;
         }
-        if (ag_event_is_ending(event) && !is_needed(last.origin, event, &last)) {
-            ag_event_ends(event);
-            AG_REAL(cuEventDestroy_v2)(event);
-        }
+        if (ag_event_is_ending(event) && !is_needed(last.origin, event, &last))
+            ag_event_destroy(event, number);
         ag_unlock(&last.origin->lock);
     }
 }

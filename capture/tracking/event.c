@@ -21,9 +21,9 @@ struct known {
     CUevent event; /* the key */
     CUcontext context;
     struct ag_record last;
-    uint64_t epoch; /* when `last` was written */
-    bool ending;    /* the program has destroyed it */
-    bool is_left;   /* in the list `left` */
+    uint64_t epoch;  /* when `last` was written */
+    uint64_t ending; /* which of the events is it that the program has destroyed; 0: none */
+    bool is_left;    /* in the list `left` */
     struct known *next;
     UT_hash_handle hh;
 };
@@ -32,6 +32,7 @@ static struct ag_lock lock;
 static struct known *events;
 static _Atomic uint64_t epoch;
 static _Atomic uint32_t num_ending, num_left;
+static uint64_t last_ending; /* under the lock */
 static struct known *left, **last_left = &left;
 
 /* Under the lock. */
@@ -103,16 +104,29 @@ static struct known *mark_ending(CUevent event)
 {
     struct known *k = find_any(event);
     if (k && !k->ending) {
-        k->ending = true;
+        k->ending = ++last_ending;
         atomic_fetch_add(&num_ending, 1);
     }
     return k;
 }
 
-void ag_event_ends_later(CUevent event)
+uint64_t ag_event_ends_later(CUevent event)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
-    mark_ending(event);
+    const struct known *k = mark_ending(event);
+    uint64_t number = k ? k->ending : 0;
+    ag_unlock(&lock);
+    return number;
+}
+
+/* Until the driver has destroyed it, the program's calls must not reach it there. */
+void ag_event_destroy(CUevent event, uint64_t number)
+{
+    AG_REAL(cuEventDestroy_v2)(event);
+    ag_lock(&lock, AG_RANK_EVENTS);
+    const struct known *k = find_any(event);
+    if (k && k->ending == number) /* else the handle is another's already */
+        forget(event);
     ag_unlock(&lock);
 }
 
@@ -135,26 +149,28 @@ uint32_t ag_events_left(void)
     return atomic_load(&num_left);
 }
 
-bool ag_event_take_left(CUevent *event, struct ag_record *last)
+bool ag_event_take_left(CUevent *event, uint64_t *number, struct ag_record *last)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     const struct known *k = left ? take(&left) : NULL;
     if (k) {
         *event = k->event;
+        *number = k->ending;
         *last = k->last;
     }
     ag_unlock(&lock);
     return k;
 }
 
-static CUevent take_of(CUcontext context)
+static CUevent take_of(CUcontext context, uint64_t *number)
 {
     CUevent event = NULL;
     ag_lock(&lock, AG_RANK_EVENTS);
-    for (struct known **at = &left; *at && !event; at = &(*at)->next)
+    for (struct known **at = &left; *at; at = &(*at)->next)
         if ((*at)->context == context) {
-            event = (*at)->event;
-            forget(event);
+            const struct known *k = take(at);
+            event = k->event;
+            *number = k->ending;
             break;
         }
     ag_unlock(&lock);
@@ -163,8 +179,9 @@ static CUevent take_of(CUcontext context)
 
 void ag_events_context_may_end(CUcontext context)
 {
-    for (CUevent event; (event = take_of(context));)
-        AG_REAL(cuEventDestroy_v2)(event);
+    uint64_t number;
+    for (CUevent event; (event = take_of(context, &number));)
+        ag_event_destroy(event, number);
 }
 
 bool ag_event_is_ending(CUevent event)

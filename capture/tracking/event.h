@@ -29,15 +29,17 @@ struct ag_record {
 /* The program has made the event, or destroys it. */
 void ag_event_made(CUevent event, CUcontext context, unsigned int flags);
 void ag_event_ends(CUevent event);
-/* The program has destroyed it, and the driver has not: to the program its handle is invalid. It
- * stays so until the driver is about to destroy it, and the function above is called. */
-void ag_event_ends_later(CUevent event);
+/* The program has destroyed it, and the driver has not: to the program its handle is invalid. The
+ * number, never 0, tells it from others of that handle. */
+uint64_t ag_event_ends_later(CUevent event);
+/* The driver destroys it, and has the handle from then on. */
+void ag_event_destroy(CUevent event, uint64_t number);
 bool ag_event_is_ending(CUevent event);
 /* The same, and it is not known yet whether something still needs it: who would have to be asked is
  * busy. Whoever takes such an event finds out, or leaves it again. */
 void ag_event_is_left(CUevent event);
 uint32_t ag_events_left(void);
-bool ag_event_take_left(CUevent *event, struct ag_record *last);
+bool ag_event_take_left(CUevent *event, uint64_t *number, struct ag_record *last);
 /* The driver destroys all events of the context that are left. Nothing needs them any more. */
 void ag_events_context_may_end(CUcontext context);
 

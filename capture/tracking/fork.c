@@ -173,8 +173,7 @@ static void destroy_doomed(struct ag_fork *f)
         if (doomed->after > atomic_load(&f->done))
             return;
         drop_due(f, doomed->event);
-        ag_event_ends(doomed->event); /* its handle may be another's next */
-        AG_REAL(cuEventDestroy_v2)(doomed->event);
+        ag_event_destroy(doomed->event, doomed->number);
         atomic_store_explicit(&f->destroyed, f->destroyed + 1, memory_order_release);
     }
 }
@@ -319,8 +318,7 @@ bool ag_fork_dooms(struct ag_stream *origin, CUevent event)
     uint32_t n = atomic_load(&f->doomed);
     if (n - atomic_load_explicit(&f->destroyed, memory_order_acquire) == AG_MOST_DOOMED)
         return false;
-    f->list[n % AG_MOST_DOOMED] = (struct ag_doomed){event, f->noted};
-    ag_event_ends_later(event); /* the ring's role may end it at once */
+    f->list[n % AG_MOST_DOOMED] = (struct ag_doomed){event, ag_event_ends_later(event), f->noted};
     atomic_store_explicit(&f->doomed, n + 1, memory_order_release);
     return true;
 }

@@ -83,6 +83,7 @@ struct ag_fork {
      * done, as eagerly it would keep what its streams still need. */
     struct ag_doomed {
         CUevent event;
+        uint64_t number; /* ag_event_ends_later() */
         uint64_t after;
     } list[AG_MOST_DOOMED];
 };

@@ -35,8 +35,10 @@ both() {
 @test "two forks record one event in turns" { both shared-event; }
 @test "the record of an event of another context is refused at once" { both event-of-other-context; }
 @test "an event that was destroyed is no event any more" {
-    both destroyed-twice
-    SIMCUDA_HANDLES=reuse both destroyed-twice
+    both destroyed-twice 0
+    SIMCUDA_HANDLES=reuse both destroyed-twice 0
+    # The library's thread is about to destroy it.
+    for us in 50 100; do SIMCUDA_HANDLES=reuse SIMCUDA_SLOW_US=300 both destroyed-twice $us; done
 }
 @test "who has waited for all finds streams and events ready" { both ready-at-once; }
 @test "an event that a launch records is no longer that of a fork" { both launch-event; }

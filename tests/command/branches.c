@@ -516,7 +516,6 @@ int main(int argc, char **argv)
         {"failed-record", failed_record},
         {"shared-event", shared_event},
         {"event-of-other-context", event_of_other_context},
-        {"destroyed-twice", destroyed_twice},
         {"ready-at-once", ready_at_once},
         {"launch-event", launch_event},
         {"leaving-branch", leaving_branch},
@@ -545,6 +544,8 @@ int main(int argc, char **argv)
         return legacy_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "legacy-order") && argc == 3)
         return legacy_order(atoi(argv[2]));
+    if (!strcmp(argv[1], "destroyed-twice") && argc == 3)
+        return destroyed_twice(atoi(argv[2]));
     if (!strcmp(argv[1], "own-event") && argc == 3)
         return own_event(atoi(argv[2]));
     if (!strcmp(argv[1], "passed-event") && argc == 3)

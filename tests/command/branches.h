@@ -37,7 +37,7 @@ int context_event(void);
 int failed_record(void);
 int shared_event(void);
 int event_of_other_context(void);
-int destroyed_twice(void);
+int destroyed_twice(int us);
 int ready_at_once(void);
 int launch_event(void);
 int full_queue(int how);

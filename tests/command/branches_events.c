@@ -146,9 +146,10 @@ int event_of_other_context(void)
     return 0;
 }
 
-/* Calls on an event that was destroyed a moment ago, in the middle of a step. The driver still has
- * it then, and destroys it before the program's next one of that name. */
-int destroyed_twice(void)
+/* Calls on an event that was destroyed a moment ago, longer from step to step, in the middle of a
+ * step. The driver still has it then, or is destroying it, and has done so before the program's
+ * next one of that name. */
+int destroyed_twice(int us)
 {
     int refused[7] = {0};
     REQUIRE(freopen("/dev/null", "w", stderr)); /* the driver complains of what reaches it */
@@ -158,6 +159,7 @@ int destroyed_twice(void)
         CUevent gone = joined;
         step(0);
         CHECK(cuEventDestroy_v2(gone));
+        usleep((useconds_t)(us * i));
         refused[0] += cuEventDestroy_v2(gone) == CUDA_ERROR_INVALID_HANDLE;
         refused[1] += cuEventRecord(gone, a) == CUDA_ERROR_INVALID_HANDLE;
         refused[2] += cuStreamWaitEvent(b, gone, 0) == CUDA_ERROR_INVALID_HANDLE;

@@ -80,6 +80,8 @@ void sim_object_destroy(void *handle, enum sim_kind kind)
     struct sim_object *object = handle;
     if (atomic_load(&object->users))
         sim_misuse("a %s is destroyed while a call works with it", kind_names[kind]);
+    if (kind == SIM_EVENT && sim_settings.slow_us)
+        usleep(sim_settings.slow_us);
     atomic_store(&object->state, (uint32_t)kind);
     sim_object_count(kind, -1);
     pthread_mutex_lock(&lock);

@@ -33,7 +33,7 @@
  *     SIMCUDA_LEAKS     1 reports on stderr at exit what is still alive, by kind
  *     SIMCUDA_SLOW_US   microseconds that a call takes which works with an event or an executable
  *                       graph, so that what destroys those meanwhile shows; that one takes which
- *                       destroys such a graph; and one which ends a context, behind the end of its
+ *                       destroys either; and one which ends a context, behind the end of its
  *                       handles
  *     SIMCUDA_WAITS     1 makes loading a module and making or destroying an executable graph wait
  *                       for all work of the context, and whoever submits work wait for that: what
