@@ -44,8 +44,10 @@ static inline uint32_t hash(uintptr_t key)
 
 uintptr_t ag_number_thread(void)
 {
-    static _Atomic uintptr_t last;
-    return ag_thread.number = atomic_fetch_add(&last, 1) + 1;
+    static _Atomic uint32_t last;
+    clockid_t clock = 0;
+    pthread_getcpuclockid(pthread_self(), &clock);
+    return ag_thread.number = (uintptr_t)(atomic_fetch_add(&last, 1) + 1) << 32 | (uint32_t)clock;
 }
 
 CUcontext ag_core_context_of(CUstream stream, bool ptsz)

@@ -238,12 +238,12 @@ static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
     ag_stream_call_usually_takes(s, ns);
 }
 
-/* The calling thread. `number` is unique among all threads, and 0 until it is needed. `owned`
- * counts the streams that the thread became the owner of, including those that other threads have
- * taken over since. `told_of`: the stream whose error the thread returned last, and
- * `told_in`: its context. `in_host_function`: it runs one of the program's, in which the driver
- * takes no launches (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted there. Its
- * number is then AG_NO_OWNER. */
+/* The calling thread. `number` is unique among all threads, and 0 until it is needed; its lower
+ * half is the clock of the thread's processor time. `owned` counts the streams that the thread
+ * became the owner of, including those that other threads have taken over since. `told_of`: the
+ * stream whose error the thread returned last, and `told_in`: its context. `in_host_function`: it
+ * runs one of the program's, in which the driver takes no launches (CUDA_ERROR_NOT_PERMITTED): what
+ * is held back must not be submitted there. Its number is then AG_NO_OWNER. */
 struct ag_thread {
     uintptr_t number;
     CUstream told_of;

@@ -223,10 +223,15 @@ static int slow_host(int n)
     return print_value();
 }
 
+static void works(double seconds)
+{
+    for (double until = ag_prog_seconds() + seconds; ag_prog_seconds() < until;)
+        ;
+}
+
 /* 50 steps of 32 launches, 20 us apart; a pause within a step; then N more steps. */
 static int pauses_once(int n)
 {
-    struct timespec pause = {.tv_nsec = 60000000};
     int pauses = 0;
     start();
     for (int i = 0; i < 50 + n; i++) {
@@ -240,7 +245,7 @@ static int pauses_once(int n)
             while (ag_prog_seconds() < until)
                 ;
             if (i == 50 && k == 16)
-                nanosleep(&pause, NULL);
+                works(60e-3);
         }
         pauses += ag_prog_seconds() - last > 160e-6;
         CHECK(cuStreamSynchronize(stream));
@@ -309,7 +314,7 @@ static long waits_of(const char *name)
 
 /* Steps of 16 launches, this far apart. N of them have a pause, each tenth. Says whether the
  * watchdog looked more often than so many times a second. */
-static int host_pauses(int n, double apart, double most)
+static int host_pauses(int n, double apart, bool sleeps, double most)
 {
     struct timespec pause = {.tv_nsec = 2000000};
     start();
@@ -321,8 +326,12 @@ static int host_pauses(int n, double apart, double most)
                                  (void *[]){&data, &k}, NULL));
             while (ag_prog_seconds() < until)
                 ;
-            if (i % 10 == 9 && k == 1 + (uint64_t)i / 10 % 15)
-                nanosleep(&pause, NULL);
+            if (i % 10 == 9 && k == 1 + (uint64_t)i / 10 % 15) {
+                if (sleeps)
+                    nanosleep(&pause, NULL);
+                else
+                    works(2e-3);
+            }
         }
         CHECK(cuStreamSynchronize(stream));
     }
@@ -334,13 +343,19 @@ static int host_pauses(int n, double apart, double most)
 /* Slow looks come each 250 us; eight ops take 640. */
 static int slow_host_pauses(int n)
 {
-    return host_pauses(n, 80e-6, 5e3);
+    return host_pauses(n, 80e-6, false, 5e3);
 }
 
 /* Fast looks come each 20 us, or in the time of four ops. */
 static int fast_host_pauses(int n)
 {
-    return host_pauses(n, 20e-6, 20e3);
+    return host_pauses(n, 20e-6, false, 20e3);
+}
+
+/* Looks stay slow for a thread that sees nothing meanwhile. */
+static int fast_host_sleeps(int n)
+{
+    return host_pauses(n, 20e-6, true, 5e3);
 }
 
 /* Launches that the driver refuses in the call itself. */
@@ -948,6 +963,7 @@ static const struct {
              {"sixty-kinds", sixty_kinds},
              {"slow-host-pauses", slow_host_pauses},
              {"fast-host-pauses", fast_host_pauses},
+             {"fast-host-sleeps", fast_host_sleeps},
              {"between", between},
              {"per-thread", per_thread},
              {"small-files", small_files},

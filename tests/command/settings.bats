@@ -303,7 +303,7 @@ choices() {
 
 @test "the watchdog looks no more often than it can do any good, and the summary says what that took" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline
-    for program in slow-host-pauses fast-host-pauses; do
+    for program in slow-host-pauses fast-host-pauses fast-host-sleeps; do
         same "$cases" $program 80
         at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
         grep -Eq ': it cost .* ms to watch over what it holds back' summary
