@@ -130,11 +130,10 @@ void ag_core_context_ended(struct ag_context *context, bool ended);
 void ag_core_context_attached(CUcontext ctx);
 bool ag_core_context_detached(struct ag_context *context);
 /* Call these around cuDevicePrimaryCtxRetain, Release and Reset. First call `begins`; its result is
- * `locked` for the others. For Retain, then call `retains`. For Release and Reset, then call
- * `releases` or `resets`, which returns the context. After the real call, call `retained`,
- * `released` or `reset` with `locked` and the context. */
-bool ag_core_primary_begins(CUdevice device);
-void ag_core_primary_retains(CUdevice device, bool locked);
+ * `locked` for the others. For Release and Reset, then call `releases` or `resets`, which returns
+ * the context. After the real call, call `retained`, `released` or `reset` with `locked` and the
+ * context. */
+bool ag_core_primary_begins(CUdevice device, enum ag_sym sym);
 void ag_core_primary_retained(CUdevice device, bool locked, bool success);
 struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym);
 void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,

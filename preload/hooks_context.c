@@ -43,8 +43,7 @@ AG_HOOK cuCtxAttach(CUcontext *pctx, unsigned int flags)
 
 AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 {
-    bool locked = ag_hooked() && ag_core_primary_begins(dev);
-    ag_core_primary_retains(dev, locked);
+    bool locked = ag_hooked() && ag_core_primary_begins(dev, AG_SYM_cuDevicePrimaryCtxRetain);
     CUresult r = AG_CALL(cuDevicePrimaryCtxRetain, pctx, dev);
     ag_core_primary_retained(dev, locked, r == CUDA_SUCCESS);
     return r;
@@ -55,7 +54,7 @@ AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, device);                                                          \
-        bool locked = ag_core_primary_begins(device);                                              \
+        bool locked = ag_core_primary_begins(device, AG_SYM_##name);                               \
         struct ag_context *known = begins;                                                         \
         CUresult r = AG_CALL(name, device);                                                        \
         ends(known, device, locked, r == CUDA_SUCCESS);                                            \

@@ -20,7 +20,7 @@ enum { DEVICES = 64 }; /* devices beyond have no count: a release there is alway
 
 static struct {
     struct ag_lock lock;
-    uint32_t retained, unseen;
+    _Atomic uint32_t retained, unseen; /* written under the lock */
 } devices[DEVICES];
 
 static bool is_active(CUdevice device)
@@ -43,19 +43,37 @@ static CUcontext handle_of(CUdevice device)
     return ctx;
 }
 
-bool ag_core_primary_begins(CUdevice device)
+static uint32_t holders(CUdevice device)
 {
-    bool locked = ag_state_tracks() && device >= 0 && device < DEVICES;
-    if (locked)
-        ag_lock(&devices[device].lock, AG_RANK_PRIMARY);
-    return locked;
+    return devices[device].retained + devices[device].unseen;
 }
 
-/* The first retain makes the context. What the thread holds back does not wait for that. */
-void ag_core_primary_retains(CUdevice device, bool locked)
+/* Whether the call seems to make the context, or to end it. */
+static bool decides(CUdevice device, enum ag_sym sym)
 {
-    if (locked && !devices[device].retained && !devices[device].unseen)
-        ag_core_barrier_quiet(AG_SYM_cuDevicePrimaryCtxRetain);
+    switch (sym) {
+    case AG_SYM_cuDevicePrimaryCtxRetain:
+        return holders(device) == 0;
+    case AG_SYM_cuDevicePrimaryCtxRelease:
+    case AG_SYM_cuDevicePrimaryCtxRelease_v2:
+        return holders(device) <= 1;
+    default:
+        return true;
+    }
+}
+
+/* What the thread holds back does not wait until the context is made, or has ended. It is submitted
+ * without the lock: the thread may have to wait for room in a queue, and another one may make that
+ * room only behind a retain of its own. A count that changes meanwhile costs a barrier, or leaves
+ * to the watchdog, or to the end of the context, what is held back. */
+bool ag_core_primary_begins(CUdevice device, enum ag_sym sym)
+{
+    if (!ag_state_tracks() || device < 0 || device >= DEVICES)
+        return false;
+    if (decides(device, sym))
+        ag_core_barrier_quiet(sym);
+    ag_lock(&devices[device].lock, AG_RANK_PRIMARY);
+    return true;
 }
 
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)
@@ -69,7 +87,7 @@ void ag_core_primary_retained(CUdevice device, bool locked, bool success)
 
 struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym)
 {
-    if (locked && devices[device].retained + devices[device].unseen > 1)
+    if (locked && holders(device) > 1)
         return NULL;
     return ag_core_context_may_end(handle_of(device), sym);
 }

@@ -158,15 +158,10 @@ void ag_core_looked_up(uint64_t lookup, CUresult result)
     (void)lookup, (void)result;
 }
 
-bool ag_core_primary_begins(CUdevice device)
+bool ag_core_primary_begins(CUdevice device, enum ag_sym sym)
 {
-    (void)device;
+    (void)device, (void)sym;
     return false;
-}
-
-void ag_core_primary_retains(CUdevice device, bool locked)
-{
-    (void)device, (void)locked;
 }
 
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)

@@ -217,6 +217,16 @@ full() {
     done
 }
 
+@test "full queue: the room is made behind another thread's retain of a primary context" {
+    hold_long
+    for how in 0 1 2; do
+        for submit in inline thread; do
+            SIMCUDA_QUEUE=4 AUTOGRAPH_TEST_CHUNK=40 AUTOGRAPH_SUBMIT=$submit AG_TIMEOUT=30 same "$states" primary-beside-full-queue $how
+            at_least "replayed ops" "$(figure replayed)" 500
+        done
+    done
+}
+
 @test "a stream is at rest only behind what another thread holds back" {
     [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer makes the program so slow that it holds nothing back where it should"
     export AUTOGRAPH_MAX_DEFER_US=20000

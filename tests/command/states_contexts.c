@@ -189,6 +189,73 @@ int function_of_two_contexts(int n)
     return 0;
 }
 
+/* ---- a primary context, and a full queue (SIMCUDA_QUEUE) ------------------------------------- */
+
+enum { ROOM = 4 };
+
+static _Atomic bool gate_is_open = true;
+static uint64_t before_gate;
+
+static void wait_at_gate(const struct cuSimLaunch *l)
+{
+    (void)l;
+    while (!atomic_load(&gate_is_open))
+        sched_yield();
+}
+
+/* As soon as the other thread waits for room: eagerly in a launch, with the library in the call
+ * that submits it. */
+static void *retain_and_open(void *unused)
+{
+    CUcontext ctx;
+    while (submissions() - before_gate <= ROOM)
+        sched_yield();
+    CHECK(cuDevicePrimaryCtxRetain(&ctx, 1));
+    atomic_store(&gate_is_open, true);
+    return unused;
+}
+
+/* Half a step is held back, behind which the queue is full, before a call that may make the primary
+ * context of another device (0), or end that of the stream (1, 2). The room is made by another
+ * thread, behind a retain of that context. */
+int primary_beside_full_queue(int how)
+{
+    pthread_t thread;
+    CUcontext ctx;
+    cuSimRegisterKernel("gate", wait_at_gate, 1, NULL, (size_t[]){8}, CUSIM_MAY_BLOCK);
+    start();
+    if (how) {
+        CHECK(cuDevicePrimaryCtxRetain(&ctx, 1));
+        CHECK(cuCtxSetCurrent(ctx));
+        module = ag_prog_module();
+        hash = ag_prog_function(module, "hash");
+        data = ag_prog_alloc(8);
+        CHECK(cuCtxSynchronize());
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    }
+    CUfunction gate = ag_prog_function(module, "gate");
+    for (int i = 0; i < 100; i++) {
+        CHECK(ag_prog_launch(gate, stream, (void *[]){&data}));
+        step();
+    }
+    before_gate = submissions();
+    atomic_store(&gate_is_open, false);
+    REQUIRE(!pthread_create(&thread, NULL, retain_and_open, NULL));
+    CHECK(ag_prog_launch(gate, stream, (void *[]){&data}));
+    launches(0, STEP / 2);
+    if (how == 0)
+        CHECK(cuDevicePrimaryCtxRetain(&ctx, 1));
+    else if (how == 1)
+        CHECK(cuDevicePrimaryCtxRelease_v2(1)); /* by then not the last */
+    else
+        CHECK(cuDevicePrimaryCtxReset_v2(1));
+    pthread_join(thread, NULL);
+    if (how == 2)
+        return puts("reset") < 0;
+    launches(STEP / 2, STEP);
+    return print_value();
+}
+
 /* ---- copies between devices ----------------------------------------------------------------- */
 
 static atomic_int turn;

@@ -220,15 +220,10 @@ void ag_core_looked_up(uint64_t lookup, CUresult result)
     (void)lookup, (void)result;
 }
 
-bool ag_core_primary_begins(CUdevice device)
+bool ag_core_primary_begins(CUdevice device, enum ag_sym sym)
 {
-    say("primary_begins device=%d\n", device);
+    say("primary_begins %s device=%d\n", ag_sym_name(sym), device);
     return true;
-}
-
-void ag_core_primary_retains(CUdevice device, bool locked)
-{
-    say("primary_retains device=%d locked=%d\n", device, locked);
 }
 
 void ag_core_primary_retained(CUdevice device, bool locked, bool success)

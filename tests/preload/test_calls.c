@@ -386,11 +386,11 @@ static void what_ends_is_told(void **state)
     assert_told("context_may_end cuCtxDetach ctx=0x40\ncontext_detached 0x77\n"
                 "context_ended 0x77 ended=0\n");
     call("cuDevicePrimaryCtxReset_v2", 3);
-    assert_told("primary_begins device=3\n"
+    assert_told("primary_begins cuDevicePrimaryCtxReset_v2 device=3\n"
                 "primary_resets cuDevicePrimaryCtxReset_v2 device=3\n"
                 "primary_reset 0x79 device=3 locked=1 success=1\n");
     call("cuDevicePrimaryCtxRelease", 3);
-    assert_told("primary_begins device=3\n"
+    assert_told("primary_begins cuDevicePrimaryCtxRelease device=3\n"
                 "primary_releases cuDevicePrimaryCtxRelease device=3 locked=1\n"
                 "primary_released 0x78 device=3 locked=1 success=1\n");
     call("cuGreenCtxDestroy", 0x50);
@@ -591,11 +591,11 @@ static void retains_are_counted(void **state)
     generic retain = (generic)dlsym(libcuda, "cuDevicePrimaryCtxRetain");
     CUcontext ctx;
     retain((uint64_t)&ctx, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("primary_begins device=3\nprimary_retains device=3 locked=1\n"
+    assert_told("primary_begins cuDevicePrimaryCtxRetain device=3\n"
                 "primary_retained device=3 locked=1 success=1\n");
     next_result(CUDA_ERROR_INVALID_DEVICE);
     retain((uint64_t)&ctx, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    assert_told("primary_begins device=3\nprimary_retains device=3 locked=1\n"
+    assert_told("primary_begins cuDevicePrimaryCtxRetain device=3\n"
                 "primary_retained device=3 locked=1 success=0\n");
 }
 
