@@ -446,8 +446,9 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
         return NULL;
     ag_lookups_forget();
     struct ag_context *context = ag_context_find(ctx);
-    if (!context) { /* no stream of it is known, but memory of it that names no context may be */
+    if (!context) { /* no stream of it is known, but memory that names no context may be its, ... */
         ag_core_invalidate_memory();
+        ag_signatures_invalidate(AG_OF_CONTEXT, ctx); /* ... and functions that were looked at */
         return NULL;
     }
     ag_trace_sync_point(NULL, sym);

@@ -96,6 +96,12 @@ hold_long() {
     grep -q 'the same handle: 1' with.out
 }
 
+@test "a function ends with its context, though no stream of that is known" {
+    for handles in unique reuse; do SIMCUDA_HANDLES=$handles same "$states" function-of-unknown-context 100; done
+    grep -q 'the same handle: 1' with.out
+    at_least "replayed ops" "$(figure replayed)" 1000
+}
+
 @test "a query that fails leaves no error behind" {
     hold_long
     same "$states" query-fails 3

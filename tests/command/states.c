@@ -667,6 +667,7 @@ int main(int argc, char **argv)
         {"refused-in-named-context", refused_in_named_context},
         {"asked-for-lost-context", asked_for_lost_context},
         {"function-of-two-contexts", function_of_two_contexts},
+        {"function-of-unknown-context", function_of_unknown_context},
         {"primary-beside-full-queue", primary_beside_full_queue},
         {"query-fails", query_fails},
         {"peers", peers},

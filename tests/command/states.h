@@ -57,6 +57,7 @@ int refused_in_other_context(int legacy);
 int refused_in_named_context(int here);
 int asked_for_lost_context(int how);
 int function_of_two_contexts(int n);
+int function_of_unknown_context(int n);
 int primary_beside_full_queue(int how);
 int copy_between_devices(int how);
 

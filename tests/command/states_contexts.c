@@ -157,13 +157,39 @@ static CUfunction function_of_image(const char *image, const char *name)
     return ag_prog_function(m, name);
 }
 
+static void register_adding(void)
+{
+    cuSimRegisterKernel("add_one", add_one, 2, NULL, (size_t[]){8, 8}, 0);
+    cuSimRegisterKernel("add_two", add_two, 3, NULL, (size_t[]){8, 8, 8}, 0);
+}
+
+/* Of a function with other parameters in a new context; where handles come again, it has that of
+ * `one`. */
+static int steps_of_another(CUfunction one, int n)
+{
+    uint64_t m;
+    make_other();
+    CUfunction two = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_two\n", "add_two");
+    printf("the same handle: %d\n", one == two);
+    uint64_t sum = ag_prog_read64(x);
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 0; k < STEP; k++) {
+            m = 1000 * (uint64_t)i + k;
+            CHECK(cuLaunchKernel(two, 1, 1, 1, 1, 1, 1, 0, of_other, (void *[]){&x, &k, &m}, NULL));
+            sum = sum * 31 + k + m;
+        }
+        CHECK(cuStreamSynchronize(of_other));
+    }
+    printf("right: %d\n", ag_prog_read64(x) == sum);
+    return 0;
+}
+
 /* A function is launched into a stream of another context first, which is refused. When its own has
  * ended, its handle is that of one with other parameters. */
 int function_of_two_contexts(int n)
 {
-    uint64_t k = 1, m;
-    cuSimRegisterKernel("add_one", add_one, 2, NULL, (size_t[]){8, 8}, 0);
-    cuSimRegisterKernel("add_two", add_two, 3, NULL, (size_t[]){8, 8, 8}, 0);
+    uint64_t k = 1;
+    register_adding();
     start();
     make_other();
     CUfunction one = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_one\n", "add_one");
@@ -173,20 +199,28 @@ int function_of_two_contexts(int n)
     cuSimFail("cuLaunchKernel", 0, 0);
     steps_in(one, of_other, x, 60);
     CHECK(cuCtxDestroy_v2(other));
-    make_other();
-    CUfunction two = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_two\n", "add_two");
-    printf("the same handle: %d\n", one == two);
-    uint64_t sum = ag_prog_read64(x);
-    for (int i = 0; i < n; i++) {
-        for (k = 0; k < STEP; k++) {
-            m = 1000 * (uint64_t)i + k;
-            CHECK(cuLaunchKernel(two, 1, 1, 1, 1, 1, 1, 0, of_other, (void *[]){&x, &k, &m}, NULL));
-            sum = sum * 31 + k + m;
-        }
-        CHECK(cuStreamSynchronize(of_other));
-    }
-    printf("right: %d\n", ag_prog_read64(x) == sum);
-    return 0;
+    return steps_of_another(one, n);
+}
+
+/* A context of which no stream is known ends, but one of its functions is: where a kernel may wait
+ * for peers, each is looked at. */
+int function_of_unknown_context(int n)
+{
+    uint64_t k = 1;
+    register_adding();
+    cuSimRegisterKernel("ncclDevKernel", add_one, 2, NULL, (size_t[]){8, 8}, 0);
+    start();
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    CHECK(cuMemAlloc_v2(&x, 8));
+    ag_prog_function(ag_prog_module(), "ncclDevKernel");
+    CUfunction one = function_of_image(SIMCUDA_IMAGE_MAGIC "kernel add_one\n", "add_one");
+    CHECK(ag_prog_launch(one, CU_STREAM_PER_THREAD, (void *[]){&x, &k}));
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    CHECK(cuCtxDestroy_v2(other));
+    int result = steps_of_another(one, n);
+    CHECK(cuModuleUnload(ag_prog_module())); /* the library asks for each function's module */
+    printf("misuse: %d\n", (int)cuSimMisuseCount());
+    return result;
 }
 
 /* ---- a primary context, and a full queue (SIMCUDA_QUEUE) ------------------------------------- */
