@@ -120,11 +120,11 @@ void ag_core_invalidate_functions_again(void);
  * this one would have to wait. It does wait for a build under way. */
 void ag_core_invalidate_signatures(void);
 /* Call these around cuCtxDestroy and cuCtxDetach. The first returns NULL if the library does not
- * know the context. Always call the second afterwards, with what the first returned. `ended`: the
- * real call succeeded. */
+ * know the context. Always call the second afterwards, with what the first returned; it returns an
+ * error of deferred work that nobody has told. `ended`: the real call succeeded. */
 struct ag_context;
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym);
-void ag_core_context_ended(struct ag_context *context, bool ended);
+CUresult ag_core_context_ended(struct ag_context *context, bool ended);
 /* Call the first behind cuCtxAttach, the second behind cuCtxDetach. The second returns whether the
  * context has ended. */
 void ag_core_context_attached(CUcontext ctx);
@@ -132,14 +132,15 @@ bool ag_core_context_detached(struct ag_context *context);
 /* Call these around cuDevicePrimaryCtxRetain, Release and Reset. First call `begins`; its result is
  * `locked` for the others. For Release and Reset, then call `releases` or `resets`, which returns
  * the context. After the real call, call `retained`, `released` or `reset` with `locked` and the
- * context. */
+ * context; the latter two return what ag_core_context_ended() does. */
 bool ag_core_primary_begins(CUdevice device, enum ag_sym sym);
 void ag_core_primary_retained(CUdevice device, bool locked, bool success);
 struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum ag_sym sym);
-void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                              bool success);
+CUresult ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                  bool success);
 struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym);
-void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success);
+CUresult ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                               bool success);
 /* Call the first after a stream of a green context was made, the others before and after such a
  * context is destroyed. `latest`: what the one before returned; `success`: the call did. */
 void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym);

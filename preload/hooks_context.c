@@ -22,8 +22,8 @@ AG_HOOK cuCtxSynchronize_v2(CUcontext ctx)
         struct ag_context *known =                                                                 \
             ag_hooked() ? ag_core_context_may_end(ctx, AG_SYM_##name) : NULL;                      \
         CUresult r = AG_CALL(name, ctx);                                                           \
-        ag_core_context_ended(known, r == CUDA_SUCCESS && (ended));                                \
-        return r;                                                                                  \
+        CUresult pending = ag_core_context_ended(known, r == CUDA_SUCCESS && (ended));             \
+        return ag_first_error(r, pending);                                                         \
     }
 
 AG_CONTEXT_ENDS_HOOK(cuCtxDestroy, true)
@@ -57,8 +57,7 @@ AG_HOOK cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
         bool locked = ag_core_primary_begins(device, AG_SYM_##name);                               \
         struct ag_context *known = begins;                                                         \
         CUresult r = AG_CALL(name, device);                                                        \
-        ends(known, device, locked, r == CUDA_SUCCESS);                                            \
-        return r;                                                                                  \
+        return ag_first_error(r, ends(known, device, locked, r == CUDA_SUCCESS));                  \
     }
 
 #define AG_PRIMARY_RELEASE_HOOK(name)                                                              \

@@ -31,6 +31,7 @@
 #include "capture/trace/trace.h"
 #include "capture/tracking/waits.h"
 #include "driver/entries.h"
+#include "driver/error.h"
 #include "policy/policy.h"
 #include <pthread.h>
 
@@ -417,8 +418,11 @@ static void context_stays(struct ag_context *context)
     }
 }
 
-static void context_has_ended(struct ag_context *context)
+/* Returns an error of deferred work that nobody has told, as nobody can later. One that ended the
+ * context is not among them once a call has met it: all calls there met the same. */
+static CUresult context_has_ended(struct ag_context *context)
 {
+    CUresult first = CUDA_SUCCESS;
     ag_count(AG_COUNT_CONTEXT_ENDED);
     atomic_store(&context->attached, 0);
     ag_waits_context_ends(context);
@@ -428,7 +432,9 @@ static void context_has_ended(struct ag_context *context)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s->context != context)
             continue;
-        close_stream(s, true);
+        CUresult r = close_stream(s, true);
+        if (first == CUDA_SUCCESS && !(ag_error_ends_context(r) && atomic_load(&context->broken)))
+            first = r;
         ag_lock(&s->lock, AG_RANK_STREAM); /* another thread may be removing it, if it is parked */
         s->behind_wait = NULL;             /* ended with the context */
         ag_unlock(&s->lock);
@@ -438,6 +444,7 @@ static void context_has_ended(struct ag_context *context)
     ag_signatures_disprove(context->bit); /* a CUkernel outlives the context */
     ag_broken_context_ended(context);
     ag_core_invalidate_memory();
+    return first;
 }
 
 struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
@@ -456,18 +463,20 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
     return context;
 }
 
-void ag_core_context_ended(struct ag_context *context, bool ended)
+CUresult ag_core_context_ended(struct ag_context *context, bool ended)
 {
+    CUresult pending = CUDA_SUCCESS;
     ag_lookups_forget(); /* what was looked up during the call */
     if (!context)
-        return;
+        return pending;
     if (ended)
-        context_has_ended(context);
+        pending = context_has_ended(context);
     else
         context_stays(context);
     atomic_fetch_sub(&context->ending, 1);
     ag_pause_resume();
     ag_pause_release();
+    return pending;
 }
 
 void ag_core_context_attached(CUcontext ctx)

@@ -92,13 +92,13 @@ struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum a
     return ag_core_context_may_end(handle_of(device), sym);
 }
 
-void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                              bool success)
+CUresult ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                  bool success)
 {
     bool active = context && is_active(device);
-    ag_core_context_ended(context, !active);
+    CUresult pending = ag_core_context_ended(context, !active);
     if (!locked)
-        return;
+        return pending;
     if (success && devices[device].retained)
         devices[device].retained--;
     if (success && active) {
@@ -107,6 +107,7 @@ void ag_core_primary_released(struct ag_context *context, CUdevice device, bool 
                  (int)device);
     }
     ag_unlock(&devices[device].lock);
+    return pending;
 }
 
 struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
@@ -114,12 +115,14 @@ struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
     return ag_core_context_may_end(handle_of(device), sym);
 }
 
-void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
+CUresult ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                               bool success)
 {
-    ag_core_context_ended(context, success);
+    CUresult pending = ag_core_context_ended(context, success);
     if (!locked)
-        return;
+        return pending;
     if (success) /* the driver does not document what a reset does to the count */
         devices[device].retained = devices[device].unseen = 0;
     ag_unlock(&devices[device].lock);
+    return pending;
 }

@@ -125,10 +125,11 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
     return NULL;
 }
 
-void ag_core_context_ended(struct ag_context *context, bool ended)
+CUresult ag_core_context_ended(struct ag_context *context, bool ended)
 {
     (void)context;
     (void)ended;
+    return CUDA_SUCCESS;
 }
 
 void ag_core_context_attached(CUcontext ctx)
@@ -179,13 +180,14 @@ struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum a
     return NULL;
 }
 
-void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                              bool success)
+CUresult ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                  bool success)
 {
     (void)context;
     (void)device;
     (void)locked;
     (void)success;
+    return CUDA_SUCCESS;
 }
 
 struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
@@ -195,12 +197,14 @@ struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
     return NULL;
 }
 
-void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
+CUresult ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                               bool success)
 {
     (void)context;
     (void)device;
     (void)locked;
     (void)success;
+    return CUDA_SUCCESS;
 }
 
 void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)

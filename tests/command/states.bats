@@ -83,6 +83,19 @@ hold_long() {
     done
 }
 
+@test "a refusal in a context that ends next is told by the call that ends it" {
+    hold_long
+    for how in inline thread; do
+        for end in 0 1 2 3; do
+            AUTOGRAPH_SUBMIT=$how same "$states" error-of-ended-context $end
+            grep -q '^told 1 time' with.out
+            at_least "replayed ops" "$(figure replayed)" 1000
+        done
+        AUTOGRAPH_SUBMIT=$how same "$states" end-of-lost-context 0
+        at_least "replayed ops" "$(figure replayed)" 2000
+    done
+}
+
 @test "the error of a context that a call names is not charged to the current one" {
     hold_long
     for how in 0 1 2; do

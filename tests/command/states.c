@@ -665,6 +665,8 @@ int main(int argc, char **argv)
         {"error-of-other-context", error_of_other_context},
         {"refused-in-other-context", refused_in_other_context},
         {"refused-in-named-context", refused_in_named_context},
+        {"error-of-ended-context", error_of_ended_context},
+        {"end-of-lost-context", end_of_lost_context},
         {"asked-for-lost-context", asked_for_lost_context},
         {"function-of-two-contexts", function_of_two_contexts},
         {"function-of-unknown-context", function_of_unknown_context},

@@ -55,6 +55,8 @@ int always_a_host_function(int n);
 void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n);
 int refused_in_other_context(int legacy);
 int refused_in_named_context(int here);
+int error_of_ended_context(int how);
+int end_of_lost_context(int n);
 int asked_for_lost_context(int how);
 int function_of_two_contexts(int n);
 int function_of_unknown_context(int n);

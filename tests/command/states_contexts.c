@@ -21,20 +21,32 @@ void steps_in(CUfunction f, CUstream s, CUdeviceptr p, int n)
     }
 }
 
-/* Makes the other context current. */
-static void make_other(void)
+/* In the current context. */
+static void make_work(void)
 {
-    CHECK(cuCtxCreate_v2(&other, 0, 0));
     there = ag_prog_function(ag_prog_module(), "hash");
     CHECK(cuStreamCreate(&of_other, CU_STREAM_NON_BLOCKING));
     x = ag_prog_alloc(8);
     CHECK(cuCtxSynchronize());
 }
 
+/* Makes the other context current. */
+static void make_other(void)
+{
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    make_work();
+}
+
+/* The next launch, or every one (0). */
+static void refuse_launch(uint64_t nth, CUresult error)
+{
+    cuSimFail("cuLaunchKernel", nth, (int)error);
+    cuSimFail("cuGraphLaunch", nth, (int)error);
+}
+
 static void refuse(CUresult error)
 {
-    cuSimFail("cuLaunchKernel", error ? 1 : 0, (int)error);
-    cuSimFail("cuGraphLaunch", error ? 1 : 0, (int)error);
+    refuse_launch(error ? 1 : 0, error);
 }
 
 /* A launch in the other context is refused, for this time. A call in the first says nothing of it;
@@ -98,6 +110,68 @@ int refused_in_named_context(int here)
     refuse(CUDA_SUCCESS);
     here_told += cuCtxSynchronize() != CUDA_SUCCESS;
     printf("told there %d times, here %d times\n", there_told, here_told);
+    return print_value();
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/* A launch is refused in a context that ends next: it is destroyed or detached from, or it is a
+ * primary one, and released or reset. */
+int error_of_ended_context(int how)
+{
+    uint64_t k = 0;
+    start();
+    steps(60);
+    if (how < 2)
+        CHECK(cuCtxCreate_v2(&other, 0, 0));
+    else
+        CHECK(cuDevicePrimaryCtxRetain(&other, 1));
+    CHECK(cuCtxSetCurrent(other));
+    make_work();
+    steps_in(there, of_other, x, 60);
+    refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    CUresult launched =
+        cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, of_other, (void *[]){&x, &k}, NULL);
+    CUresult ended = how == 0   ? cuCtxDestroy_v2(other)
+                     : how == 1 ? cuCtxDetach(other)
+                     : how == 2 ? cuDevicePrimaryCtxRelease_v2(1)
+                                : cuDevicePrimaryCtxReset_v2(1);
+    refuse(CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuCtxSynchronize());
+    printf("told %d times\n", (launched == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) +
+                                  (ended == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
+    steps(60);
+    return print_value();
+}
+
+#pragma GCC diagnostic pop
+
+/* Launches into two streams are refused, for good. One is told; then the context ends, and no call
+ * says so once more. */
+int end_of_lost_context(int n)
+{
+    uint64_t k = 0;
+    CUstream second;
+    bool told = false;
+    (void)n;
+    start();
+    make_other();
+    CHECK(cuStreamCreate(&second, CU_STREAM_NON_BLOCKING));
+    const CUstream streams[] = {of_other, second};
+    for (int i = 0; i < 2; i++)
+        steps_in(there, streams[i], x, 60);
+    refuse_launch(0, CUDA_ERROR_ILLEGAL_ADDRESS);
+    for (int i = 0; i < 2; i++)
+        told |= cuLaunchKernel(there, 1, 1, 1, 1, 1, 1, 0, streams[i], (void *[]){&x, &k}, NULL) !=
+                CUDA_SUCCESS;
+    told |= cuStreamSynchronize(of_other) != CUDA_SUCCESS;
+    CHECK(cuCtxDestroy_v2(other));
+    refuse(CUDA_SUCCESS);
+    CHECK(cuCtxSetCurrent(home));
+    printf("told: %s\n", told ? "yes" : "no");
+    steps(200);
     return print_value();
 }
 

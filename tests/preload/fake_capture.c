@@ -188,9 +188,10 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
     return (struct ag_context *)0x77;
 }
 
-void ag_core_context_ended(struct ag_context *context, bool ended)
+CUresult ag_core_context_ended(struct ag_context *context, bool ended)
 {
     say("context_ended %p ended=%d\n", (void *)context, ended);
+    return pending();
 }
 
 void ag_core_context_attached(CUcontext ctx)
@@ -237,11 +238,12 @@ struct ag_context *ag_core_primary_releases(CUdevice device, bool locked, enum a
     return (struct ag_context *)0x78;
 }
 
-void ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
-                              bool success)
+CUresult ag_core_primary_released(struct ag_context *context, CUdevice device, bool locked,
+                                  bool success)
 {
     say("primary_released %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
         success);
+    return pending();
 }
 
 struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
@@ -250,10 +252,12 @@ struct ag_context *ag_core_primary_resets(CUdevice device, enum ag_sym sym)
     return (struct ag_context *)0x79;
 }
 
-void ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked, bool success)
+CUresult ag_core_primary_reset(struct ag_context *context, CUdevice device, bool locked,
+                               bool success)
 {
     say("primary_reset %p device=%d locked=%d success=%d\n", (void *)context, device, locked,
         success);
+    return pending();
 }
 
 void ag_core_green_stream(CUstream stream, CUgreenCtx green, enum ag_sym sym)

@@ -359,6 +359,10 @@ static void pending_errors_are_returned(void **state)
     assert_int_equal(call("cuStreamSynchronize", 1), 700);
     assert_int_equal(call("cuEventRecord", 1), 700);
     assert_int_equal(call("cuCtxSynchronize", 1), 700);
+    assert_int_equal(call("cuCtxDestroy_v2", 1), 700);
+    assert_int_equal(call("cuCtxDetach", 1), 700);
+    assert_int_equal(call("cuDevicePrimaryCtxRelease_v2", 1), 700);
+    assert_int_equal(call("cuDevicePrimaryCtxReset_v2", 1), 700);
     next_result(CUDA_ERROR_INVALID_HANDLE);
     assert_int_equal(call("cuStreamSynchronize", 1), CUDA_ERROR_INVALID_HANDLE);
     next_result(CUDA_ERROR_NOT_READY);
@@ -378,7 +382,8 @@ static void what_ends_is_told(void **state)
     assert_told("context_may_end cuCtxDestroy_v2 ctx=0x40\ncontext_ended 0x77 ended=1\n");
     next_result(CUDA_ERROR_INVALID_CONTEXT);
     call("cuCtxDestroy_v2", 0x40);
-    assert_told("context_may_end cuCtxDestroy_v2 ctx=0x40\ncontext_ended 0x77 ended=0\n");
+    assert_told(
+        "context_may_end cuCtxDestroy_v2 ctx=0x40\ncontext_ended 0x77 ended=0\nerror 201\n");
     CUcontext attached = (CUcontext)0x41;
     call("cuCtxAttach", (uintptr_t)&attached);
     assert_told("barrier cuCtxAttach\ncontext_attached ctx=0x41\n");
