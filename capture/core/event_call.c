@@ -137,7 +137,8 @@ static bool is_needed(struct ag_stream *origin, CUevent event, const struct ag_r
     return false;
 }
 
-/* The context of an event does not end while the caller has its origin's lock. */
+/* The context of an event does not end while the caller has its origin's lock. So the event is
+ * taken under that: the context's end would have to find it. */
 static void end_what_is_left(void)
 {
     struct ag_record last;
@@ -145,12 +146,10 @@ static void end_what_is_left(void)
     uint64_t number;
     if (ag_thread.in_host_function)
         return;
-    for (uint32_t n = ag_events_left(); n && ag_event_take_left(&event, &number, &last); n--) {
-        if (!ag_stream_lock_if_prompt(last.origin)) {
-            ag_event_is_left(event);
+    for (uint32_t n = ag_events_left(); n && ag_event_first_left(&event, &number, &last); n--) {
+        if (!ag_stream_lock_if_prompt(last.origin))
             break;
-        }
-        if (ag_event_is_ending(event) && !is_needed(last.origin, event, &last))
+        if (ag_event_take_left(event, number) && !is_needed(last.origin, event, &last))
             ag_event_destroy(event, number);
         ag_unlock(&last.origin->lock);
     }

@@ -149,10 +149,10 @@ uint32_t ag_events_left(void)
     return atomic_load(&num_left);
 }
 
-bool ag_event_take_left(CUevent *event, uint64_t *number, struct ag_record *last)
+bool ag_event_first_left(CUevent *event, uint64_t *number, struct ag_record *last)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
-    const struct known *k = left ? take(&left) : NULL;
+    const struct known *k = left;
     if (k) {
         *event = k->event;
         *number = k->ending;
@@ -160,6 +160,19 @@ bool ag_event_take_left(CUevent *event, uint64_t *number, struct ag_record *last
     }
     ag_unlock(&lock);
     return k;
+}
+
+bool ag_event_take_left(CUevent event, uint64_t number)
+{
+    ag_lock(&lock, AG_RANK_EVENTS);
+    struct known **at = &left;
+    while (*at && ((*at)->event != event || (*at)->ending != number))
+        at = &(*at)->next;
+    bool found = *at;
+    if (found)
+        take(at);
+    ag_unlock(&lock);
+    return found;
 }
 
 static CUevent take_of(CUcontext context, uint64_t *number)

@@ -36,10 +36,13 @@ uint64_t ag_event_ends_later(CUevent event);
 void ag_event_destroy(CUevent event, uint64_t number);
 bool ag_event_is_ending(CUevent event);
 /* The same, and it is not known yet whether something still needs it: who would have to be asked is
- * busy. Whoever takes such an event finds out, or leaves it again. */
+ * busy. Whoever takes such an event finds out. */
 void ag_event_is_left(CUevent event);
 uint32_t ag_events_left(void);
-bool ag_event_take_left(CUevent *event, uint64_t *number, struct ag_record *last);
+/* The one that was left first, which stays left. False: there is none. */
+bool ag_event_first_left(CUevent *event, uint64_t *number, struct ag_record *last);
+/* False: another thread has taken it. */
+bool ag_event_take_left(CUevent event, uint64_t number);
 /* The driver destroys all events of the context that are left. Nothing needs them any more. */
 void ag_events_context_may_end(CUcontext context);
 
