@@ -5,7 +5,7 @@ load common.bash
 setup() {
     common_setup
     forks=$AG_BUILD/tests/command/command_branches
-    export AUTOGRAPH_TEST_JOIN=1 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_GRAPHS=last AG_TIMEOUT=40
+    export AUTOGRAPH_TEST_JOIN=1 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline SIMCUDA_GRAPHS=last
 }
 
 # forks CASE...: as without the library; streams went into one graph, and most ops were replayed.

@@ -386,7 +386,7 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static void *takes_turns(void *unused)
 {
     CHECK(cuCtxSetCurrent(ctx));
-    for (int i = 0; i < STEPS * 8; i++) {
+    for (int i = 0; i < STEPS * 2; i++) {
         pthread_mutex_lock(&turn);
         for (int k = 0; k < 2 + i % 5; k++)
             step(0);

@@ -1,10 +1,12 @@
 /* branches_order.c - cases of `forks`: what a fork must not put in order, and what it must. */
+#define _GNU_SOURCE
 #include "tests/command/branches.h"
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static unsigned int *word;
 
@@ -276,14 +278,13 @@ static _Atomic bool over, is_late, is_read_now;
 static uint64_t *count, errors;
 static char *page;
 static size_t late_bytes; /* so many that a copy takes some time in its stream */
-static unsigned int steps_meanwhile, yields;
+static unsigned int steps_meanwhile, sleeps;
 
 /* What was launched before has added to the count, or is just about to: it takes long. */
 static void adds(const struct cuSimLaunch *l)
 {
     uint64_t *p = *(uint64_t *const *)l->params[0];
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    usleep(1000);
     __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -303,9 +304,9 @@ static void is_read(int signal)
     unsigned int until = atomic_load(&late_until);
     (void)signal;
     atomic_store(&is_read_now, true);
-    for (unsigned int i = 0; i < yields && atomic_load(&steps_made) < until && !atomic_load(&over);
+    for (unsigned int i = 0; i < sleeps && atomic_load(&steps_made) < until && !atomic_load(&over);
          i++)
-        sched_yield();
+        usleep(50);
     mprotect(page, 4096, PROT_READ | PROT_WRITE);
 }
 
@@ -376,7 +377,7 @@ int late_call(int how)
     CHECK(cuCtxSynchronize());
     page = mmap(NULL, late_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     steps_meanwhile = how == 2 ? STEPS * 10 : how == 1 ? 100 : how == 3 ? 10 : 40;
-    yields = how ? 10000000 : 20000; /* a copy and what passes unseen have no lock */
+    sleeps = how ? 200000 : 200; /* a copy and what passes unseen have no lock */
     signal(SIGSEGV, is_read);
     hashes(a, x);
     hashes(b, y);
@@ -417,8 +418,7 @@ int late_call(int how)
 
 static void sets(const struct cuSimLaunch *l)
 {
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    usleep(1000);
     __atomic_store_n(*(uint64_t *const *)l->params[0], *(const uint64_t *)l->params[1],
                      __ATOMIC_SEQ_CST);
 }
@@ -478,7 +478,7 @@ int split_fork(void)
     page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     signal(SIGSEGV, is_read);
     steps_meanwhile = 1;
-    yields = 20000;
+    sleeps = 200;
     CHECK(cuCtxSynchronize());
     steps();
     for (uint64_t i = 1; i <= LEARNT + SPLIT; i++) {

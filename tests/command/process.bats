@@ -144,7 +144,7 @@ PY
     export AG_TIMEOUT=20 LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$AG_BUILD/tests/command
     same "$cases" constructor
     grep -qx right with.out
-    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TRACE=$PWD/dump same "$cases" constructor
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TRACE=$PWD/dump same "$cases" constructor
     at_least "replayed per cent" "$(replayed_share)" 50
     [ -s dump ]
 }
@@ -159,6 +159,6 @@ PY
     [ -z "$AG_RUNTIME" ] || skip "the plain build alone is installed"
     cmake --install "$AG_BUILD" --prefix "$PWD/root" >/dev/null
     [ -f root/lib/libautograph.so ]
-    AUTOGRAPH_TEST_BUILD=inline preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
     at_least "replayed per cent" "$(replayed_share)" 80
 }

@@ -312,7 +312,7 @@ choices() {
 }
 
 @test "AUTOGRAPH_FORCE=1 replays where a profiler is attached" {
-    export CUDA_INJECTION64_PATH=/nowhere AUTOGRAPH_TEST_BUILD=inline
+    export CUDA_INJECTION64_PATH=/nowhere AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
     same "$cases" repeat 50
     [ "$(figure replayed)" -eq 0 ]
     AUTOGRAPH_FORCE=1 same "$cases" repeat 50

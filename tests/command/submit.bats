@@ -289,7 +289,8 @@ singly() {
         same "$submit" slow-singles 2000 # ends before half a second
         [ "$(singly)" -ne 0 ] || break
     done
-    [ "$(singly)" -eq 0 ]
+    # a busy machine makes it longer
+    [ "$(singly)" -eq 0 ] || at_least "ms" "$(sed -n 's/^MEASURED \([0-9]*\) ms/\1/p' with.out)" 250
     # the comparison hands some over; whoever else runs on the machine decides how many, and which way is faster
     same "$submit" slow-singles 50000
     at_least "single launches handed over" "$(singly)" 1

@@ -274,6 +274,7 @@ static int slow_singles(int n)
 {
     uint64_t random = 1;
     start();
+    double began = ag_prog_seconds();
     for (int i = 0; i < n; i++) {
         if (n % 2 && i == n / 2)
             REQUIRE(elapsed() >= 0);
@@ -283,6 +284,7 @@ static int slow_singles(int n)
         while (ag_prog_seconds() < until)
             ;
     }
+    printf("MEASURED %d ms\n", (int)((ag_prog_seconds() - began) * 1000));
     return print_value(&line);
 }
 

@@ -4,6 +4,7 @@
 load common.bash
 setup() {
     common_setup
+    export AUTOGRAPH_TEST_PROFIT=0
     tables=$AG_BUILD/tests/command/command_tables
     id=51a7ab1e-0000-0000-0000-000000000001
 }

@@ -31,14 +31,16 @@ traced() { # DUMP NAME ARGS...: an example with a dump
 # Dumps of two examples on the simulated driver, in the folder of the suite's file.
 trace_examples() {
     cd "$BATS_FILE_TMPDIR" || return 1
+    # They gain little on a driver whose calls take no time, and might go eager.
+    local -x AUTOGRAPH_TEST_PROFIT=0
     traced "$PWD/loop" loop_driver --steps=200 --reps=2
     traced "$PWD/kernel" loop_driver --sync=kernel --steps=50 --reps=2
     traced "$PWD/none" loop_driver --sync=none --steps=200 --reps=2
     traced "$PWD/never" loop_driver --never-repeat --steps=50 --reps=2
     traced "$PWD/changing" loop_driver --changing --steps=200 --reps=2
-    AUTOGRAPH_TEST_PROFIT=0 traced "$PWD/heat" heat_driver # it gains little on a driver whose calls take no time, and would go eager
+    traced "$PWD/heat" heat_driver
     # Sequences in whole graphs: where the policy cuts them, and what it then shares, hangs on the pace of the host.
-    AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
+    AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=100000 traced "$PWD/whole" heat_driver
     AUTOGRAPH=observe traced "$PWD/observed" loop_driver --steps=200 --reps=2
     LD_PRELOAD="$PRELOAD" AUTOGRAPH_TRACE="$PWD/reasons" AUTOGRAPH_TEST_BUILD=inline "$AG_BUILD/tests/tools/tools_reasons"
 }

@@ -344,13 +344,14 @@ static int end_naps(void **state)
 /* Until the submitter naps, and its nap does not end. */
 static void holds_a_nap(struct handing *h)
 {
-    enum { LOOKS = 1000 };
+    enum { LOOKS = 100 };
+    const struct timespec some = {.tv_nsec = 20000};
     while (!atomic_load(&naps)) { /* it may sleep, or take a nap of the system's, which ends */
         atomic_store(&holds_naps, false);
         launch_chunk(h);
         atomic_store(&holds_naps, true);
         for (int i = 0; i < LOOKS && !atomic_load(&naps); i++)
-            sched_yield();
+            nanosleep(&some, NULL);
     }
     atomic_store(&wakes, 0);
 }
