@@ -137,8 +137,8 @@ static bool is_needed(struct ag_stream *origin, CUevent event, const struct ag_r
     return false;
 }
 
-/* The context of an event does not end while the caller has its origin's lock. So the event is
- * taken under that: the context's end would have to find it. */
+/* The context of an event does not end while the caller has its origin's lock. Until then the event
+ * stays in the list, where the end of the context finds it. */
 static void end_what_is_left(void)
 {
     struct ag_record last;

@@ -418,8 +418,8 @@ static void context_stays(struct ag_context *context)
     }
 }
 
-/* Returns an error of deferred work that nobody has told, as nobody can later. One that ended the
- * context is not among them once a call has met it: all calls there met the same. */
+/* Returns the first error of deferred work that no call has returned yet: no later call can. An
+ * error that ends a context does not count where a call has told of such a one. */
 static CUresult context_has_ended(struct ag_context *context)
 {
     CUresult first = CUDA_SUCCESS;
@@ -453,9 +453,9 @@ struct ag_context *ag_core_context_may_end(CUcontext ctx, enum ag_sym sym)
         return NULL;
     ag_lookups_forget();
     struct ag_context *context = ag_context_find(ctx);
-    if (!context) { /* no stream of it is known, but memory that names no context may be its, ... */
+    if (!context) { /* no stream of it is known; functions may be, and memory without a context */
         ag_core_invalidate_memory();
-        ag_signatures_invalidate(AG_OF_CONTEXT, ctx); /* ... and functions that were looked at */
+        ag_signatures_invalidate(AG_OF_CONTEXT, ctx);
         return NULL;
     }
     ag_trace_sync_point(NULL, sym);

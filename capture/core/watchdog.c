@@ -84,7 +84,7 @@ static void sleep_until_woken(void)
 }
 
 /* One stream at a look. What it holds back has no later number, and was first seen at that time.
- * Its owner had used so much processor time by then; 0: nobody knows. */
+ * `used_ns`: the processor time that its owner had used by then; 0: nobody knows. */
 struct look {
     struct ag_stream *stream;
     uint64_t serial, deferrals, seen_ns;

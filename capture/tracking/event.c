@@ -22,7 +22,7 @@ struct known {
     CUcontext context;
     struct ag_record last;
     uint64_t epoch;  /* when `last` was written */
-    uint64_t ending; /* which of the events is it that the program has destroyed; 0: none */
+    uint64_t ending; /* ag_event_ends_later(); 0: the program has not destroyed it */
     bool is_left;    /* in the list `left` */
     struct known *next;
     UT_hash_handle hh;
@@ -119,7 +119,8 @@ uint64_t ag_event_ends_later(CUevent event)
     return number;
 }
 
-/* Until the driver has destroyed it, the program's calls must not reach it there. */
+/* The event is forgotten last: until the driver has destroyed it, calls on it must not get there.
+ */
 void ag_event_destroy(CUevent event, uint64_t number)
 {
     AG_REAL(cuEventDestroy_v2)(event);

@@ -29,17 +29,17 @@ struct ag_record {
 /* The program has made the event, or destroys it. */
 void ag_event_made(CUevent event, CUcontext context, unsigned int flags);
 void ag_event_ends(CUevent event);
-/* The program has destroyed it, and the driver has not: to the program its handle is invalid. The
- * number, never 0, tells it from others of that handle. */
+/* The program has destroyed it, and the driver has not: to the program its handle is invalid.
+ * Returns a number that tells it from later events with the same handle. */
 uint64_t ag_event_ends_later(CUevent event);
-/* The driver destroys it, and has the handle from then on. */
+/* Makes the driver destroy it. From then on the driver may give its handle to another event. */
 void ag_event_destroy(CUevent event, uint64_t number);
 bool ag_event_is_ending(CUevent event);
 /* The same, and it is not known yet whether something still needs it: who would have to be asked is
  * busy. Whoever takes such an event finds out. */
 void ag_event_is_left(CUevent event);
 uint32_t ag_events_left(void);
-/* The one that was left first, which stays left. False: there is none. */
+/* Tells which was left first. It stays left. False: there is none. */
 bool ag_event_first_left(CUevent *event, uint64_t *number, struct ag_record *last);
 /* False: another thread has taken it. */
 bool ag_event_take_left(CUevent event, uint64_t number);

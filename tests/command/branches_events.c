@@ -146,9 +146,9 @@ int event_of_other_context(void)
     return 0;
 }
 
-/* Calls on an event that was destroyed a moment ago, longer from step to step, in the middle of a
- * step. The driver still has it then, or is destroying it, and has done so before the program's
- * next one of that name. */
+/* Calls on an event that was destroyed a moment ago, in the middle of a step. In each step that
+ * moment is `us` longer. The driver still has the event then, or is destroying it, and has done so
+ * before the program's next one of that name. */
 int destroyed_twice(int us)
 {
     int refused[7] = {0};
