@@ -14,8 +14,7 @@
  * return its result. Any other value is an error that the driver gave earlier, for work that was
  * deferred. Make the real call, and return that error if the call itself succeeds.
  */
-#ifndef AG_CAPTURE_H
-#define AG_CAPTURE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -258,5 +257,3 @@ bool ag_core_active(void);
 /* Call it at exit, at a point where the driver still works: it flushes, stops threads and prints
  * the summary. */
 void ag_core_finish(void);
-
-#endif

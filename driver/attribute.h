@@ -5,8 +5,7 @@
  * the 72 bytes is whatever was there before. So the library compares, hashes and keeps only the
  * bytes that the id defines.
  */
-#ifndef AG_ATTRIBUTE_H
-#define AG_ATTRIBUTE_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdbool.h>
@@ -40,5 +39,3 @@ static inline bool ag_attributes_equal(const CUlaunchAttribute *known, const CUl
             return false;
     return true;
 }
-
-#endif

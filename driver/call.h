@@ -1,8 +1,7 @@
 /*
  * call.h - the program's calls, as the hooks describe them.
  */
-#ifndef AG_CALL_H
-#define AG_CALL_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdbool.h>
@@ -115,5 +114,3 @@ enum ag_change {
     AG_CHANGES_LIMIT,   /* deferred launches of this function would be refused now */
     AG_CHANGES_GRAPHS,  /* graphs with the kernel hold the old setting */
 };
-
-#endif

@@ -9,8 +9,7 @@
  * ag_real[] holds the addresses of the driver's own functions. It is filled once, before
  * ag_core_start(), and never changes again. An entry is NULL if this driver has no such symbol.
  */
-#ifndef AG_ENTRIES_H
-#define AG_ENTRIES_H
+#pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
@@ -36,5 +35,3 @@ extern void *ag_real[AG_SYM_COUNT];
 /* The exported name. AG_SYM_COUNT (an entry point of a newer driver, which has no number) and
  * anything else out of range give a text that says so. */
 const char *ag_sym_name(enum ag_sym sym);
-
-#endif

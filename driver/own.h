@@ -1,8 +1,7 @@
 /*
  * own.h - driver calls that the library makes for itself, and that the program must not notice.
  */
-#ifndef AG_OWN_H
-#define AG_OWN_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void ag_context_leave(bool entered);
  * end a stream capture of the program that is in global mode, unless the thread has set its mode
  * so that they do not (CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
 CUstreamCaptureMode ag_core_mode(CUstreamCaptureMode mode);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * table.h - what the library knows about each entry point. Generated from entries.tbl.
  */
-#ifndef AG_TABLE_H
-#define AG_TABLE_H
+#pragma once
 
 #include <stdint.h>
 #include "driver/entries.h"
@@ -39,5 +38,3 @@ struct ag_entry {
     int8_t stream_arg; /* position of the first CUstream argument, or -1 */
 };
 extern const struct ag_entry ag_entries[AG_SYM_COUNT];
-
-#endif

@@ -5,8 +5,7 @@
  * this value from its neighbours, and says what speaks for it. Sizes of tables stand with the
  * tables. Nothing in here knows CUDA.
  */
-#ifndef AG_CONSTANTS_H
-#define AG_CONSTANTS_H
+#pragma once
 
 /* ---- what calls take ------------------------------------------------------------------------ */
 
@@ -359,5 +358,3 @@ enum {
     AG_QUIET_FAR = 64,      /* ops behind a record from which on one query is no ask for it */
     AG_QUIET_RESTS = 256,   /* records that do not count after something else has ended the fork */
 };
-
-#endif

@@ -23,8 +23,7 @@
  *
  * Ownership: the caller serialises all calls on one engine, as it does for the policy.
  */
-#ifndef AG_ENGINE_H
-#define AG_ENGINE_H
+#pragma once
 
 #include "policy/policy.h"
 
@@ -237,5 +236,3 @@ static inline void ag_engine_recorded(struct ag_engine *e, const struct ag_verdi
     else if (__builtin_expect(e->state == AG_ENGINE_EAGER, 0))
         ag_engine_enter(e, v->what + AG_ENGINE_EAGER);
 }
-
-#endif

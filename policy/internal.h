@@ -19,8 +19,7 @@
  *
  * engine.c is above all of them: it uses policy.h as any other caller does.
  */
-#ifndef AG_POLICY_INTERNAL_H
-#define AG_POLICY_INTERNAL_H
+#pragma once
 
 #include "policy/constants.h"
 #include "policy/policy.h"
@@ -525,5 +524,3 @@ uint32_t ag_finder_period(const struct ag_finder *f);
 uint64_t ag_finder_began(const struct ag_finder *f, uint32_t period);
 void ag_finder_anchor(struct ag_finder *f, const struct ag_sequence *sequence);
 struct ag_ref ag_finder_recognise(const struct ag_finder *f, uint32_t *position);
-
-#endif

@@ -16,8 +16,7 @@
  *
  * Until the first comparison, half a second from the start at most, the first way is taken.
  */
-#ifndef AG_PAIRS_H
-#define AG_PAIRS_H
+#pragma once
 
 #include "policy/constants.h"
 #include <stdbool.h>
@@ -44,5 +43,3 @@ void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns
  * whether to do it the second way. */
 bool ag_pairs_choose(struct ag_pairs *p, uint64_t now_ns, uint64_t ops);
-
-#endif

@@ -27,8 +27,7 @@
  * thread (the builder) may give a chunk its graphs, and then call ag_policy_built(), and nothing
  * else.
  */
-#ifndef AG_POLICY_H
-#define AG_POLICY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -375,5 +374,3 @@ void ag_policy_invalidate(struct ag_policy *p);
 /* Calls `visit` for every known sequence. */
 void ag_policy_each(struct ag_policy *p, void (*visit)(void *context, struct ag_sequence *sequence),
                     void *context);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * The credit bounds how many ops are in the ring. Nothing in here knows CUDA, or takes a lock.
  */
-#ifndef AG_RING_H
-#define AG_RING_H
+#pragma once
 
 #include "policy/constants.h"
 #include "policy/policy.h"
@@ -137,5 +136,3 @@ static inline void ag_ring_took(struct ag_ring *r, const struct ag_ring_slot *sl
     atomic_fetch_add_explicit(&r->taken_ops, slot->ops, memory_order_relaxed);
     atomic_fetch_add_explicit(&r->taken, 1, memory_order_release);
 }
-
-#endif

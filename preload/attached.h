@@ -1,6 +1,5 @@
 /* attached.h - tools that watch or change how this process uses the GPU. */
-#ifndef AG_ATTACHED_H
-#define AG_ATTACHED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -11,5 +10,3 @@ const char *ag_attached_tool(void);
 /* Whether `caller` is a tool, given that it asks the driver for the export table of this id (16
  * bytes). */
 bool ag_attached_later(const void *caller, const unsigned char *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* elf.h - the dynamic section of a loaded object. */
-#ifndef AG_ELF_H
-#define AG_ELF_H
+#pragma once
 
 #include <link.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ bool ag_elf_is_closed(const struct dl_phdr_info *info, const void *where);
 /* Writes a word of the object, even if it is read-only. Call it under the loader's lock, that is
  * in a callback of dl_iterate_phdr(): two threads must not unprotect and protect the same page. */
 bool ag_elf_write(const struct dl_phdr_info *info, void *where, const void *value);
-
-#endif

@@ -5,8 +5,7 @@
  * cannot know what such a function does. So the program gets a copy of the table with a stub in
  * front of each function. The stub is a barrier, as for an unknown entry point.
  */
-#ifndef AG_EXPORTTABLE_H
-#define AG_EXPORTTABLE_H
+#pragma once
 
 /* The size of each stub in stubs_*.S. */
 #define AG_TABLE_STUB_BYTES 16
@@ -30,5 +29,4 @@ void ag_export_tables_report(void);
 /* In the child of a fork: frees the lock, whose holder may be gone. */
 void ag_export_tables_after_fork(void);
 
-#endif
 #endif

@@ -7,8 +7,7 @@
  * accepted the pointer, unless the call has no meaning without that pointer and the hook has
  * excluded NULL.
  */
-#ifndef AG_HOOK_H
-#define AG_HOOK_H
+#pragma once
 
 #include "capture/capture.h"
 #include "preload/resolve.h"
@@ -91,5 +90,3 @@ static inline CUresult ag_own_error(CUresult result)
             pending = ag_core_barrier(AG_SYM_##name);                                              \
         return ag_first_error(AG_CALL(name, AG_UNWRAP args), pending);                             \
     }
-
-#endif

@@ -1,7 +1,6 @@
 /* launch_stub.h - what launch_x86_64.S must know about capture/tracking/dormant.h. hooks_launch.c
  * checks these values. */
-#ifndef AG_LAUNCH_STUB_H
-#define AG_LAUNCH_STUB_H
+#pragma once
 
 #define AG_LAUNCH_MULTIPLIER 0x9E3779B97F4A7C15
 #define AG_LAUNCH_GENERATION 0  /* struct ag_dormant_streams */
@@ -12,5 +11,3 @@
 #define AG_LAUNCH_HELD       16 /* struct ag_dormant_slot */
 #define AG_LAUNCH_ACTIVE     0  /* struct ag_dormant */
 #define AG_LAUNCH_LEFT       4  /* struct ag_dormant */
-
-#endif

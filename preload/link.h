@@ -1,7 +1,6 @@
 /* link.h - puts hooks in the place of the driver's functions: for the loader, and in the objects
  * that it has bound already. */
-#ifndef AG_LINK_H
-#define AG_LINK_H
+#pragma once
 
 /* If no driver was found before: a look-up has just returned `address`, which lies in the driver.
  * The loader may be in the middle of loading other objects. The library takes the first driver that
@@ -12,5 +11,3 @@ void ag_link_look_at(const void *address);
  * driver has been loaded since the last call. Until one is found, a call costs one
  * dl_iterate_phdr() and looks only at new objects. */
 void __gmon_start__(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* object.h - which loaded object an address belongs to. */
-#ifndef AG_OBJECT_H
-#define AG_OBJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ const char *ag_file_name(const char *path);
 
 /* Whether the object's file name begins with `prefix`. */
 bool ag_object_is(const struct ag_object *object, const char *prefix);
-
-#endif

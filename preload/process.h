@@ -1,6 +1,5 @@
 /* process.h - fork and exit. */
-#ifndef AG_PROCESS_H
-#define AG_PROCESS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,5 +19,3 @@ static inline void ag_process_op(void)
     if (__builtin_expect(!atomic_load_explicit(&ag_process_has_ops, memory_order_relaxed), 0))
         ag_process_first_op();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* real_dlsym.h - the dlsym behind this library's own, and what the library itself asks for. */
-#ifndef AG_REAL_DLSYM_H
-#define AG_REAL_DLSYM_H
+#pragma once
 
 /* The dlsym that the program would call without this library: the C library's, or that of another
  * library which is preloaded behind this one and looks at names as well. NULL until it is first
@@ -18,5 +17,3 @@ void *(*ag_find_next_dlsym(void))(void *handle, const char *name);
 /* The C library's dlopen; NULL if that fails. Another library's may hold a lock, as this one is
  * called while the program loads something. */
 void *ag_real_dlopen(const char *path, int mode);
-
-#endif

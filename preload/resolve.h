@@ -8,8 +8,7 @@
  * (threads, files, the live page). The child of a fork is OFF if its parent was ON, because the
  * driver refuses to work there; otherwise it continues as the parent would have.
  */
-#ifndef AG_RESOLVE_H
-#define AG_RESOLVE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -48,5 +47,3 @@ static inline bool ag_hooked(void)
                             1) ||
            ag_resolve_start();
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* stubs.h - the tables of the assembly stubs (stubs_*.S). */
-#ifndef AG_STUBS_H
-#define AG_STUBS_H
+#pragma once
 
 #include "driver/entries.h"
 
@@ -10,5 +9,3 @@ extern void *const ag_hook_address[AG_SYM_COUNT];
 
 /* Stubs for entry points that are in no table, in the order in which they are given out. */
 extern void *const ag_pool_address[AG_POOL_SIZE];
-
-#endif

@@ -1,6 +1,5 @@
 /* substitute.h - maps the driver's addresses to those that are handed out in their place. */
-#ifndef AG_SUBSTITUTE_H
-#define AG_SUBSTITUTE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ enum ag_unknown ag_unknown_kind(uint32_t slot);
 
 /* In the child of a fork: frees locks whose holders may be gone. */
 void ag_substitute_after_fork(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* doctor.h - what the parts of `autograph doctor` share. */
-#ifndef AG_TOOLS_DOCTOR_H
-#define AG_TOOLS_DOCTOR_H
+#pragma once
 
 #include "tools/table.h"
 
@@ -19,5 +18,3 @@ void doctor_say(struct findings *f, enum level level, const char *what, const ch
 void doctor_library(struct findings *f, const char *library);
 /* Reads the program's file, found as the shell finds it; starts nothing. `library` may be NULL. */
 void doctor_program(struct findings *f, const char *library, const char *name);
-
-#endif

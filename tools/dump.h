@@ -2,8 +2,7 @@
  * dump.h - a dump in memory. The reader does not trust the file: whatever it holds, the lists
  * below are consistent, and every look-up by id returns something that can be printed.
  */
-#ifndef AG_TOOLS_DUMP_H
-#define AG_TOOLS_DUMP_H
+#pragma once
 
 #include "capture/trace/trace_format.h"
 #include <stdbool.h>
@@ -78,5 +77,3 @@ uint64_t dump_counter(const struct dump *d, const char *name);
 bool dump_is_whole(const struct dump *d);
 /* What the library said at the end, "" if it is not there. */
 const char *dump_said(const struct dump *d, const char *name);
-
-#endif

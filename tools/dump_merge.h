@@ -1,7 +1,6 @@
 /* dump_merge.h - joins several dumps into one. The ids of each dump follow those of the dumps
  * before it. */
-#ifndef AG_TOOLS_DUMP_MERGE_H
-#define AG_TOOLS_DUMP_MERGE_H
+#pragma once
 
 #include "tools/dump.h"
 
@@ -13,5 +12,3 @@ struct dump *dump_merge_begin(void);
 bool dump_merge_add(struct dump *to, const struct dump *from);
 /* Sorts the events by time. After this the merged dump can be read. */
 void dump_merge_end(struct dump *d);
-
-#endif

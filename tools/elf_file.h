@@ -2,8 +2,7 @@
  * elf_file.h - what the headers of a program's file say. The file is only read, and nothing of it
  * runs. To ask the loader about a program would start the interpreter that the program names.
  */
-#ifndef AG_TOOLS_ELF_FILE_H
-#define AG_TOOLS_ELF_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct elf_file {
 void elf_read(struct elf_file *e, const void *bytes, size_t size);
 /* Whether the text appears anywhere in the file. */
 bool elf_contains(const struct elf_file *e, const char *text);
-
-#endif

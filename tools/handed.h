@@ -3,8 +3,7 @@
  * how long they waited there, and what the library's own thread, the submitter, launched of them.
  * The rest was taken back by a call that had to drain.
  */
-#ifndef AG_TOOLS_HANDED_H
-#define AG_TOOLS_HANDED_H
+#pragma once
 
 #include "tools/dump.h"
 
@@ -30,5 +29,3 @@ bool handed_is_own(const struct handed *h, uint32_t thread);
 /* To be asked for each event in turn: whether it submits, or fails to submit, what came from a
  * ring, and how long that had waited there. */
 bool handed_follow(struct handed *h, const struct dump_event *event, uint64_t *ns);
-
-#endif

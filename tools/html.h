@@ -1,6 +1,5 @@
 /* html.h - what the sources of the HTML page share. */
-#ifndef AG_TOOLS_HTML_H
-#define AG_TOOLS_HTML_H
+#pragma once
 
 #include "tools/model.h"
 
@@ -10,5 +9,3 @@ void html_text(FILE *out, const char *text); /* escapes what is special to HTML 
 const char *html_grouped(uint64_t n);
 /* Writes a heading, and pictures of how the sequences that saved most are cut into graphs. */
 void html_pictures(const struct model *m, FILE *out);
-
-#endif

@@ -2,8 +2,7 @@
  * json_out.h - writes JSON directly, for millions of small objects. Texts must be valid UTF-8
  * without control characters, as dump.h's are.
  */
-#ifndef AG_TOOLS_JSON_OUT_H
-#define AG_TOOLS_JSON_OUT_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -15,5 +14,3 @@ void json_number(FILE *out, uint64_t n);
 void json_add_number(FILE *out, const char *name, uint64_t n);
 void json_add_us(FILE *out, const char *name, uint64_t ns); /* nanoseconds as microseconds */
 void json_add_text(FILE *out, const char *name, const char *text);
-
-#endif

@@ -2,8 +2,7 @@
  * lives.h - the figures of all processes that `autograph` runs. The figures outlive the processes.
  * capture/trace/trace_format.h has the layout.
  */
-#ifndef AG_TOOLS_LIVES_H
-#define AG_TOOLS_LIVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -16,5 +15,3 @@ void lives_ask(void);
 /* Prints what the processes could not print themselves. `child` is the process that was started,
  * under the name `program`; `status` says how it ended. `advise`: also how to learn more. */
 void lives_tell(const char *program, pid_t child, int status, bool advise);
-
-#endif

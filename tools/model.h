@@ -5,8 +5,7 @@
  * Words as in docs/how-it-works.md: ops that a complete graph submitted are `replayed`. Ops of an
  * incomplete graph that shorter graphs submitted are `covered`. Both are `carried` by graphs.
  */
-#ifndef AG_TOOLS_MODEL_H
-#define AG_TOOLS_MODEL_H
+#pragma once
 
 #include "tools/dump.h"
 #include "tools/handed.h"
@@ -119,5 +118,3 @@ bool model_falls_short(const struct model *m);
  */
 enum { MODEL_MOST_ADVICE = 8 };
 int model_advice(const struct model *m, char **advice);
-
-#endif

@@ -1,6 +1,5 @@
 /* names.h - names that people recognise: demangled kernels, functions of the program. */
-#ifndef AG_TOOLS_NAMES_H
-#define AG_TOOLS_NAMES_H
+#pragma once
 
 #include "tools/dump.h"
 
@@ -19,5 +18,3 @@ uint32_t names_place(const struct dump *d, uint32_t name);
 const char *names_function(const char *object, uint64_t offset);
 /* "step in solver", with the CUDA call that the function made; "" for site 0. */
 void names_of_site(const struct dump *d, uint32_t site, char *text, size_t size);
-
-#endif

@@ -1,6 +1,5 @@
 /* need.h - memory that the command cannot do without. */
-#ifndef AG_TOOLS_NEED_H
-#define AG_TOOLS_NEED_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,5 +13,3 @@ static inline void *need(void *p)
     }
     return p;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * one dump. In it the ids of each dump follow those of the dumps before it, and events are in the
  * order of the wall clock.
  */
-#ifndef AG_TOOLS_RANKS_H
-#define AG_TOOLS_RANKS_H
+#pragma once
 
 #include "tools/model.h"
 #include "tools/table.h"
@@ -36,5 +35,3 @@ const struct ranks_row *ranks_partner(const struct ranks *before, int i, const s
 
 /* "rank 3", "pid 417" */
 const char *ranks_name(const struct ranks_row *row, char *text, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * table.h - tables for people and for programs: text with headers in the style of `nsys stats`,
  * CSV, one JSON document, or JSON lines.
  */
-#ifndef AG_TOOLS_TABLE_H
-#define AG_TOOLS_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void table_end(struct table_output *o);
 /* Words around tables, which only people see. */
 void table_say(struct table_output *o, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -2,8 +2,7 @@
  * tools.h - the verbs of the command. Each gets its own argument list, with its name in argv[0],
  * and returns the exit status: 0, 1 if something failed, or 2 for a wrong call.
  */
-#ifndef AG_TOOLS_TOOLS_H
-#define AG_TOOLS_TOOLS_H
+#pragma once
 
 #include "tools/dump_merge.h"
 #include "tools/model.h"
@@ -69,5 +68,3 @@ const char *find_library(const char *wanted);
 int replay_dump(const struct dump *d, struct table_output *o);
 /* "abc, def x3, ..." for a sequence */
 void sequence_names(const struct model *m, const struct model_sequence *s, char *text, size_t size);
-
-#endif

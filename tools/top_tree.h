@@ -1,7 +1,6 @@
 /* top_tree.h - a process and its descendants, with the live page of each one that runs under the
  * library. */
-#ifndef AG_TOOLS_TOP_TREE_H
-#define AG_TOOLS_TOP_TREE_H
+#pragma once
 
 #include "capture/trace/trace_format.h"
 #include <stdbool.h>
@@ -30,5 +29,3 @@ bool top_tree_find(struct top_tree *t, long root);
 void top_tree_ask(struct top_tree *t);
 void top_tree_read(struct top_tree *t);
 void top_tree_free(struct top_tree *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* branch.h - which streams become branches of others (capture/tracking/fork.h), and for how long.
  */
-#ifndef AG_BRANCH_H
-#define AG_BRANCH_H
+#pragma once
 
 #include "capture/tracking/fork.h"
 #include "driver/call.h"
@@ -55,5 +54,3 @@ static inline void ag_branch_is_foreign(struct ag_stream *s)
 {
     atomic_store_explicit(&s->suitor, NULL, memory_order_relaxed);
 }
-
-#endif

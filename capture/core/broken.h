@@ -1,6 +1,5 @@
 /* broken.h - see broken.c. */
-#ifndef AG_BROKEN_H
-#define AG_BROKEN_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -10,5 +9,3 @@ void ag_broken_stream(const struct ag_stream *s, CUresult error);
 
 /* A context has been destroyed. If an error had ended it, that error no longer matters. */
 void ag_broken_context_ended(struct ag_context *context);
-
-#endif

@@ -1,10 +1,7 @@
 /* captures.h - the program's own captures; capture.h has what the hooks call. */
-#ifndef AG_CAPTURES_H
-#define AG_CAPTURES_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
 /* Those that began in streams of this context have ended with it. */
 void ag_captures_context_ends(const struct ag_context *context);
-
-#endif

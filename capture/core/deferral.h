@@ -3,8 +3,7 @@
  * (ag_stream.deferring, ag_open_streams), and what the driver had to say of it. The caller holds
  * the stream's lock.
  */
-#ifndef AG_DEFERRAL_H
-#define AG_DEFERRAL_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -22,5 +21,3 @@ uint64_t ag_deferring_since(const struct ag_stream *s);
 
 /* Returns the stream's unreported error, once, for a sync point or a launch to pass on. */
 CUresult ag_stream_tell(struct ag_stream *s);
-
-#endif

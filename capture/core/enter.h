@@ -1,6 +1,5 @@
 /* enter.h - how the process enters a state in which hooks submit at once; see state.h. */
-#ifndef AG_ENTER_H
-#define AG_ENTER_H
+#pragma once
 
 #include "capture/tracking/state.h"
 #include "driver/entries.h"
@@ -9,5 +8,3 @@
 void ag_state_enter(enum ag_reason reason, enum ag_sym sym);
 /* The same after ag_state_defer_nothing(). */
 void ag_state_entered(enum ag_reason reason, enum ag_sym sym);
-
-#endif

@@ -2,8 +2,7 @@
  * flush.h - submits deferred ops before their chunk is complete. The caller holds the stream's lock
  * unless a comment says otherwise.
  */
-#ifndef AG_FLUSH_H
-#define AG_FLUSH_H
+#pragma once
 
 #include "capture/core/deferral.h"
 
@@ -42,5 +41,3 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point);
 /* Submits what the fork of the stream holds back, and ends the fork (tracking/fork.h): the stream
  * is a branch no longer, and has none. The caller holds no lock. */
 void ag_branches_end(struct ag_stream *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* launch.h - what memsets and copies share with kernel launches. */
-#ifndef AG_CORE_LAUNCH_H
-#define AG_CORE_LAUNCH_H
+#pragma once
 
 #include "capture/capture.h"
 #include "capture/tracking/fork.h"
@@ -42,5 +41,3 @@ static inline bool ag_stream_set_owner(struct ag_stream *s)
 /* It puts something else there, or what nobody looks at. Call it before the driver can have that,
  * and before any lock under which the library tells others of it. */
 void ag_stream_is_used(struct ag_stream *s);
-
-#endif

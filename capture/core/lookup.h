@@ -1,8 +1,5 @@
 /* lookup.h - see lookup.c. */
-#ifndef AG_LOOKUP_H
-#define AG_LOOKUP_H
+#pragma once
 
 /* A library or a context may end. */
 void ag_lookups_forget(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* measure.h - see measure.c. */
-#ifndef AG_MEASURE_H
-#define AG_MEASURE_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -10,5 +9,3 @@ bool ag_measures(void);
 uint32_t ag_measured_ops(void);
 /* The program may be measuring the stream's next ops. Call it after a sync point. */
 void ag_measure_begins(struct ag_stream *s);
-
-#endif

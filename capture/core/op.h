@@ -1,6 +1,5 @@
 /* op.h - recording ops and submitting them one by one, whatever their kind. */
-#ifndef AG_OP_H
-#define AG_OP_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -13,5 +12,3 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
  * lock and is in its context. */
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded);
-
-#endif

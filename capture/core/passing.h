@@ -1,7 +1,6 @@
 /* passing.h - ops that the program's thread launches at once, because a graph cannot hold them or
  * nothing is held back; and what the driver said of launches. */
-#ifndef AG_PASSING_H
-#define AG_PASSING_H
+#pragma once
 
 #include "capture/core/launch.h"
 #include "capture/tracking/function.h"
@@ -34,5 +33,3 @@ static inline bool ag_passing_waits_for_peers(const struct ag_launch *l)
     return __builtin_expect(atomic_load_explicit(&ag_peers_are_known, memory_order_relaxed), 0) &&
            ag_function_waits(l->func, l->stream);
 }
-
-#endif

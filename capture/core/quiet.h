@@ -18,8 +18,7 @@
  * Where something else ends such a fork, as a host function does, records do not count for a while.
  * A stream with branches has its own rules (core/branch.h).
  */
-#ifndef AG_QUIET_H
-#define AG_QUIET_H
+#pragma once
 
 #include "capture/tracking/event.h"
 #include "capture/tracking/stream.h"
@@ -35,5 +34,3 @@ bool ag_quiet_stays(struct ag_stream *s);
  * NULL), or a stream that waits for it. `query`: the call does not wait. The caller holds no lock.
  */
 void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query);
-
-#endif

@@ -1,10 +1,7 @@
 /* shortage.h - see shortage.c. */
-#ifndef AG_SHORTAGE_H
-#define AG_SHORTAGE_H
+#pragma once
 
 #include "driver/call.h"
 
 /* Makes the program's own call, now. The caller holds no lock. */
 CUresult ag_op_call(const struct ag_incoming *in);
-
-#endif

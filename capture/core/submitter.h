@@ -21,8 +21,7 @@
  * both sides of it and the submitter naps. If something waits in the ring, and nobody will take it
  * soon, the program's thread launches that and what comes next itself.
  */
-#ifndef AG_SUBMITTER_H
-#define AG_SUBMITTER_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 #include "capture/tracking/stream.h"
@@ -64,5 +63,3 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s);
 void ag_submitter_count_time(void);
 /* The process ends. Waits a second at most. */
 void ag_submitter_stop(void);
-
-#endif

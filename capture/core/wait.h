@@ -1,6 +1,5 @@
 /* wait.h - see wait.c. */
-#ifndef AG_WAIT_H
-#define AG_WAIT_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -12,5 +11,3 @@ bool ag_wait_of_peers_begins(void);
 void ag_wait_of_peers_ends(struct ag_stream *s);
 /* A launch while the program captures: its graph may wait for peers. */
 void ag_wait_captures(CUfunction func);
-
-#endif

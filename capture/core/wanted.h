@@ -1,8 +1,7 @@
 /*
  * wanted.h - whether the submitter makes a stream's launches (AUTOGRAPH_SUBMIT).
  */
-#ifndef AG_WANTED_H
-#define AG_WANTED_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -10,5 +9,3 @@
  * program itself measures. `alone`: there is no processor for it. The caller holds the stream's
  * lock. */
 bool ag_submitter_is_wanted(struct ag_stream *s, bool alone);
-
-#endif

@@ -8,8 +8,7 @@
  * while. When no stream has deferred anything for a while, the thread sleeps until one does. While
  * the thread waits in the driver for room in a stream's queue, another thread takes its place.
  */
-#ifndef AG_WATCHDOG_H
-#define AG_WATCHDOG_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ static inline void ag_watchdog_arm(void)
 }
 
 void ag_watchdog_stop(void);
-
-#endif

@@ -12,8 +12,7 @@
  * lately spared the host too little. Where the program gets on faster without, the stream is
  * dormant until the next comparison.
  */
-#ifndef AG_WEIGH_H
-#define AG_WEIGH_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 #include "policy/constants.h"
@@ -25,5 +24,3 @@ static inline void ag_weigh_look(struct ag_stream *s)
     if (__builtin_expect(s->ties || s->doubt.is || ++s->doubt.looks % AG_WEIGH_LOOKS == 0, 0))
         ag_weigh_meet(s);
 }
-
-#endif

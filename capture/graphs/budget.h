@@ -1,6 +1,5 @@
 /* budget.h - see budget.c. */
-#ifndef AG_BUDGET_H
-#define AG_BUDGET_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -26,5 +25,3 @@ void ag_budget_take(const struct ag_graphs *g); /* after the build */
 uint64_t ag_budget_used(void);                  /* bytes of graphs at present */
 uint64_t ag_budget(void);                       /* the most that they may take */
 void ag_budget_halve(void); /* from now on; 1 MiB always stays, so that there can be graphs */
-
-#endif

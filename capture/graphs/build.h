@@ -1,6 +1,5 @@
 /* build.h - see build.c. */
-#ifndef AG_BUILD_H
-#define AG_BUILD_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -15,5 +14,3 @@ struct ag_variant *ag_variant_build(const struct ag_graphs *g, const uint8_t *by
 enum ag_ends ag_graphs_ends(void *context, const ag_key *keys, uint32_t n, uint8_t *ends);
 
 void ag_graphs_destroy(struct ag_graphs *g); /* and their variants */
-
-#endif

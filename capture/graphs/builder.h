@@ -1,6 +1,5 @@
 /* builder.h - the thread that builds graphs. */
-#ifndef AG_BUILDER_H
-#define AG_BUILDER_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -28,5 +27,3 @@ void ag_builder_pause(void);
  * false. */
 bool ag_builder_pause_at_rest(void);
 void ag_builder_stop(void);
-
-#endif

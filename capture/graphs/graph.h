@@ -6,8 +6,7 @@
  * or else the one with the fewest nodes to update. (An update costs 0.35-0.5 us a node, an eager
  * launch 2.5-4.3 us: measured, docs/performance.md.)
  */
-#ifndef AG_GRAPH_H
-#define AG_GRAPH_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 #include "policy/constants.h"
@@ -77,5 +76,3 @@ struct ag_graphs {
 };
 
 #define AG_REQUESTED ((struct ag_variant *)1)
-
-#endif

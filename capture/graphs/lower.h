@@ -1,6 +1,5 @@
 /* lower.h - see lower.c. */
-#ifndef AG_LOWER_H
-#define AG_LOWER_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -21,5 +20,3 @@ struct ag_lowered {
 CUfunction ag_lowering(const struct ag_context *context, const struct ag_signature *signature);
 void ag_lower(const struct ag_signature *signature, const uint8_t *recorded, CUfunction kernel,
               struct ag_lowered *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* node.h - see node.c. */
-#ifndef AG_NODE_H
-#define AG_NODE_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -16,5 +15,3 @@ CUresult ag_node_add_fence(CUgraph graph, const struct ag_graphs *g,
 /* Gives the op's node in an executable graph new arguments. */
 CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struct ag_node *node,
                         const struct ag_signature *signature, const uint8_t *recorded);
-
-#endif

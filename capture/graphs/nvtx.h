@@ -4,8 +4,7 @@
  * If no profiler has announced itself at the start (NVTX_INJECTION64_PATH), nothing of NVTX is
  * called or loaded, and a replay pays one branch that is never taken. NVTX itself is only a header.
  */
-#ifndef AG_NVTX_H
-#define AG_NVTX_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ static inline void ag_nvtx_end(bool begun)
     if (__builtin_expect(begun, 0))
         ag_nvtx_pop();
 }
-
-#endif

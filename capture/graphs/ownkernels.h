@@ -1,6 +1,5 @@
 /* ownkernels.h - see ownkernels.c. */
-#ifndef AG_OWNKERNELS_H
-#define AG_OWNKERNELS_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 #include "driver/entries.h"
@@ -22,5 +21,3 @@ static inline bool ag_own_kernels_are_loaded(const struct ag_context *context)
 {
     return atomic_load_explicit(&context->own_kernels, memory_order_relaxed);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * pause.h - stops the builder while a thread is about to change or end what graphs depend on, or
  * launches something that may wait for the program.
  */
-#ifndef AG_PAUSE_H
-#define AG_PAUSE_H
+#pragma once
 
 #include "capture/system/lock.h"
 
@@ -49,5 +48,3 @@ void ag_pause_release(void);
 /* Call it when something that kept the builder waiting has ended (a capture of the program's), or
  * when there is something to destroy. */
 void ag_pause_wake(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* replay.h - see replay.c. */
-#ifndef AG_REPLAY_H
-#define AG_REPLAY_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -8,5 +7,3 @@
  * and must be changed, it is uploaded first. Returns false if this fails for a reason of the
  * library's own; nothing was submitted then. The caller holds the stream's lock. */
 bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
-
-#endif

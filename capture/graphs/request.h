@@ -1,6 +1,5 @@
 /* request.h - see request.c. */
-#ifndef AG_REQUEST_H
-#define AG_REQUEST_H
+#pragma once
 
 #include "capture/graphs/graph.h"
 
@@ -13,5 +12,3 @@ void ag_request_prepare(const struct ag_stream *s);
 void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hold_back);
 /* Requests one more variant with these arguments. The caller holds the stream's lock. */
 void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
-
-#endif

@@ -15,8 +15,7 @@
  * Streams report what they have done when they check which span it is. A thread that took their
  * locks instead could wait until the end of a loop that launches all the time.
  */
-#ifndef AG_COMPARE_H
-#define AG_COMPARE_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -47,5 +46,3 @@ static inline void ag_compare_look(struct ag_stream *stream)
             atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_OFF, 0))
         ag_compare_meet(stream);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * user sees: in the summary, the live page and the dump. If a program launches much and little of
  * it was replayed, the reason also goes to stderr by default, in one line.
  */
-#ifndef AG_SHORTFALL_H
-#define AG_SHORTFALL_H
+#pragma once
 
 #include "capture/report/stats.h"
 
@@ -36,5 +35,3 @@ uint32_t ag_shortfall_rest(void);
 
 /* Counts an op of a kind that cannot be recorded. `why` is a constant string. */
 void ag_shortfall_not_recordable(const char *why);
-
-#endif

@@ -1,6 +1,5 @@
 /* stats.h - what streams have seen, added up. */
-#ifndef AG_STATS_H
-#define AG_STATS_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -8,5 +7,3 @@
 void ag_stats_collect(struct ag_totals *totals);
 /* Keeps the figures of a stream that is about to be freed in the totals. */
 void ag_stats_retire_stream(const struct ag_stream *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* summary.h - the figures of the process. */
-#ifndef AG_SUMMARY_H
-#define AG_SUMMARY_H
+#pragma once
 
 #include "capture/trace/trace_file.h"
 #include "capture/trace/trace_format.h"
@@ -11,5 +10,3 @@ void ag_summary_print(void);
 void ag_figures_fill(struct ag_live_page *page);
 /* For the dump, under names that do not change. */
 void ag_figures_list(struct ag_lines *l);
-
-#endif

@@ -1,8 +1,7 @@
 /* bounded.h - writes of the library that the system may refuse by a signal, which must not end or
  * stop the program: beyond the limit on the size of files (RLIMIT_FSIZE), to a pipe that nobody
  * reads any more, to the terminal from the background. */
-#ifndef AG_BOUNDED_H
-#define AG_BOUNDED_H
+#pragma once
 
 #include <errno.h>
 #include <signal.h>
@@ -43,5 +42,3 @@ static inline void ag_bounded_end(const struct ag_bounded *b, bool failed)
     pthread_sigmask(SIG_SETMASK, &b->before, NULL);
     errno = why;
 }
-
-#endif

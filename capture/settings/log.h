@@ -1,7 +1,6 @@
 /* log.h - log lines: one line with a prefix per event, on stderr or in AUTOGRAPH_LOG_FILE. Never
  * on the hot path. */
-#ifndef AG_LOG_H
-#define AG_LOG_H
+#pragma once
 
 #include "capture/settings/options.h"
 
@@ -35,5 +34,3 @@ void ag_expand_path(const char *pattern, char *path, size_t size);
 /* Moves a file that stays open away from the low numbers that programs count on: without standard
  * output the next file that is opened is that. Returns its number; -1 stays -1. */
 int ag_keep_file(int fd);
-
-#endif

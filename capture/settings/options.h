@@ -1,7 +1,6 @@
 /* options.h - the settings, from the environment and otherwise from the settings file
  * (options_file.h). They are read once, when the library first sees a CUDA driver. */
-#ifndef AG_OPTIONS_H
-#define AG_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ struct ag_option_row {
     const char *origin; /* "environment", "default", or file and line */
 };
 int ag_options_row(size_t index, struct ag_option_row *row);
-
-#endif

@@ -12,8 +12,7 @@
  * and overrides those lines. AUTOGRAPH_CONFIG names the file; without it, the file is
  * autograph.conf in $XDG_CONFIG_HOME or ~/.config. A setuid program reads none.
  */
-#ifndef AG_OPTIONS_FILE_H
-#define AG_OPTIONS_FILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ void ag_settings_tell(void (*say)(const char *format, ...));
 /* Uses the section of `program` instead of this program's own. Call it before the other functions.
  */
 void ag_settings_for(const char *program);
-
-#endif

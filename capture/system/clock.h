@@ -2,8 +2,7 @@
  * clock.h - a clock that costs a few nanoseconds: the processor's own counter, scaled once against
  * CLOCK_MONOTONIC. It is for intervals, not for dates.
  */
-#ifndef AG_CLOCK_H
-#define AG_CLOCK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ static inline uint64_t ag_clock_ns(void)
 /* Starts measuring the counter's rate, which takes a millisecond. Before that and meanwhile the
  * clock is CLOCK_MONOTONIC; the change causes no step. Nobody waits for the measurement. */
 void ag_clock_start(void);
-
-#endif

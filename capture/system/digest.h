@@ -1,6 +1,5 @@
 /* digest.h - hashes of bytes. Compare them only within one process. */
-#ifndef AG_DIGEST_H
-#define AG_DIGEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ static inline uint64_t ag_digest(uint64_t hash, const void *data, size_t n)
     memcpy(&word, at, n);
     return n ? ag_digest_word(hash, word) : hash;
 }
-
-#endif

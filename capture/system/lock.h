@@ -3,8 +3,7 @@
  * it is one atomic exchange, and releasing it is another; it uses a futex only if two threads
  * meet. (U. Drepper, "Futexes Are Tricky", the second mutex.)
  */
-#ifndef AG_LOCK_H
-#define AG_LOCK_H
+#pragma once
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -136,5 +135,3 @@ static inline void ag_mutex_unlock(pthread_mutex_t *mutex)
 void ag_mutex_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
 /* Under a second; not a cancellation point either. */
 void ag_sleep_ns(uint32_t ns);
-
-#endif

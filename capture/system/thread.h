@@ -1,6 +1,5 @@
 /* thread.h - the library's own threads. */
-#ifndef AG_THREAD_H
-#define AG_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ static inline void ag_relax(void)
     __asm__ volatile("yield");
 #endif
 }
-
-#endif

@@ -3,8 +3,7 @@
  * has the layout. The library updates the page only if somebody asks for it; otherwise it costs
  * one load per sync point.
  */
-#ifndef AG_LIVE_H
-#define AG_LIVE_H
+#pragma once
 
 #include "capture/trace/trace_format.h"
 #include <stdbool.h>
@@ -31,5 +30,3 @@ static inline void ag_live_poll(void)
     if (__builtin_expect(page && __atomic_load_n(&page->wanted, __ATOMIC_RELAXED), 0))
         ag_live_update();
 }
-
-#endif

@@ -6,8 +6,7 @@
  * for the thread's first event and for things seen for the first time. A separate thread writes
  * the rings to the file. A full ring loses events, and the dump says so.
  */
-#ifndef AG_TRACE_H
-#define AG_TRACE_H
+#pragma once
 
 #include "driver/call.h"
 #include "capture/system/clock.h"
@@ -110,5 +109,3 @@ void ag_trace_sync_point(const struct ag_stream *s, enum ag_sym sym);
 void ag_trace_drop(uint32_t graph, uint64_t variants);
 void ag_trace_stream(const struct ag_stream *s);
 void ag_trace_note(const char *text);
-
-#endif

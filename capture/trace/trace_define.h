@@ -3,8 +3,7 @@
  * define signatures, streams and texts before an event names them. They wait here until the writer
  * takes them.
  */
-#ifndef AG_TRACE_DEFINE_H
-#define AG_TRACE_DEFINE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ void ag_trace_define(uint32_t type, const void *head, size_t head_size, const vo
 uint32_t ag_trace_string(const char *text);
 /* Passes the waiting definitions to `take`, in order. Only the writer calls it. */
 void ag_trace_definitions_take(void (*take)(uint32_t type, const void *bytes, size_t size));
-
-#endif

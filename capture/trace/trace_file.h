@@ -1,6 +1,5 @@
 /* trace_file.h - the dump's file. Only one thread may use it at a time. */
-#ifndef AG_TRACE_FILE_H
-#define AG_TRACE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ void ag_lines_add(struct ag_lines *l, const char *name, const char *format, ...)
 
 /* Writes the counters and why the dump ends, and says where it is if the summary is printed. */
 void ag_dump_close(const struct ag_lines *counters);
-
-#endif

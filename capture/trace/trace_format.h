@@ -7,8 +7,7 @@
  * event kinds that it does not know. Raise the version for a change that an old reader would
  * misread.
  */
-#ifndef AG_TRACE_FORMAT_H
-#define AG_TRACE_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -217,5 +216,3 @@ struct ag_live_page {
     uint64_t handed_singly;  /* ops that the library's own thread launched one by one */
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");
-
-#endif

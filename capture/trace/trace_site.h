@@ -1,6 +1,5 @@
 /* trace_site.h - see trace_site.c. */
-#ifndef AG_TRACE_SITE_H
-#define AG_TRACE_SITE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ void ag_trace_sites_start(void);
 uint32_t ag_trace_site(void);
 /* Defines the sites that were first seen since the last call. Only the writer calls it. */
 void ag_trace_sites_define(void);
-
-#endif

@@ -3,8 +3,7 @@
  * recorded, and what they are once recorded. Where each argument of a launch lies among the
  * recorded bytes, its function says (struct ag_param).
  */
-#ifndef AG_ARGUMENTS_H
-#define AG_ARGUMENTS_H
+#pragma once
 
 #include "driver/call.h"
 #include "capture/tracking/function.h"
@@ -24,5 +23,3 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_fun
 /* Copies a launch's arguments to `recorded`, which has room for function->recorded_bytes. */
 void ag_record_launch(uint8_t *recorded, const struct ag_function *function,
                       const struct ag_launch *launch);
-
-#endif

@@ -1,6 +1,5 @@
 /* count.h - counters of what happened, each with a name. */
-#ifndef AG_COUNT_H
-#define AG_COUNT_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdatomic.h>
@@ -33,5 +32,3 @@ static inline void ag_count_sync_point(enum ag_sym sym)
 
 /* The counter's text in the report. */
 const char *ag_count_text(enum ag_count which);
-
-#endif

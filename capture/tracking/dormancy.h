@@ -2,8 +2,7 @@
  * dormancy.h - a stream goes dormant and wakes again. What its launches then do is in dormant.h,
  * which the hooks know; this side knows the stream.
  */
-#ifndef AG_DORMANCY_H
-#define AG_DORMANCY_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -17,5 +16,3 @@ void ag_stream_goes_dormant(struct ag_stream *stream);
 void ag_stream_leaves_dormant(struct ag_stream *stream);
 /* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
 void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);
-
-#endif

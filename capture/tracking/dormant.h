@@ -16,8 +16,7 @@
  *  - Nothing that the legacy default stream orders before the launch is held back at that moment:
  *    each launch reads the counter that shows it.
  */
-#ifndef AG_DORMANT_H
-#define AG_DORMANT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -80,5 +79,3 @@ static inline __attribute__((always_inline)) bool ag_dormant_passes(const void *
            !atomic_load_explicit(slot->held, memory_order_relaxed) &&
            ag_dormant_step(slot->dormant);
 }
-
-#endif

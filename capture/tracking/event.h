@@ -4,8 +4,7 @@
  * Only events without timing, for this process alone, are known (cuEventCreate): their records may
  * be held back with other ops (fork.h), because nobody can ask such an event for its time.
  */
-#ifndef AG_EVENT_H
-#define AG_EVENT_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdbool.h>
@@ -58,5 +57,3 @@ void ag_event_reached(CUevent event, uint64_t fork, uint64_t number, bool passed
 /* Events may have been recorded in a way that nobody saw, as by a graph of the program's: no last
  * record is known any more. */
 void ag_events_unseen(void);
-
-#endif

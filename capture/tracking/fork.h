@@ -40,8 +40,7 @@
  * counts. `ahead`, `behind` and the events belong to whoever has the origin's lock with its ring at
  * rest, or the ring's role; everything else to the origin's lock.
  */
-#ifndef AG_FORK_H
-#define AG_FORK_H
+#pragma once
 
 #include "capture/tracking/event.h"
 #include "capture/tracking/stream.h"
@@ -177,5 +176,3 @@ bool ag_fork_dooms(struct ag_stream *origin, CUevent event);
 void ag_fork_forgets(struct ag_stream *origin, CUevent event);
 /* Whether the branch's work in graphs has ended. Waits for nothing. */
 bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch);
-
-#endif

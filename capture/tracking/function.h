@@ -4,8 +4,7 @@
  * It asks the driver for the parameter layout once per handle. The table belongs to signature.c;
  * everything here is called under signature.c's lock.
  */
-#ifndef AG_FUNCTION_H
-#define AG_FUNCTION_H
+#pragma once
 
 #include "driver/entries.h"
 #include <stdatomic.h>
@@ -94,5 +93,3 @@ bool ag_functions_invalidate(struct ag_function_table *table, enum ag_owner kind
 
 /* Frees what the table holds, not the table itself. */
 void ag_functions_destroy(struct ag_function_table *table);
-
-#endif

@@ -1,6 +1,5 @@
 /* hostfunction.h - see hostfunction.c. */
-#ifndef AG_HOSTFUNCTION_H
-#define AG_HOSTFUNCTION_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -16,5 +15,3 @@ void ag_host_call_cancel(struct ag_host_call *call);
  * never will, so ag_host_functions_invalidate() stops counting them. */
 bool ag_host_functions_pending(void);
 void ag_host_functions_invalidate(struct ag_context *context);
-
-#endif

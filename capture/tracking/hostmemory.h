@@ -1,6 +1,5 @@
 /* hostmemory.h - see hostmemory.c. */
-#ifndef AG_HOSTMEMORY_H
-#define AG_HOSTMEMORY_H
+#pragma once
 
 #include "capture/tracking/signature.h"
 
@@ -11,5 +10,3 @@ bool ag_outside_is_named(const struct ag_signature *signature, const uint8_t *re
 
 /* Changes whenever more addresses may be such memory. */
 extern _Atomic uint32_t ag_host_memory_epoch;
-
-#endif

@@ -1,6 +1,5 @@
 /* memory.h - see memory.c. */
-#ifndef AG_MEMORY_H
-#define AG_MEMORY_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -37,5 +36,3 @@ void ag_memory_release(void);
 void ag_memory_graph_is_launched(void);
 
 bool ag_memory_is_of_two_devices(CUdeviceptr a, CUdeviceptr b);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The tables belong to signature.c; everything here is called under signature.c's lock.
  */
-#ifndef AG_SETTING_H
-#define AG_SETTING_H
+#pragma once
 
 #include "capture/tracking/function.h"
 
@@ -16,5 +15,3 @@ enum ag_change ag_setting_begins(struct ag_function_table *table, CUfunction fun
 /* Call after the real call; `done`: it succeeded. */
 void ag_setting_ends(struct ag_function_table *table, CUfunction func, int attribute, int value,
                      int device, bool done);
-
-#endif

@@ -5,8 +5,7 @@
  * Signatures are interned: equal signatures are the same object, and its address is the op's key
  * in the policy.
  */
-#ifndef AG_SIGNATURE_H
-#define AG_SIGNATURE_H
+#pragma once
 
 #include "driver/attribute.h"
 #include "driver/call.h"
@@ -194,5 +193,3 @@ struct ag_signature_tables {
 };
 struct ag_signature_tables ag_signatures_detach(void);
 void ag_signatures_destroy(struct ag_signature_tables *tables);
-
-#endif

@@ -15,8 +15,7 @@
  * the locks that they held are gone; and a signal handler that has interrupted the library and
  * ends the process.
  */
-#ifndef AG_STATE_H
-#define AG_STATE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -103,5 +102,3 @@ static inline bool ag_state_tracks(void)
     return !(atomic_load_explicit(&ag_state.bypass, memory_order_relaxed) &
              ~(uint32_t)(AG_EAGER_CAPTURE | AG_EAGER_BROKEN));
 }
-
-#endif

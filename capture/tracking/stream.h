@@ -24,8 +24,7 @@
  * room for graphs finds it; its handle is NULL, and no call finds it. What belongs to the handle
  * ends with it.
  */
-#ifndef AG_STREAM_H
-#define AG_STREAM_H
+#pragma once
 
 #include "capture/capture.h"
 #include "capture/system/lock.h"
@@ -383,5 +382,3 @@ struct ag_context *ag_contexts(void);
  * `world`: what engines do. `made` is called after each stream is created, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
                       void (*made)(struct ag_stream *stream));
-
-#endif

@@ -1,6 +1,5 @@
 /* streams.h - all streams: how many there are, and lists of those that a call concerns. */
-#ifndef AG_STREAMS_H
-#define AG_STREAMS_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -26,5 +25,3 @@ struct ag_streams ag_streams_concerned(bool deferring, bool idle);
 struct ag_stream *ag_streams_next(struct ag_streams *all);
 /* Gives the references back. Whoever does not go through all of them calls it. */
 void ag_streams_done(struct ag_streams *all);
-
-#endif

@@ -1,6 +1,5 @@
 /* waits.h - see waits.c. */
-#ifndef AG_WAITS_H
-#define AG_WAITS_H
+#pragma once
 
 #include "capture/tracking/stream.h"
 
@@ -26,5 +25,3 @@ bool ag_waits_stream_ends(struct ag_stream *s);
  * asks about the context's events. Call the second after that, with the builder paused. */
 void ag_waits_context_may_end(void);
 void ag_waits_context_ends(const struct ag_context *context);
-
-#endif

@@ -7,8 +7,7 @@
  * fused multiply-add and with sums in one fixed order, so that the check is bit for bit) and the
  * solution on the CPU.
  */
-#ifndef CG_H
-#define CG_H
+#pragma once
 
 #include "common/example.h"
 
@@ -71,6 +70,4 @@ int cg_result(const struct cg_options *options, const char *binding, double us_p
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 // Stops the program at the first CUDA runtime call that fails.
-#ifndef CUDART_CHECK_H
-#define CUDART_CHECK_H
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +17,4 @@
 
 #ifndef BINDING
 #define BINDING "cudart"
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  * The kernels of an example lie beside the program in NAME.fatbin, built by nvcc. On the simulated
  * driver, which executes on the CPU, the same kernels exist as C functions.
  */
-#ifndef DRIVER_H
-#define DRIVER_H
+#pragma once
 
 #include <cuda.h>
 #include "tests/simdriver/simcuda.h"
@@ -37,5 +36,3 @@ double driver_cycles_per_us(void);
 
 /* A kernel of a module. */
 CUfunction driver_kernel(CUmodule module, const char *name);
-
-#endif

@@ -10,8 +10,7 @@
  * without that in ex_wait_begin .. ex_wait_end, HOST being left out where the program has no such
  * places. A harness can so run several programs turn by turn.
  */
-#ifndef EXAMPLE_H
-#define EXAMPLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -76,6 +75,4 @@ char *ex_beside_program(const char *file);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -7,8 +7,7 @@
  * cell (the same on GPU and CPU, without fused multiply-add, so that the check is bit for bit) and
  * the solution on the CPU.
  */
-#ifndef HEAT_H
-#define HEAT_H
+#pragma once
 
 #include "common/example.h"
 
@@ -78,6 +77,4 @@ int heat_result(const struct heat_options *options, const char *binding, double 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,9 +1,6 @@
 /* heat_sim.h - the solver's kernels for the simulated driver. */
-#ifndef HEAT_SIM_H
-#define HEAT_SIM_H
+#pragma once
 
 #include "common/driver.h"
 
 extern const struct driver_cpu_kernel heat_on_cpu[];
-
-#endif

@@ -17,8 +17,7 @@
  *            has changed, without any call;
  *   gpu_us   each kernel keeps the GPU busy for so many microseconds.
  */
-#ifndef LOOP_H
-#define LOOP_H
+#pragma once
 
 #include "common/example.h"
 
@@ -76,6 +75,4 @@ int loop_result(const struct loop_options *options, const char *binding, double 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

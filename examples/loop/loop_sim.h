@@ -1,9 +1,6 @@
 /* loop_sim.h - the loop's kernel for the simulated driver. */
-#ifndef LOOP_SIM_H
-#define LOOP_SIM_H
+#pragma once
 
 #include "common/driver.h"
 
 extern const struct driver_cpu_kernel loop_on_cpu[];
-
-#endif

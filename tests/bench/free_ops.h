@@ -9,8 +9,7 @@
  * decides by what it reads back goes on as it did when it ran last. Without the file all ops are
  * free.
  */
-#ifndef AG_FREE_OPS_H
-#define AG_FREE_OPS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -42,7 +41,5 @@ static inline bool ag_op_is_free(void)
 {
     return false;
 }
-
-#endif
 
 #endif

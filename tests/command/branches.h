@@ -1,6 +1,5 @@
 /* branches.h - what the files of `forks` share. */
-#ifndef AG_FORKS_H
-#define AG_FORKS_H
+#pragma once
 
 #include "tests/simdriver/simprog.h"
 #include <stdbool.h>
@@ -63,5 +62,3 @@ int quiet_asks(void);
 int quiet_ends(void);
 int quiet_dormant(int how);
 int quiet_unknown(int how);
-
-#endif

@@ -1,6 +1,5 @@
 /* cases.h - what cases.c and cases_waits.c share. */
-#ifndef AG_CASES_H
-#define AG_CASES_H
+#pragma once
 
 #include "tests/simdriver/simprog.h"
 
@@ -33,5 +32,3 @@ int word_in_capture(int n);
 int word_in_graph(int n);
 int word_and_destroy(int n);
 int word_and_other(int n);
-
-#endif

@@ -1,6 +1,5 @@
 /* states.h - what the files of `states` share. */
-#ifndef AG_STATES_H
-#define AG_STATES_H
+#pragma once
 
 #include "tests/simdriver/simprog.h"
 #include <stdatomic.h>
@@ -86,5 +85,3 @@ int exit_beside_full_queue(int n);
 int locked_for_checkpoint(int n);
 int polls_anywhere(int n);
 int polls_beside_streams(int n);
-
-#endif

@@ -5,8 +5,7 @@
  * memory, and the work of every stream in the order in which the driver did it. Two runs of one
  * program must give the same transcript, whatever submits the work.
  */
-#ifndef FZ_EXECUTE_H
-#define FZ_EXECUTE_H
+#pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
@@ -77,5 +76,3 @@ struct fz_handles {
 /* Runs one op as the calling thread. */
 void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *result);
 void fz_note_stream(struct fz_handles *h, uint64_t id, int slot, int thread);
-
-#endif

@@ -1,6 +1,5 @@
 /* execute_op.h - what the files that run ops share: execute_*.c. */
-#ifndef FZ_EXECUTE_OP_H
-#define FZ_EXECUTE_OP_H
+#pragma once
 
 #include "tests/fuzz/execute.h"
 #include "tests/fuzz/kernels.h"
@@ -152,5 +151,3 @@ void fz_run_sync(const struct fz_run *r);
 void fz_run_flag(const struct fz_run *r);
 void fz_run_gate(const struct fz_run *r);
 void fz_run_jam(const struct fz_run *r);
-
-#endif

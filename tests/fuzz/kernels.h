@@ -1,6 +1,5 @@
 /* kernels.h - the kernels of fuzz programs, by name and by what they compute. */
-#ifndef FZ_KERNELS_H
-#define FZ_KERNELS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ struct fz_odd {
     float d;
     uint8_t e[12];
 };
-
-#endif

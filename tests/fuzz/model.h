@@ -6,8 +6,7 @@
  * that would race: with these gone, every value that a program observes has one right answer,
  * however the work is timed. It must never rely on an order that CUDA does not promise.
  */
-#ifndef FZ_MODEL_H
-#define FZ_MODEL_H
+#pragma once
 
 #include "tests/fuzz/program.h"
 
@@ -97,5 +96,3 @@ void fz_model_start(struct fz_model *m);
 /* Judges the op and, if it is FZ_OK, does it. With FZ_RACE *clock is a stream whose work the op's
  * stream (or the host) would have to wait for first. */
 enum fz_legal fz_model_step(struct fz_model *m, const struct fz_op *op, unsigned int *clock);
-
-#endif

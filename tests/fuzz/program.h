@@ -4,8 +4,7 @@
  * Ops of one thread run in list order; ops of different threads are ordered by `barrier` only.
  * model.h tells which ops are legal where; what is not is skipped, so any sub-list is a program.
  */
-#ifndef FZ_PROGRAM_H
-#define FZ_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -86,5 +85,3 @@ struct fz_shape_of_program {
     bool threads; /* several host threads */
 };
 void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how);
-
-#endif

@@ -1,6 +1,5 @@
 /* made.h - for tests of other rooms: what only policy/ can make or set. */
-#ifndef AG_TESTS_MADE_H
-#define AG_TESTS_MADE_H
+#pragma once
 
 #include "policy/policy.h"
 
@@ -12,5 +11,3 @@ void made_chunks(struct ag_chunk *chunk, uint32_t chunks);
 void made_op(struct ag_policy *p);
 /* What the policy takes for the host's time between two ops, ns. */
 void made_gap(struct ag_policy *p, uint32_t ns);
-
-#endif

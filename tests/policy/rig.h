@@ -11,8 +11,7 @@
  * length) is that of the ops it was given; after a pause, the chunks of every plan follow each
  * other, and none lies across a cut.
  */
-#ifndef AG_TESTS_RIG_H
-#define AG_TESTS_RIG_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,5 +109,3 @@ void rig_keys(ag_key *keys, uint32_t n, uint64_t seed);
         if (rig_v > rig_b)                                                                         \
             fail_msg("%s is %.2f, must be at most %.2f", #value, rig_v, rig_b);                    \
     } while (0)
-
-#endif

@@ -1,6 +1,5 @@
 /* fake_libcuda.h - how tests steer and read fake_libcuda.c. */
-#ifndef FAKE_LIBCUDA_H
-#define FAKE_LIBCUDA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void fake_next_result(int result);
 void fake_capturing(int before, int after);
 /* dlsym, called from inside libcuda. */
 void *fake_dlsym(void *handle, const char *name);
-
-#endif

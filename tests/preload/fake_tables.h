@@ -1,6 +1,5 @@
 /* fake_tables.h - the export tables of fake_libcuda.c: what an id answers, and its functions. */
-#ifndef FAKE_TABLES_H
-#define FAKE_TABLES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ struct fake_table {
     void *public_barrier; /* cuMemAlloc_v2 */
     void *public_query;   /* cuCtxGetLimit */
 };
-
-#endif

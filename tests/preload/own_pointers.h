@@ -1,11 +1,8 @@
 /* own_pointers.h - see own_pointers.c. */
-#ifndef OWN_POINTERS_H
-#define OWN_POINTERS_H
+#pragma once
 
 #pragma GCC visibility push(default)
 extern int (*cuMemAlloc_v2)(void);
 extern int (*cuLaunchKernel)(void);
 int own_pointers(void);
 #pragma GCC visibility pop
-
-#endif

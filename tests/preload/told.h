@@ -1,10 +1,7 @@
 /* told.h - reading what preload/ told fake_capture.c. */
-#ifndef TOLD_H
-#define TOLD_H
+#pragma once
 
 /* Opens the channel; before the driver is first looked up. */
 void told_open(void);
 /* Everything since the last call, as lines. Valid until the next call. */
 const char *told(void);
-
-#endif

@@ -4,8 +4,7 @@
  * All are exported always; the getter answers them from SIMCUDA_VERSION=13030 on. What they do is
  * what their documentation says, roughly.
  */
-#ifndef NEWER_H
-#define NEWER_H
+#pragma once
 
 #include <cuda.h>
 
@@ -35,5 +34,4 @@ CUresult CUDAAPI cuFutureNothing(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -8,8 +8,7 @@
  * Objects behind handles are never given back to the allocator: a destroyed one keeps its header,
  * so that a stale handle is recognised and not dereferenced into somebody else's memory.
  */
-#ifndef SIM_H
-#define SIM_H
+#pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
@@ -604,5 +603,3 @@ bool sim_graph_sort(struct sim_graph *graph, struct sim_node **out);
 CUresult sim_op_from_kernel_params(struct sim_op *op, const CUDA_KERNEL_NODE_PARAMS *params);
 CUresult sim_op_from_memset_params(struct sim_op *op, const CUDA_MEMSET_NODE_PARAMS *params);
 CUresult sim_op_from_copy_params(struct sim_op *op, const CUDA_MEMCPY3D *params);
-
-#endif

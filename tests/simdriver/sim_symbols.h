@@ -1,6 +1,5 @@
 /* sim_symbols.h - one number for each exported symbol, from symbols.def and newer.def. */
-#ifndef SIM_SYMBOLS_H
-#define SIM_SYMBOLS_H
+#pragma once
 
 enum sim_symbol {
 #define SIM_SYMBOL(name, base, version, ptsz) SIM_##name,
@@ -23,5 +22,3 @@ extern const struct sim_symbol_info sim_symbol_table[SIM_SYMBOL_COUNT];
 
 /* What a symbol answers that has no body of its own. */
 int sim_unsupported(enum sim_symbol symbol);
-
-#endif

@@ -50,8 +50,7 @@
  *     CUDA_LAUNCH_BLOCKING  1: as on the real driver, a launch of a kernel or a graph returns when
  *                       that work has finished, with the error that it ended in
  */
-#ifndef SIMCUDA_H
-#define SIMCUDA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -142,5 +141,4 @@ int64_t cuSimAlive(const char *kind);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

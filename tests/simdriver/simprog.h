@@ -5,8 +5,7 @@
  * kernels (kernels.c) are there by name. It binds plainly (-lcuda). Failures print file and line,
  * exit 1.
  */
-#ifndef SIMPROG_H
-#define SIMPROG_H
+#pragma once
 
 #ifndef __CUDA_API_VERSION_INTERNAL
 #define __CUDA_API_VERSION_INTERNAL
@@ -114,5 +113,3 @@ static inline double ag_prog_seconds(void)
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* unit.h - what cmocka wants before its own header. */
-#ifndef UNIT_H
-#define UNIT_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,5 +14,3 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-#endif

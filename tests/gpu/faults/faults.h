@@ -8,8 +8,7 @@
  * Each case first does STEPS steps of KERNELS launches and a sync, so that a library that learns
  * sequences is in the middle of a known one when the fault comes.
  */
-#ifndef FAULTS_H
-#define FAULTS_H
+#pragma once
 
 #define _GNU_SOURCE
 #include "examples/common/driver.h"
@@ -54,5 +53,3 @@ void fault_begin_step(const struct fault_loop *loop, int count);
 
 /* Prints the checksum of the memory. */
 void fault_print_memory(const struct fault_loop *loop);
-
-#endif

@@ -5,8 +5,7 @@
  * one sequence different from those of all others in the process, so that nothing learned about one
  * sequence is used for the next.
  */
-#ifndef SPIN_H
-#define SPIN_H
+#pragma once
 
 #include "examples/common/driver.h"
 #include "examples/common/example.h"
@@ -26,5 +25,3 @@ void spin_launch(struct spin *spin, CUstream stream, int family, int k, long lon
 
 /* Stops the program where a launch was lost or doubled. All streams must be idle. */
 void spin_verify(const struct spin *spin, const char *what);
-
-#endif

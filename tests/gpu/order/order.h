@@ -4,8 +4,7 @@
  * Each launch maps all elements alike, and no two maps commute, so that one number on the CPU
  * follows the memory exactly.
  */
-#ifndef ORDER_H
-#define ORDER_H
+#pragma once
 
 #include "tests/gpu/faults/faults.h"
 
@@ -35,5 +34,3 @@ int order_ipc_peer(void);
 
 /* A limit of shared memory that goes to and fro (order_limits.c). */
 bool order_limits(struct lane *lanes);
-
-#endif

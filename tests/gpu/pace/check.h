@@ -1,6 +1,5 @@
 /* check.h - what the programs of this folder share: giving up where a call fails, and a clock. */
-#ifndef AG_PACE_CHECK_H
-#define AG_PACE_CHECK_H
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -24,5 +23,3 @@ static inline double now_us(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
-
-#endif

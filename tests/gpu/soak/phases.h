@@ -5,8 +5,7 @@
  * start anew, so its digest is the same in every cycle, with and without the library. It gives back
  * all that it made.
  */
-#ifndef SOAK_PHASES_H
-#define SOAK_PHASES_H
+#pragma once
 
 #include "examples/common/driver.h"
 #include <stdint.h>
@@ -31,5 +30,3 @@ extern const struct soak_phase {
 void soak_load(struct soak *s);
 void soak_unload(struct soak *s);
 void soak_digest(struct soak *s, const void *bytes, size_t n);
-
-#endif
