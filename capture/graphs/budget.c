@@ -19,6 +19,7 @@
 #include "policy/constants.h"
 #include "policy/policy.h"
 #include <pthread.h>
+#include <utlist.h>
 
 /* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when
  * it takes this one. It takes no lock under this one. */
@@ -74,8 +75,7 @@ static void destroy(struct ag_graphs *g)
 /* Puts graphs aside that nobody uses any more. The caller holds the mutex. */
 static void put_aside(struct ag_graphs *g)
 {
-    g->next_dropped = garbage;
-    garbage = g;
+    LL_PREPEND2(garbage, g, next_dropped);
     num_garbage++;
 }
 

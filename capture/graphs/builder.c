@@ -28,9 +28,10 @@
 #include "policy/policy.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 /* Protected by the lock of pause.h. */
-static struct ag_request *first, **last = &first;
+static struct ag_request *first;
 static bool running, stopping;
 static bool answering; /* a thread that pauses answers the queued requests */
 static pthread_t thread;
@@ -202,9 +203,7 @@ static void *builder(void *unused)
             tidy();
             continue;
         }
-        first = r->next;
-        if (!first)
-            last = &first;
+        DL_DELETE(first, r);
         ag_pause.busy = true;
         ag_pause_unlock();
         build(r, true);
@@ -258,8 +257,7 @@ bool ag_builder_submit(struct ag_request *r)
     ag_pause_lock();
     taken = !ag_pause.paused && start();
     if (taken) {
-        *last = r;
-        last = &r->next;
+        DL_APPEND(first, r);
         pthread_cond_signal(&ag_pause.work);
     }
     ag_pause_unlock();
@@ -278,7 +276,6 @@ void ag_builder_pause(void)
         ag_mutex_wait(&ag_pause.idle, &ag_pause.mutex);
     struct ag_request *list = first;
     first = NULL;
-    last = &first;
     bool answers = answering = list != NULL;
     ag_pause_unlock();
     while (list) {

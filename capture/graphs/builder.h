@@ -11,7 +11,7 @@ struct ag_request {
     uint8_t *bytes;
     uint64_t memory_epoch; /* at which its addresses were good */
     uint64_t apart_ns;     /* since its sequence was last seen; 0: a loop that has just begun */
-    struct ag_request *next;
+    struct ag_request *next, *prev;
 };
 
 /* Queues the request, or builds it at once in inline mode. False: declined, and the caller keeps

@@ -16,15 +16,15 @@ static inline unsigned int hash_of(const void *key)
  * adding */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+#include <utlist.h>
 
 struct known {
     CUevent event; /* the key */
     CUcontext context;
     struct ag_record last;
-    uint64_t epoch;  /* when `last` was written */
-    uint64_t ending; /* ag_event_ends_later(); 0: the program has not destroyed it */
-    bool is_left;    /* in the list `left` */
-    struct known *next;
+    uint64_t epoch;            /* when `last` was written */
+    uint64_t ending;           /* ag_event_ends_later(); 0: the program has not destroyed it */
+    struct known *next, *prev; /* in the list `left`; `prev` NULL: it is not there */
     UT_hash_handle hh;
 };
 
@@ -33,7 +33,7 @@ static struct known *events;
 static _Atomic uint64_t epoch;
 static _Atomic uint32_t num_ending, num_left;
 static uint64_t last_ending; /* under the lock */
-static struct known *left, **last_left = &left;
+static struct known *left;   /* the first was left first */
 
 /* Under the lock. */
 static struct known *find_any(CUevent event)
@@ -49,16 +49,12 @@ static struct known *find(CUevent event)
     return k && !k->ending ? k : NULL;
 }
 
-/* Takes the event that `*at` points at out of the list. */
-static struct known *take(struct known **at)
+/* Takes it out of the list. */
+static void take(struct known *k)
 {
-    struct known *k = *at;
-    *at = k->next;
-    if (last_left == &k->next)
-        last_left = at;
-    k->is_left = false;
+    DL_DELETE(left, k);
+    k->prev = NULL;
     atomic_fetch_sub(&num_left, 1);
-    return k;
 }
 
 static void forget(CUevent event)
@@ -66,11 +62,8 @@ static void forget(CUevent event)
     struct known *k = find_any(event);
     if (k && k->ending)
         atomic_fetch_sub(&num_ending, 1);
-    for (struct known **at = &left; k && k->is_left; at = &(*at)->next)
-        if (*at == k) {
-            take(at);
-            break;
-        }
+    if (k && k->prev)
+        take(k);
     if (k)
         HASH_DEL(events, k);
     free(k);
@@ -135,11 +128,8 @@ void ag_event_is_left(CUevent event)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     struct known *k = mark_ending(event);
-    if (k && !k->is_left) {
-        k->is_left = true;
-        k->next = NULL;
-        *last_left = k;
-        last_left = &k->next;
+    if (k && !k->prev) {
+        DL_APPEND(left, k);
         atomic_fetch_add(&num_left, 1);
     }
     ag_unlock(&lock);
@@ -166,12 +156,10 @@ bool ag_event_first_left(CUevent *event, uint64_t *number, struct ag_record *las
 bool ag_event_take_left(CUevent event, uint64_t number)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
-    struct known **at = &left;
-    while (*at && ((*at)->event != event || (*at)->ending != number))
-        at = &(*at)->next;
-    bool found = *at;
+    struct known *k = find_any(event);
+    bool found = k && k->prev && k->ending == number;
     if (found)
-        take(at);
+        take(k);
     ag_unlock(&lock);
     return found;
 }
@@ -180,13 +168,14 @@ static CUevent take_of(CUcontext context, uint64_t *number)
 {
     CUevent event = NULL;
     ag_lock(&lock, AG_RANK_EVENTS);
-    for (struct known **at = &left; *at; at = &(*at)->next)
-        if ((*at)->context == context) {
-            const struct known *k = take(at);
-            event = k->event;
-            *number = k->ending;
-            break;
-        }
+    struct known *k = left;
+    while (k && k->context != context)
+        k = k->next;
+    if (k) {
+        take(k);
+        event = k->event;
+        *number = k->ending;
+    }
     ag_unlock(&lock);
     return event;
 }

@@ -13,6 +13,7 @@
 #include "driver/call.h"
 #include "capture/tracking/signature.h"
 #include <stdlib.h>
+#include <utlist.h>
 
 static bool sets_limit(int attribute)
 {
@@ -37,8 +38,7 @@ static bool put(struct ag_setting **list, CUfunction func, int attribute, int de
         s->func = func;
         s->attribute = attribute;
         s->device = device;
-        s->next = *list;
-        *list = s;
+        LL_PREPEND(*list, s);
     }
     s->value = value;
     return true;
@@ -48,12 +48,9 @@ static bool put(struct ag_setting **list, CUfunction func, int attribute, int de
 static void discard(struct ag_setting **list, CUfunction func, int attribute, int device)
 {
     struct ag_setting *s = find(*list, func, attribute, device);
-    while (s && *list != s)
-        list = &(*list)->next;
-    if (s) {
-        *list = s->next;
-        free(s);
-    }
+    if (s)
+        LL_DELETE(*list, s);
+    free(s);
 }
 
 /* Discards values that the new one may have replaced. Another handle may mean the same kernel, or

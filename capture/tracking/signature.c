@@ -9,6 +9,7 @@
 #include "capture/settings/options.h"
 #include "capture/tracking/setting.h"
 #include <stdlib.h>
+#include <utlist.h>
 
 enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
 _Atomic bool ag_signatures_full;
@@ -58,8 +59,7 @@ static void grow_buckets(void)
     for (uint32_t i = 0; i < t->num_buckets; i++)
         for (struct ag_signature *s = t->buckets[i], *next; s; s = next) {
             next = s->next;
-            s->next = buckets[s->hash & (n - 1)];
-            buckets[s->hash & (n - 1)] = s;
+            LL_PREPEND(buckets[s->hash & (n - 1)], s);
         }
     free(t->buckets);
     t->buckets = buckets;
@@ -83,8 +83,7 @@ static struct ag_signature *insert(const struct ag_signature *like)
         return NULL;
     struct ag_signature **bucket = &tables.buckets[like->hash & (tables.num_buckets - 1)];
     *signature = *like;
-    signature->next = *bucket;
-    *bucket = signature;
+    LL_PREPEND(*bucket, signature);
     if (++tables.num_signatures > most_signatures())
         atomic_store_explicit(&ag_signatures_full, true, memory_order_relaxed);
     return signature;
@@ -378,8 +377,7 @@ bool ag_signatures_invalidate(enum ag_owner kind, void *owner)
                 }
                 atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
                 *at = s->next;
-                s->next = t->invalid;
-                t->invalid = s;
+                LL_PREPEND(t->invalid, s);
             }
     }
     ag_unlock(&lock);

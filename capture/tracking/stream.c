@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <utlist.h>
 
 __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 
@@ -81,11 +82,9 @@ static struct ag_stream *look_up(uintptr_t key)
 /* Nobody finds it any more. Under the lock. */
 static void unchain(struct ag_stream *s)
 {
-    struct ag_stream **at = bucket(s->key);
-    while (*at && *at != s)
-        at = &(*at)->chained;
-    if (*at)
-        *at = s->chained;
+    struct ag_stream **first = bucket(s->key);
+    if (*first)
+        LL_DELETE2(*first, s, chained);
 }
 
 struct ag_context *ag_context_find(CUcontext handle)
@@ -169,16 +168,12 @@ static int open_engine(struct ag_engine *engine)
 /* Others find it from now on. Under the table's lock, as the next functions. */
 static void chain(struct ag_stream *s)
 {
-    s->chained = *bucket(s->key);
-    *bucket(s->key) = s;
+    LL_PREPEND2(*bucket(s->key), s, chained);
 }
 
 static void enter(struct ag_stream *s)
 {
-    s->next = ag_stream_table.newest;
-    if (ag_stream_table.newest)
-        ag_stream_table.newest->prev = s;
-    ag_stream_table.newest = s;
+    DL_PREPEND(ag_stream_table.newest, s);
     chain(s);
     ag_stream_table.count++;
     if (s->legacy) {
@@ -410,8 +405,7 @@ void ag_stream_release(struct ag_stream *s)
     ag_unlock(&s->lock);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;
-    s->chained = *list;
-    *list = s;
+    LL_PREPEND2(*list, s, chained);
     ag_unlock(&ag_stream_table.lock);
 }
 
@@ -459,16 +453,11 @@ struct ag_stream *ag_stream_park(struct ag_stream *s)
 bool ag_stream_invalidate(struct ag_stream *s)
 {
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    bool listed = s->prev || ag_stream_table.newest == s;
+    bool listed = s->prev; /* the first one has the last as `prev` */
     if (listed) {
         if (ag_stream_is_own(s))
             ag_thread.owned--;
-        if (s->prev)
-            s->prev->next = s->next;
-        else
-            ag_stream_table.newest = s->next;
-        if (s->next)
-            s->next->prev = s->prev;
+        DL_DELETE(ag_stream_table.newest, s);
         s->next = s->prev = NULL;
         if (s->context->legacy == s)
             s->context->legacy = NULL;
