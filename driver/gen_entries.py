@@ -160,19 +160,18 @@ def is_stub(entry):
 
 
 def emit_enum(symbols):
-    out = [NOTICE, "#ifndef AG_ENTRIES_ENUM_H\n#define AG_ENTRIES_ENUM_H\n\nenum ag_sym {\n"]
+    out = [NOTICE, "#pragma once\n\nenum ag_sym {\n"]
     out += ["    AG_SYM_%s,\n" % name for name in symbols]
     out += ["    AG_SYM_COUNT\n};\n\n"]
     out += ["/* Stubs kept for entry points that a newer driver adds. */\nenum { AG_POOL_SIZE = %d };\n" % POOL]
-    out += ["/* And for the functions of export tables that nobody knows. */\nenum { AG_TABLE_STUBS = %d };\n\n#endif\n" % TABLE_STUBS]
+    out += ["/* And for the functions of export tables that nobody knows. */\nenum { AG_TABLE_STUBS = %d };\n" % TABLE_STUBS]
     return "".join(out)
 
 
 def emit_pfn(typed, protos):
-    out = [NOTICE, "#ifndef AG_ENTRIES_PFN_H\n#define AG_ENTRIES_PFN_H\n\n"]
+    out = [NOTICE, "#pragma once\n\n"]
     for name in sorted(set(typed)):
         out.append("typedef CUresult(CUDAAPI *AG_PFN_%s)(%s);\n" % (name, ", ".join(protos[name])))
-    out.append("\n#endif\n")
     return "".join(out)
 
 
