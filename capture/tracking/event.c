@@ -33,7 +33,7 @@ static struct known *events;
 static _Atomic uint64_t epoch;
 static _Atomic uint32_t num_ending, num_left;
 static uint64_t last_ending; /* under the lock */
-static struct known *left;   /* the first was left first */
+static struct known *left;   /* in the order in which they were left */
 
 /* Under the lock. */
 static struct known *find_any(CUevent event)

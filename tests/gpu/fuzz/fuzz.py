@@ -37,7 +37,7 @@ SETTINGS = [
     {"AUTOGRAPH_TEST_BUILD": "inline", "AUTOGRAPH_TEST_MIN_OPS": "4", "AUTOGRAPH_TEST_MIN_REPEATS": "3", "AUTOGRAPH_TEST_PROFIT": "0"},
     {"AUTOGRAPH_SUBMIT": "thread", "AUTOGRAPH_TEST_BUILD": "inline", "AUTOGRAPH_TEST_PROFIT": "0"},
     {"AUTOGRAPH_SUBMIT": "thread", "AUTOGRAPH_TEST_BUILD": "thread", "AUTOGRAPH_TEST_CHUNK": "3", "AUTOGRAPH_TEST_PROFIT": "0"},
-    {"AUTOGRAPH_TEST_SWITCH": "1", "AUTOGRAPH_TEST_BUILD": "thread", "AUTOGRAPH_TEST_PROFIT": "0"},
+    {"AUTOGRAPH_SUBMIT": "thread", "AUTOGRAPH_TEST_SWITCH": "1", "AUTOGRAPH_TEST_BUILD": "thread", "AUTOGRAPH_TEST_PROFIT": "0"},
 ]
 # Programs of one process: what the library has learnt stays from program to program, and begins anew.
 SIZES = (24, 24, 4, 24, 12, 1, 24)
