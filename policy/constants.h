@@ -292,6 +292,7 @@ enum {
      * of the watchdog". */
     AG_WATCHDOG_FAST_OPS = 8,
     AG_WATCHDOG_COUNTS = 256, /* looks between two system calls for the thread's processor time */
+    AG_WATCHDOG_ASKS_NS = 1000000000, /* between two counts of processors, which read files */
     /* Chosen: a call in a host function looks so often whether the watchdog has submitted what must
      * go first, and goes on behind so long: the watchdog may be in a queue that is full because of
      * the host function. */

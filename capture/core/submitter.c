@@ -34,7 +34,6 @@ enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
 static _Atomic uint32_t state;
 static _Atomic bool stopping;
 static _Atomic bool last_comes; /* behind the next chunk the program may wait */
-static _Atomic bool alone;      /* there is no processor for the thread */
 static _Atomic(struct ag_ring *) rings[RINGS];
 static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
@@ -154,20 +153,6 @@ static void wake(void)
 
 static void *run(void *unused);
 
-static bool has_processors(void)
-{
-    int cancel;
-    if (ag_options.submit != AG_SUBMIT_AUTO)
-        return true;
-    /* it reads files; a cancelled thread would keep the stream's lock */
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    bool may = ag_thread_may_spin();
-    pthread_setcancelstate(cancel, NULL);
-    if (!may)
-        atomic_store(&alone, true);
-    return may;
-}
-
 /* Where no thread can be started, it is tried again much later: a try takes system calls. */
 static bool start(void)
 {
@@ -177,8 +162,6 @@ static bool start(void)
         atomic_store(&left, n - 1);
         return false;
     }
-    if (!has_processors())
-        return false;
     if (!ag_watchdog_is_ready()) { /* nobody else would submit what the thread does not */
         atomic_store(&left, AG_THREAD_RETRY);
         return false;
@@ -280,7 +263,7 @@ static void was_put(struct ag_stream *s, uint32_t most)
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
                        uint32_t behind)
 {
-    s->hands_ops = ag_submitter_is_wanted(s, alone);
+    s->hands_ops = ag_submitter_is_wanted(s);
     if (!s->hands_ops)
         return false;
     expect_last(behind == 1);
@@ -303,7 +286,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 static bool takes_ops(struct ag_stream *s, bool asks)
 {
     if (asks || __builtin_expect(ag_options.test_switch, 0))
-        s->hands_ops = ag_submitter_is_wanted(s, alone);
+        s->hands_ops = ag_submitter_is_wanted(s);
     if (!s->hands_ops || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||

@@ -28,7 +28,7 @@ static bool tosses(uint64_t ops)
     return (ops * 0x9E3779B97F4A7C15u) >> 63;
 }
 
-bool ag_submitter_is_wanted(struct ag_stream *s, bool alone)
+bool ag_submitter_is_wanted(struct ag_stream *s)
 {
     const struct ag_policy *p = ag_engine_policy(&s->engine);
     if (ag_state_builds_nothing()) /* the library only observes */
@@ -37,7 +37,7 @@ bool ag_submitter_is_wanted(struct ag_stream *s, bool alone)
         return tosses(ag_policy_counts(p)->ops);
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
-    if (alone) {
+    if (!ag_thread_may_spin()) {
         ag_pairs_abort(&s->pairs);
         return false;
     }

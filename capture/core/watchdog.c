@@ -39,13 +39,13 @@ static void (*submit_deferred)(struct ag_stream *stream);
 
 struct watch {
     uint32_t number;
-    bool may_hurry; /* there is a processor for frequent looks */
-    bool fast;      /* the time since the look before was short */
-    bool early;     /* the next look comes as soon as a pause may be long enough */
-    uint64_t due;   /* when that is; UINT64_MAX: no program seems to pause */
-    uint64_t gap;   /* the least time between two ops of streams that may pause, when last seen */
+    bool fast;    /* the time since the look before was short */
+    bool early;   /* the next look comes as soon as a pause may be long enough */
+    uint64_t due; /* when that is; UINT64_MAX: no program seems to pause */
+    uint64_t gap; /* the least time between two ops of streams that may pause, when last seen */
     uint32_t looks;
     uint64_t counted_ns; /* of this thread's processor time */
+    uint64_t asked_ns;   /* when it last counted the processors */
 };
 
 /* Between two looks. */
@@ -68,6 +68,15 @@ static void count_time(struct watch *w)
     uint64_t ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
     ag_count_by(AG_COUNT_WATCH_NS, ns - w->counted_ns);
     w->counted_ns = ns;
+}
+
+static void count_processors(struct watch *w)
+{
+    uint64_t now = ag_clock_ns();
+    if (now < w->asked_ns + AG_WATCHDOG_ASKS_NS)
+        return;
+    w->asked_ns = now;
+    ag_thread_count_processors();
 }
 
 static void wait_for(uint64_t ns)
@@ -282,7 +291,7 @@ static uint64_t fast_ns(const struct watch *w)
 /* Every other fast look may be early: the program may just have been on its way. */
 static void wait_for_next_look(struct watch *w)
 {
-    w->fast = w->may_hurry && atomic_fetch_add(&looks_made, 1) < atomic_load(&fast_until) &&
+    w->fast = ag_thread_may_spin() && atomic_fetch_add(&looks_made, 1) < atomic_load(&fast_until) &&
               slow_ns() > AG_WATCHDOG_FAST_NS;
     uint64_t ns = w->fast ? fast_ns(w) : slow_ns(), now = ag_clock_ns();
     w->early = w->fast && !w->early && w->due < now + ns;
@@ -301,8 +310,10 @@ static void keep_watch(struct watch *w)
             return;
         idle = sight == DEFERRED ? 0 : idle + 1;
         ag_live_poll();
-        if (++w->looks % AG_WATCHDOG_COUNTS == 0)
+        if (++w->looks % AG_WATCHDOG_COUNTS == 0) {
             count_time(w);
+            count_processors(w);
+        }
         if (idle < AG_WATCHDOG_IDLE_LOOKS) {
             wait_for_next_look(w);
             continue;
@@ -327,7 +338,7 @@ static void keep_watch(struct watch *w)
 static void *watch(void *unused)
 {
     (void)unused;
-    struct watch w = {.may_hurry = ag_thread_may_spin()};
+    struct watch w = {.asked_ns = ag_clock_ns()};
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* or each wait takes 50 us longer */
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
     for (;;) {

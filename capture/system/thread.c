@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,11 +11,13 @@
 
 /* The process's processors before the program pinned any of its threads; empty if unknown. */
 static cpu_set_t processors;
+static _Atomic bool may_spin;
 
 void ag_thread_look(void)
 {
     if (sched_getaffinity(0, sizeof(processors), &processors))
         CPU_ZERO(&processors);
+    ag_thread_count_processors();
 }
 
 bool ag_thread_starves_others(void)
@@ -109,10 +112,15 @@ bool ag_thread_is_ordinary(void)
 
 bool ag_thread_may_spin(void)
 {
-    if (CPU_COUNT(&processors) < 2)
-        return false;
-    long q = quota();
-    return !q || q >= 200;
+    return atomic_load_explicit(&may_spin, memory_order_relaxed);
+}
+
+void ag_thread_count_processors(void)
+{
+    cpu_set_t now;
+    bool enough = !sched_getaffinity(0, sizeof(now), &now) && CPU_COUNT(&now) > 1;
+    long q = enough ? quota() : 0;
+    atomic_store_explicit(&may_spin, enough && (!q || q >= 200), memory_order_relaxed);
 }
 
 /* The driver is called in these threads, and nobody says how much stack that takes. The program may

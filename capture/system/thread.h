@@ -5,16 +5,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Records which processors the process may use. Call it before the program pins its threads. */
+/* Records which processors the process may use, and counts them. Call it before the program pins
+ * its threads. */
 void ag_thread_look(void);
 /* Whether the calling thread may keep all others from running: it is real-time, on the only
  * processor. */
 bool ag_thread_starves_others(void);
 /* Whether the calling thread is not a real-time one. */
 bool ag_thread_is_ordinary(void);
-/* Whether the process may take a processor for one thread: it has two at least, by mask and by
- * quota. Reads files; ask seldom. */
+/* Whether the process may take a processor for one thread: when the library last counted them, it
+ * had two at least, by mask and by quota. */
 bool ag_thread_may_spin(void);
+/* Counts them again: both may change while the program runs. The calling thread is the library's
+ * own, whose mask the program does not change. Reads files; call it seldom. */
+void ag_thread_count_processors(void);
 
 /* Starts a thread in which none of the program's signal handlers run, except those for faults,
  * which always run in the thread that causes the fault. `name`: at most 15 characters. */

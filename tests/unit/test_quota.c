@@ -2,6 +2,7 @@
  * groups, in the files that the kernel shows them in. */
 #include "tests/unit/unit.h"
 #include "capture/system/thread.h"
+#include <sched.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -46,10 +47,16 @@ static void end(void)
     assert_int_equal(system(command), 0);
 }
 
+static bool may_spin(void)
+{
+    ag_thread_count_processors();
+    return ag_thread_may_spin();
+}
+
 static void is_free(const char *groups)
 {
     begin(groups);
-    assert_true(ag_thread_may_spin());
+    assert_true(may_spin());
     end();
 }
 
@@ -62,7 +69,7 @@ static void none(void **state)
     begin("0::/user.slice/a.scope\n");
     write_file("/sys/fs/cgroup/user.slice/cpu.max", "max 100000\n");
     write_file("/sys/fs/cgroup/user.slice/a.scope/cpu.max", "800000 100000\n");
-    assert_true(ag_thread_may_spin());
+    assert_true(may_spin());
     end();
 }
 
@@ -72,9 +79,9 @@ static void of_a_container(void **state)
     (void)state;
     begin("0::/\n");
     write_file("/sys/fs/cgroup/cpu.max", "199000 100000\n");
-    assert_false(ag_thread_may_spin());
+    assert_false(may_spin());
     write_file("/sys/fs/cgroup/cpu.max", "200000 100000\n");
-    assert_true(ag_thread_may_spin());
+    assert_true(may_spin());
     end();
 }
 
@@ -84,7 +91,7 @@ static void of_a_group_around(void **state)
     begin("0::/jobs/17/step\n");
     write_file("/sys/fs/cgroup/jobs/17/cpu.max", "150000 100000\n");
     write_file("/sys/fs/cgroup/jobs/17/step/cpu.max", "max 100000\n");
-    assert_false(ag_thread_may_spin());
+    assert_false(may_spin());
     end();
 }
 
@@ -95,13 +102,31 @@ static void of_version_1(void **state)
     begin("9:memory:/\n4:cpuset:/\n3:cpuacct,cpu:/docker/abc\n0::/\n");
     write_file("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "100000\n");
     write_file("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "100000\n");
-    assert_false(ag_thread_may_spin());
+    assert_false(may_spin());
     write_file("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
-    assert_true(ag_thread_may_spin());
+    assert_true(may_spin());
     /* inside the container, where the path is that of the host */
     write_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
     write_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    assert_false(ag_thread_may_spin());
+    assert_false(may_spin());
+    end();
+}
+
+/* The mask may change while the program runs, to either side. */
+static void by_mask(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    begin("0::/\n");
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    for (int i = 0; !CPU_COUNT(&one); i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_false(may_spin());
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_true(may_spin());
     end();
 }
 
@@ -112,9 +137,10 @@ int main(void)
         cmocka_unit_test(of_a_container),
         cmocka_unit_test(of_a_group_around),
         cmocka_unit_test(of_version_1),
+        cmocka_unit_test(by_mask),
     };
     ag_thread_look();
-    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !ag_thread_may_spin()) {
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !may_spin()) {
         puts("1..0 # skipped: one processor");
         return 0;
     }

@@ -192,6 +192,13 @@ static CUresult CUDAAPI launch_graph(CUgraphExec exec, CUstream stream)
 }
 
 /* A chunk with a graph, in a stream that hands chunks over. */
+/* Whatever machine this is. */
+bool __wrap_ag_thread_may_spin(void);
+bool __wrap_ag_thread_may_spin(void)
+{
+    return true;
+}
+
 struct handing {
     struct ag_stream *s;
     struct ag_chunk *chunk;
