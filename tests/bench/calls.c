@@ -5,9 +5,10 @@
  *     bench_calls [-b BATCHES] [CASE[/THREADS]]...
  *
  * Prints a line `CASE THREADS NANOSECONDS` for each case: the median over batches, of several
- * threads the median thread. "each" takes the time of each single launch instead, by the clock, and
- * prints the median and the 99th percentile ("each-p99") of the first thread; reading the clock is
- * part of it. It is the same program with and without the library: tests/bench/run compares.
+ * threads the median thread. "each" and "each-4096" take the time of each single launch instead, by
+ * the clock, and print the median and the 99th percentile ("each-p99") of the first thread; reading
+ * the clock is part of it. It is the same program with and without the library: tests/bench/run
+ * compares.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -106,12 +107,17 @@ static void loop(struct worker *w, int calls)
             launch(w, k);
 }
 
-static void loop_largest(struct worker *w, int calls)
+static void launch_largest(struct worker *w, unsigned int grid)
 {
     void *params[] = {w->largest};
+    CHECK(cuLaunchKernel(largest_kernel, grid, 1, 1, 64, 1, 1, 0, w->stream, params, NULL));
+}
+
+static void loop_largest(struct worker *w, int calls)
+{
     for (int i = 0; i < calls; i += STEP)
         for (unsigned int k = 1; k <= STEP; k++)
-            CHECK(cuLaunchKernel(largest_kernel, k, 1, 1, 64, 1, 1, 0, w->stream, params, NULL));
+            launch_largest(w, k);
 }
 
 static double clock_ns(clockid_t clock)
@@ -121,14 +127,24 @@ static double clock_ns(clockid_t clock)
     return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
 }
 
-static void each(struct worker *w, int calls)
+static void time_each(struct worker *w, int calls, void (*launches)(struct worker *, unsigned int))
 {
     REQUIRE(w->each = realloc(w->each, (w->num_each + (size_t)calls) * sizeof(*w->each)));
     for (int i = 0; i < calls; i++) {
         double begin = clock_ns(CLOCK_MONOTONIC);
-        launch(w, 1 + (unsigned int)i % STEP);
+        launches(w, 1 + (unsigned int)i % STEP);
         w->each[w->num_each++] = clock_ns(CLOCK_MONOTONIC) - begin;
     }
+}
+
+static void each(struct worker *w, int calls)
+{
+    time_each(w, calls, launch);
+}
+
+static void each_largest(struct worker *w, int calls)
+{
+    time_each(w, calls, launch_largest);
 }
 
 static void step(struct worker *w, int calls)
@@ -252,6 +268,7 @@ static const struct bench benches[] = {
     {"loop", loop, 400 * STEP, 12, 0},
     {"loop-4096", loop_largest, 400 * STEP, 12, 0},
     {"each", each, 400 * STEP, 12, 0},
+    {"each-4096", each_largest, 400 * STEP, 12, 0},
     {"step", step, 400 * STEP, 12, 0},
     {"records", records, 400 * STEP, 12, 0},
     {"forks", forks, 400 * FORKED, 12, 0},
