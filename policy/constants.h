@@ -20,7 +20,7 @@ enum {
     AG_LONGEST_CALL_NS = 50000,
     /* The clock takes up to 26 ns (performance.md, "The cost of a call"), a third of what an eager
      * op costs here. So every eighth call is timed at first, then one in 61: a prime, so that not
-     * always the same ops of a loop are. */
+     * always the same ops of a loop are. The same holds for waits in a ring. */
     AG_TIMED_FIRST = 256,
     AG_TIMED_ONE_IN = 61,
 };

@@ -58,8 +58,22 @@ bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *b
 uint8_t *ag_ring_op_room(struct ag_ring *r, uint32_t n);
 void ag_ring_put_op(struct ag_ring *r, ag_key key);
 
-/* The owner, before it puts something in: when that is. If nobody asks how long things wait, it
- * need not say so. */
+/* Whether it is timed how long what is put in as the `n`th waits, also if nobody asks for each. */
+static inline bool ag_ring_times(uint32_t n)
+{
+    return n % AG_TIMED_ONE_IN == 0 || (n < AG_TIMED_FIRST && n % 8 == 0);
+}
+/* The same of what the owner puts in next, and, with the role, of what comes next. */
+static inline bool ag_ring_times_put(struct ag_ring *r)
+{
+    return ag_ring_times(atomic_load_explicit(&r->put, memory_order_relaxed));
+}
+static inline bool ag_ring_times_next(struct ag_ring *r)
+{
+    return ag_ring_times(atomic_load_explicit(&r->taken, memory_order_relaxed));
+}
+
+/* The owner, before it puts something in that is timed: when that is. */
 static inline void ag_ring_note_time(struct ag_ring *r, uint64_t now)
 {
     r->put_ns[atomic_load_explicit(&r->put, memory_order_relaxed) % (2 * AG_RING_SLOTS)] = now;

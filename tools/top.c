@@ -72,6 +72,22 @@ static void row(struct table_output *o, const char *what, uint64_t now, uint64_t
     table_real(o, seconds > 0 && now >= before ? (double)(now - before) / seconds : 0, 0);
 }
 
+static void wait_row(struct table_output *o, const char *what, uint64_t ns)
+{
+    table_text(o, what);
+    table_real(o, (double)ns / 1e3, 1);
+    table_none(o);
+}
+
+/* How long what was handed over waited, if some of it was timed. */
+static void waits(struct table_output *o, const struct ag_live_waits *w)
+{
+    if (!ag_live_waits_timed(w))
+        return;
+    wait_row(o, "wait for that thread, median (us)", ag_live_waits_median_ns(w));
+    wait_row(o, "wait for that thread, longest (us)", w->longest_ns);
+}
+
 /* A row for each process; those that only started others have no figures. */
 static void processes(struct table_output *o, const struct top_tree *t, enum table_format format)
 {
@@ -119,7 +135,10 @@ static void add(struct ag_live_page *sum, const struct ag_live_page *p)
     sum->handed += p->handed;
     sum->handed_ops += p->handed_ops;
     sum->submit_ns += p->submit_ns;
-    sum->handed_wait_ns += p->handed_wait_ns;
+    for (uint32_t i = 0; i < AG_LIVE_WAITS; i++)
+        sum->waits.counts[i] += p->waits.counts[i];
+    if (p->waits.longest_ns > sum->waits.longest_ns)
+        sum->waits.longest_ns = p->waits.longest_ns;
     sum->handed_singly += p->handed_singly;
     sum->node_updates += p->node_updates;
     sum->mismatches += p->mismatches;
@@ -184,8 +203,7 @@ static bool show(const struct settings *s, const struct top_tree *t, bool termin
         seconds);
     row(o, "processor time of that thread (us)", now->submit_ns / 1000, before->submit_ns / 1000,
         seconds);
-    row(o, "waits of what was handed over (us)", now->handed_wait_ns / 1000,
-        before->handed_wait_ns / 1000, seconds);
+    waits(o, &now->waits);
     row(o, "updates of arguments", now->node_updates, before->node_updates, seconds);
     row(o, "departures from a sequence", now->mismatches, before->mismatches, seconds);
     row(o, "sync points", now->sync_points, before->sync_points, seconds);

@@ -10,10 +10,10 @@
  *  - the clock is read only twice per chunk;
  *  - no counter takes an atomic operation per op.
  *
- * A chunk that is handed over (submitter.c) may cost more, but no op of it: the clock once more, a
- * futex if the submitter sleeps, and in one of sixteen chunks the thread's scheduling class. The
- * stream's first such chunk allocates the ring. The same holds for an op that is in no chunk, but
- * for the clock.
+ * A chunk that is handed over (submitter.c) may cost more, but no op of it: the clock once more if
+ * the submitter is at another stream, and in one of 61 chunks, whose wait is timed; a futex if the
+ * submitter sleeps; and in one of sixteen chunks the thread's scheduling class. The stream's first
+ * such chunk allocates the ring. The same holds for an op that is in no chunk.
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */

@@ -245,7 +245,7 @@ static bool will_take(struct ag_stream *s, bool single, bool by_itself, bool wor
 /* Call it before something is put in. */
 static void notes(struct ag_stream *s)
 {
-    if (ag_trace_on())
+    if (ag_trace_on() || __builtin_expect(ag_ring_times_put(s->ring), 0))
         ag_ring_note_time(s->ring, ag_clock_ns());
     ag_deferring_hands(s);
 }

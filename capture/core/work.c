@@ -3,6 +3,7 @@
 #include "capture/core/op.h"
 #include "capture/graphs/graph.h"
 #include "capture/graphs/replay.h"
+#include "capture/report/waited.h"
 #include "capture/settings/log.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
@@ -64,6 +65,15 @@ static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot, 
         ag_count(AG_COUNT_SUBMITTED_SINGLY);
 }
 
+static void tell_wait(struct ag_ring *ring, const struct ag_ring_slot *slot, bool submitter)
+{
+    const struct ag_graphs *g = slot->graphs;
+    uint64_t now = ag_clock_ns(), put = ag_ring_put_ns(ring), waited = now > put ? now - put : 0;
+    ag_waited(waited);
+    ag_trace_taken(ring->stream, g ? g->trace_id : 0, slot->ops, now, waited,
+                   submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
+}
+
 void ag_work_in(struct ag_ring *ring, bool submitter)
 {
     struct ag_stream *s = ring->stream;
@@ -74,10 +84,9 @@ void ag_work_in(struct ag_ring *ring, bool submitter)
     if (!ag_context_try(s->context->handle, &entered) && submitter)
         return; /* nothing may be launched without the context */
     while ((slot = ag_ring_next(ring))) {
-        const struct ag_graphs *g = slot->graphs;
-        ag_trace_taken(s, g ? g->trace_id : 0, slot->ops, ag_ring_put_ns(ring),
-                       submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);
-        if (g)
+        if (ag_trace_on() || ag_ring_times_next(ring))
+            tell_wait(ring, slot, submitter);
+        if (slot->graphs)
             submit_chunk(s, slot, submitter);
         else
             submit_single(s, slot, submitter);

@@ -10,6 +10,7 @@
 #include "capture/settings/options.h"
 #include "capture/report/shortfall.h"
 #include "capture/report/stats.h"
+#include "capture/report/waited.h"
 #include "capture/tracking/streams.h"
 #include "driver/entries.h"
 #include <stdio.h>
@@ -61,6 +62,20 @@ static void print_time(const char *process, const struct ag_totals *t)
     ag_compare_print(process);
 }
 
+/* How long what was handed over waited. Nothing if none of it was timed. */
+static void tell_waits(char *text, size_t size)
+{
+    struct ag_live_waits w;
+    ag_waited_fill(&w);
+    uint64_t timed = ag_live_waits_timed(&w);
+    *text = 0;
+    if (timed)
+        snprintf(text, size,
+                 "; what was handed over to it waited %.1f us in the median, %.1f us at most (of "
+                 "%llu that were timed)",
+                 (double)ag_live_waits_median_ns(&w) / 1e3, (double)w.longest_ns / 1e3, ull(timed));
+}
+
 /* Who made the launches, if that need not have been the program's own threads. */
 static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
 {
@@ -68,7 +83,7 @@ static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
     uint64_t singles = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]), others = t->ops - all;
     double ms = (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]) / 1e6;
     double gained_ms = (double)t->handed_gained_ns / 1e6;
-    char compared[96] = "", each[64] = "", carried[48] = "", singly[48] = "";
+    char compared[96] = "", each[64] = "", carried[48] = "", singly[48] = "", waits[160];
     *text = 0;
     if (ag_options.submit == AG_SUBMIT_INLINE || (!all && !singles))
         return;
@@ -84,13 +99,15 @@ static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
                  (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_PERCENT]) / 100);
     if (gained_ms > 0)
         snprintf(each, sizeof(each), ", %.2f s for each second that it saved", ms / gained_ms);
+    tell_waits(waits, sizeof(waits));
     if (ops || singles)
-        snprintf(text, size,
-                 "; the library's own thread launched %s%s%s and took %.1f ms of processor time%s",
-                 carried, singly, compared, ms, each);
+        snprintf(
+            text, size,
+            "; the library's own thread launched %s%s%s and took %.1f ms of processor time%s%s",
+            carried, singly, compared, ms, each, waits);
     else
-        snprintf(text, size, "; the library's own thread launched none of the replayed ops%s",
-                 compared);
+        snprintf(text, size, "; the library's own thread launched none of the replayed ops%s%s",
+                 compared, waits);
 }
 
 /* Prints the last of the four lines. It names the next step, in the words that the reader would
@@ -137,7 +154,7 @@ static void print_counters(const char *process, const struct ag_totals *t)
 static void print_answers(const char *process, const struct ag_totals *t,
                           const struct ag_shortfall *f)
 {
-    char submitter[384];
+    char submitter[544];
     double share = 100.0 * (double)f->replayed / (double)f->launched;
     ag_say("%s: replayed %llu of %llu ops (%.1f%%) in %llu graph launches, %llu node updates",
            process, ull(f->replayed), ull(f->launched), share, ull(t->graph_launches),
@@ -194,6 +211,7 @@ void ag_figures_fill(struct ag_live_page *page)
     page->handed_ops = atomic_load(&ag_counts[AG_COUNT_HANDED_OPS]);
     page->handed_singly = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]);
     page->handed_wait_ns = atomic_load(&ag_counts[AG_COUNT_HANDED_WAIT_NS]);
+    ag_waited_fill(&page->waits);
     page->submit_ns = atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
     page->node_updates = t.updates;
     page->mismatches = t.mismatches;

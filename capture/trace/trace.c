@@ -225,15 +225,11 @@ void ag_trace_write_graph(const struct ag_stream *s, uint32_t graph, uint32_t va
              (updates & UINT32_MAX) | (uint64_t)r << 32);
 }
 
-void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
-                    enum ag_dump_taker taker)
+void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t now,
+                    uint64_t waited, enum ag_dump_taker taker)
 {
-    if (!ag_trace_on())
-        return;
-    uint64_t now = ag_clock_ns();
-    uint64_t waited = now > put_ns ? now - put_ns : 0;
-    event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, waited);
-    ag_count_by(AG_COUNT_HANDED_WAIT_NS, waited);
+    if (ag_trace_on())
+        event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, waited);
 }
 
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)

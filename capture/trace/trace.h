@@ -93,9 +93,9 @@ static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, ui
 
 /* What is rare enough for a call each time. */
 
-/* A chunk leaves the ring, into which it was put at `put_ns`. */
-void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t put_ns,
-                    enum ag_dump_taker taker);
+/* A chunk or a single op leaves the ring, in which it waited for so many ns. */
+void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t now,
+                    uint64_t waited, enum ag_dump_taker taker);
 /* The recorded ops of `s` are handed to the builder as this chunk's graphs. Returns the graphs'
  * id. */
 uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);

@@ -196,6 +196,52 @@ struct ag_lives_page {
     uint32_t taken; /* of these; can grow beyond `most` */
 };
 
+/*
+ * How long what was handed over waited: how many waits of each length were timed. The first place
+ * is for those under 64 ns, the last for those of 134 ms and more; eight places make a length twice
+ * as long.
+ */
+enum { AG_LIVE_WAITS = 170 };
+struct ag_live_waits {
+    uint64_t longest_ns;
+    uint64_t counts[AG_LIVE_WAITS];
+};
+
+/* The shortest wait of a place. */
+static inline uint64_t ag_live_wait_ns(uint32_t place)
+{
+    return place ? (uint64_t)(8 + (place - 1) % 8) << ((place - 1) / 8 + 3) : 0;
+}
+
+static inline uint32_t ag_live_wait_place(uint64_t ns)
+{
+    if (ns < 64)
+        return 0;
+    uint32_t doubled = 63 - (uint32_t)__builtin_clzll(ns);
+    uint32_t place = (doubled - 6) * 8 + (uint32_t)(ns >> (doubled - 3) & 7) + 1;
+    return place < AG_LIVE_WAITS ? place : AG_LIVE_WAITS - 1;
+}
+
+static inline uint64_t ag_live_waits_timed(const struct ag_live_waits *w)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < AG_LIVE_WAITS; i++)
+        n += w->counts[i];
+    return n;
+}
+
+/* Good to an eighth. 0: none was timed. */
+static inline uint64_t ag_live_waits_median_ns(const struct ag_live_waits *w)
+{
+    uint64_t left = ag_live_waits_timed(w) / 2;
+    uint32_t i = 0;
+    while (i + 1 < AG_LIVE_WAITS && left >= w->counts[i])
+        left -= w->counts[i++];
+    uint64_t from = ag_live_wait_ns(i), to = ag_live_wait_ns(i + 1);
+    uint64_t ns = w->counts[i] ? from + (to - from) * left / w->counts[i] : 0;
+    return ns < w->longest_ns ? ns : w->longest_ns;
+}
+
 struct ag_live_page {
     char magic[8];
     uint32_t wanted;
@@ -212,7 +258,8 @@ struct ag_live_page {
     char rank[12];  /* as a launcher gave it, "" if none did */
     /* of the graph launches and ops those by the library's own thread, and its processor time */
     uint64_t handed, handed_ops, submit_ns;
-    uint64_t handed_wait_ns; /* from hand-over to launch, all of them; 0 if no dump is written */
+    uint64_t handed_wait_ns; /* from hand-over to launch, of those that were timed */
     uint64_t handed_singly;  /* ops that the library's own thread launched one by one */
+    struct ag_live_waits waits;
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");

@@ -166,6 +166,24 @@ static void test_times(void **state)
     ring_free(&r);
 }
 
+/* Both sides say the same of it. */
+static void test_what_is_timed(void **state)
+{
+    (void)state;
+    struct ag_ring r = {0};
+    uint32_t timed = 0;
+    for (uint32_t i = 0; i < AG_TIMED_FIRST + 100 * AG_TIMED_ONE_IN; i++) {
+        bool times = ag_ring_times_put(&r);
+        assert_true(put(&r, i, 1, 16));
+        assert_int_equal(ag_ring_times_next(&r), times);
+        take(&r, i, 1, 16);
+        timed += times;
+    }
+    /* every eighth at first, and one in AG_TIMED_ONE_IN: the first is both */
+    assert_int_equal(timed, AG_TIMED_FIRST / 8 + AG_TIMED_FIRST / AG_TIMED_ONE_IN + 100);
+    ring_free(&r);
+}
+
 static void test_credit(void **state)
 {
     (void)state;
@@ -313,11 +331,11 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),   cmocka_unit_test(test_single_ops),
-        cmocka_unit_test(test_work),    cmocka_unit_test(test_role),
-        cmocka_unit_test(test_room),    cmocka_unit_test(test_times),
-        cmocka_unit_test(test_credit),  cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_order),         cmocka_unit_test(test_single_ops),
+        cmocka_unit_test(test_work),          cmocka_unit_test(test_role),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_times),
+        cmocka_unit_test(test_what_is_timed), cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,13 +122,46 @@ said() {
     ops=$(events handed 'sum(e.b for e in chunks if e.what == 1)') singles=$(events handed 'sum(e.what for e in singles)')
     grep -q "ops that the library's own thread launched by graphs: $ops\$" handed.summary
     grep -q "single launches by the library's own thread: $singles\$" handed.summary
-    grep -q "counted while a dump is written: $(events handed 'sum(e.value for e in events if e.kind == TAKEN)')\$" handed.summary
+    grep -q "of those that were timed: $(events handed 'sum(e.value for e in events if e.kind == TAKEN)')\$" handed.summary
     read -r replayed all <<<"$(sed -n 's/.*replayed \([0-9]*\) of \([0-9]*\) ops.*/\1 \2/p' handed.summary)"
     said handed | grep -q "launched $(python3 -c "print(f'{100 * $ops / $replayed:.1f}% of the replayed ops and {100 * $singles / ($all - $replayed):.1f}% of')")"
     no grep -q "own thread" inline.summary
     one=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/') # on one processor, `auto` hands nothing over
     AUTOGRAPH_SUBMIT=auto handing none taskset -c "$one" "$AG_BUILD/tests/command/command_cases" repeat 100
     said none | grep -q "; the library's own thread launched none of the replayed ops$"
+}
+
+# waited SUMMARY: the median, the longest wait and how many were timed.
+waited() {
+    said "$1" | sed -n 's/.*; what was handed over to it waited \([0-9.]*\) us in the median, \([0-9.]*\) us at most (of \([0-9]*\) that were timed)$/\1 \2 \3/p'
+}
+
+@test "summary: how long what was handed over waited: all of it while a dump is written" {
+    for dump in handed ahead; do
+        read -r median longest timed <<<"$(waited $dump)"
+        [ "$timed" -eq "$(events $dump 'len(chunks) + len(singles)')" ]
+        [ "$longest" = "$(events $dump 'format(max(e.value for e in chunks + singles) / 1e3, ".1f")')" ]
+        events $dump "(lambda us: us[len(us) // 2])(sorted(e.value / 1e3 for e in chunks + singles))" >middle
+        python3 -c "assert abs($median - $(cat middle)) <= 0.05 + max(0.064, $(cat middle) / 8)"
+    done
+    [ -z "$(waited inline)" ]
+}
+
+@test "summary: how long what was handed over waited: some of it without a dump" {
+    counted() { sed -n "s/.*:   $1: \([0-9]*\)\$/\1/p" undumped.summary; }
+    began=$(date +%s%N)
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/undumped.summary \
+        LD_PRELOAD=$PRELOAD "$AG_BUILD/tests/command/command_submit" ahead 600
+    ended=$(date +%s%N)
+    cat undumped.summary
+    handed=$(($(counted "graph launches left to the library's own thread") + $(counted "single launches left to the library's own thread")))
+    read -r median longest timed <<<"$(waited undumped)"
+    python3 - "$handed" "$timed" "$median" "$longest" $((ended - began)) "$(counted 'ns that chunks and single launches waited .*timed')" <<'PY'
+import sys
+handed, timed, median, longest, all_ns, sum_ns = map(float, sys.argv[1:])
+assert handed >= 8 and timed == len([n for n in range(int(handed)) if n % 61 == 0 or n < 256 and n % 8 == 0]), (handed, timed)
+assert median <= longest < all_ns / 1e3 and 1e3 * (longest - 0.1) <= sum_ns <= timed * 1e3 * (longest + 0.1)
+PY
 }
 
 @test "summary: what came of the last comparison" {
@@ -142,8 +175,8 @@ said() {
     said compared | grep -q "(with it the program was $(python3 -c "print(f'{$percent / 100:.2f}')") times as fast when last compared)"
 }
 
-@test "top: who launches at this time, and what processor time that takes" {
-    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TRACE=$PWD/top AUTOGRAPH_TRACE_MB=1 LD_PRELOAD=$PRELOAD \
+@test "top: who launches at this time, how long that waits, and what processor time it takes; without a dump" {
+    AUTOGRAPH_SUBMIT=thread AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_TEST_PROFIT=0 LD_PRELOAD=$PRELOAD \
         "$AG_BUILD/tests/command/command_submit" patient 100000000 3>&- &
     run python3 - "$AG_COMMAND" $! <<'PY'
 import json, subprocess, sys, time
@@ -152,7 +185,8 @@ while True:
     told = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "2", "-d", "0.1", "-f", "jsonl"], capture_output=True, text=True)
     rows = [json.loads(line) for line in told.stdout.splitlines()] if told.returncode == 0 else []
     last = {r["what"]: r["total"] for r in rows if r["table"] == "live"}
-    if last and last["of these by the library's own thread"] and last["launches in those"] and last["waits of what was handed over (us)"] and last["processor time of that thread (us)"]:
+    if last and last["of these by the library's own thread"] and last["launches in those"] and last["processor time of that thread (us)"]:
+        assert 0 < last["wait for that thread, median (us)"] <= last["wait for that thread, longest (us)"] < 60e6, last
         text = subprocess.run([sys.argv[1], "top", sys.argv[2], "-n", "1", "-d", "0.1", "-t", "live"], capture_output=True,
                               text=True, env={"COLUMNS": "80"}).stdout
         assert max(map(len, text.splitlines())) <= 80, text
