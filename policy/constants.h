@@ -270,7 +270,9 @@ enum {
     AG_WORK_OF_CHUNK = 4,        /* updating and launching a graph, in single launches */
     /* Chosen: if the thread has been at one stream for longer, others do not wait for it. */
     AG_SUBMIT_LONG_NS = 20000,
-    AG_SUBMIT_PATIENCE = 1 << 16, /* looks for the role, until a waiting thread rests in between */
+    AG_SUBMIT_PATIENCE = 1 << 16,  /* looks for the role, until a waiting thread rests in between */
+    AG_SUBMIT_TELLS_NS = 10000000, /* between two events of its processor time in a dump. Chosen: as
+                                      often as the dump is written; it takes a system call */
     AG_THREAD_RETRY = 4096, /* chunks until a thread that could not be started is tried again */
     /* A launch queue holds about 1000 ops, so a program may run further ahead of its GPU by a
      * quarter than it would eagerly. */

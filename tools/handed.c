@@ -25,7 +25,7 @@ static int by_thread(const void *a, const void *b)
 
 static void add_thread(struct handed *h, uint32_t thread)
 {
-    if (!handed_is_own(h, thread)) {
+    if (h->num_threads < DUMP_MOST_PROCESSES && !handed_is_own(h, thread)) {
         h->threads[h->num_threads++] = thread;
         qsort(h->threads, h->num_threads, sizeof(*h->threads), by_thread);
     }
@@ -61,13 +61,14 @@ static void add_taken(struct handed *h, const struct dump_event *event)
         h->singles++;
         h->own_singles += own;
     }
-    if (own && h->num_threads < DUMP_MOST_PROCESSES)
+    if (own)
         add_thread(h, event->thread);
 }
 
 bool handed_find(struct handed *h, const struct dump *d)
 {
     size_t n = 0;
+    uint64_t told_ns = 0;
     *h = (struct handed){.num_threads = 0};
     for (size_t i = 0; i < d->num_events; i++)
         n += d->events[i].e.kind == AG_EVENT_TAKEN;
@@ -79,6 +80,10 @@ bool handed_find(struct handed *h, const struct dump *d)
         const struct ag_dump_event *e = &d->events[i].e;
         if (e->kind == AG_EVENT_GRAPH && handed_is_own(h, d->events[i].thread))
             add_launch(h, d, e);
+        if (e->kind == AG_EVENT_SUBMITTER) {
+            add_thread(h, d->events[i].thread);
+            told_ns = e->value;
+        }
         if (e->kind != AG_EVENT_TAKEN)
             continue;
         waits[h->slots++] = e->value;
@@ -90,6 +95,10 @@ bool handed_find(struct handed *h, const struct dump *d)
     free(waits);
     h->submit_ns = dump_counter(d, "SUBMIT_NS");
     h->knows_submit_ns = *dump_said(d, "SUBMIT_NS");
+    if (!h->knows_submit_ns && d->num_processes <= 1) { /* it did not come to its end */
+        h->submit_ns = told_ns;
+        h->knows_submit_ns = told_ns;
+    }
     h->percent = d->num_processes > 1 ? 0 : dump_counter(d, "SUBMIT_PERCENT");
     return good;
 }

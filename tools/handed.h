@@ -15,7 +15,7 @@ struct handed {
     uint64_t median_ns, p99_ns, longest_ns; /* what they waited */
     uint64_t own_launches, own_ops, own_ns; /* graph launches by submitters; time in them */
     uint64_t submit_ns;                     /* processor time of the submitters */
-    bool knows_submit_ns;                   /* the library said it at its end */
+    bool knows_submit_ns;                   /* the dump has it */
     struct handed_chunk *taken;             /* by thread: what it has yet to submit */
     uint64_t percent; /* speed with the submitter when last compared; 0: never, or of several */
 };

@@ -5,8 +5,9 @@
  * `correlation`; arrows are of category ac2g. An argument `stream` would say that the GPU did
  * something, which a dump does not know: Holistic Trace Analysis tells host from GPU by it, so host
  * calls say `on stream`. One arrow leads from each launch that was held back to the call that
- * submitted it. Host threads are threads of the process, also the submitter's; process 0 has a line
- * for each stream, with what was held back there. Dumps are large, hence json_out.h.
+ * submitted it. Host threads are threads of the process, also the submitter's, whose processor time
+ * is a counter; process 0 has a line for each stream, with what was held back there. Dumps are
+ * large, hence json_out.h.
  */
 #include "tools/timeline.h"
 #include "tools/handed.h"
@@ -35,6 +36,7 @@ struct writer {
     struct handed handed;
     uint64_t wait_ns; /* of what this event submits, if it `waited` */
     bool waited;
+    uint64_t told, told_ns; /* when the submitter last said what processor time it took, and that */
     uint32_t correlation;
     bool any;
 };
@@ -326,6 +328,25 @@ static void own_work(struct writer *w, const struct dump_event *event)
     end_slice(w);
 }
 
+/* From `since` on the submitter took `ns` of processor time in `of`. */
+static void counter(struct writer *w, uint64_t since, uint64_t ns, uint64_t of)
+{
+    if (!is_shown(w, since))
+        return;
+    begin(w, 'C', "processor time of autograph-submit", NULL, w->d->header.pid, 0, since);
+    json_raw(w->out, ",\"args\":{\"percent\":");
+    json_number(w->out, ns < of ? (uint64_t)(100.0 * (double)ns / (double)of + 0.5) : 100);
+    json_raw(w->out, "}}");
+}
+
+static void submitter(struct writer *w, const struct ag_dump_event *e)
+{
+    if (w->told && e->time > w->told && e->value >= w->told_ns)
+        counter(w, w->told, e->value - w->told_ns, e->time - w->told);
+    w->told = e->time;
+    w->told_ns = e->value;
+}
+
 static void one(struct writer *w, size_t i)
 {
     const struct dump_event *event = &w->d->events[i];
@@ -347,6 +368,9 @@ static void one(struct writer *w, size_t i)
         if (handed_is_own(&w->handed, event->thread))
             own_work(w, event);
         break;
+    case AG_EVENT_SUBMITTER:
+        submitter(w, &event->e);
+        break;
     case AG_EVENT_BUILD:
     case AG_EVENT_DROP:
     case AG_EVENT_NOTE:
@@ -359,8 +383,11 @@ static void one(struct writer *w, size_t i)
 
 static void name_lines(struct writer *w)
 {
-    char text[128];
+    char text[128], took[64] = "";
     uint32_t seen[256], n = 0;
+    if (w->handed.knows_submit_ns)
+        snprintf(took, sizeof(took), ", %.1f ms of processor time",
+                 (double)w->handed.submit_ns / 1e6);
     name_of(w, "process_name", w->d->header.pid, 0, dump_process(w->d, "program"));
     name_of(w, "process_name", 0, 0, "held back by libautograph");
     for (uint32_t i = 1; i < w->d->num_streams; i++) {
@@ -378,11 +405,12 @@ static void name_lines(struct writer *w)
         if (k < n)
             continue;
         seen[n++] = thread;
-        snprintf(text, sizeof(text), "%s %u",
-                 handed_is_own(&w->handed, thread)          ? "autograph-submit"
+        bool own = handed_is_own(&w->handed, thread);
+        snprintf(text, sizeof(text), "%s %u%s",
+                 own                                        ? "autograph-submit"
                  : w->d->events[i].e.kind == AG_EVENT_BUILD ? "autograph builder"
                                                             : "thread",
-                 thread);
+                 thread, own ? took : "");
         name_of(w, "thread_name", w->d->header.pid, thread, text);
     }
 }
@@ -396,6 +424,8 @@ static void write_events(struct writer *w)
     name_lines(w);
     for (size_t i = 0; i < w->d->num_events; i++)
         one(w, i);
+    if (w->told) /* it sleeps, or has ended */
+        counter(w, w->told, 0, 1);
     json_raw(w->out, "\n]}\n");
 }
 

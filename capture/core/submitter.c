@@ -363,6 +363,7 @@ static uint32_t look(void)
 struct pace {
     uint32_t work;
     uint64_t last, apart;
+    uint64_t told; /* when a dump last got the thread's processor time */
 };
 
 /* Looks for work until that time, once at least. Returns whether there was some. */
@@ -398,6 +399,21 @@ static uint64_t spins_for(const struct pace *p)
     return p->apart < AG_SUBMIT_SPIN_NS ? AG_SUBMIT_SPIN_NS : 0;
 }
 
+void ag_submitter_count_time(void)
+{
+    struct timespec t;
+    clockid_t clock = atomic_load(&processor_time);
+    if (clock && !clock_gettime(clock, &t))
+        atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
+                     (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
+}
+
+static void tell_time(void)
+{
+    ag_submitter_count_time();
+    ag_trace_submitter(atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]));
+}
+
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
  * and to wake the thread takes 2 to 7 us of the program's time (docs/results-log.md). So if little
  * comes, the thread looks now and then. Behind the last chunk of a sequence the program may wait,
@@ -408,6 +424,10 @@ static void serve(struct pace *p)
     uint64_t woken = ag_clock_ns(), ns = AG_SUBMIT_NAP_NS;
     while (ns < AG_SUBMIT_LONGEST_NAP_NS && !atomic_load(&stopping)) {
         uint64_t from = p->last > woken ? p->last : woken;
+        if (ag_trace_on() && from - p->told >= AG_SUBMIT_TELLS_NS) {
+            p->told = from;
+            tell_time();
+        }
         if (look_until(p, from + spins_for(p))) {
             ns = AG_SUBMIT_NAP_NS;
         } else if (nap(ns)) {
@@ -417,15 +437,6 @@ static void serve(struct pace *p)
             ns += ns / 2;
         }
     }
-}
-
-void ag_submitter_count_time(void)
-{
-    struct timespec t;
-    clockid_t clock = atomic_load(&processor_time);
-    if (clock && !clock_gettime(clock, &t))
-        atomic_store(&ag_counts[AG_COUNT_SUBMIT_NS],
-                     (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
 
 static void *run(void *unused)
@@ -448,11 +459,11 @@ static void *run(void *unused)
             atomic_store(&state, AWAKE);
             continue;
         }
-        ag_submitter_count_time();
+        tell_time();
         while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
             syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
     }
-    ag_submitter_count_time();
+    tell_time();
     atomic_store(&processor_time, 0);
     return NULL;
 }

@@ -232,6 +232,12 @@ void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uin
         event_at(now, AG_EVENT_TAKEN, taker, s, graph, ops, waited);
 }
 
+void ag_trace_submitter(uint64_t ns)
+{
+    if (ag_trace_on())
+        event(AG_EVENT_SUBMITTER, 0, NULL, 0, 0, ns);
+}
+
 void ag_trace_write_update(const struct ag_stream *s, uint32_t graph, uint32_t op)
 {
     event(AG_EVENT_UPDATE, 0, s, graph, op, 0);

@@ -96,6 +96,8 @@ static inline void ag_trace_update(const struct ag_stream *s, uint32_t graph, ui
 /* A chunk or a single op leaves the ring, in which it waited for so many ns. */
 void ag_trace_taken(const struct ag_stream *s, uint32_t graph, uint32_t ops, uint64_t now,
                     uint64_t waited, enum ag_dump_taker taker);
+/* The submitter, which calls it, has taken so much processor time. */
+void ag_trace_submitter(uint64_t ns);
 /* The recorded ops of `s` are handed to the builder as this chunk's graphs. Returns the graphs'
  * id. */
 uint32_t ag_trace_chunk(const struct ag_stream *s, const struct ag_chunk *chunk);

@@ -137,6 +137,8 @@ enum ag_dump_kind {
                             stream's ring; a: graph, 0: a single op; b: ops; value: ns since it was
                             put in. This thread's next graph launch or flush on the stream, or its
                             next call, submits it */
+    AG_EVENT_SUBMITTER,  /* this thread is the submitter; value: ns of processor time that it has
+                            taken until now */
 };
 
 /* What was done with an op when it arrived. */

@@ -39,7 +39,7 @@ launched() {
 events() {
     python3 - "$@" <<'PY'
 import bisect, collections, struct, sys
-OP, CALL, GRAPH, UPDATE, FLUSH, TAKEN = 1, 2, 3, 4, 6, 11
+OP, CALL, GRAPH, UPDATE, FLUSH, TAKEN, TOOK = 1, 2, 3, 4, 6, 11, 12
 Event = collections.namedtuple("Event", "time kind what reserved stream a b value thread")
 b, at, events, size, counters = open(sys.argv[1], "rb").read(), 48, [], {}, {}
 while at < len(b):
@@ -259,6 +259,12 @@ assert of[0]["wait, longest (us)"] == max(o["wait, longest (us)"] for o in of[1:
 PY
 }
 
+@test "report: the processor time of a process that did not come to its end" {
+    python3 -c "b = open('handed', 'rb').read(); open('killed', 'wb').write(b[:b.rindex(b'AGckCNTS')])"
+    ms=$(events handed 'format([e.value for e in events if e.kind == TOOK][-1] / 1e6, ".1f")')
+    autograph report killed -f json | holds "[r['value'] for r in d['handed_over'] if r['handed_over'] == 'processor time of that thread (ms)'] == [$ms]"
+}
+
 @test "timeline: the library's own thread has a row of its own" {
     autograph timeline handed -o t.json
     python3 - "$(launched)" "$(events handed 'len(chunks)')" "$(events handed 'sum(e.what for e in singles)')" <<'PY'
@@ -281,6 +287,32 @@ PY
     # launches that were refused, and the flushes that did their work
     flushes=$(events refused 'len([e for e in chunks if behind(e).kind == FLUSH])')
     autograph timeline refused | holds "len([x for x in d['traceEvents'] if x['name'].startswith('flush: ') and 'waited us' in x['args']]) == $flushes"
+}
+
+@test "timeline: what the library's own thread takes of a processor, from each time that it tells it to the next, and in all" {
+    took='[e for e in events if e.kind == TOOK]'
+    for steps in 1000 10000 100000; do
+        AUTOGRAPH_TEST_CHUNK=1024 handing long "$AG_BUILD/tests/command/command_submit" patient $steps
+        [ "$(events long "$took[-1].value > 60e6")" = False ] || break
+    done
+    # it tells it after 10 ms at the latest, and of its own time no more passes meanwhile
+    [ "$(events long "max(b - a for a, b in zip([0] + [e.value for e in $took], [e.value for e in $took])) < 20e6")" = True ]
+    [ "$(events long "{e.thread for e in $took} == {e.thread for e in events if e.kind == TAKEN and e.what == 1}")" = True ]
+    [ "$(events long "$took[-1].value == int(counters['SUBMIT_NS'])")" = True ]
+    events long "[[e.time / 1e3, e.value / 1e3] for e in $took]" >took
+    autograph timeline long -o t.json
+    python3 - <<'PY'
+import json
+told = json.load(open("took"))
+e = json.load(open("t.json"))["traceEvents"]
+percent = [(x["ts"], x["args"]["percent"]) for x in e if x["ph"] == "C"]
+assert len(percent) == len(told) and percent[-1][1] == 0 and all(0 <= p <= 100 for _, p in percent), percent
+for (a, p), (b, _), before, behind in zip(percent, percent[1:], told, told[1:]):
+    assert abs((b - a) - (behind[0] - before[0])) < 0.1, (percent, told)
+    assert p == 100 or abs(p - 100 * (behind[1] - before[1]) / (b - a)) < 0.6, (percent, told)
+name = next(x["args"]["name"] for x in e if x["name"] == "thread_name" and x["args"]["name"].startswith("autograph-submit "))
+assert name.endswith(f", {told[-1][1] / 1e3:.1f} ms of processor time"), name
+PY
 }
 
 @test "html and diff tell of it, and of a run without it nothing" {
