@@ -83,7 +83,7 @@ bool ag_sequence_has_like(const struct ag_sequence *sequence)
     int looked = 0;
     for (struct ag_sequence *b = sequence->head->first; b && looked < AG_CANDIDATES;
          b = b->next, looked++)
-        if (b != sequence && !b->periodic && b->visits > 1 + sequence->visits / 32)
+        if (b != sequence && !b->periodic && b->visits > 1 + sequence->visits / AG_LIKE_SHARE)
             return true;
     return false;
 }

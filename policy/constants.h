@@ -3,7 +3,8 @@
  * Each says its unit and where its value comes from. *Measured* names a page in docs/, where "log"
  * is results-log.md and the words behind it the section there. *Chosen* means that nothing told
  * this value from its neighbours, and says what speaks for it. Sizes of tables stand with the
- * tables. Nothing in here knows CUDA.
+ * tables, and what locks and the clock need stands in capture/system/, which knows no policy.
+ * Nothing in here knows CUDA.
  */
 #pragma once
 
@@ -23,12 +24,16 @@ enum {
      * always the same ops of a loop are. The same holds for waits in a ring. */
     AG_TIMED_FIRST = 256,
     AG_TIMED_ONE_IN = 61,
+    /* Whoever waits for another thread for long looks again so often. Chosen: without a finer timer
+     * (PR_SET_TIMERSLACK) the kernel makes any sleep 50 us longer. */
+    AG_LOOK_AGAIN_NS = 50000,
 };
 
 /* ---- the host's pace ------------------------------------------------------------------------ */
 
 /* Chosen: a single pause must not count as the pace, and a slow host must soon be known as one. */
 enum {
+    AG_PACE_LEAST_NS = 100,    /* no gap counts as shorter: launch times are estimates */
     AG_PACE_OUTLIER_NS = 2000, /* a gap up to this counts in full, whatever was before it */
     AG_PACE_LONG_NS = 100000,  /* more counts only if it is the pace: ... */
     AG_PACE_LONG_GAPS = 4,     /* ... this many long gaps in a row */
@@ -45,6 +50,7 @@ enum {
     AG_REALIGN_RUN = 3,     /* ops that must agree before the stream has rejoined the sequence */
     AG_REALIGN_OPS = 256,   /* ops after which the search ends */
     AG_CANDIDATES = 64,     /* sequences with one first key that a switch looks at */
+    AG_LIKE_SHARE = 32,     /* one with a larger part of another's visits is in use beside it */
     AG_ODD_IN_A_ROW = 16,   /* a long loop goes on in spite of so many odd ops in a row, ... */
     AG_OPS_PER_ODD = 64,    /* ... and of one in so many */
     AG_OPS_PER_ODD_IN_STEP = 4, /* a step is a variation of another one in spite of one odd op in
@@ -234,6 +240,20 @@ enum {
     AG_WEIGH_REST_OPS = 1024, /* the same between two comparisons */
 };
 
+/* AUTOGRAPH_COMPARE_MS (capture/report/compare.h). No decision depends on it. Chosen.
+ * What makes pairs uneven: log, "Commits 5adf4e9 and bccd748". */
+enum {
+    AG_COMPARE_MOST_REST = 128, /* dormant ops until the stream checks whether the span has ended */
+    AG_COMPARE_LEAST_REST = 4,
+    AG_COMPARE_REST_SHARE = 16, /* rest for at most 1/16 of the ops of the last span, to end in
+                                   time */
+    AG_COMPARE_FEWEST_OPS = 32, /* a span with fewer ops says nothing */
+    AG_COMPARE_UNEVEN = 2,      /* times: if half of the pairs lie further apart, their middle says
+                                   nothing */
+    AG_COMPARE_WEIGHED_NS = 50000000, /* a tied stream that was not compared for so long is not
+                                         compared any more */
+};
+
 /* ---- programs that measure their launches (capture/core/measure.c) ------------------------ */
 
 /* Autotuners' own figures: Triton's do_bench and inductor's take 25 ms to warm up and 100 ms to
@@ -270,6 +290,7 @@ enum {
     AG_WORK_OF_CHUNK = 4,        /* updating and launching a graph, in single launches */
     /* Chosen: if the thread has been at one stream for longer, others do not wait for it. */
     AG_SUBMIT_LONG_NS = 20000,
+    AG_SUBMIT_YIELDS = 1024,       /* looks for the role, until a waiting thread yields */
     AG_SUBMIT_PATIENCE = 1 << 16,  /* looks for the role, until a waiting thread rests in between */
     AG_SUBMIT_TELLS_NS = 10000000, /* between two events of its processor time in a dump. Chosen: as
                                       often as the dump is written; it takes a system call */
@@ -278,6 +299,12 @@ enum {
      * quarter than it would eagerly. */
     AG_RING_SLOTS = 256,
     AG_RING_CREDIT = 256,
+    /* Before a build, what is in rings is waited for (capture/tracking/waits.c). Chosen: longer
+     * than a full ring takes, and a build may come later. */
+    AG_RINGS_MOST_NS = 10000000,
+    AG_RINGS_STUCK_NS = 1000000, /* a thread that launches nothing for so long waits in the driver,
+                                    and would do so without a build */
+    AG_RINGS_LOOKS = 64,         /* looks between two readings of the clock */
 };
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */
@@ -293,6 +320,9 @@ enum {
      * has paused. Where that may soon be so, the next look comes then. Measured: log, "Early looks
      * of the watchdog". */
     AG_WATCHDOG_FAST_OPS = 8,
+    /* Looks are fast only if the program's thread has run for three quarters of the time between
+     * two: one that polls has nearly all. Measured: log, "Behind fe58d9a". */
+    AG_WATCHDOG_RUNS_QUARTERS = 3,
     AG_WATCHDOG_COUNTS = 256, /* looks between two system calls for the thread's processor time */
     AG_WATCHDOG_ASKS_NS = 1000000000, /* between two counts of processors, which read files */
     /* Chosen: a call in a host function looks so often whether the watchdog has submitted what must
@@ -300,6 +330,12 @@ enum {
      * the host function. */
     AG_AWAIT_LOOK_NS = 50000,
     AG_AWAIT_MOST_NS = 1000000000,
+    /* Chosen: the process's end waits for so many looks of the watchdog, 10 ms at most, where a
+     * thread is about to submit something itself, and a second at most for what has been handed
+     * over, and for the watchdog's end. */
+    AG_END_LOOKS = 4,
+    AG_END_WATCHED_NS = 10000000,
+    AG_END_MOST_NS = 1000000000,
 };
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -326,6 +362,26 @@ enum {
     AG_STAGING_BYTES = 256, /* longest copy to the host that is an op. Chosen: a few words */
 };
 
+/* Chosen, among the graphs of a chunk. */
+enum {
+    AG_VARIANT_NEARER = 2,  /* times fewer updates, where a search was worth it */
+    AG_VARIANT_REPEATS = 2, /* launches in a row that one more graph would have helped, until it is
+                               built */
+    AG_LEAST_COVERED = 2,   /* ops: a flush looks for a graph of no fewer, as a launch of one saves
+                               least */
+    AG_GRAPH_WAITED = 2,    /* times an eager call's time: a graph launch that took longer may have
+                               waited for the GPU, as eager launches would */
+    AG_LEAST_BUDGET = 1 << 20, /* bytes: where memory is short, the budget for graphs is halved down
+                                  to this */
+    AG_SIGNATURES_SHARE = 8,   /* signatures take 1/8 of that budget at most */
+    AG_SIGNATURES_LATEST = 8,  /* of a function that is launched with new dimensions each time, only
+                                  the latest are looked at */
+    /* The library's own kernels: so many blocks fill any GPU, and their threads stride over what
+     * the grid does not reach. Measured with these: log, "Copies by a kernel". */
+    AG_OWN_THREADS = 256,
+    AG_OWN_MOST_BLOCKS = 2048,
+};
+
 /* Building stalls the program nearly one to one (performance.md, "What the driver taught us"): a
  * decode loop that kept building lost 10 %. The shares are chosen. */
 enum {
@@ -337,6 +393,7 @@ enum {
     AG_BUILD_HIGHEST_PRICE = 64,
     AG_BUILD_LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
     AG_BUILD_FIRST_LOOK = 32,   /* launches until the period of arguments is first looked for */
+    AG_BUILD_LOOK_GROWTH = 4,   /* times as many until each further look */
     /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for").
      * Beside other processes it may take longer. */
     AG_DESTROY_REST = 32, /* times as long, between two graphs, if there are few */
@@ -361,4 +418,25 @@ enum {
     AG_QUIET_EARLY = -4096, /* one behind further ops: quiet records until it is tried again */
     AG_QUIET_FAR = 64,      /* ops behind a record from which on one query is no ask for it */
     AG_QUIET_RESTS = 256,   /* records that do not count after something else has ended the fork */
+};
+
+/* ---- reporting ------------------------------------------------------------------------------- */
+
+/* No graph depends on these. Chosen. */
+enum {
+    AG_SHORTFALL_FEWEST_OPS = 1000, /* a program with fewer is not worth a line */
+    AG_SHORTFALL_LITTLE = 10,       /* percent: less counts as nothing */
+    AG_SHORTFALL_ENOUGH = 95,       /* percent: more needs no reason */
+    AG_SHORTFALL_OFTEN = 64, /* times that what was learnt ended: fewer are no reason by themselves
+                                ... */
+    AG_SHORTFALL_RARE_OPS = 256, /* ... nor is one in more eager ops than these */
+    AG_STATS_TRIES = 20,         /* looks for a stream's lock, until its last figures serve */
+    /* The dump's writer looks at the rings so often; rarely after so many looks that found nothing.
+     * A thread's ring of 32,768 events holds what it tells in 10 ms at 300 ns each. */
+    AG_TRACE_LOOK_NS = 10000000,
+    AG_TRACE_IDLE_LOOK_NS = 200000000,
+    AG_TRACE_IDLE_LOOKS = 100,
+    /* Call sites, of each thread. Unwinding takes 1 or 2 us. */
+    AG_TRACE_SITES_FIRST = 256, /* calls that all get one; then ... */
+    AG_TRACE_SITES_ONE_IN = 16, /* ... one in so many does */
 };

@@ -213,7 +213,7 @@ void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict
     if (s->last_op && now > s->last_op) {
         uint64_t apart = now - s->last_op,
                  launch = p->launch_ns ? p->launch_ns : AG_CALL_ESTIMATE_NS;
-        ag_learn_gap(s, apart > launch + 100 ? apart - launch : 100);
+        ag_learn_gap(s, apart > launch + AG_PACE_LEAST_NS ? apart - launch : AG_PACE_LEAST_NS);
     }
     s->last_op = now;
     /* each condition first checks what its function needs: most ops have none of it */

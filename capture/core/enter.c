@@ -9,6 +9,7 @@
 #include "capture/system/lock.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
+#include "policy/constants.h"
 
 /* The process ends. Its exit handlers may still use what its threads have submitted, so the
  * submitter gets up to a second, and a thread that is about to submit something itself until
@@ -20,7 +21,7 @@ static void submit_at_end(struct ag_stream *s, bool own, uint64_t watched, uint6
         bool waits = !ag_stream_ring_is_at_rest(s) && now < until;
         if (!waits && !(atomic_load(&s->deferring) && now < watched))
             break;
-        ag_sleep_ns(50000);
+        ag_sleep_ns(AG_LOOK_AGAIN_NS);
     }
 }
 
@@ -29,7 +30,7 @@ static void submit_at_end(struct ag_stream *s, bool own, uint64_t watched, uint6
 static void leave_to_watchdog(const struct ag_stream *s, uint64_t until)
 {
     while ((atomic_load(&s->deferring) || !ag_stream_ring_is_at_rest(s)) && ag_clock_ns() < until)
-        ag_sleep_ns(50000);
+        ag_sleep_ns(AG_LOOK_AGAIN_NS);
 }
 
 /* The process's exit handlers may still launch to a branch, whose work lies in another stream. */
@@ -44,10 +45,9 @@ static void end_branches_at_end(struct ag_stream *s)
 
 static void submit_everything(void)
 {
-    enum { MOST_NS = 10000000, LOOKS = 4 };
-    uint64_t now = ag_clock_ns(), until = now + 1000000000u;
-    uint64_t watched = (uint64_t)ag_options.max_defer_us * 1000 * LOOKS;
-    watched = now + (watched < MOST_NS ? watched : MOST_NS);
+    uint64_t now = ag_clock_ns(), until = now + AG_END_MOST_NS;
+    uint64_t watched = (uint64_t)ag_options.max_defer_us * 1000 * AG_END_LOOKS;
+    watched = now + (watched < AG_END_WATCHED_NS ? watched : AG_END_WATCHED_NS);
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         /* the calling thread's own streams meet a sync point; the others only submit what they hold

@@ -54,8 +54,8 @@ static struct {
 static void wait_briefly(unsigned int looks)
 {
     if (looks > AG_SUBMIT_PATIENCE)
-        ag_sleep_ns(50000);
-    else if (looks % 1024)
+        ag_sleep_ns(AG_LOOK_AGAIN_NS);
+    else if (looks % AG_SUBMIT_YIELDS)
         ag_relax();
     else
         sched_yield();

@@ -128,13 +128,13 @@ static uint64_t used_by(uintptr_t owner)
 }
 
 /* Whether the stream's owner has worked or polled since. If it waits instead, for another thread or
- * for a processor, fast looks gain nothing, and on a busy machine they keep it waiting. Three
- * quarters of the time: a thread that polls has nearly all. */
+ * for a processor, fast looks gain nothing, and on a busy machine they keep it waiting. */
 static bool is_running(const struct ag_stream *s, const struct look *seen, uint64_t now)
 {
     uint64_t used = used_by(seen->owner);
     return atomic_load(&s->owner) == seen->owner &&
-           (!used || !seen->used_ns || used - seen->used_ns >= (now - seen->seen_ns) / 4 * 3);
+           (!used || !seen->used_ns ||
+            used - seen->used_ns >= (now - seen->seen_ns) / 4 * AG_WATCHDOG_RUNS_QUARTERS);
 }
 
 /* Puts a thread on watch: one that rests, or a new one. The caller holds the mutex. */
@@ -404,7 +404,7 @@ void ag_watchdog_stop(void)
     atomic_store(&ag_watchdog_state, AG_WATCHDOG_ABSENT);
     syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     pthread_cond_broadcast(&changed);
-    for (uint64_t until = ag_clock_ns() + 1000000000u; awaited && ag_clock_ns() < until;)
-        ag_thread_wait(&changed, &mutex, 1000000000u);
+    for (uint64_t until = ag_clock_ns() + AG_END_MOST_NS; awaited && ag_clock_ns() < until;)
+        ag_thread_wait(&changed, &mutex, AG_END_MOST_NS);
     ag_mutex_unlock(&mutex);
 }

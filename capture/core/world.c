@@ -133,9 +133,9 @@ static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_
     int64_t usual = ops * atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
     if (usual && !s->handed)
         ag_policy_gained(ag_engine_policy(&s->engine), sequence,
-                         ns < 2 * usual ? usual - ns : -usual);
+                         ns < AG_GRAPH_WAITED * usual ? usual - ns : -usual);
     int64_t gain = ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns;
-    s->doubt.gain_ns += usual && ns >= 2 * usual ? 0 : gain;
+    s->doubt.gain_ns += usual && ns >= AG_GRAPH_WAITED * usual ? 0 : gain;
     add(&s->worth_ns, gain);
     add(&s->graph_ops[s->handed], ops);
     add(&s->graph_ns[s->handed], ns);
@@ -176,7 +176,7 @@ static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *seq
 {
     if (__builtin_expect(g->given < g->look_at, 1))
         return 0;
-    g->look_at *= 4;
+    g->look_at *= AG_BUILD_LOOK_GROWTH;
     return ag_sequence_facts(sequence).periodic ? cycle_of(g) : 0;
 }
 
@@ -237,5 +237,5 @@ const struct ag_engine_world ag_driver_world = {
     .build = build,
     .deferring = deferring,
     .broken = broken,
-    .least_covered = 2,
+    .least_covered = AG_LEAST_COVERED,
 };

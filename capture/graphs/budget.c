@@ -28,7 +28,6 @@ static struct ag_graphs *garbage; /* linked by `next_dropped` */
 static uint32_t num_garbage;
 static _Atomic uint64_t memory;
 static _Atomic uint32_t halvings; /* of the budget */
-enum { LEAST = 1 << 20 };
 
 uint64_t ag_budget_used(void)
 {
@@ -48,7 +47,8 @@ uint64_t ag_budget(void)
 void ag_budget_halve(void)
 {
     uint32_t n = atomic_load(&halvings);
-    while (all() >> (n + 1) >= LEAST && !atomic_compare_exchange_weak(&halvings, &n, n + 1))
+    while (all() >> (n + 1) >= AG_LEAST_BUDGET &&
+           !atomic_compare_exchange_weak(&halvings, &n, n + 1))
         ;
 }
 

@@ -9,8 +9,9 @@
 #include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 #include "driver/call.h"
+#include "policy/constants.h"
 
-enum { THREADS = 256, MOST_BLOCKS = 2048, MOST_ROWS = 65535 };
+enum { MOST_ROWS = 65535 }; /* CUDA's limit */
 
 CUfunction ag_lowering(const struct ag_context *context, const struct ag_signature *signature)
 {
@@ -25,11 +26,11 @@ CUfunction ag_lowering(const struct ag_context *context, const struct ag_signatu
  * what the grid does not reach. */
 static void set_grid(CUDA_KERNEL_NODE_PARAMS *launch, uint64_t slots, uint64_t rows)
 {
-    uint64_t blocks = (slots + THREADS - 1) / THREADS;
-    launch->gridDimX = blocks < MOST_BLOCKS ? (unsigned int)blocks : MOST_BLOCKS;
+    uint64_t blocks = (slots + AG_OWN_THREADS - 1) / AG_OWN_THREADS;
+    launch->gridDimX = blocks < AG_OWN_MOST_BLOCKS ? (unsigned int)blocks : AG_OWN_MOST_BLOCKS;
     launch->gridDimY = rows < MOST_ROWS ? (unsigned int)rows : MOST_ROWS;
     launch->gridDimZ = 1;
-    launch->blockDimX = THREADS;
+    launch->blockDimX = AG_OWN_THREADS;
     launch->blockDimY = 1;
     launch->blockDimZ = 1;
 }

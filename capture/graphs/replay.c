@@ -173,12 +173,13 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     if (!g->history)
         return again;
     for (uint32_t k = 0; !again && changes > 1 && k < AG_HISTORY && k < g->num_history; k++)
-        again = count_differences(g, g->history + (size_t)k * g->num_bytes, bytes, changes) * 2 <
+        again = count_differences(g, g->history + (size_t)k * g->num_bytes, bytes, changes) *
+                    AG_VARIANT_NEARER <
                 changes;
     memcpy(g->history + (size_t)(g->num_history++ % AG_HISTORY) * g->num_bytes, bytes,
            g->num_bytes);
     g->repeats = again ? g->repeats + 1 : 0;
-    return g->repeats >= 2;
+    return g->repeats >= AG_VARIANT_REPEATS;
 }
 
 /* The variant with the fewest nodes to change: `best`, which has `*changes`, unless another has
@@ -234,7 +235,7 @@ static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         !atomic_load_explicit(&g->incoming, memory_order_relaxed) &&
         worth_a_variant(g, bytes, fewer))
         ag_request_variant(s, g, bytes);
-    if (fewer * 2 <= before || g->repeats)
+    if (fewer * AG_VARIANT_NEARER <= before || g->repeats)
         g->fruitless = 0;
     return chosen;
 }

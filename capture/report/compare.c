@@ -7,22 +7,15 @@
 #include "capture/settings/options.h"
 #include "capture/tracking/streams.h"
 #include "capture/system/thread.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <stdlib.h>
 
-enum {
-    MOST_REST = 128, /* dormant ops until the stream checks again whether the span has ended */
-    LEAST_REST = 4,
-    REST_SHARE = 16, /* rest for at most 1/16 of the ops of the last span, to end in time */
-    FEWEST_OPS = 32, /* a span with fewer ops says nothing */
-    MOST_PAIRS = 4096,
-    UNEVEN = 2,      /* times: if half of the pairs lie further apart, their middle says nothing */
-    WEIGHED_MS = 50, /* a tied stream that was not compared for so long is not compared any more */
-};
+enum { MOST_PAIRS = 4096 };
 
 _Atomic uint32_t ag_compare_span;
 _Atomic uint64_t ag_compare_rested_ns, ag_compare_weighed_ns;
-static _Atomic uint32_t rest_ops = LEAST_REST;
+static _Atomic uint32_t rest_ops = AG_COMPARE_LEAST_REST;
 static _Atomic uint64_t told; /* ops of all streams, except those a dormant stream is passing */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -80,9 +73,11 @@ static double span(bool eager)
     if (!wait_us(us - us / 4))
         return -1.0;
     struct sample to = sample();
-    uint64_t rest = (to.ops - from.ops) / REST_SHARE;
-    atomic_store(&rest_ops, rest < LEAST_REST ? LEAST_REST : rest > MOST_REST ? MOST_REST : rest);
-    if (to.ops < from.ops + FEWEST_OPS || to.ns <= from.ns)
+    uint64_t rest = (to.ops - from.ops) / AG_COMPARE_REST_SHARE;
+    atomic_store(&rest_ops, rest < AG_COMPARE_LEAST_REST  ? AG_COMPARE_LEAST_REST
+                            : rest > AG_COMPARE_MOST_REST ? AG_COMPARE_MOST_REST
+                                                          : rest);
+    if (to.ops < from.ops + AG_COMPARE_FEWEST_OPS || to.ns <= from.ns)
         return 0.0;
     return (double)(to.ops - from.ops) / (double)(to.ns - from.ns);
 }
@@ -90,8 +85,7 @@ static double span(bool eager)
 /* Waits while tied streams are compared by themselves (weigh.h): that takes turns, too. */
 static bool wait_for_weighing(void)
 {
-    const uint64_t ms = 1000000;
-    while (atomic_load(&ag_compare_weighed_ns) + WEIGHED_MS * ms > ag_clock_monotonic_ns())
+    while (atomic_load(&ag_compare_weighed_ns) + AG_COMPARE_WEIGHED_NS > ag_clock_monotonic_ns())
         if (!wait_us(1000))
             return false;
     return true;
@@ -186,7 +180,8 @@ void ag_compare_print(const char *process)
     ag_say("%s:   compared with eager: %.3f times as fast (half of %zu pairs of spans between %.3f "
            "and %.3f)%s",
            process, (ratios[(n - 1) / 2] + ratios[n / 2]) / 2, n, low, high,
-           high > UNEVEN * low ? "; this is too uneven to judge by: make AUTOGRAPH_COMPARE_MS "
-                                 "longer than the program's phases"
-                               : "");
+           high > AG_COMPARE_UNEVEN * low
+               ? "; this is too uneven to judge by: make AUTOGRAPH_COMPARE_MS "
+                 "longer than the program's phases"
+               : "");
 }

@@ -7,20 +7,13 @@
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/stream.h"
+#include "policy/constants.h"
 #include "policy/policy.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    FEWEST_OPS = 1000, /* a program with fewer is not worth a line */
-    LITTLE = 10,       /* percent: less counts as nothing */
-    ENOUGH = 95,       /* percent: more needs no reason */
-    MOST_KINDS = 8,    /* kinds of ops that cannot be recorded */
-    OFTEN = 64,        /* times that what was learnt ended: fewer are no reason by themselves ... */
-    RARE_OPS = 256,    /* ... nor is one in more eager ops than these */
-    LONGEST_REST = 1 << 18, /* the policy's longest rest; after it `autograph top` is answered */
-};
+enum { MOST_KINDS = 8 }; /* of ops that cannot be recorded */
 
 /* ---- observing by the library's own decision --------------------------------------------- */
 
@@ -67,7 +60,8 @@ static const char *advice_on_observing(void)
 
 uint32_t ag_shortfall_rest(void)
 {
-    return atomic_load_explicit(&told, memory_order_relaxed) ? LONGEST_REST : FEWEST_OPS;
+    return atomic_load_explicit(&told, memory_order_relaxed) ? AG_LONGEST_DORMANT
+                                                             : AG_SHORTFALL_FEWEST_OPS;
 }
 
 /* ---- ops that cannot be recorded -------------------------------------------------------- */
@@ -140,7 +134,8 @@ static bool ended_often(const struct ag_totals *t, const char **why, const char 
     for (size_t i = 1; i < sizeof(list) / sizeof(list[0]); i++)
         if (count(list[i].which) > count(list[most].which))
             most = i;
-    if (count(list[most].which) < OFTEN || count(list[most].which) < t->eager / RARE_OPS)
+    if (count(list[most].which) < AG_SHORTFALL_OFTEN ||
+        count(list[most].which) < t->eager / AG_SHORTFALL_RARE_OPS)
         return false;
     *why = list[most].why;
     *advice = list[most].advice;
@@ -257,7 +252,8 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     uint64_t captured = ag_state_captures() ? count(AG_COUNT_IN_CAPTURE) : 0;
     *f = (struct ag_shortfall){.launched = t->ops + unseen() + captured,
                                .replayed = t->replayed + t->covered};
-    if (f->replayed * 100 >= f->launched * ENOUGH || ag_options.mode == AG_MODE_OBSERVE)
+    if (f->replayed * 100 >= f->launched * AG_SHORTFALL_ENOUGH ||
+        ag_options.mode == AG_MODE_OBSERVE)
         return;
     if (own)
         consider(f, f->launched > before ? f->launched - before : 0, observes,
@@ -290,10 +286,10 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
 
 static bool is_due(const struct ag_shortfall *f)
 {
-    if (!f->why || f->launched < FEWEST_OPS)
+    if (!f->why || f->launched < AG_SHORTFALL_FEWEST_OPS)
         return false;
-    return f->replayed * 100 < f->launched * LITTLE ||
-           (f->why == observes && f->kept >= FEWEST_OPS);
+    return f->replayed * 100 < f->launched * AG_SHORTFALL_LITTLE ||
+           (f->why == observes && f->kept >= AG_SHORTFALL_FEWEST_OPS);
 }
 
 void ag_shortfall_tell(void)

@@ -56,11 +56,10 @@ void ag_stats_retire_stream(const struct ag_stream *s)
  * of a stream's lock stays in the driver, the figures of the last time are used for that stream. */
 static void add_figures(struct ag_totals *t, struct ag_stream *s)
 {
-    enum { TRIES = 20 };
     struct ag_totals now = {0};
     bool locked = ag_stream_lock_if_prompt(s);
-    for (int i = 0; i < TRIES && !locked; i++) {
-        ag_sleep_ns(50000);
+    for (int i = 0; i < AG_STATS_TRIES && !locked; i++) {
+        ag_sleep_ns(AG_LOOK_AGAIN_NS);
         locked = ag_stream_lock_if_prompt(s);
     }
     if (locked) {

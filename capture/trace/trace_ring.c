@@ -15,6 +15,7 @@
 #include "capture/trace/trace_file.h"
 #include "capture/trace/trace_format.h"
 #include "capture/trace/trace_site.h"
+#include "policy/constants.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,9 +26,6 @@
 enum {
     RING = 32768,    /* 32-byte events: 1 MiB, of which only used pages are touched */
     IN_CHUNK = 4096, /* most events in one chunk */
-    LOOK_NS = 10000000,
-    IDLE_LOOK_NS = 200000000,
-    IDLE_LOOKS = 100
 };
 
 struct ring {
@@ -127,7 +125,8 @@ static void *writer(void *unused)
     while (!atomic_load(&stopping)) {
         uint32_t heard = atomic_load(&bell);
         idle = look() ? 0 : idle + 1;
-        struct timespec t = {0, idle < IDLE_LOOKS ? LOOK_NS : IDLE_LOOK_NS};
+        struct timespec t = {0,
+                             idle < AG_TRACE_IDLE_LOOKS ? AG_TRACE_LOOK_NS : AG_TRACE_IDLE_LOOK_NS};
         syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, &t, NULL, 0);
     }
     return NULL;

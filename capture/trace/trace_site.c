@@ -9,6 +9,7 @@
 #include "capture/system/lock.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_format.h"
+#include "policy/constants.h"
 #include <execinfo.h>
 #include <link.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536, ALL_OF_FIRST = 256, THEN_ONE_IN = 16 };
+enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536 };
 
 struct site {
     uintptr_t frames[FRAMES]; /* the key; 0 after the last frame */
@@ -129,7 +130,7 @@ uint32_t ag_trace_site(void)
     uintptr_t frames[FRAMES] = {0};
     void *addresses[MOST_STEPS];
     unsigned int found = 0;
-    if (met++ >= ALL_OF_FIRST && met % THEN_ONE_IN)
+    if (met++ >= AG_TRACE_SITES_FIRST && met % AG_TRACE_SITES_ONE_IN)
         return 0;
     /* libc's backtrace() loads the unwinder at its first call: resolve.c makes that, for processes
      * with a dump */

@@ -8,10 +8,11 @@
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/setting.h"
+#include "policy/constants.h"
 #include <stdlib.h>
 #include <utlist.h>
 
-enum { BUDGET_SHARE = 8, FEWEST_BUCKETS = 4096 };
+enum { FEWEST_BUCKETS = 4096 };
 _Atomic bool ag_signatures_full;
 
 static struct ag_lock lock;
@@ -68,7 +69,8 @@ static void grow_buckets(void)
 
 static uint64_t most_signatures(void)
 {
-    return ((uint64_t)ag_options.memory_mb << 20) / BUDGET_SHARE / sizeof(struct ag_signature);
+    return ((uint64_t)ag_options.memory_mb << 20) / AG_SIGNATURES_SHARE /
+           sizeof(struct ag_signature);
 }
 
 /* Adds one like that. NULL without memory. */
@@ -100,9 +102,6 @@ static bool same_launch(const struct ag_signature *s, const void *what)
     return ag_signature_says(s, wanted->launch, wanted->branch);
 }
 
-/* Of a function that is launched with new dimensions each time, only the latest are looked at. */
-enum { LATEST = 8 };
-
 /* Where a launch is proven that differs from this one in the grid alone. The limits of a grid are
  * those of every device (CUDA C++ Programming Guide, technical specifications per compute
  * capability). Clusters must divide the grid. */
@@ -114,7 +113,7 @@ static uint64_t proven_but_for_grid(const struct ag_signature *s)
         dims[0] > INT32_MAX || dims[1] > UINT16_MAX || dims[2] > UINT16_MAX)
         return 0;
     const struct ag_signature *other = s->function->signatures;
-    for (int i = 0; other && i < LATEST; i++, other = other->sibling)
+    for (int i = 0; other && i < AG_SIGNATURES_LATEST; i++, other = other->sibling)
         if (!other->num_attrs && !ag_signature_bad(other) &&
             !memcmp(other->dims + 3, dims + 3, 3 * sizeof(*dims)) &&
             dims[AG_DIM_SHARED] <= other->dims[AG_DIM_SHARED])

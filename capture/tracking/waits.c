@@ -14,6 +14,7 @@
 #include "capture/system/thread.h"
 #include "capture/tracking/streams.h"
 #include "driver/own.h"
+#include "policy/constants.h"
 #include <pthread.h>
 #include <sched.h>
 
@@ -203,18 +204,17 @@ void ag_waits_context_ends(const struct ag_context *context)
  * would wait there, and nothing behind that would be launched either. */
 static bool passes(struct ag_ring *ring, uint64_t now, uint64_t until)
 {
-    enum { LOOKS = 64, STUCK_NS = 1000000 };
     uint32_t put = atomic_load(&ring->put), before = atomic_load(&ring->taken), taken;
     uint64_t since = now;
     for (unsigned int looks = 1; (int32_t)(put - (taken = atomic_load(&ring->taken))) > 0;
          looks++) {
         ag_relax();
-        if (looks % LOOKS)
+        if (looks % AG_RINGS_LOOKS)
             continue;
         now = ag_clock_monotonic_ns();
         if (taken != before || !ag_ring_is_busy(ring))
             since = now;
-        if (now > since + STUCK_NS)
+        if (now > since + AG_RINGS_STUCK_NS)
             return true;
         if (now > until)
             return false;
@@ -226,7 +226,6 @@ static bool passes(struct ag_ring *ring, uint64_t now, uint64_t until)
 
 bool ag_waits_rings_pass(void)
 {
-    enum { MOST_NS = 10000000 };
     bool pass = true;
     uint64_t until = 0, now;
     if (!atomic_load_explicit(&ag_rings_are_used, memory_order_relaxed))
@@ -237,7 +236,7 @@ bool ag_waits_rings_pass(void)
         if (!ring || ag_ring_is_empty(ring))
             continue;
         now = ag_clock_monotonic_ns();
-        until = until ? until : now + MOST_NS;
+        until = until ? until : now + AG_RINGS_MOST_NS;
         pass &= passes(ring, now, until);
     }
     return pass;
