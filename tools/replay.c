@@ -6,6 +6,7 @@
  * takes them; the order of the legacy default stream; the watchdog; the memory budget. What is not:
  * graphs are there as soon as they are asked for, and building costs nothing.
  */
+#include "policy/constants.h"
 #include "policy/engine.h"
 #include "tools/tools.h"
 #include "tools/need.h"
@@ -13,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* Of a node of an executable graph, host and device (measured, docs/performance.md). */
-enum { NODE_BYTES = 10752 };
 
 struct stream {
     struct ag_engine engine;
@@ -51,7 +49,7 @@ static uint32_t usual_launch_ns(const struct dump *d)
 {
     uint64_t sum = 0, n = 0;
     for (size_t i = 0; i < d->num_events; i++)
-        if (d->events[i].e.kind == AG_EVENT_CALL && d->events[i].e.b < 50000) {
+        if (d->events[i].e.kind == AG_EVENT_CALL && d->events[i].e.b < AG_LONGEST_CALL_NS) {
             sum += d->events[i].e.b;
             n++;
         }
@@ -67,7 +65,7 @@ static void drop(void *context, struct ag_chunk *chunk)
     ag_chunk_set_user(chunk, NULL);
     if (--g->chunks)
         return;
-    result.memory -= (uint64_t)g->count * NODE_BYTES;
+    result.memory -= (uint64_t)g->count * AG_NODE_BYTES;
     free(g);
 }
 
@@ -152,7 +150,7 @@ static void build(struct ag_engine *e, struct ag_chunk *chunk)
 {
     struct stream *s = stream_of(e);
     uint32_t count = ag_chunk_count(chunk);
-    uint64_t bytes = (uint64_t)count * NODE_BYTES;
+    uint64_t bytes = (uint64_t)count * AG_NODE_BYTES;
     while (result.memory + bytes > (uint64_t)settings.memory_mb << 20)
         if (!evict_one()) {
             result.put_off++;
