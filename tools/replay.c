@@ -189,7 +189,7 @@ static const struct ag_engine_world world = {
     .build = build,
     .deferring = deferring,
     .broken = broken,
-    .least_covered = 1,
+    .least_covered = AG_LEAST_COVERED,
 };
 
 /* ---- streams ---------------------------------------------------------------------------- */
