@@ -130,6 +130,7 @@ static void start(void)
     if (sim_settings.log_path || (getenv("SIMCUDA_TRACE") && atoi(getenv("SIMCUDA_TRACE"))))
         cuSimLogStart();
     sim_fault_read_environment();
+    sim_late_read_environment();
     pthread_atfork(NULL, NULL, after_fork_in_child);
 }
 
@@ -167,6 +168,8 @@ static bool works_uninitialised(enum sim_symbol symbol)
 CUresult sim_enter_slow(enum sim_symbol symbol)
 {
     unsigned int why = atomic_load(&sim_attention);
+    if (why & SIM_ATTEND_LATE)
+        sim_late(symbol, false);
     if (why & SIM_ATTEND_LOCKED)
         sim_checkpoint_wait(symbol);
     if (why & SIM_ATTEND_FORKED) {
@@ -193,6 +196,8 @@ CUresult sim_leave_slow(enum sim_symbol symbol, CUresult result)
         sim_log_call(symbol, result);
     if (why & SIM_ATTEND_ERRORS)
         sim_error_log(symbol, result);
+    if (why & SIM_ATTEND_LATE)
+        sim_late(symbol, true);
     return result;
 }
 

@@ -57,7 +57,8 @@
     }                                                                                              \
     static CUresult impl_##name(bool ptsz, SIM_UNPAREN params)
 
-/* ---- process (process.c, fault.c, log.c) --------------------------------------------------------
+/* ---- process (process.c, fault.c, late.c, log.c)
+ * --------------------------------------------------------
  */
 
 enum sim_mode { SIM_ASYNC, SIM_INLINE, SIM_NULL };
@@ -102,7 +103,8 @@ enum {
     SIM_ATTEND_FAULTS = 4,
     SIM_ATTEND_LOG = 8,
     SIM_ATTEND_ERRORS = 16,
-    SIM_ATTEND_LOCKED = 32
+    SIM_ATTEND_LOCKED = 32,
+    SIM_ATTEND_LATE = 64
 };
 extern _Atomic unsigned int sim_attention;
 extern _Atomic uint64_t sim_calls[SIM_SYMBOL_COUNT];
@@ -121,12 +123,16 @@ static inline CUresult sim_enter(enum sim_symbol symbol)
 static inline CUresult sim_leave(enum sim_symbol symbol, CUresult result)
 {
     if (atomic_load_explicit(&sim_attention, memory_order_relaxed) &
-        (SIM_ATTEND_LOG | SIM_ATTEND_ERRORS))
+        (SIM_ATTEND_LOG | SIM_ATTEND_ERRORS | SIM_ATTEND_LATE))
         return sim_leave_slow(symbol, result);
     return result;
 }
 CUresult sim_fault(enum sim_symbol symbol);
 void sim_fault_read_environment(void);
+/* Waits where the thread is to be late or stuck, before what the call does or behind it (late.c).
+ */
+void sim_late(enum sim_symbol symbol, bool behind);
+void sim_late_read_environment(void);
 void sim_log_call(enum sim_symbol symbol, CUresult result);
 /* Tells the callbacks of cuLogsRegisterCallback that a call failed (error_log.c). */
 void sim_error_log(enum sim_symbol symbol, CUresult result);

@@ -35,6 +35,8 @@
  *                       graph, so that what destroys those meanwhile shows; that one takes which
  *                       destroys either; and one which ends a context, behind the end of its
  *                       handles
+ *     SIMCUDA_LATE      "name:us" makes a thread whose name begins so wait up to so many
+ *                       microseconds, at random, before what its calls do and behind that
  *     SIMCUDA_WAITS     1 makes loading a module and making or destroying an executable graph wait
  *                       for all work of the context, and whoever submits work wait for that: what
  *                       the real driver does now and then, or may, here always
@@ -98,6 +100,12 @@ int cuSimFail(const char *symbol, uint64_t nth, int error);
 /* From here on, this thread's calls do not fail by SIMCUDA_FAIL or cuSimFail, though they count
  * (1); they do again (0). So a test can fail the calls of a library under it, and not its own. */
 void cuSimSpare(int on);
+/* From here on the calls of a thread whose name begins with `thread` are stuck: they wait before
+ * what they do, or behind it, until another call of this function; NULL holds none. `symbol`: only
+ * calls of that one; NULL: of any. Returns 0, or -1 where the symbol is not known. */
+int cuSimHold(const char *thread, const char *symbol, int behind);
+/* Calls that are held now. */
+unsigned int cuSimHeld(void);
 /* Calls of an exported symbol since the start (faults included). */
 uint64_t cuSimCallCount(const char *symbol);
 /* Calls that found a symbol that is not simulated (CUDA_ERROR_NOT_SUPPORTED). */
