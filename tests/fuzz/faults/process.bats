@@ -10,11 +10,23 @@ setup() {
     export AUTOGRAPH_MAX_DEFER_US=1000000 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_LOG=off
 }
 
-# Runs a mode under the library with both places of building.
+# Who builds the graphs, the program's thread or one of the library's, and who launches them. In the last setting the one that
+# launches is late now and then.
+settings=(AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_BUILD=thread "AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_SUBMIT=thread"
+    "AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_SUBMIT=thread SIMCUDA_LATE=autograph-send:300")
+[ -z "${AG_RUNTIME-}" ] || settings=("${settings[1]}" "${settings[3]}") # a sanitizer makes each run long
+
+# with SETTING COMMAND...
+with() {
+    # shellcheck disable=SC2086 # several variables
+    env $1 LD_PRELOAD="$library" timeout 60 "${@:2}"
+}
+
+# Runs a mode under the library in each setting.
 under_library() {
-    for build in inline thread; do
-        run env AUTOGRAPH_TEST_BUILD=$build LD_PRELOAD="$library" timeout 60 "$@"
-        echo "$build: status $status: $output"
+    for setting in "${settings[@]}"; do
+        run with "$setting" "$@"
+        echo "$setting: status $status: $output"
         [ "$status" -eq "${expect:-0}" ]
     done
 }
@@ -24,9 +36,9 @@ same_kernels() {
     [ "$status" -eq 0 ]
     eager=$output
     [[ $eager == kernels* ]]
-    for build in inline thread; do
-        run env AUTOGRAPH_TEST_BUILD=$build LD_PRELOAD="$library" timeout 60 "$program" "$1"
-        echo "$build: status $status: $output, eagerly $eager"
+    for setting in "${settings[@]}"; do
+        run with "$setting" "$program" "$1"
+        echo "$setting: status $status: $output, eagerly $eager"
         [ "$status" -eq 0 ]
         [ "$output" = "$eager" ]
     done
@@ -34,8 +46,10 @@ same_kernels() {
 
 # The kernels that were executed by the end of the process: 30 steps of 7 launches, and 3.
 kernels_at_the_end() {
-    SIMCUDA_MODE=inline SIMCUDA_LOG=$log AUTOGRAPH_TEST_BUILD=inline LD_PRELOAD="$library" timeout 60 "$program" "$1"
-    [ "$(grep -c ' kernel hash ' "$log")" -eq 213 ]
+    for setting in "${settings[@]}"; do
+        SIMCUDA_MODE=inline SIMCUDA_LOG=$log with "$setting" "$program" "$1"
+        [ "$(grep -c ' kernel hash ' "$log")" -eq 213 ]
+    done
 }
 
 @test "work is deferred at the end of these programs" {
@@ -45,6 +59,12 @@ kernels_at_the_end() {
     AUTOGRAPH_STATS=2 AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=7 LD_PRELOAD="$library" run "$program" exit
     echo "$output"
     [[ $output =~ flushed\ [1-9] || $output =~ shorter\ graphs\ [1-9] ]]
+    # and these are handed to the library's thread
+    for mode in handed exit; do
+        AUTOGRAPH_LOG= AUTOGRAPH_STATS=2 run with "${settings[-1]}" "$program" $mode
+        echo "$output"
+        [[ $output =~ "left to the library's own thread: "[1-9] ]]
+    done
 }
 
 @test "exit submits what is deferred" {
