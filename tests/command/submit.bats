@@ -137,6 +137,33 @@ hands() {
     at_least "times" "$(figure "$times")" 1
 }
 
+# ---- a call that does not return
+
+# in_a_call COMMAND...: the same output in each try, and in one of five the submitter was stuck in a call.
+in_a_call() {
+    for try in {1..5}; do
+        same "$@"
+        cat with.out
+        if grep -qx 'MEASURED 1 stuck' with.out; then return 0; fi
+    done
+    return 1
+}
+
+@test "a submitter that is stuck in a call keeps nobody else waiting, and its own stream within the credit" {
+    hows=({0..7}) # launches of graphs and single ones, or any call; before what it does, or behind it
+    [ -z "${AG_RUNTIME-}" ] || hows=(0 3 6) # a sanitizer makes each run long
+    for how in "${hows[@]}"; do
+        AUTOGRAPH_TEST_CHUNK=20 in_a_call "$submit" stuck-call "$how"
+    done
+}
+
+@test "the process ends although the submitter is stuck in a call" {
+    [ -z "${AG_RUNTIME-}" ] || skip "the program ends with a thread in a call, which ThreadSanitizer calls a leak"
+    for how in 0 1; do
+        AUTOGRAPH_TEST_CHUNK=20 in_a_call "$submit" stuck-exit "$how"
+    done
+}
+
 # ---- ends
 
 @test "exit handlers find what was handed over" {

@@ -491,6 +491,116 @@ static int stuck(int how)
     return bad;
 }
 
+/* ---- a call that never returns ----------------------------------------------------------------
+ */
+
+/* The thread that is stuck in the driver is one of the library's: eagerly nobody is. */
+static const char submitter[] = "autograph-send";
+
+enum {
+    LITTLE = 100,
+    MUCH = 20000,
+    MOST_AHEAD = 256 + STEP /* what a ring takes, and a chunk that is held back */
+};
+static _Atomic uint64_t got_on; /* launches since it was found stuck, or not */
+static _Atomic bool ready, go, is_stuck;
+
+/* Launches of steps, or such as are in no graph, until the submitter is stuck in one. If it does
+ * not come to that, as eagerly, some are enough. Then `n` more. */
+static void run_ahead(bool singles, uint64_t n)
+{
+    uint64_t i = 0, at_once = singles ? 1 : STEP;
+    for (int tries = 0; tries < 5 && !cuSimHeld(); tries++) {
+        for (uint64_t end = i + at_once; i < end; i++)
+            CHECK(launch(&full, singles ? STEP + i : i % STEP));
+        for (int looks = 0; looks < 100 && !cuSimHeld(); looks++)
+            usleep(100);
+    }
+    atomic_store(&is_stuck, cuSimHeld() > 0);
+    printf("MEASURED %d stuck\n", atomic_load(&is_stuck));
+    for (uint64_t end = i + n; i < end; i++) {
+        CHECK(launch(&full, singles ? STEP + i : i % STEP));
+        atomic_fetch_add(&got_on, 1);
+    }
+}
+
+static void *run_ahead_when_told(void *singles)
+{
+    CHECK(cuCtxSetCurrent(home));
+    steps_until_graphs(&full, 0);
+    CHECK(cuStreamSynchronize(full.stream));
+    atomic_store(&ready, true);
+    while (!atomic_load(&go))
+        sched_yield();
+    run_ahead(singles != NULL, MUCH);
+    return NULL;
+}
+
+/* From now on the submitter is stuck: in launches of its kind or in any call, before what the call
+ * does or behind it. */
+static void be_stuck(int how)
+{
+    const char *call = how >= 4 ? NULL : how % 2 ? "cuLaunchKernel" : "cuGraphLaunch";
+    while (!atomic_load(&ready))
+        sched_yield();
+    REQUIRE(!cuSimHold(submitter, call, how / 2 % 2));
+    atomic_store(&go, true);
+}
+
+static void start_two(void)
+{
+    start();
+    open_line(&full);
+    open_line(&other);
+}
+
+/* Others go on while the submitter is stuck in `how`, and the stream whose launches it makes gets
+ * no further ahead of it than it may. */
+static int stuck_call(int how)
+{
+    pthread_t thread;
+    start_two();
+    REQUIRE(!pthread_create(&thread, NULL, run_ahead_when_told,
+                            how % 2 ? (void *)(uintptr_t)submitter : NULL));
+    be_stuck(how);
+    while (atomic_load(&got_on) < LITTLE) /* the stream's own thread goes on as well */
+        sched_yield();
+    for (int i = 0; i < 100; i++) {
+        allocate();
+        look_at_event();
+        steps(&other, 4, 3);
+        CHECK(cuStreamSynchronize(other.stream));
+    }
+    allocate_too_much();
+    bool too_far = atomic_load(&is_stuck) && atomic_load(&got_on) > MOST_AHEAD;
+    printf("ahead: %s\n", too_far ? "TOO FAR" : "as far as may be");
+    REQUIRE(!cuSimHold(NULL, NULL, 0));
+    pthread_join(thread, NULL);
+    return print_value(&full) + print_value(&other) + too_far;
+}
+
+/* The process ends while the submitter is stuck. The thread whose launches it makes has no more
+ * room, or it is the one that ends the process. */
+static int stuck_exit(int own)
+{
+    pthread_t thread;
+    start_two();
+    if (own) {
+        steps_until_graphs(&full, 0);
+        CHECK(cuStreamSynchronize(full.stream));
+        atomic_store(&ready, true);
+        be_stuck(0);
+        run_ahead(false, LITTLE);
+    } else {
+        REQUIRE(!pthread_create(&thread, NULL, run_ahead_when_told, NULL));
+        be_stuck(0);
+        while (atomic_load(&got_on) < LITTLE)
+            sched_yield();
+    }
+    puts("leaves");
+    exit(0);
+}
+
 /* ---- ends of streams --------------------------------------------------------------------------
  */
 
@@ -578,6 +688,8 @@ int main(int argc, char **argv)
         {"singles", singles},
         {"slow-singles", slow_singles},
         {"stuck", stuck},
+        {"stuck-call", stuck_call},
+        {"stuck-exit", stuck_exit},
         {"destroys", destroys},
         {"exit-beside", exit_beside},
     };
