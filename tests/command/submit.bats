@@ -225,6 +225,14 @@ in_a_call() {
     [ "$(handed)" -eq 0 ]
 }
 
+@test "a submitter that sleeps is woken by what is handed over" {
+    for try in {1..5}; do # on a busy machine the watchdog may come first
+        AUTOGRAPH_TEST_CHUNK=1024 AUTOGRAPH_MAX_DEFER_US=1000000 hands 10 "$submit" rests 60
+        [ "$(figure "graph launches by the library's own thread")" -lt 20 ] || break
+    done
+    at_least "graph launches by the library's own thread" "$(figure "graph launches by the library's own thread")" 20
+}
+
 @test "the thread has a name" {
     AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_PROFIT=0 under "$cases" threads 3000 >with.out
     cat with.out

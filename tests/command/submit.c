@@ -110,8 +110,8 @@ static int ahead(int n)
 }
 
 /* Each of N steps ends with a word to the host, for which the program waits without a call: if the
- * step was handed over, it is the submitter that launches it. */
-static int patient(int n)
+ * step was handed over, it is the submitter that launches it. Behind each the program rests. */
+static int rest_behind(int n, unsigned int us)
 {
     _Atomic unsigned int *word;
     unsigned int k = 0;
@@ -126,8 +126,21 @@ static int patient(int n)
         while (atomic_load(word) != k)
             sched_yield();
         CHECK(cuStreamSynchronize(line.stream));
+        if (us)
+            usleep(us);
     }
     return print_value(&line);
+}
+
+static int patient(int n)
+{
+    return rest_behind(n, 0);
+}
+
+/* The submitter sleeps meanwhile. */
+static int rests(int n)
+{
+    return rest_behind(n, 3000);
 }
 
 /* The exit handlers use what was launched. */
@@ -528,7 +541,7 @@ static void *run_ahead_when_told(void *singles)
 {
     CHECK(cuCtxSetCurrent(home));
     steps_until_graphs(&full, 0);
-    CHECK(cuStreamSynchronize(full.stream));
+    steps(&full, 200, 100); /* nor has it to build any for steps without a sync */
     atomic_store(&ready, true);
     while (!atomic_load(&go))
         sched_yield();
@@ -678,6 +691,7 @@ int main(int argc, char **argv)
     } cases[] = {
         {"ahead", ahead},
         {"patient", patient},
+        {"rests", rests},
         {"exit-handler", exit_handler},
         {"forks", forks},
         {"graphs-refused", graphs_refused},
