@@ -194,6 +194,8 @@ static void test_every_change_of_state(void **state)
             }
             if (!held && holds)
                 it.engine.num_recorded = 1;
+            if (from == AG_ENGINE_RECORDING && !holds)
+                it.engine.num_recorded = 0;
             assert_false(ag_engine_enter(&it.engine, to));
             if (from == AG_ENGINE_CLOSED) { /* it stays so */
                 assert_int_equal(it.mistakes, 1);

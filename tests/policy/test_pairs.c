@@ -169,6 +169,32 @@ static void test_no_answer(void **state)
     assert_int_equal((now - 1000000) / 256000000, (now - 2000000) / 256000000 + 1);
 }
 
+/* Goes on through a comparison, 1 ms a step, in which the spans of even numbers go twice as fast.
+ * Where time jumps, nobody asks: the 10 ms from the second on of a span, so that too little of it
+ * counts, or the last two of one and four more spans. Returns how many comparisons had an answer.
+ */
+static uint32_t compares(bool jumps_in_odd, uint64_t from_ms, uint64_t to_ms)
+{
+    struct ag_pairs p = {0};
+    uint64_t now = goes_on(&p, 1000000000, 0), ops = 1000000;
+    while (p.tries) {
+        bool odd = now / AG_PAIRS_SPAN_NS % 2;
+        uint64_t ms = now % AG_PAIRS_SPAN_NS / 1000000;
+        now += odd == jumps_in_odd && ms == from_ms ? (to_ms - from_ms) * 1000000 : 1000000;
+        ag_pairs_choose(&p, now, ops += odd ? 100 : 200);
+    }
+    return p.trials;
+}
+
+/* Only spans of both ways that follow each other make a pair, and none with a pause in it. */
+static void test_pairs_of_neighbours(void **state)
+{
+    (void)state;
+    assert_int_equal(compares(false, 1, 2), 1);
+    assert_int_equal(compares(false, 1, 11), 0);
+    assert_int_equal(compares(true, 14, 80), 0);
+}
+
 /* Comparing again and again costs less and less. */
 static void test_rarely(void **state)
 {
@@ -205,10 +231,15 @@ static void test_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),     cmocka_unit_test(test_changes),
-        cmocka_unit_test(test_rarely),     cmocka_unit_test(test_first_way_until_compared),
-        cmocka_unit_test(test_far_slower), cmocka_unit_test(test_no_answer),
-        cmocka_unit_test(test_ranks),      cmocka_unit_test(test_ends_early),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_pairs_of_neighbours),
+        cmocka_unit_test(test_rarely),
+        cmocka_unit_test(test_first_way_until_compared),
+        cmocka_unit_test(test_far_slower),
+        cmocka_unit_test(test_no_answer),
+        cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_ends_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
