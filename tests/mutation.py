@@ -1,4 +1,5 @@
-"""Deliberate bugs in a copy of the library, for the scripts `mutants` of tests/fuzz, tests/command and tests/gpu/fuzz.
+"""Deliberate bugs in a copy of the library, for the scripts `mutants` of tests/fuzz, tests/command, tests/policy and
+tests/gpu/fuzz.
 
 A mutant is a change (FUNCTION, OLD, NEW), or a list of them. FUNCTION is the name of a function of C, wherever it is
 defined; OLD are tokens of C that occur once in it, whatever the spaces, line breaks and comments between them:
@@ -170,6 +171,8 @@ def check(mutants):
 class Copy:
     """The library's sources in a folder of their own, built without tests."""
 
+    project, target = ".", "autograph"
+
     def __init__(self, folder):
         self.source, self.build = folder / "source", folder / "build"
         # Objects too: one of the last run's last mutant is newer than the source that takes its place.
@@ -178,8 +181,10 @@ class Copy:
         shutil.copy2(ROOT / "CMakeLists.txt", self.source)
         for part in parts():
             shutil.copytree(part, self.source / part.name)
+        if self.project != ".":
+            shutil.copytree(ROOT / self.project, self.source / self.project)
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        done = run("cmake", *generator, "-S", self.source, "-B", self.build, "-DAG_BUILD_TOOLS=OFF",
+        done = run("cmake", *generator, "-S", self.source / self.project, "-B", self.build, "-DAG_BUILD_TOOLS=OFF",
                    "-DAG_BUILD_TESTS=OFF", "-DAG_BUILD_EXAMPLES=OFF", "-DCMAKE_BUILD_TYPE=RelWithDebInfo")
         if done.returncode:
             sys.exit("mutants: the copy cannot be configured\n" + done.stdout[-3000:])
@@ -187,15 +192,18 @@ class Copy:
         self.make("the copy")
 
     def make(self, what):
-        done = run("cmake", "--build", self.build, "-j2", "--target", "autograph")
+        done = run("cmake", "--build", self.build, "-j2", "--target", self.target)
         if done.returncode:
             sys.exit(f"mutants: {what} cannot be built\n" + done.stdout[-3000:])
+        return self.made()
+
+    def made(self):
         (library,) = self.build.rglob("libautograph.so")
         return library
 
     @contextlib.contextmanager
     def mutant(self, name, mutant):
-        """The library with these changes; Misfit where they do not fit."""
+        """What was made, with these changes; Misfit where they do not fit."""
         changes = [self.sources.change(*change) for change in changes_of(mutant)]
         texts = {path: self.sources.files[path][0] for path, *_ in changes}
         try:
