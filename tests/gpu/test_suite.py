@@ -7,6 +7,7 @@
 import argparse
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from xml.etree import ElementTree
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "cupti"), os.path.join(HERE, "matrix"), os.path.join(HERE, "pace")]
 
+import against
 import by_process
 import checks
 import dumps
@@ -261,6 +263,72 @@ print("RESULT checksum=%s", flush=True)
         self.assertAlmostEqual(ratio, 2.0)
         self.assertAlmostEqual(low * high, 4.0)
         self.assertLess(low, 2.0)
+
+
+class TwoLibraries(unittest.TestCase):
+    CODE = """
+import json, os, sys
+row, variant = json.loads(sys.argv[1]), os.environ["VARIANT"]
+if "fails" in sys.argv:
+    sys.exit(5)
+for i in range(3):
+    print("READY", flush=True); sys.stdin.readline(); print("TIME", row["us"][variant], flush=True)
+open(row["order"], "a").write(variant + " ")
+print("RESULT checksum=" + row["sums"].get(variant, "1"))
+"""
+
+    def run_rows(self, times, sums=(), hand=None, budget=60.0):
+        """The rows, what is said of them, the status with --strict, and in which order processes ran. `times` of each row by variant."""
+        args = argparse.Namespace(build=Path("/"), library=Path("/"), against=Path("/"), out=None, only=None, cells="", rounds=2,
+                                  reps=3, budget=budget, env=[], simulated=True)
+
+        class Fake(against.Against):
+            def environment(self, which):
+                return {**os.environ, "VARIANT": which}
+
+            def rows(self):
+                for name, us in times.items():
+                    told = json.dumps({"us": dict(zip(against.VARIANTS, us)), "sums": dict(sums), "order": order.name})
+                    yield Row(name, ["{python}", "-c", TwoLibraries.CODE, told], graph_args=[hand] if hand else None, hand_same=False)
+        with tempfile.NamedTemporaryFile("r") as order, contextlib.redirect_stdout(None):
+            fake = Fake(args)
+            fake.measure()
+            found = fake.all_measured()
+            return found, "\n".join(against.report(found, args.rounds)), against.status(found, True), order.read().split()
+
+    def test_neighbours_in_turns(self):
+        found, said, status, order = self.run_rows({"row": (5, 9, 2, 4, 4)})
+        self.assertEqual((found[0].ratios("this"), found[0].ratios("inline"), status), ([1.0, 1.0], [2.0, 2.0], 0))
+        self.assertEqual(order, ["eager", "inline", "other", "this", "this", "other", "inline", "eager"])
+        self.assertIn("under 0.98: none", said)
+        self.assertIn("2.000 (2.000..2.000)", said)
+
+    def test_slower_rows_are_named_and_measured_again(self):
+        found, said, status, _ = self.run_rows({"slow": (5, 9, 4, 4, 5), "inline": (5, 9, 4.1, 4, 4), "well": (5, 9, 4, 4, 4)})
+        self.assertEqual(([row.number_of_rounds() for row in found], status), ([6, 6, 2], 1))
+        self.assertIn("0.800 slow: this library; 6 of 6 rounds under 0.98", said)
+        self.assertIn("0.976 inline: this library with AUTOGRAPH_SUBMIT=inline", said)
+        self.assertNotIn("well: this", said)
+
+    def test_budget(self):
+        found, said, _, _ = self.run_rows({"row": (5, 9, 4, 4, 5)}, budget=0.0)
+        self.assertEqual(found[0].number_of_rounds(), 0)
+        self.assertIn("fewer than 2 rounds: row", said)
+
+    def test_results_that_differ(self):
+        for which in ("inline", "other", "this"):
+            _, said, status, _ = self.run_rows({"row": (5, 9, 4, 4, 4)}, {which: "2"})
+            self.assertEqual(status, 1)
+            self.assertIn("FAIL: row: results differ", said)
+        self.assertEqual(self.run_rows({"row": (5, 9, 4, 4, 4)}, {"hand": "2"}, hand="well")[2], 0)
+
+    def test_failures(self):
+        found, said, status, _ = self.run_rows({"row": (5, 9, 4, 4, 4)}, hand="fails")
+        self.assertEqual((found[0].number_of_rounds(), status), (2, 0))
+        self.assertNotIn("FAIL", said)
+        found, said, status, order = self.run_rows({"row": (5, 9, 4, "x", 4)})
+        self.assertEqual((status, order), (1, ["eager", "inline"]))
+        self.assertIn("FAIL: row: could not convert string to float: 'x'", said)
 
 
 class Judgement(unittest.TestCase):
