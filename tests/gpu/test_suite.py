@@ -560,6 +560,10 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.compare("echo MEASURED median ${ONLY_WITH:-0}.5 us", times=4.0)["verdict"], "ok")
         self.assertEqual(self.compare("echo MEASURED median ${ONLY_WITH:-0}.5 us", times=2.0)["verdict"], "slow")
 
+    def test_measured_against_eager_and_some(self):
+        said = "echo MEASURED most 5${ONLY_WITH:-0} ops, median 1"
+        self.assertEqual([self.compare(said, more=more)["verdict"] for more in (1, 0.5)], ["ok", "slow"])
+
 
 # Writes down what libran.so would have written.
 RAN = """
