@@ -33,7 +33,7 @@ EAGER, HAND, INLINE, OTHER, THIS = VARIANTS = ("eager", "hand", "inline", "other
 PRELOADED = (INLINE, OTHER, THIS)
 LEAST = 0.98
 AGAIN = 3       # times as many rounds for rows under it
-CELLS = "1:3:20:1,2:0:5:1,5:3:20:0,10:0:200:1"
+CELLS = "1:3:1:1,1:3:20:1,5:3:5:1,5:10:5:1,10:0:200:1"
 CELL_MS = 30
 
 
