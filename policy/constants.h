@@ -295,8 +295,7 @@ enum {
     AG_SUBMIT_TELLS_NS = 10000000, /* between two events of its processor time in a dump. Chosen: as
                                       often as the dump is written; it takes a system call */
     AG_THREAD_RETRY = 4096, /* chunks until a thread that could not be started is tried again */
-    /* A launch queue holds about 1000 ops, so a program may run further ahead of its GPU by a
-     * quarter than it would eagerly. */
+    /* A launch queue holds about 1000 launches or graphs. The ring adds a quarter as many ops. */
     AG_RING_SLOTS = 256,
     AG_RING_CREDIT = 256,
     /* Before a build, what is in rings is waited for (capture/tracking/waits.c). Chosen: longer
