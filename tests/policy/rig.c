@@ -194,7 +194,7 @@ static void launch(struct rig *r, const struct ag_chunk *chunk, const uint8_t *b
     check_arguments(r, bytes, r->submitted, g->count, g->keys);
     r->submitted += g->count;
     r->launches++;
-    r->now += RIG_LAUNCH_NS;
+    r->now += r->launch_ns;
 }
 
 static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
@@ -306,6 +306,7 @@ struct rig *rig_open(const struct ag_policy_config *config)
     struct ag_policy_hooks hooks = {.share = share, .drop = drop, .context = r};
     assert_int_equal(ag_engine_open(&r->engine, config ? config : &defaults, &hooks, &world), 0);
     r->gap = 500;
+    r->launch_ns = RIG_LAUNCH_NS;
     r->now = 1000;
     r->segment_known = true;
     r->seed = 1;
@@ -365,7 +366,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     if (!room || v.what == AG_DO_RECORD) {
         assert_int_equal(r->submitted, op);
         r->submitted++;
-        r->now += RIG_LAUNCH_NS;
+        r->now += r->launch_ns;
     }
     if (room) {
         memcpy(room, &op, sizeof(op));

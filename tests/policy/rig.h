@@ -34,7 +34,8 @@ struct rig_given {
 
 struct rig {
     struct ag_engine engine;
-    uint64_t now, gap; /* ns; each op takes `gap` */
+    uint64_t now, gap;  /* ns; each op takes `gap` */
+    uint64_t launch_ns; /* of the host, for a launch or a graph's */
 
     /* what the builder does */
     uint32_t build_delay; /* ops until a build is answered; 0: at once */
