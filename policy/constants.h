@@ -323,7 +323,7 @@ enum {
      * two: one that polls has nearly all. Measured: log, "Behind fe58d9a". */
     AG_WATCHDOG_RUNS_QUARTERS = 3,
     AG_WATCHDOG_COUNTS = 256, /* looks between two system calls for the thread's processor time */
-    AG_WATCHDOG_ASKS_NS = 1000000000, /* between two counts of processors, which read files */
+    AG_WATCHDOG_ASKS_NS = 1000000000, /* between two counts of processors. Chosen */
     /* Chosen: a call in a host function looks so often whether the watchdog has submitted what must
      * go first, and goes on behind so long: the watchdog may be in a queue that is full because of
      * the host function. */

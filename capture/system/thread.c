@@ -11,13 +11,15 @@
 
 /* The process's processors before the program pinned any of its threads; empty if unknown. */
 static cpu_set_t processors;
+static bool enough_by_quota;
 static _Atomic bool may_spin;
 
-void ag_thread_look(void)
+void ag_thread_count_processors(void)
 {
-    if (sched_getaffinity(0, sizeof(processors), &processors))
-        CPU_ZERO(&processors);
-    ag_thread_count_processors();
+    cpu_set_t now;
+    bool enough =
+        enough_by_quota && !sched_getaffinity(0, sizeof(now), &now) && CPU_COUNT(&now) > 1;
+    atomic_store_explicit(&may_spin, enough, memory_order_relaxed);
 }
 
 bool ag_thread_starves_others(void)
@@ -104,6 +106,15 @@ static long quota(void)
 
 /* ------------------------------------------------------------------------------------------ */
 
+void ag_thread_look(void)
+{
+    if (sched_getaffinity(0, sizeof(processors), &processors))
+        CPU_ZERO(&processors);
+    long q = quota();
+    enough_by_quota = !q || q >= 200;
+    ag_thread_count_processors();
+}
+
 bool ag_thread_is_ordinary(void)
 {
     int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
@@ -113,14 +124,6 @@ bool ag_thread_is_ordinary(void)
 bool ag_thread_may_spin(void)
 {
     return atomic_load_explicit(&may_spin, memory_order_relaxed);
-}
-
-void ag_thread_count_processors(void)
-{
-    cpu_set_t now;
-    bool enough = !sched_getaffinity(0, sizeof(now), &now) && CPU_COUNT(&now) > 1;
-    long q = enough ? quota() : 0;
-    atomic_store_explicit(&may_spin, enough && (!q || q >= 200), memory_order_relaxed);
 }
 
 /* The driver is called in these threads, and nobody says how much stack that takes. The program may

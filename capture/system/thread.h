@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Records which processors the process may use, and counts them. Call it before the program pins
- * its threads. */
+/* Records which processors the process may use, and its quota, and counts them. Call it before the
+ * program pins its threads. It reads files. */
 void ag_thread_look(void);
 /* Whether the calling thread may keep all others from running: it is real-time, on the only
  * processor. */
@@ -16,8 +16,9 @@ bool ag_thread_is_ordinary(void);
 /* Whether the process may take a processor for one thread: when the library last counted them, it
  * had two at least, by mask and by quota. */
 bool ag_thread_may_spin(void);
-/* Counts them again: both may change while the program runs. The calling thread is the library's
- * own, whose mask the program does not change. Reads files; call it seldom. */
+/* Counts them again by the mask, which may change while the program runs. The calling thread is the
+ * library's own, whose mask the program does not change. It opens no file: the program may have
+ * given up the right to do so, or may be closing all files. */
 void ag_thread_count_processors(void);
 
 /* Starts a thread in which none of the program's signal handlers run, except those for faults,
