@@ -151,7 +151,7 @@ in_a_call() {
 
 @test "a submitter that is stuck in a call keeps nobody else waiting, and its own stream within the credit" {
     hows=({0..7}) # launches of graphs and single ones, or any call; before what it does, or behind it
-    [ -z "${AG_RUNTIME-}" ] || hows=(0 3 6) # a sanitizer makes each run long
+    [ -z "${AG_RUNTIME-}" ] || hows=(6) # a sanitizer makes each run long
     for how in "${hows[@]}"; do
         AUTOGRAPH_TEST_CHUNK=20 in_a_call "$submit" stuck-call "$how"
     done
