@@ -26,11 +26,16 @@ static bool is_called(const char *beginning)
     return *beginning && !prctl(PR_GET_NAME, name) && !strncmp(name, beginning, strlen(beginning));
 }
 
+/* A thread of a library's may begin with its capture mode, before it has anything to do. */
+static bool is_any(enum sim_symbol symbol)
+{
+    return held_symbol == SIM_SYMBOL_COUNT && symbol != SIM_cuThreadExchangeStreamCaptureMode;
+}
+
 static void hold(enum sim_symbol symbol, bool behind)
 {
     pthread_mutex_lock(&lock);
-    if (held_behind == behind && (held_symbol == SIM_SYMBOL_COUNT || held_symbol == symbol) &&
-        is_called(held)) {
+    if (held_behind == behind && (is_any(symbol) || held_symbol == symbol) && is_called(held)) {
         atomic_fetch_add(&waiting, 1);
         for (unsigned int now = holds; holds == now;)
             pthread_cond_wait(&released, &lock);

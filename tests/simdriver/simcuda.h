@@ -102,7 +102,8 @@ int cuSimFail(const char *symbol, uint64_t nth, int error);
 void cuSimSpare(int on);
 /* From here on the calls of a thread whose name begins with `thread` are stuck: they wait before
  * what they do, or behind it, until another call of this function; NULL holds none. `symbol`: only
- * calls of that one; NULL: of any. Returns 0, or -1 where the symbol is not known. */
+ * calls of that one; NULL: of any but cuThreadExchangeStreamCaptureMode. Returns 0, or -1 where the
+ * symbol is not known. */
 int cuSimHold(const char *thread, const char *symbol, int behind);
 /* Calls that are held now. */
 unsigned int cuSimHeld(void);
