@@ -361,6 +361,15 @@ enum {
     AG_STAGING_BYTES = 256, /* longest copy to the host that is an op. Chosen: a few words */
 };
 
+/* How far graphs may be ahead of the GPU (capture/graphs/ahead.h). Measured: a queue holds 1,021
+ * eager launches (log, "Behind 86391d68"). Chosen: no fewer, and AG_AHEAD_OPS of them last longer
+ * than a rest. */
+enum {
+    AG_AHEAD_OPS = 256,  /* ops by graphs between two events */
+    AG_AHEAD_EVENTS = 4, /* of a stream, behind which the next graph waits for the oldest ... */
+    AG_AHEAD_MOST_NS = 1000000000, /* ... for so long */
+};
+
 /* Chosen, among the graphs of a chunk. */
 enum {
     AG_VARIANT_NEARER = 2,  /* times fewer updates, where a search was worth it */

@@ -7,6 +7,7 @@
  */
 #include "capture/core/branch.h"
 #include "capture/core/broken.h"
+#include "capture/graphs/ahead.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
 #include "driver/call.h"
@@ -278,6 +279,7 @@ static struct ag_stream *park(struct ag_stream *s)
     if (may_be_parked(s) && ag_engine_park(&s->engine)) {
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
+        ag_ahead_rests(s);
         ends = ag_stream_park(s);
     }
     ag_unlock(&s->lock);
@@ -302,6 +304,7 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
     int cancel; /* it asks about events, and others wait for the lock */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool told = ag_waits_stream_ends(s);
+    ag_ahead_ends(s);
     pthread_setcancelstate(cancel, NULL);
     if (!told)
         ag_pause_hold(); /* for good */

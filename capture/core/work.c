@@ -1,6 +1,7 @@
 /* work.c - see work.h. */
 #include "capture/core/work.h"
 #include "capture/core/op.h"
+#include "capture/graphs/ahead.h"
 #include "capture/graphs/graph.h"
 #include "capture/graphs/replay.h"
 #include "capture/report/waited.h"
@@ -39,6 +40,8 @@ static void submit_ops(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot, bool submitter)
 {
     struct ag_graphs *g = slot->graphs;
+    if (submitter)
+        ag_ahead_wait(s);
     if (!ag_graphs_launch(s, g, slot->bytes)) {
         atomic_store(&g->failed, true);
         submit_ops(s, g, slot->bytes);

@@ -5,6 +5,7 @@
  * chunk; one driver call if the arguments are known, and one more per changed node.
  */
 #include "capture/graphs/replay.h"
+#include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/system/digest.h"
@@ -299,5 +300,6 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     g->last = chosen;
     v->used = ++g->launches;
     count_one(&s->launches);
+    ag_ahead_launched(s, g->count);
     return true;
 }

@@ -402,6 +402,7 @@ void ag_stream_release(struct ag_stream *s)
     ag_engine_free(&s->engine);
     free(s->twins);
     s->twins = NULL;
+    memset(&s->ahead, 0, sizeof(s->ahead)); /* its events have been destroyed */
     ag_unlock(&s->lock);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream **list = s->legacy ? &s->context->old_legacy : &left;

@@ -103,6 +103,14 @@ struct ag_doubt {
     int64_t gain_ns; /* of its graphs since then */
 };
 
+/* See graphs/ahead.h. Its events, `pending` of them recorded and perhaps not passed, from `oldest`
+ * on; ops that went by graphs behind the latest; how long the last launch waited. */
+struct ag_ahead {
+    CUevent events[AG_AHEAD_EVENTS];
+    uint32_t oldest, pending, ops;
+    uint64_t waited_ns;
+};
+
 enum ag_deferring {
     AG_DEFERS_NOTHING,
     AG_DEFERS,        /* ops are held back */
@@ -201,6 +209,7 @@ struct ag_stream {
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
+    struct ag_ahead ahead; /* how far its graphs are ahead of the GPU */
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 

@@ -200,7 +200,7 @@ hold_long() {
 
 # full CALL: the call of `states full`, whichever of the two streams came first.
 full() {
-    export SIMCUDA_QUEUE=64
+    export SIMCUDA_QUEUE=32
     same "$states" full $((2 * $1))
     cat with.out
     same "$states" full $((2 * $1 + 1))
@@ -228,7 +228,7 @@ full() {
 
 @test "full queue: the watchdog waits for room, and what another stream holds back is submitted all the same" {
     [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer makes the program so slow that it holds nothing back where it should"
-    export SIMCUDA_QUEUE=64
+    export SIMCUDA_QUEUE=32
     for first in 0 1; do
         same "$states" full-of-rest $first
         cat with.out

@@ -64,7 +64,8 @@ int print_value(void)
 
 uint64_t submissions(void)
 {
-    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch") +
+           cuSimCallCount("cuEventRecord");
 }
 
 /* ---- refused launches --------------------------------------------------------------------- */
@@ -264,7 +265,7 @@ static int sticky_elsewhere(int n)
 /* ---- full queues (SIMCUDA_QUEUE) --------------------------------------------------------------
  */
 
-enum { QUEUE = 64, REST = 2 };
+enum { QUEUE = 32, REST = 2 };
 
 static CUstream ahead; /* runs ahead, until its queue is full */
 static CUdeviceptr ahead_data;

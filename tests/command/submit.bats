@@ -122,7 +122,7 @@ hands() {
 }
 
 @test "full queue: another thread's calls pass" {
-    export SIMCUDA_QUEUE=64
+    export SIMCUDA_QUEUE=32
     for call in {0..15}; do
         hands 1 "$states" full "$call"
     done
@@ -135,6 +135,24 @@ hands() {
         [ "$(figure "$times")" -eq 0 ] || break
     done
     at_least "times" "$(figure "$times")" 1
+}
+
+# ---- a GPU that does not get on
+
+far_behind="graph launches that waited for the GPU, which was far behind"
+
+@test "a program that never waits gets no further ahead of the GPU than the credit" {
+    for mode in inline thread; do
+        SIMCUDA_QUEUE=1021 AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_SUBMIT=$mode same "$submit" behind 50
+        cat with.out summary
+        at_least "waits" "$(figure "$far_behind")" 1
+    done
+}
+
+@test "a program that lets the GPU go on behind more launches than that ends" {
+    AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_SUBMIT=inline same "$submit" patience 1130
+    cat summary
+    at_least "waits" "$(figure "$far_behind")" 1
 }
 
 # ---- a call that does not return

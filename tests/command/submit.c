@@ -392,7 +392,8 @@ static _Atomic bool polls;
 
 static uint64_t submissions(void)
 {
-    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch") +
+           cuSimCallCount("cuEventRecord");
 }
 
 /* Eagerly the thread waits in the last step; with the library whoever submits that step does. */
@@ -502,6 +503,83 @@ static int stuck(int how)
     int bad = print_value(&full);
     CHECK(launch(&line, STEP)); /* now nothing has to wait */
     return bad;
+}
+
+/* ---- a GPU that does not get on ----------------------------------------------------------------
+ */
+
+enum {
+    PLACES =
+        1021, /* of a queue, as SIMCUDA_QUEUE has it: further than that no eager launch comes */
+    FAR = 6 * PLACES,
+    TOO_FAR = 3 * PLACES /* a second of patience lets one graph more pass */
+};
+static _Atomic uint64_t far;
+
+/* Ops that find the GPU waiting for the flag. */
+static void *go_far(void *unused)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    steps_until_graphs(&full, 0);
+    steps(&full, 200, 100); /* nor has anybody to build graphs for steps without a sync */
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
+                         (void *[]){&flag, &value, &none}));
+    for (uint64_t k = 0; k < FAR; k++) {
+        CHECK(launch(&full, k % STEP));
+        atomic_fetch_add(&far, 1);
+    }
+    return NULL;
+}
+
+/* A program that never waits for its GPU is kept from going on without end; others go on. */
+static int behind(int rounds)
+{
+    unsigned int value = 1;
+    pthread_t thread;
+    start();
+    open_line(&full);
+    open_line(&other);
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    REQUIRE(!pthread_create(&thread, NULL, go_far, NULL));
+    while (atomic_load(&far) < PLACES - STEP)
+        sched_yield();
+    for (int i = 0; i < rounds; i++) {
+        allocate();
+        look_at_event();
+        steps(&other, 4, 3);
+        CHECK(cuStreamSynchronize(other.stream));
+    }
+    query();
+    bool too_far = atomic_load(&far) > TOO_FAR;
+    printf("ahead: %s\n", too_far ? "TOO FAR" : "as far as may be");
+    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
+                         (void *[]){&flag, &value}));
+    pthread_join(thread, NULL);
+    return print_value(&full) + print_value(&other) + too_far;
+}
+
+/* The program itself lets the GPU go on, behind more launches than fit into its queue: with a
+ * driver that has a longer queue, that ends eagerly. */
+static int patience(int n)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    start();
+    open_line(&full);
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    steps_until_graphs(&full, 0);
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
+                         (void *[]){&flag, &value, &none}));
+    for (uint64_t k = 0; k < (uint64_t)n; k++)
+        CHECK(launch(&full, k % STEP));
+    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
+                         (void *[]){&flag, &value}));
+    return print_value(&full);
 }
 
 /* ---- a call that never returns ----------------------------------------------------------------
@@ -702,6 +780,8 @@ int main(int argc, char **argv)
         {"singles", singles},
         {"slow-singles", slow_singles},
         {"stuck", stuck},
+        {"behind", behind},
+        {"patience", patience},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
         {"destroys", destroys},
