@@ -30,19 +30,12 @@ struct cell {
     CUstream stream;
 };
 
-static void host_works(double us)
-{
-    double end = ex_now_us() + us;
-    while (us > 0 && ex_now_us() < end) {
-    }
-}
-
 static void run_steps(struct spin *spin, const struct cell *cell, int steps)
 {
     for (int step = 0; step < steps; step++) {
         for (int k = 0; k < cell->ops; k++) {
             spin_launch(spin, cell->stream, cell->family, k, cell->cycles);
-            host_works(cell->gap_us);
+            spin_host(cell->gap_us);
         }
         if (cell->sync) {
             CHECK(cuStreamSynchronize(cell->stream));

@@ -45,6 +45,13 @@ void spin_launch(struct spin *spin, CUstream stream, int family, int k, long lon
     spin->expected += add;
 }
 
+void spin_host(double us)
+{
+    double end = ex_now_us() + us;
+    while (us > 0 && ex_now_us() < end) {
+    }
+}
+
 void spin_verify(const struct spin *spin, const char *what)
 {
     uint32_t sum;

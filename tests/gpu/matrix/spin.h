@@ -23,5 +23,8 @@ void spin_stop(struct spin *spin);
 /* Launch number k of a step of sequence `family`. */
 void spin_launch(struct spin *spin, CUstream stream, int family, int k, long long cycles);
 
+/* The host works for so many microseconds. */
+void spin_host(double us);
+
 /* Stops the program where a launch was lost or doubled. All streams must be idle. */
 void spin_verify(const struct spin *spin, const char *what);
