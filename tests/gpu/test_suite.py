@@ -12,6 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import zlib
 from pathlib import Path
@@ -30,6 +32,7 @@ import page
 import picture
 import real
 import results
+import runs
 import suite
 import tables
 from processes import Failed
@@ -329,6 +332,85 @@ print("RESULT checksum=" + row["sums"].get(variant, "1"))
         found, said, status, order = self.run_rows({"row": (5, 9, 4, "x", 4)})
         self.assertEqual((status, order), (1, ["eager", "inline"]))
         self.assertIn("FAIL: row: could not convert string to float: 'x'", said)
+
+
+
+class Runs(unittest.TestCase):
+    CODE = """
+import json, os, sys
+told, way = json.loads(sys.argv[1]), os.environ["VARIANT"]
+if "--gated" in sys.argv:
+    print("LOADED", flush=True); sys.stdin.readline()
+print("READY", flush=True); sys.stdin.readline(); print("TIME", told["us"][way], flush=True)
+print("RESULT per_step=20 checksum=" + told["sums"].get(way, "1") + " steps=" + " ".join(sys.argv[2:]).replace(" ", ","))
+"""
+
+    def run_rows(self, times, sums=(), seconds=0.5, **more):
+        """What was found, the lines that say it, and the status. `times` of each row by way."""
+        class Fake(runs.Runs):
+            def command(self, row):
+                told = {"us": dict(zip(runs.WAYS, times[row.name])), "sums": dict(sums)}
+                return [sys.executable, "-c", Runs.CODE, json.dumps(told)]
+        args = argparse.Namespace(build=Path("/"), library=Path("/"), env=[], simulated=False, rounds=2, seconds=seconds, budget=60.0, out=None)
+        fake = Fake(args)
+        fake.environments = {way: {**os.environ, "VARIANT": way} for way in runs.WAYS}
+        with contextlib.redirect_stdout(None):
+            found = fake.measure_all([runs.Row(name, [], **more) for name in times])
+        lines, status = runs.report(found)
+        return found, "\n".join(lines), status
+
+    def test_ratios(self):
+        found, said, status = self.run_rows({"row": (5, 4, 5)})
+        self.assertEqual((found[0].ratio("default", "inline"), found[0].ratio("inline", "eager"), status), ([0.8] * 3, [1.25] * 3, 0))
+        self.assertIn("0.800 (0.800 to 0.800)", said)
+
+    def test_results_that_differ(self):
+        _, said, status = self.run_rows({"row": (5, 4, 5)}, {"default": "2"})
+        self.assertEqual(status, 1)
+        self.assertIn("FAIL: row: results differ", said)
+
+    def test_failure_ends_its_row_only(self):
+        found, said, status = self.run_rows({"bad": (5, "x", 5), "well": (5, 4, 5)})
+        self.assertEqual((len(found[1].us("default")), status), (2, 1))
+        self.assertIn("FAIL: bad:", said)
+
+    def test_as_many_steps_as_the_time_has_room_for(self):
+        """A step of 20 launches takes a millisecond, and they have half a second."""
+        found, _, _ = self.run_rows({"row": (50, 4, 5)}, seconds=1.0, sized=True)
+        self.assertEqual(found[0].steps, 500)
+        self.assertIn("--steps=500,--warm=500", found[0].variants["default"].results[0]["steps"])
+
+    def test_too_few_processors(self):
+        found, said, status = self.run_rows({"row": (5, 4, 5)}, processors=100000)
+        self.assertEqual((found[0].us("default"), status), ([], 0))
+        self.assertIn("skipped: too few processors", said)
+
+    def test_time_of_the_threads(self):
+        named, burn, burnt, end = (threading.Event() for _ in range(4))
+
+        def work():
+            Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(runs.SUBMITTER)
+            named.set()
+            burn.wait()
+            until = time.thread_time() + 0.05
+            while time.thread_time() < until:
+                pass
+            burnt.set()
+            end.wait()
+        thread = threading.Thread(target=work)
+        thread.start()
+        named.wait()
+        before = runs.threads_of(os.getpid())
+        burn.set()
+        burnt.wait()
+        used = runs.spent(before, runs.threads_of(os.getpid()))
+        end.set()
+        thread.join()
+        self.assertEqual(list(used), [runs.SUBMITTER])
+        self.assertGreaterEqual(used[runs.SUBMITTER][0], 30e6)
+        self.assertEqual(runs.spent({"a": (5, 1)}, {"a": (7, 4), "b": (1, None)}), {"a": [2, 3], "b": [1, None]})
+        self.assertEqual(runs.idle_words([{"autograph-send": [2000, 1]}, {"autograph-send": [0, 3]}]), ["autograph-send 0.002 ms, 3 waits"])
+        self.assertIn("no submitter", runs.idle_words([{"autograph-watch": [0, 0]}]))
 
 
 class Judgement(unittest.TestCase):
