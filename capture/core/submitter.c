@@ -260,11 +260,18 @@ static void was_put(struct ag_stream *s, uint32_t most)
         wake();
 }
 
+static bool is_wanted(struct ag_stream *s)
+{
+    s->hands_ops = ag_submitter_is_wanted(s);
+    if (__builtin_expect(ag_options.test_switch, 0))
+        s->asked = 0; /* the next op asks as well */
+    return s->hands_ops;
+}
+
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
                        uint32_t behind)
 {
-    s->hands_ops = ag_submitter_is_wanted(s);
-    if (!s->hands_ops)
+    if (!is_wanted(s))
         return false;
     expect_last(behind == 1);
     if (!will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
@@ -285,9 +292,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
  * the program would gain little. */
 static bool takes_ops(struct ag_stream *s, bool asks)
 {
-    if (asks || __builtin_expect(ag_options.test_switch, 0))
-        s->hands_ops = ag_submitter_is_wanted(s);
-    if (!s->hands_ops || ag_measures())
+    if (!(asks ? is_wanted(s) : s->hands_ops) || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||
            ag_policy_gap(ag_engine_policy(&s->engine)) < AG_SUBMIT_SPIN_NS;
@@ -300,7 +305,8 @@ static bool takes_op(struct ag_stream *s, bool asks)
 
 bool ag_submitter_takes_ops(struct ag_stream *s)
 {
-    return takes_op(s, true);
+    /* in tests each of them asks */
+    return ag_options.test_switch ? will_take(s, true, false, true) : takes_op(s, true);
 }
 
 static void put_op(struct ag_stream *s, ag_key key)
@@ -329,7 +335,8 @@ bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *
 {
     uint32_t n = ag_key_signature(key)->recorded_bytes;
     bool failed = atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS;
-    uint8_t *room = failed ? NULL : ag_ring_op_room(s->ring, n);
+    bool refuses = failed || (ag_options.test_switch && !takes_ops(s, true));
+    uint8_t *room = refuses ? NULL : ag_ring_op_room(s->ring, n);
     if (!room)
         return false;
     memcpy(room, bytes, n);

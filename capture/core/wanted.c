@@ -22,10 +22,12 @@ static bool is_ordinary(void)
     return caller.ordinary;
 }
 
-/* For tests: the same in every run of a program that does the same. */
-static bool tosses(uint64_t ops)
+/* For tests: who launches changes with every so many of the stream's questions. With
+ * AUTOGRAPH_SUBMIT=inline the program's thread begins. */
+static bool has_its_turn(struct ag_stream *s)
 {
-    return (ops * 0x9E3779B97F4A7C15u) >> 63;
+    uint32_t turn = s->turns++ / (uint32_t)ag_options.test_switch;
+    return turn % 2 == (ag_options.submit == AG_SUBMIT_INLINE);
 }
 
 bool ag_submitter_is_wanted(struct ag_stream *s)
@@ -34,7 +36,7 @@ bool ag_submitter_is_wanted(struct ag_stream *s)
     if (ag_state_builds_nothing()) /* the library only observes */
         return false;
     if (__builtin_expect(ag_options.test_switch, 0))
-        return tosses(ag_policy_counts(p)->ops);
+        return has_its_turn(s);
     if (ag_options.submit != AG_SUBMIT_AUTO)
         return ag_options.submit == AG_SUBMIT_THREAD;
     if (!ag_thread_may_spin()) {

@@ -183,6 +183,7 @@ struct ag_stream {
     bool hands_ops;                  /* it does, as far as is known: it gets single ops as well */
     bool handed_op;                  /* the last eager op went into the ring */
     uint32_t asked;                  /* single ops for which this was asked */
+    uint32_t turns;                  /* of the submitter and the program's thread, in tests */
     uint64_t singles;                /* ops that went into the ring by themselves */
     struct ag_wish wish;             /* when the policy last wished to rest */
     uint64_t flush_began;
