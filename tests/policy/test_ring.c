@@ -4,6 +4,9 @@
 #include "policy/ring.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static int graphs[8];
 
@@ -243,6 +246,78 @@ static void test_bytes(void **state)
     ring_free(&r);
 }
 
+/* ---- the moment at which it is there ----------------------------------------------------------
+ */
+
+/* The page that `put` is the first word of cannot be written, so whoever writes it is interrupted
+ * there: what the other thread would find from then on is in the ring already. */
+static struct {
+    struct ag_ring *ring;
+    char *page;
+    size_t size;
+    uint32_t number; /* of what is put in: a chunk, or a single op if 3 divides it */
+    uint32_t seen, wrong;
+} watched;
+
+static void look_at_watched(int signal, siginfo_t *info, void *unused)
+{
+    (void)unused;
+    struct ag_ring *r = watched.ring;
+    char *at = info->si_addr;
+    if (at < watched.page || at >= watched.page + watched.size ||
+        mprotect(watched.page, watched.size, PROT_READ | PROT_WRITE)) {
+        psignal(signal, "elsewhere");
+        abort();
+    }
+    /* no atomic access here: to ThreadSanitizer, the one of `put` is still under way */
+    uint32_t number = watched.number;
+    const struct ag_ring_slot *slot = &r->slots[number % AG_RING_SLOTS];
+    uint64_t argument = 0;
+    memcpy(&argument, slot->bytes, sizeof(argument));
+    watched.seen++;
+    watched.wrong += at != (char *)&r->put || argument != number ||
+                     slot->ops != (number % 3 ? 3 : 1) ||
+                     slot->graphs != (number % 3 ? &graphs[number % 7] : NULL) ||
+                     slot->key != (number % 3 ? 0 : 1000 + number) ||
+                     r->put_ns[number % (2 * AG_RING_SLOTS)] != number;
+}
+
+static void test_filled_before_it_is_there(void **state)
+{
+    enum { TIMES = 3 * AG_RING_SLOTS }; /* each slot holds something older */
+    (void)state;
+    struct sigaction looks = {.sa_sigaction = look_at_watched, .sa_flags = SA_SIGINFO}, before;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), ahead = offsetof(struct ag_ring, put);
+    size_t begin = (ahead + page - 1) / page * page, size = begin + page;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    struct ag_ring *r = (struct ag_ring *)(void *)(memory + begin - ahead);
+    watched.ring = r;
+    watched.page = memory + begin;
+    watched.size = page;
+    assert_int_equal(sigaction(SIGSEGV, &looks, &before), 0);
+    for (uint32_t number = 0; number < TIMES; number++) {
+        uint64_t argument = watched.number = number;
+        bool done = true;
+        assert_int_equal(mprotect(watched.page, page, PROT_READ), 0);
+        ag_ring_note_time(r, number);
+        if (number % 3) {
+            done = ag_ring_put(r, &graphs[number % 7], 3, (const uint8_t *)&argument, 8);
+        } else {
+            uint8_t *room = ag_ring_op_room(r, 8);
+            memcpy(room, &argument, sizeof(argument));
+            ag_ring_put_op(r, 1000 + number);
+        }
+        assert_true(done);
+        ag_ring_took(r, ag_ring_next(r));
+    }
+    sigaction(SIGSEGV, &before, NULL);
+    assert_int_equal(watched.seen, TIMES);
+    assert_int_equal(watched.wrong, 0);
+    ring_free(r);
+    munmap(memory, size);
+}
+
 /* ---- two threads ------------------------------------------------------------------------------
  */
 
@@ -335,7 +410,8 @@ int main(void)
         cmocka_unit_test(test_work),          cmocka_unit_test(test_role),
         cmocka_unit_test(test_room),          cmocka_unit_test(test_times),
         cmocka_unit_test(test_what_is_timed), cmocka_unit_test(test_credit),
-        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_bytes),         cmocka_unit_test(test_filled_before_it_is_there),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
