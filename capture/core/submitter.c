@@ -320,7 +320,7 @@ static void put_op(struct ag_stream *s, ag_key key)
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks)
 {
-    /* in a context that ends nothing may be held back */
+    /* in a stream that is bypassed, or a context that ends, nothing may be held back */
     bool takes =
         ag_engine_is_idle(&s->engine) && !atomic_load(&s->context->ending) && takes_op(s, asks);
     uint8_t *room = takes ? ag_ring_op_room(s->ring, signature->recorded_bytes) : NULL;
