@@ -38,6 +38,9 @@ enum {
     AG_PACE_LONG_NS = 100000,  /* more counts only if it is the pace: ... */
     AG_PACE_LONG_GAPS = 4,     /* ... this many long gaps in a row */
     AG_PACE_MOST_NS = 1000000, /* the pace is never said to be slower */
+    /* Visits of a sequence that is one chunk, of which one is timed from its first op: that takes
+     * a reading of the clock more. */
+    AG_PACE_FIRST_ONE_IN = 8,
 };
 
 /* ---- recognising sequences ------------------------------------------------------------------ */

@@ -73,6 +73,19 @@ bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint
     return p->measured && (!b->first_seen_ns || now < b->first_seen_ns + AG_MEASURE_LONGEST_NS);
 }
 
+static const ag_key *end_of(const struct ag_sequence *b, const struct ag_chunk *chunk)
+{
+    return b->keys + chunk->first + chunk->count;
+}
+
+/* Whether the first op of this visit is a run of its own, so that its time is known. The pace is
+ * learnt from chunks in front of which the program did not wait, and here there is no such. */
+static bool times_first(const struct ag_sequence *b)
+{
+    return b->plan.num_chunks == 1 && b->len > 1 && !b->periodic && !b->num_cuts &&
+           b->visits % AG_PACE_FIRST_ONE_IN == 0;
+}
+
 /* Begins the run at index `at` of the followed sequence. */
 static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
 {
@@ -81,6 +94,7 @@ static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
     p->next = b->keys + at;
     p->doing = AG_DO_EAGER;
     s->run_began = now;
+    s->first_op = 0;
     if (at == b->len) {
         p->stop = p->next;
         return;
@@ -93,13 +107,15 @@ static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
     }
     s->chunk = ag_plan_chunk_at(b, at);
     struct ag_chunk *chunk = &b->plan.chunks[s->chunk];
-    p->stop = b->keys + chunk->first + chunk->count;
+    p->stop = end_of(b, chunk);
     if (ag_is_measured(p, b, now)) {
         uint32_t ops = (uint32_t)(p->stop - p->next);
         p->measured -= ops < p->measured ? ops : p->measured;
     } else if (chunk->first == at) {
         p->doing = treatment(s, chunk);
     }
+    if (p->doing == AG_DO_DEFER && times_first(b))
+        p->stop = p->next + 1;
     s->recorded |= p->doing == AG_DO_RECORD;
 }
 
@@ -222,6 +238,11 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     if (s->retired.chunks)
         ag_plan_free(s, &s->retired);
     p->idle = false;
+    if (p->doing == AG_DO_DEFER && p->stop != end_of(b, &b->plan.chunks[s->chunk])) {
+        s->first_op = now;
+        p->stop = end_of(b, &b->plan.chunks[s->chunk]);
+        return;
+    }
     struct ag_chunk *chunk = p->doing == AG_DO_EAGER ? NULL : &b->plan.chunks[s->chunk];
     if (p->doing == AG_DO_DEFER && ag_chunk_state(chunk) != AG_CHUNK_READY) {
         /* its graph failed at its previous launch */
@@ -239,6 +260,8 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             if (s->run_began && now > s->run_began && (chunk->first || b->periodic) &&
                 !ag_is_cut(b, chunk->first))
                 ag_learn_gap(s, (now - s->run_began) / chunk->count);
+            else if (s->first_op && now > s->first_op && chunk->count > 1)
+                ag_learn_gap(s, (now - s->first_op) / (chunk->count - 1));
         } else {
             atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         }

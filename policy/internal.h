@@ -336,6 +336,7 @@ struct ag_policy_state {
 
     /* timing, in ns */
     uint64_t run_began;      /* 0: not known */
+    uint64_t first_op;       /* when the run's first op came; 0: not known */
     uint64_t sequence_began; /* time of the last sync point, real or artificial; 0: not known */
     uint64_t replayed_began; /* ops replayed before that */
     bool recorded;           /* ops were due to be recorded since then */

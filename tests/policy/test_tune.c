@@ -108,6 +108,29 @@ static void test_two_speeds(void **state)
     rig_at_most(wrong, 3);
 }
 
+/* A step that is one chunk tells how fast the host is: it was taken for a fast one at first. */
+static void test_one_chunk(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct machine m = {.host = 3000, .gpu = 5000, .seed = 7};
+    for (int i = 0; i < 12; i++) {
+        r->engine.policy.state->gap = 200;
+        if (i == 8)
+            rig_mark(r);
+        step(r, &m, 1, 5);
+    }
+    rig_at_least(rig_ops_per_launch(r), 5);
+    for (int i = 0; i < 400; i++)
+        step(r, &m, 1, 5);
+    rig_mark(r);
+    for (int i = 0; i < 100; i++)
+        step(r, &m, 1, 5);
+    rig_at_most(rig_ops_per_launch(r), 3);
+    assert_in_range(ag_policy_gap(&r->engine.policy), 2500, 5000);
+    rig_close(r);
+}
+
 /* The GPU is the limit: whatever is tried, the sequence ends with the cut that it began with. */
 static void test_slow_gpu(void **state)
 {
@@ -358,11 +381,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_noise),          cmocka_unit_test(test_two_speeds),
         cmocka_unit_test(test_slow_host),      cmocka_unit_test(test_far_slower),
-        cmocka_unit_test(test_loop_that_ends), cmocka_unit_test(test_slow_gpu),
-        cmocka_unit_test(test_alike),          cmocka_unit_test(test_left_half_way),
-        cmocka_unit_test(test_short_sequence), cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_disturbed),      cmocka_unit_test(test_built_late),
-        cmocka_unit_test(test_short_end),
+        cmocka_unit_test(test_loop_that_ends), cmocka_unit_test(test_one_chunk),
+        cmocka_unit_test(test_slow_gpu),       cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_left_half_way),  cmocka_unit_test(test_short_sequence),
+        cmocka_unit_test(test_loop),           cmocka_unit_test(test_disturbed),
+        cmocka_unit_test(test_built_late),     cmocka_unit_test(test_short_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
