@@ -249,8 +249,10 @@ void ag_profit_gained(struct ag_profit *g, int64_t ns, uint32_t len)
     bool lost = gains_too_little(g, len) && !beats(&g->replay, &g->eager, AG_PROFIT_FASTER);
     g->launches = 0;
     g->gained_ns = 0;
-    if (lost)
-        wait_longer(g, AG_PROFIT_EAGER);
+    if (!lost)
+        return;
+    g->interval = 0; /* another answer than before */
+    wait_longer(g, AG_PROFIT_EAGER);
 }
 
 /* A visit of the sequence before it had graphs took `ns`. */

@@ -129,6 +129,32 @@ static void test_one_op(void **state)
     }
 }
 
+/* A few slow launches behind a long time in which replay has won every trial: the time without
+ * graphs is as short as after any other change of the answer. */
+static void test_one_op_that_was_slow_once(void **state)
+{
+    (void)state;
+    struct ag_profit g = {0};
+    for (int i = 0; i < 100000; i++)
+        ag_profit_visit(&g, ag_profit_defers(&g) && i > 7 ? 9000 : 10000,
+                        ag_profit_defers(&g) && i > 7, 1, 5000);
+    assert_int_equal(g.interval, AG_PROFIT_LONGEST_INTERVAL);
+    while (g.mode != AG_PROFIT_REPLAY)
+        ag_profit_visit(&g, 10000, ag_profit_defers(&g), 1, 5000);
+    for (int i = 0; i < AG_PROFIT_SAMPLES; i++)
+        ag_profit_visit(&g, 30000, true, 1, 5000);
+    for (int k = 0; k < AG_PROFIT_LAUNCHES; k++)
+        ag_profit_gained(&g, -2500, 1);
+    assert_false(ag_profit_defers(&g));
+    int visits = 0;
+    for (; !ag_profit_defers(&g); visits++)
+        ag_profit_visit(&g, 10000, false, 1, 5000);
+    assert_int_equal(visits, AG_PROFIT_FIRST_INTERVAL);
+    for (; visits < 2 * AG_PROFIT_FIRST_INTERVAL; visits++)
+        ag_profit_visit(&g, ag_profit_defers(&g) ? 9000 : 10000, ag_profit_defers(&g), 1, 5000);
+    assert_true(ag_profit_defers(&g));
+}
+
 /* Nor are graphs kept that spare a hundredth of a visit. */
 static void test_one_op_of_a_slow_host(void **state)
 {
@@ -438,6 +464,7 @@ int main(void)
         cmocka_unit_test(test_short_sequences),
         cmocka_unit_test(test_one_op_of_a_slow_host),
         cmocka_unit_test(test_one_op_that_wins),
+        cmocka_unit_test(test_one_op_that_was_slow_once),
         cmocka_unit_test(test_early_look_ends),
         cmocka_unit_test(test_replay_wins),
         cmocka_unit_test(test_replay_loses),
