@@ -86,10 +86,12 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
             count = left; /* leave no tiny chunk at the end */
         if (at == 0 && left <= first + first / 2)
             count = left;
-        if (sequence->tune.up <
-            0) { /* shorter and shorter: only the end keeps the program waiting */
+        if (sequence->tune.up < 0) {
+            /* Shorter and shorter: only the end keeps the program waiting. Half of what is left,
+             * rounded up, needs fewer launches: three ops go in two, five in three. */
+            uint32_t half = (left + 1) / 2;
             count = at == 0 ? limit : count;
-            count = left > 1 && count > left / 2 ? left / 2 : count;
+            count = count < half ? count : half;
         }
     }
     return count < left ? count : left;

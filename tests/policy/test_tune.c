@@ -269,6 +269,24 @@ static void test_short_end(void **state)
     }
 }
 
+/* Chunks that get shorter towards the end are no more than that takes. */
+static void test_few_ends(void **state)
+{
+    (void)state;
+    static const uint32_t lens[] = {2, 3, 5, 6, 7}, launches[] = {2, 2, 3, 3, 3};
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
+        struct rig *r = rig_open(NULL);
+        struct machine m = {.host = 10000, .gpu = 5000, .noise = 0.02, .seed = 7};
+        for (int k = 0; k < 800; k++)
+            step(r, &m, 1, lens[i]);
+        const struct ag_sequence *b = r->engine.policy.state->sequence;
+        assert_non_null(b);
+        assert_int_equal(b->plan.num_chunks, launches[i]);
+        assert_int_equal(b->plan.chunks[b->plan.num_chunks - 1].count, 1);
+        rig_close(r);
+    }
+}
+
 /* A loop without sync points, of a slow host: fewer launches, unless the GPU is the limit. */
 static void test_loop(void **state)
 {
@@ -386,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_left_half_way),  cmocka_unit_test(test_short_sequence),
         cmocka_unit_test(test_loop),           cmocka_unit_test(test_disturbed),
         cmocka_unit_test(test_built_late),     cmocka_unit_test(test_short_end),
+        cmocka_unit_test(test_few_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
