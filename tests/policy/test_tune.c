@@ -127,7 +127,6 @@ static void test_one_chunk(void **state)
     for (int i = 0; i < 100; i++)
         step(r, &m, 1, 5);
     rig_at_most(rig_ops_per_launch(r), 3);
-    assert_in_range(ag_policy_gap(&r->engine.policy), 2500, 5000);
     rig_close(r);
 }
 
