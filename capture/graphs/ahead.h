@@ -16,13 +16,13 @@
 void ag_ahead_wait_for_oldest(struct ag_stream *s);
 void ag_ahead_record(struct ag_stream *s);
 
-/* Before the graph of a whole chunk is launched, by the program's launch or by the submitter. Calls
- * that submit what is held back or handed over do not wait here: eagerly nothing would be left for
- * them to submit. */
-static inline void ag_ahead_wait(struct ag_stream *s)
+/* Before the graph of a whole chunk is launched, by the program's launch or by the submitter,
+ * behind which the ring takes as many ops as lie between two events. Calls that submit what is held
+ * back or handed over do not wait here: eagerly nothing would be left for them to submit. */
+static inline void ag_ahead_wait(struct ag_stream *s, bool submitter)
 {
     s->ahead.waited_ns = 0;
-    if (__builtin_expect(s->ahead.pending == AG_AHEAD_EVENTS, 0))
+    if (__builtin_expect(s->ahead.pending + submitter >= AG_AHEAD_EVENTS, 0))
         ag_ahead_wait_for_oldest(s);
 }
 
