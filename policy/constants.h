@@ -175,7 +175,6 @@ enum {
     AG_TUNE_SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
     AG_TUNE_EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
     AG_TUNE_FASTER = 985,        /* at most this much, to win */
-    AG_TUNE_FAR_FASTER = 930,    /* for far shorter chunks, which need many more launches */
     AG_TUNE_FIRST_REST = 2048,   /* visits */
     AG_TUNE_LONGEST_REST = 65536,
     AG_TUNE_GROWTH = 4,

@@ -151,8 +151,7 @@ static int doubt(uint32_t kept)
 static bool is_faster(const struct ag_tune *t)
 {
     uint32_t kept = ag_samples_kept(t->pairs, AG_TUNE_SAMPLES);
-    return ag_samples_middle(t->ratios, kept, doubt(kept)) <
-           (t->up < -1 ? AG_TUNE_FAR_FASTER : AG_TUNE_FASTER);
+    return ag_samples_middle(t->ratios, kept, doubt(kept)) < AG_TUNE_FASTER;
 }
 
 static bool is_slower(const struct ag_tune *t)
