@@ -90,7 +90,7 @@ class Matrix:
                 found[name] = list(map(float, us))
         return {cell: found[word(cell)] for cell in cells}
 
-    def compare(self, cells, rounds, ms=MS):
+    def compare(self, cells, rounds, library_warm_ms, ms=MS):
         """{cell: (eager, autograph)}, medians over processes that alternate, and how many processes there
         were of each. No round is begun that would end too late; two are made in any case."""
         times = defaultdict(lambda: ([], []))
@@ -102,7 +102,7 @@ class Matrix:
             chosen = [cell for cell in cells if number < LONG_ROUNDS or not is_long(cell)]
             order = ((0, self.plain), (1, self.preload))
             for which, env in order if number % 2 == 0 else order[::-1]:
-                warm_ms = WARM_MS if which else EAGER_WARM_MS
+                warm_ms = library_warm_ms if which else EAGER_WARM_MS
                 for cell, us in self.measure(chosen, env, ms, warm_ms).items():
                     times[cell][which].extend(us)
             slowest, made = time.monotonic() - begun, number + 1
@@ -261,7 +261,7 @@ def measure(args, matrix, found, commit):
               flush=True)
     floors, late = matrix.floors(cells)
     found.floors.update(floors)
-    results, rounds = matrix.compare(cells, args.rounds)
+    results, rounds = matrix.compare(cells, args.rounds, args.warm)
     low = [cell for cell in cells if ratio(results[cell]) < LEAST]
     made = (f"{len(cells)} cells: {rounds} processes of each variant, alternating, three times each (steps of more "
             f"than {LONG_US / 1000:.0f} ms: at most {LONG_ROUNDS} processes)")
@@ -270,7 +270,7 @@ def measure(args, matrix, found, commit):
     if low and matrix.time_left() > 0:
         chosen = low[:RECHECKED]
         made += f"; {len(low)} cells under {LEAST} at first, {len(chosen)} measured again, longer"
-        results.update(matrix.compare(chosen, 3, RECHECK_MS)[0])
+        results.update(matrix.compare(chosen, 3, args.warm, RECHECK_MS)[0])
     found.results.update(results)
     found.made.append(made)
     if args.out:
@@ -330,6 +330,8 @@ def main():
                         help="the K-th of N parts of the cells; with the same --out they add up")
     parser.add_argument("--rounds", type=int, metavar="N",
                         help="processes of each variant, where the time is enough (7, with --quick 3)")
+    parser.add_argument("--warm", metavar="MS", type=float, default=WARM_MS,
+                        help=f"how long the library learns a cell before that is measured ({WARM_MS}); from 1000 on it has compared who launches")
     parser.add_argument("--strict", action="store_true", help="a missed goal fails the run")
     parser.add_argument("--out", type=Path, help="folder for matrix.txt and matrix.jsonl")
     parser.add_argument("--markdown", metavar="FILE", type=Path,
