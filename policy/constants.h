@@ -364,12 +364,14 @@ enum {
 };
 
 /* How far graphs may be ahead of the GPU (capture/graphs/ahead.h). Measured: a queue holds 1,021
- * eager launches (log, "Behind 86391d68"). Chosen: no fewer, and AG_AHEAD_OPS of them last longer
- * than a rest. */
+ * eager launches (log, "Behind 86391d68"). */
 enum {
-    AG_AHEAD_OPS = 256,  /* ops by graphs between two events */
-    AG_AHEAD_EVENTS = 4, /* of a stream, behind which the next graph waits for the oldest ... */
+    AG_AHEAD_MOST = 1024, /* ops behind an event, before the next graph waits for that ... */
     AG_AHEAD_MOST_NS = 1000000000, /* ... for so long */
+    /* Ops by graphs between two events. Chosen: they last longer than a rest, and an event costs
+     * little beside them (log, "Behind f9e00a62"). */
+    AG_AHEAD_SPACING = 192,
+    AG_AHEAD_EVENTS = AG_AHEAD_MOST / AG_AHEAD_SPACING + 2,
 };
 
 /* Chosen, among the graphs of a chunk. */

@@ -25,10 +25,9 @@ static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
-    uint64_t held = r->put_ops - atomic_load_explicit(&r->taken_ops, memory_order_relaxed);
     uint32_t aligned = (n + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
     if (n > AG_RING_BYTES || put - taken == AG_RING_SLOTS ||
-        (put != taken && held + ops > AG_RING_CREDIT) ||
+        (put != taken && ag_ring_held_ops(r) + ops > AG_RING_CREDIT) ||
         (!r->bytes && !(r->bytes = aligned_alloc(ALIGNMENT, AG_RING_BYTES))))
         return NULL;
     uint32_t at = place_for(r, taken, put, aligned);

@@ -92,6 +92,11 @@ static inline uint32_t ag_ring_held(struct ag_ring *r)
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
     return atomic_load_explicit(&r->put, memory_order_acquire) - taken;
 }
+/* The owner: ops of these. */
+static inline uint32_t ag_ring_held_ops(struct ag_ring *r)
+{
+    return (uint32_t)(r->put_ops - atomic_load_explicit(&r->taken_ops, memory_order_relaxed));
+}
 static inline bool ag_ring_is_empty(struct ag_ring *r)
 {
     return !ag_ring_held(r);

@@ -270,6 +270,13 @@ static bool may_be_parked(struct ag_stream *s)
            !atomic_load(&s->waits) && !s->behind_wait && s->pending == CUDA_SUCCESS && is_idle(s);
 }
 
+static void ends_ahead(struct ag_stream *s)
+{
+    struct ag_visit visit = ag_driver_enter(s);
+    ag_ahead_ends(s);
+    ag_driver_leave(s, visit);
+}
+
 /* Returns the stream that has to be removed now: this one, if it cannot be parked; another one,
  * with a reference; or none. */
 static struct ag_stream *park(struct ag_stream *s)
@@ -279,7 +286,7 @@ static struct ag_stream *park(struct ag_stream *s)
     if (may_be_parked(s) && ag_engine_park(&s->engine)) {
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
-        ag_ahead_rests(s);
+        ends_ahead(s);
         ends = ag_stream_park(s);
     }
     ag_unlock(&s->lock);
@@ -440,6 +447,7 @@ static CUresult context_has_ended(struct ag_context *context)
             first = r;
         ag_lock(&s->lock, AG_RANK_STREAM); /* another thread may be removing it, if it is parked */
         s->behind_wait = NULL;             /* ended with the context */
+        memset(&s->ahead, 0, sizeof(s->ahead));
         ag_unlock(&s->lock);
         remove_stream(s);
     }

@@ -41,7 +41,7 @@ static void submit_chunk(struct ag_stream *s, const struct ag_ring_slot *slot, b
 {
     struct ag_graphs *g = slot->graphs;
     if (submitter)
-        ag_ahead_wait(s, true);
+        ag_ahead_passes(s);
     if (!ag_graphs_launch(s, g, slot->bytes)) {
         atomic_store(&g->failed, true);
         submit_ops(s, g, slot->bytes);

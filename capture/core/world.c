@@ -110,7 +110,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     if (!failed) {
         s->update_ns = 0;
         struct ag_visit visit = ag_driver_enter(s);
-        ag_ahead_wait(s, false);
+        ag_ahead_wait(s);
         launched = ag_graphs_launch(s, g, bytes);
         ag_driver_leave(s, visit);
     }

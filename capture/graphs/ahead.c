@@ -5,6 +5,7 @@
 #include "capture/tracking/count.h"
 #include "driver/entries.h"
 #include "driver/own.h"
+#include <string.h>
 
 /* In the relaxed mode it ends no capture of the program's. Of an error the program hears by a call
  * of its own. */
@@ -18,41 +19,66 @@ static bool has_passed(CUevent event)
     return r != CUDA_ERROR_NOT_READY;
 }
 
+static void count_behind(struct ag_ahead *a)
+{
+    uint32_t behind = a->pending ? a->ops - a->at[a->oldest] : 0;
+    atomic_store_explicit(&a->behind, behind, memory_order_relaxed);
+}
+
+bool ag_ahead_look(struct ag_stream *s)
+{
+    struct ag_ahead *a = &s->ahead;
+    if (!has_passed(a->events[a->oldest]))
+        return false;
+    a->oldest = (a->oldest + 1) % AG_AHEAD_EVENTS;
+    a->pending--;
+    a->impatient = false;
+    count_behind(a);
+    return true;
+}
+
 /* Where the driver's queue is longer, the program would not wait yet, and it may be about to let
- * the GPU go on: so no graph waits for ever. */
+ * the GPU go on: so no graph waits for ever, and the next ones do not wait for the same event. */
 void ag_ahead_wait_for_oldest(struct ag_stream *s)
 {
     struct ag_ahead *a = &s->ahead;
     uint64_t began = ag_clock_ns();
-    bool passed;
-    while (!(passed = has_passed(a->events[a->oldest])) && a->waited_ns < AG_AHEAD_MOST_NS &&
-           !atomic_load(&s->context->ending)) {
+    while (ag_ahead_is_far(s, 0)) {
+        if (ag_ahead_look(s))
+            continue;
+        if (a->impatient || atomic_load(&s->context->ending))
+            break;
         ag_sleep_ns(AG_LOOK_AGAIN_NS);
         a->waited_ns = ag_clock_ns() - began;
+        a->impatient = a->waited_ns >= AG_AHEAD_MOST_NS;
     }
     if (a->waited_ns)
         ag_count(AG_COUNT_AHEAD);
-    if (passed) {
-        a->oldest = (a->oldest + 1) % AG_AHEAD_EVENTS;
-        a->pending--;
-    }
 }
 
-void ag_ahead_record(struct ag_stream *s)
+static bool record(CUevent *event, CUstream stream)
 {
-    struct ag_ahead *a = &s->ahead;
-    if (a->pending == AG_AHEAD_EVENTS) /* the last wait took too long */
-        return;
-    CUevent *event = &a->events[(a->oldest + a->pending) % AG_AHEAD_EVENTS];
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins();
     if (!*event && AG_REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         *event = NULL;
-    if (*event && AG_REAL(cuEventRecord)(*event, s->handle) == CUDA_SUCCESS)
-        a->pending++;
+    bool done = *event && AG_REAL(cuEventRecord)(*event, stream) == CUDA_SUCCESS;
     ag_probe_ends();
     ag_core_mode(mode);
-    a->ops = 0;
+    return done;
+}
+
+void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
+{
+    struct ag_ahead *a = &s->ahead;
+    a->ops += ops;
+    if (a->ops - a->last >= AG_AHEAD_SPACING && a->pending < AG_AHEAD_EVENTS) {
+        uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
+        a->last = a->at[next] = a->ops;
+        a->pending += record(&a->events[next], s->handle);
+    }
+    if (a->pending)
+        count_behind(a);
 }
 
 void ag_ahead_ends(struct ag_stream *s)
@@ -60,5 +86,5 @@ void ag_ahead_ends(struct ag_stream *s)
     for (uint32_t i = 0; i < AG_AHEAD_EVENTS; i++)
         if (s->ahead.events[i])
             AG_REAL(cuEventDestroy_v2)(s->ahead.events[i]);
-    s->ahead = (struct ag_ahead){0};
+    memset(&s->ahead, 0, sizeof(s->ahead));
 }

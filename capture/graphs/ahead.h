@@ -3,42 +3,55 @@
  *
  * The driver's queue holds some 1000 items, and then a launch waits. A graph is one item, however
  * many ops it has, so a program that never waits would be 10,000 ops ahead and more
- * (docs/results-log.md, "Behind 86391d68"). So an event is recorded behind every AG_AHEAD_OPS ops
- * that went by graphs, and with AG_AHEAD_EVENTS of them under way the next graph waits for the
- * oldest. A program that launches eagerly would wait by then, too.
+ * (docs/results-log.md, "Behind 86391d68"). So an event is recorded behind every AG_AHEAD_SPACING
+ * ops that went by graphs. Where AG_AHEAD_MOST ops lie behind the oldest that has not passed, the
+ * next graph waits for that. A program that launches eagerly would wait by then, too.
  *
- * Call both with the stream's lock and a ring at rest, or with the ring's role, as for a launch.
+ * Only the program's own launch of a whole chunk waits. The submitter does not: whatever needs the
+ * ring empty would wait for it, and eagerly it would find nothing left to submit. So the ring takes
+ * no chunk of a stream that is so far ahead.
+ *
+ * Call these with the stream's lock and a ring at rest, or with the ring's role, as for a launch.
  */
 #pragma once
 
 #include "capture/tracking/stream.h"
 
+/* Whether the oldest event has passed. */
+bool ag_ahead_look(struct ag_stream *s);
 void ag_ahead_wait_for_oldest(struct ag_stream *s);
-void ag_ahead_record(struct ag_stream *s);
+/* Behind a graph of so many ops, in the branch that has most of them. */
+void ag_ahead_launched(struct ag_stream *s, uint32_t ops);
 
-/* Before the graph of a whole chunk is launched, by the program's launch or by the submitter,
- * behind which the ring takes as many ops as lie between two events. Calls that submit what is held
- * back or handed over do not wait here: eagerly nothing would be left for them to submit. */
-static inline void ag_ahead_wait(struct ag_stream *s, bool submitter)
+/* Whether the next graph has to wait, with `more` ops in front of it that have not been launched.
+ * Needs neither lock nor role. */
+static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
+{
+    uint32_t behind = atomic_load_explicit(&s->ahead.behind, memory_order_relaxed);
+    return __builtin_expect(behind + more >= AG_AHEAD_MOST, 0) && behind;
+}
+
+/* Before the program's launch launches the graph of a whole chunk. */
+static inline void ag_ahead_wait(struct ag_stream *s)
 {
     s->ahead.waited_ns = 0;
-    if (__builtin_expect(s->ahead.pending + submitter >= AG_AHEAD_EVENTS, 0))
+    if (ag_ahead_is_far(s, 0))
         ag_ahead_wait_for_oldest(s);
 }
 
-/* Behind a graph of so many ops. */
-static inline void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
+/* Whether it is time to look which events have passed, so that the ring does not refuse chunks of a
+ * stream whose GPU has got on; the same, and looks. The submitter does before it launches a graph.
+ */
+static inline bool ag_ahead_is_due(const struct ag_stream *s)
 {
-    s->ahead.ops += ops;
-    if (__builtin_expect(s->ahead.ops >= AG_AHEAD_OPS, 0))
-        ag_ahead_record(s);
+    return ag_ahead_is_far(s, AG_AHEAD_SPACING + AG_RING_CREDIT);
+}
+static inline void ag_ahead_passes(struct ag_stream *s)
+{
+    while (ag_ahead_is_due(s) && ag_ahead_look(s)) {
+    }
 }
 
-/* The stream is at rest on the GPU. */
-static inline void ag_ahead_rests(struct ag_stream *s)
-{
-    s->ahead.pending = s->ahead.ops = 0;
-}
-
-/* Before the stream is destroyed: the events are. */
+/* Before the stream is destroyed or parked: the events are. Behind that its context may end at any
+ * time. */
 void ag_ahead_ends(struct ag_stream *s);

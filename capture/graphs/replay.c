@@ -300,6 +300,7 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     g->last = chosen;
     v->used = ++g->launches;
     count_one(&s->launches);
-    ag_ahead_launched(s, g->count);
+    /* eagerly each branch has a queue of its own */
+    ag_ahead_launched(s, g->count / (uint32_t)__builtin_popcount(g->branches | 1u));
     return true;
 }

@@ -103,12 +103,16 @@ struct ag_doubt {
     int64_t gain_ns; /* of its graphs since then */
 };
 
-/* See graphs/ahead.h. Its events, `pending` of them recorded and perhaps not passed, from `oldest`
- * on; ops that went by graphs behind the latest; how long the last launch waited. */
+/* See graphs/ahead.h. */
 struct ag_ahead {
+    _Atomic uint32_t behind;  /* ops behind the oldest event that has not passed; 0: there is none.
+                                 Anybody may read it */
+    uint32_t ops, last;       /* that went by graphs; as many when the latest event was recorded */
+    uint32_t oldest, pending; /* of the events: recorded, and not seen to have passed */
     CUevent events[AG_AHEAD_EVENTS];
-    uint32_t oldest, pending, ops;
-    uint64_t waited_ns;
+    uint32_t at[AG_AHEAD_EVENTS]; /* ops in front of them */
+    bool impatient;               /* the oldest has been waited for in vain */
+    uint64_t waited_ns;           /* in the last launch */
 };
 
 enum ag_deferring {

@@ -582,6 +582,36 @@ static int patience(int n)
     return print_value(&full);
 }
 
+/* N launches behind a gate, and a call that needs all of them submitted. */
+static void behind_gate(int n, unsigned int opened, CUevent event)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    *flag = opened;
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
+                         (void *[]){&flag, &value, &none}));
+    for (uint64_t k = 0; k < (uint64_t)n; k++)
+        CHECK(launch(&full, k % STEP));
+    CHECK(cuEventRecord(event, full.stream));
+}
+
+/* The program opens the gate when it has made its N launches, for which the queue has room: nothing
+ * may wait for the GPU before that. */
+static int gate(int n)
+{
+    CUevent event;
+    start();
+    open_line(&full);
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    for (int i = 1; i <= 80; i++) {
+        behind_gate(n, i % 40 != 0, event);
+        *(volatile unsigned int *)flag = 1;
+        CHECK(cuStreamSynchronize(full.stream));
+    }
+    return print_value(&full);
+}
+
 /* ---- a call that never returns ----------------------------------------------------------------
  */
 
@@ -782,6 +812,7 @@ int main(int argc, char **argv)
         {"stuck", stuck},
         {"behind", behind},
         {"patience", patience},
+        {"gate", gate},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
         {"destroys", destroys},
