@@ -100,6 +100,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     struct ag_graphs *g = ag_chunk_user(chunk);
     bool launched = false;
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
+    ag_ahead_make_if_due(s);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
     s->handed = !failed && !looks &&
                 ag_submitter_hand(s, g, bytes, ag_policy_awaited(ag_engine_policy(e), chunk),

@@ -56,13 +56,26 @@ void ag_ahead_wait_for_oldest(struct ag_stream *s)
         ag_count(AG_COUNT_AHEAD);
 }
 
-static bool record(CUevent *event, CUstream stream)
+void ag_ahead_make(struct ag_stream *s)
+{
+    struct ag_ahead *a = &s->ahead;
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ag_probe_begins();
+    for (uint32_t i = 0; i < AG_AHEAD_EVENTS; i++)
+        if (AG_REAL(cuEventCreate)(&a->events[i], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            a->events[i] = NULL;
+    ag_probe_ends();
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+    atomic_store(&a->made, AG_MADE);
+}
+
+static bool record(CUevent event, CUstream stream)
 {
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins();
-    if (!*event && AG_REAL(cuEventCreate)(event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        *event = NULL;
-    bool done = *event && AG_REAL(cuEventRecord)(*event, stream) == CUDA_SUCCESS;
+    bool done = event && AG_REAL(cuEventRecord)(event, stream) == CUDA_SUCCESS;
     ag_probe_ends();
     ag_core_mode(mode);
     return done;
@@ -73,9 +86,14 @@ void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
     struct ag_ahead *a = &s->ahead;
     a->ops += ops;
     if (a->ops - a->last >= AG_AHEAD_SPACING && a->pending < AG_AHEAD_EVENTS) {
-        uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
-        a->last = a->at[next] = a->ops;
-        a->pending += record(&a->events[next], s->handle);
+        if (atomic_load(&a->made) == AG_MADE) {
+            uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
+            a->last = a->at[next] = a->ops;
+            a->pending += record(a->events[next], s->handle);
+        } else {
+            uint8_t not_made = AG_NOT_MADE;
+            atomic_compare_exchange_strong(&a->made, &not_made, AG_MAKE);
+        }
     }
     if (a->pending)
         count_behind(a);

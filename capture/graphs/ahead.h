@@ -17,6 +17,15 @@
 
 #include "capture/tracking/stream.h"
 
+/* Makes the events. Call this in the program's own launch, where that is due: in a call on events a
+ * new one might get the handle of one that the program has just destroyed, and names once more. */
+void ag_ahead_make(struct ag_stream *s);
+static inline void ag_ahead_make_if_due(struct ag_stream *s)
+{
+    if (__builtin_expect(atomic_load_explicit(&s->ahead.made, memory_order_relaxed) == AG_MAKE, 0))
+        ag_ahead_make(s);
+}
+
 /* Whether the oldest event has passed. */
 bool ag_ahead_look(struct ag_stream *s);
 void ag_ahead_wait_for_oldest(struct ag_stream *s);

@@ -104,6 +104,7 @@ struct ag_doubt {
 };
 
 /* See graphs/ahead.h. */
+enum ag_made { AG_NOT_MADE, AG_MAKE, AG_MADE };
 struct ag_ahead {
     _Atomic uint32_t behind;  /* ops behind the oldest event that has not passed; 0: there is none.
                                  Anybody may read it */
@@ -111,6 +112,7 @@ struct ag_ahead {
     uint32_t oldest, pending; /* of the events: recorded, and not seen to have passed */
     CUevent events[AG_AHEAD_EVENTS];
     uint32_t at[AG_AHEAD_EVENTS]; /* ops in front of them */
+    _Atomic uint8_t made;         /* the events are: enum ag_made */
     bool impatient;               /* the oldest has been waited for in vain */
     uint64_t waited_ns;           /* in the last launch */
 };
