@@ -587,7 +587,7 @@ static void behind_gate(int n, unsigned int opened, CUevent event)
 {
     unsigned int value = 1;
     void *none = NULL;
-    *flag = opened;
+    __atomic_store_n(flag, opened, __ATOMIC_RELEASE);
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
                          (void *[]){&flag, &value, &none}));
     for (uint64_t k = 0; k < (uint64_t)n; k++)
@@ -606,7 +606,7 @@ static int gate(int n)
     CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     for (int i = 1; i <= 80; i++) {
         behind_gate(n, i % 40 != 0, event);
-        *(volatile unsigned int *)flag = 1;
+        __atomic_store_n(flag, 1u, __ATOMIC_RELEASE);
         CHECK(cuStreamSynchronize(full.stream));
     }
     return print_value(&full);
