@@ -17,8 +17,9 @@
 
 #include "capture/tracking/stream.h"
 
-/* Makes the events. Call this in the program's own launch, where that is due: in a call on events a
- * new one might get the handle of one that the program has just destroyed, and names once more. */
+/* Makes the events. Call this in the program's own launch of a chunk, where that is due. Made in a
+ * flush, one might get the handle of an event that the program has just destroyed, and a second
+ * call on that handle would find it. */
 void ag_ahead_make(struct ag_stream *s);
 static inline void ag_ahead_make_if_due(struct ag_stream *s)
 {
@@ -48,8 +49,8 @@ static inline void ag_ahead_wait(struct ag_stream *s)
         ag_ahead_wait_for_oldest(s);
 }
 
-/* Whether it is time to look which events have passed, so that the ring does not refuse chunks of a
- * stream whose GPU has got on; the same, and looks. The submitter does before it launches a graph.
+/* Whether it is time to look which events have passed. Otherwise the ring would refuse chunks
+ * although the GPU has got on. The second function looks. The submitter calls it before each graph.
  */
 static inline bool ag_ahead_is_due(const struct ag_stream *s)
 {

@@ -112,7 +112,7 @@ struct ag_ahead {
     uint32_t oldest, pending; /* of the events: recorded, and not seen to have passed */
     CUevent events[AG_AHEAD_EVENTS];
     uint32_t at[AG_AHEAD_EVENTS]; /* ops in front of them */
-    _Atomic uint8_t made;         /* the events are: enum ag_made */
+    _Atomic uint8_t made;         /* enum ag_made: whether the events are */
     bool impatient;               /* the oldest has been waited for in vain */
     uint64_t waited_ns;           /* in the last launch */
 };

@@ -386,7 +386,32 @@ static int tied(int n)
 /* ---- a full queue -----------------------------------------------------------------------------
  */
 
-static struct line full; /* of a thread whose last step finds no room */
+static struct line full, other; /* the first waits for the flag */
+
+static void start_gated(void)
+{
+    start();
+    open_line(&full);
+    open_line(&other);
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+}
+
+/* From here on the GPU does nothing of `full` until the flag is 1. The second function sets it. */
+static void wait_at_gate(void)
+{
+    unsigned int value = 1;
+    void *none = NULL;
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
+                         (void *[]){&flag, &value, &none}));
+}
+
+static void open_gate(void)
+{
+    unsigned int value = 1;
+    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
+                         (void *[]){&flag, &value}));
+}
 static _Atomic uint64_t calls_before;
 static _Atomic bool polls;
 
@@ -399,15 +424,12 @@ static uint64_t submissions(void)
 /* Eagerly the thread waits in the last step; with the library whoever submits that step does. */
 static void *fill_queue(void *unused)
 {
-    unsigned int value = 1;
-    void *none = NULL;
     (void)unused;
     CHECK(cuCtxSetCurrent(home));
     steps_until_graphs(&full, 0);
     steps(&full, 30, 1);
     atomic_store(&calls_before, submissions());
-    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
-                         (void *[]){&flag, &value, &none}));
+    wait_at_gate();
     for (uint64_t k = 1; k < QUEUE; k++)
         CHECK(launch(&full, STEP + k)); /* each unlike all others: in no graph */
     while (submissions() - atomic_load(&calls_before) < QUEUE)
@@ -448,8 +470,6 @@ static void query(void)
     printf("the other's stream: %d\n", (int)cuStreamQuery(full.stream));
 }
 
-static struct line other;
-
 static void other_stream(void)
 {
     steps(&other, 30, 7);
@@ -484,19 +504,13 @@ static int stuck(int how)
 {
     static void (*const calls[])(void) = {
         allocate, allocate_too_much, look_at_event, query, other_stream, leave, crowd, strangers};
-    unsigned int value = 1;
     pthread_t thread;
-    start();
-    open_line(&full);
-    open_line(&other);
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    *flag = 0;
+    start_gated();
     REQUIRE(!pthread_create(&thread, NULL, fill_queue, NULL));
     while (!atomic_load(&polls) || submissions() - atomic_load(&calls_before) <= QUEUE)
         sched_yield();
     calls[how % (int)(sizeof calls / sizeof *calls)]();
-    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
-                         (void *[]){&flag, &value}));
+    open_gate();
     CHECK(cuStreamSynchronize(line.stream));
     pthread_join(thread, NULL);
     printf("other stream %s\n", ag_prog_read64(other.data) == other.want ? "right" : "WRONG");
@@ -519,14 +533,11 @@ static _Atomic uint64_t far;
 /* Ops that find the GPU waiting for the flag. */
 static void *go_far(void *unused)
 {
-    unsigned int value = 1;
-    void *none = NULL;
     (void)unused;
     CHECK(cuCtxSetCurrent(home));
     steps_until_graphs(&full, 0);
     steps(&full, 200, 100); /* nor has anybody to build graphs for steps without a sync */
-    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
-                         (void *[]){&flag, &value, &none}));
+    wait_at_gate();
     for (uint64_t k = 0; k < FAR; k++) {
         CHECK(launch(&full, k % STEP));
         atomic_fetch_add(&far, 1);
@@ -537,13 +548,8 @@ static void *go_far(void *unused)
 /* A program that never waits for its GPU is kept from going on without end; others go on. */
 static int behind(int rounds)
 {
-    unsigned int value = 1;
     pthread_t thread;
-    start();
-    open_line(&full);
-    open_line(&other);
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    *flag = 0;
+    start_gated();
     REQUIRE(!pthread_create(&thread, NULL, go_far, NULL));
     while (atomic_load(&far) < PLACES - STEP)
         sched_yield();
@@ -556,8 +562,7 @@ static int behind(int rounds)
     query();
     bool too_far = atomic_load(&far) > TOO_FAR;
     printf("ahead: %s\n", too_far ? "TOO FAR" : "as far as may be");
-    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
-                         (void *[]){&flag, &value}));
+    open_gate();
     pthread_join(thread, NULL);
     return print_value(&full) + print_value(&other) + too_far;
 }
@@ -566,30 +571,20 @@ static int behind(int rounds)
  * driver that has a longer queue, that ends eagerly. */
 static int patience(int n)
 {
-    unsigned int value = 1;
-    void *none = NULL;
-    start();
-    open_line(&full);
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
-    *flag = 0;
+    start_gated();
     steps_until_graphs(&full, 0);
-    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
-                         (void *[]){&flag, &value, &none}));
+    wait_at_gate();
     for (uint64_t k = 0; k < (uint64_t)n; k++)
         CHECK(launch(&full, k % STEP));
-    CHECK(ag_prog_launch(ag_prog_function(module, "publish"), line.stream,
-                         (void *[]){&flag, &value}));
+    open_gate();
     return print_value(&full);
 }
 
 /* N launches behind a gate, and a call that needs all of them submitted. */
 static void behind_gate(int n, unsigned int opened, CUevent event)
 {
-    unsigned int value = 1;
-    void *none = NULL;
     __atomic_store_n(flag, opened, __ATOMIC_RELEASE);
-    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
-                         (void *[]){&flag, &value, &none}));
+    wait_at_gate();
     for (uint64_t k = 0; k < (uint64_t)n; k++)
         CHECK(launch(&full, k % STEP));
     CHECK(cuEventRecord(event, full.stream));
@@ -600,10 +595,8 @@ static void behind_gate(int n, unsigned int opened, CUevent event)
 static int gate(int n)
 {
     CUevent event;
-    start();
-    open_line(&full);
+    start_gated();
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     for (int i = 1; i <= 80; i++) {
         behind_gate(n, i % 40 != 0, event);
         __atomic_store_n(flag, 1u, __ATOMIC_RELEASE);
