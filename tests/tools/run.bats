@@ -98,14 +98,13 @@ PY
 import os, pty, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 program = """
-import signal, sys, time
-def count(*unused):
-    sys.stdout.write("interrupted\\n"); sys.stdout.flush()
-signal.signal(signal.SIGINT, count)
-signal.signal(signal.SIGUSR1, lambda *unused: sys.exit(5))
-sys.stdout.write("ready\\n"); sys.stdout.flush()
-while True:
-    time.sleep(60)
+import signal, sys
+awaited = {signal.SIGINT, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, awaited) # or one could come between a look for signals and the wait
+print("ready", flush=True)
+while signal.sigwait(awaited) == signal.SIGINT:
+    print("interrupted", flush=True)
+sys.exit(5)
 """
 pid, terminal = pty.fork()
 if not pid:
