@@ -51,10 +51,13 @@ void ag_odds_were(struct ag_policy *p)
     p->state->odds.trusted_until = p->counts.ops + AG_ODD_TRUST;
 }
 
+/* All ops of a segment that is one known sequence came before, and need not enter the history. */
 void ag_odds_end(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
-    if (s->odds.part > s->finder.floor && part_came_before(p))
+    const struct ag_sequence *b = s->sequence;
+    bool known = b && b->visits > 1 && ag_position(p) == b->len && s->finder.end == s->finder.floor;
+    if (s->odds.part > s->finder.floor && (known ? b->len > AG_PART_OPS : part_came_before(p)))
         ag_odds_were(p);
 }
 

@@ -7,6 +7,8 @@
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len)
 {
     uint64_t power = 1, base = AG_HASH_BASE;
+    if (!left)
+        return right;
     for (uint32_t n = right_len; n; n >>= 1, base = ag_hash_product(base, base))
         if (n & 1)
             power = ag_hash_product(power, base);

@@ -156,6 +156,14 @@ static void step(struct worker *w, int calls)
     }
 }
 
+static void one(struct worker *w, int calls)
+{
+    for (int i = 0; i < calls; i++) {
+        launch(w, 1);
+        CHECK(cuStreamSynchronize(w->stream));
+    }
+}
+
 /* One argument of each launch changes with every step. */
 static void step_args(struct worker *w, int calls)
 {
@@ -273,6 +281,7 @@ static const struct bench benches[] = {
     {"records", records, 400 * STEP, 12, 0},
     {"forks", forks, 400 * FORKED, 12, 0},
     {"query", query, 20000, 2, 0},
+    {"one", one, 8000, 12, 0},
     {"step-args", step_args, 400 * STEP, 12, 0},
     {"step-stack", step_stack, 400 * STEP, 12, 0},
     /* while the library still looks for a repetition ... */
