@@ -326,16 +326,16 @@ static inline bool ag_stream_is_live(const struct ag_stream *s)
 /* Counts the stream in ag_open_streams, or no longer. Call them under its lock. */
 static inline void ag_stream_open(struct ag_stream *s)
 {
-    if (__builtin_expect(s->open, 1))
+    if (__builtin_expect(atomic_load_explicit(&s->open, memory_order_relaxed), 1))
         return;
-    s->open = true;
+    atomic_store_explicit(&s->open, true, memory_order_release);
     atomic_fetch_add(&ag_open_streams, 1);
 }
 static inline void ag_stream_close(struct ag_stream *s)
 {
-    if (!s->open)
+    if (!atomic_load_explicit(&s->open, memory_order_relaxed))
         return;
-    s->open = false;
+    atomic_store_explicit(&s->open, false, memory_order_release);
     atomic_fetch_sub(&ag_open_streams, 1);
 }
 
