@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
@@ -191,10 +192,23 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
+#define UNSANITIZED __attribute__((no_sanitize_address, no_sanitize_thread))
+
+/* The loader starts an object that wants to be first (-z initfirst, as valgrind's) before the C
+ * library. Whatever is opened then, as the driver is here, makes the loader start the C library
+ * without the process's environment. */
+UNSANITIZED static bool c_library_has_started(void)
+{
+    static _Atomic bool has; /* a program may clear its environment */
+    if (environ)
+        has = true;
+    return has;
+}
+
 void ag_link_look_at(const void *address)
 {
     struct look look = {.address = address, .first = true};
-    if (settled)
+    if (settled || !c_library_has_started())
         return;
     dl_iterate_phdr(visit, &look);
     if (look.found)
@@ -206,10 +220,9 @@ void ag_link_look_at(const void *address)
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 
-__attribute__((visibility("default"), no_sanitize_address, no_sanitize_thread)) void
-__gmon_start__(void)
+__attribute__((visibility("default"))) UNSANITIZED void __gmon_start__(void)
 {
-    if (settled)
+    if (settled || !c_library_has_started())
         return;
     if (__asan_init)
         __asan_init();

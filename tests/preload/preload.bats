@@ -81,6 +81,12 @@ finish" ]
   readelf -hW "$bin/preload_bound_fixed" | grep -q 'Type: *EXEC'
 }
 
+@test "beside a library that the loader starts before the C library: hooks, and the environment stays" {
+  library="$library:$bin/libpreload_first.so" run under "$bin/preload_bound" hook
+  [ "$output" = "cuCtxSynchronize 1" ]
+  grep -q '^barrier cuCtxSynchronize' "$told" # it knows of that file from the environment
+}
+
 @test "a library bound with -lcuda and loaded later: with the driver, and after it" {
   for after in "" after; do
     for how in _now _lazy; do
