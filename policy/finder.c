@@ -140,8 +140,8 @@ static bool tolerated(const struct ag_finder *f)
            f->run >= (uint64_t)(f->odd + 1) * AG_OPS_PER_ODD;
 }
 
-/* Adds one key without touching the index. */
-static void append(struct ag_finder *f, ag_key key, uint64_t power)
+/* Adds one key, but not to the gram and the index. */
+static void append(struct ag_finder *f, ag_key key)
 {
     if (f->guessing) {
         if (held(f, f->guess) && ag_finder_at(f, f->guess) == key) {
@@ -158,14 +158,23 @@ static void append(struct ag_finder *f, ag_key key, uint64_t power)
             f->run = 0;
         }
     }
-    ag_key leaving = f->end >= AG_GRAM ? ag_finder_at(f, f->end - AG_GRAM) : 0;
-    f->gram = gram_add(f->gram, key);
-    if (leaving)
-        f->gram -= ag_mix(leaving) * power;
     if (f->end - f->floor >= f->ring_size && f->ring_size < AG_RING)
         grow_ring(f);
     f->ring[f->end & (f->ring_size - 1)] = key;
     f->end++;
+}
+
+/* The last `n` ops enter the gram. Of many only the last ones are in it. */
+static void add_to_gram(struct ag_finder *f, uint32_t n)
+{
+    bool all = n >= AG_GRAM;
+    if (all)
+        f->gram = 0;
+    for (uint64_t i = f->end - (all ? AG_GRAM : n); i < f->end; i++) {
+        f->gram = gram_add(f->gram, ag_finder_at(f, i));
+        if (!all && i >= AG_GRAM)
+            f->gram -= ag_mix(ag_finder_at(f, i - AG_GRAM)) * gram_power();
+    }
 }
 
 static void note(struct ag_finder *f)
@@ -188,9 +197,9 @@ static void note(struct ag_finder *f)
  * enough, because sequences end at the same places every time. */
 void ag_finder_push(struct ag_finder *f, const ag_key *keys, uint32_t n)
 {
-    uint64_t power = gram_power();
     for (uint32_t i = 0; i < n; i++)
-        append(f, keys[i], power);
+        append(f, keys[i]);
+    add_to_gram(f, n);
     note(f);
 }
 
