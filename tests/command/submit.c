@@ -580,6 +580,26 @@ static int patience(int n)
     return print_value(&full);
 }
 
+/* N launches of a long loop, for which the GPU takes longer than the host: how long they are made
+ * to wait says nothing of how fast the host is, so of the last third as many go by each graph. */
+static int slow_gpu(int n)
+{
+    unsigned int us = 2, loop = 600;
+    uint64_t before = 0;
+    start();
+    CUfunction spin = ag_prog_function(module, "spin_us");
+    for (unsigned int i = 0; i < (unsigned int)n; i++) {
+        if (i == (unsigned int)n / 3 * 2)
+            before = cuSimCallCount("cuGraphLaunch");
+        CHECK(cuLaunchKernel(spin, 1 + i % loop, 1, 1, 1, 1, 1, 0, line.stream, (void *[]){&us},
+                             NULL));
+    }
+    uint64_t graphs = cuSimCallCount("cuGraphLaunch") - before;
+    printf("MEASURED %u ops a graph\n", (unsigned int)((uint64_t)n / 3 / (graphs ? graphs : 1)));
+    CHECK(cuStreamSynchronize(line.stream));
+    return print_value(&line);
+}
+
 /* N launches behind a gate, and a call that needs all of them submitted. */
 static void behind_gate(int n, unsigned int opened, CUevent event)
 {
@@ -806,6 +826,7 @@ int main(int argc, char **argv)
         {"behind", behind},
         {"patience", patience},
         {"gate", gate},
+        {"slow-gpu", slow_gpu},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
         {"destroys", destroys},
