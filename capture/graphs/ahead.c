@@ -63,8 +63,11 @@ void ag_ahead_make(struct ag_stream *s)
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins();
     for (uint32_t i = 0; i < AG_AHEAD_EVENTS; i++)
-        if (AG_REAL(cuEventCreate)(&a->events[i], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        if (!a->events[i] &&
+            AG_REAL(cuEventCreate)(&a->events[i], CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
             a->events[i] = NULL;
+            ag_count(AG_COUNT_AHEAD_FAILED);
+        }
     ag_probe_ends();
     ag_core_mode(mode);
     ag_driver_leave(s, visit);
@@ -75,9 +78,10 @@ static bool record(CUevent event, CUstream stream)
 {
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins();
-    bool done = event && AG_REAL(cuEventRecord)(event, stream) == CUDA_SUCCESS;
+    bool done = AG_REAL(cuEventRecord)(event, stream) == CUDA_SUCCESS;
     ag_probe_ends();
     ag_core_mode(mode);
+    ag_count_by(AG_COUNT_AHEAD_FAILED, !done);
     return done;
 }
 
@@ -89,7 +93,10 @@ void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
         if (atomic_load(&a->made) == AG_MADE) {
             uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
             a->last = a->at[next] = a->ops;
-            a->pending += record(a->events[next], s->handle);
+            if (a->events[next])
+                a->pending += record(a->events[next], s->handle);
+            else
+                atomic_store(&a->made, AG_NOT_MADE); /* as many ops later it is tried again */
         } else {
             uint8_t not_made = AG_NOT_MADE;
             atomic_compare_exchange_strong(&a->made, &not_made, AG_MAKE);

@@ -149,6 +149,18 @@ far_behind="graph launches that waited for the GPU, which was far behind"
     done
 }
 
+@test "events that cannot be made or recorded are counted, and made later" {
+    local failed="events that could not be made or recorded, without which graphs may get too far ahead of the GPU"
+    for call in cuEventCreate cuEventRecord; do
+        SIMCUDA_FAIL="$call:1-2=2" SIMCUDA_QUEUE=1021 AUTOGRAPH_SUBMIT=inline same "$submit" slow-gpu 20000
+        cat summary
+        [ "$(figure "$failed")" -eq 2 ]
+        at_least "waits" "$(figure "$far_behind")" 1
+        SIMCUDA_FAIL="$call:*=2" AUTOGRAPH_SUBMIT=inline same "$submit" slow-gpu 20000
+        at_least "failures" "$(figure "$failed")" 3
+    done
+}
+
 @test "a program that lets the GPU go on behind as many launches as its queue holds does not wait" {
     for mode in inline thread; do
         for n in 700 1000; do
