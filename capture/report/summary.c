@@ -210,7 +210,6 @@ void ag_figures_fill(struct ag_live_page *page)
     page->handed = atomic_load(&ag_counts[AG_COUNT_SUBMITTED]);
     page->handed_ops = atomic_load(&ag_counts[AG_COUNT_HANDED_OPS]);
     page->handed_singly = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]);
-    page->handed_wait_ns = atomic_load(&ag_counts[AG_COUNT_HANDED_WAIT_NS]);
     ag_waited_fill(&page->waits);
     page->submit_ns = atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
     page->node_updates = t.updates;

@@ -260,8 +260,7 @@ struct ag_live_page {
     char rank[12];  /* as a launcher gave it, "" if none did */
     /* of the graph launches and ops those by the library's own thread, and its processor time */
     uint64_t handed, handed_ops, submit_ns;
-    uint64_t handed_wait_ns; /* from hand-over to launch, of those that were timed */
-    uint64_t handed_singly;  /* ops that the library's own thread launched one by one */
+    uint64_t handed_singly; /* ops that the library's own thread launched one by one */
     struct ag_live_waits waits;
 };
 _Static_assert(sizeof(struct ag_live_page) <= AG_LIVE_SIZE, "one page");

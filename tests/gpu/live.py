@@ -17,8 +17,7 @@ class Page(ctypes.Structure):
                 ("observe_only", ctypes.c_uint32), ("pid", ctypes.c_uint32), ("program", ctypes.c_char * 64),
                 ("why", ctypes.c_char * 512), ("dump", ctypes.c_char * 512), ("ended", ctypes.c_uint32),
                 ("rank", ctypes.c_char * 12), ("handed", ctypes.c_uint64), ("handed_ops", ctypes.c_uint64),
-                ("submit_ns", ctypes.c_uint64), ("handed_wait_ns", ctypes.c_uint64),
-                ("handed_singly", ctypes.c_uint64), ("waits", ctypes.c_uint64 * 171)]
+                ("submit_ns", ctypes.c_uint64), ("handed_singly", ctypes.c_uint64), ("waits", ctypes.c_uint64 * 171)]
 
 
 def open_page(pid):
