@@ -3,6 +3,7 @@
 #include "capture/system/clock.h"
 #include "capture/system/lock.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/state.h"
 #include "driver/entries.h"
 #include "driver/own.h"
 #include <string.h>
@@ -46,8 +47,8 @@ void ag_ahead_wait_for_oldest(struct ag_stream *s)
     while (ag_ahead_is_far(s, 0)) {
         if (ag_ahead_look(s))
             continue;
-        if (a->impatient || atomic_load(&s->context->ending))
-            break;
+        if (a->impatient || atomic_load(&s->context->ending) || ag_state_is_eager())
+            break; /* for the last two, another thread waits for what is held back */
         ag_sleep_ns(AG_LOOK_AGAIN_NS);
         a->waited_ns = ag_clock_ns() - began;
         a->impatient = a->waited_ns >= AG_AHEAD_MOST_NS;

@@ -227,6 +227,15 @@ in_a_call() {
     done
 }
 
+@test "exit handlers find what a thread had launched that waits for its GPU" {
+    for run in {1..5}; do
+        for mode in inline thread; do
+            SIMCUDA_QUEUE=1021 AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_MAX_DEFER_US=20000 AUTOGRAPH_SUBMIT=$mode \
+                same "$submit" exit-far 100
+        done
+    done
+}
+
 @test "a thread that goes on while the process ends sees its own order" {
     export SIMCUDA_MODE=inline AUTOGRAPH_MAX_DEFER_US=1000000
     for run in {1..10}; do

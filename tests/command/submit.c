@@ -580,6 +580,62 @@ static int patience(int n)
     return print_value(&full);
 }
 
+/* What an exit handler finds: launches that had returned, and how many of them the GPU has done. */
+static _Atomic bool may_leave;
+
+static void count_launches(unsigned int first, unsigned int n)
+{
+    CUfunction publish = ag_prog_function(module, "publish");
+    for (unsigned int k = first; k < first + n; k++) {
+        CHECK(cuLaunchKernel(publish, 1 + k % STEP, 1, 1, 1, 1, 1, 0, full.stream,
+                             (void *[]){&full.data, &k}, NULL));
+        atomic_fetch_add(&far, 1);
+    }
+}
+
+static void *count_far(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    for (unsigned int i = 0; i < 100; i++) {
+        count_launches(1 + i * STEP, STEP);
+        CHECK(cuStreamSynchronize(full.stream));
+    }
+    wait_at_gate();
+    atomic_store(&may_leave, true);
+    count_launches(1 + 100 * STEP, FAR);
+    return NULL;
+}
+
+static void look_at_end(void)
+{
+    uint64_t returned = atomic_load(&far);
+    __atomic_store_n(flag, 1u, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    /* the thread goes on meanwhile, so this is no copy */
+    bool all = __atomic_load_n((unsigned int *)(uintptr_t)full.data, __ATOMIC_ACQUIRE) >= returned;
+    puts(all ? "all is done" : "SOME IS NOT DONE");
+    fflush(stdout);
+    _exit(!all);
+}
+
+/* The process ends while a thread waits as its GPU is far behind, and an exit handler lets the GPU
+ * go on: what has been launched is done behind that. */
+static int exit_far(int n)
+{
+    pthread_t thread;
+    atexit(look_at_end); /* before CUDA comes: it runs when the library has ended */
+    start_gated();
+    REQUIRE(!pthread_create(&thread, NULL, count_far, NULL));
+    pthread_detach(thread);
+    uint64_t before = 0;
+    for (int same = 0; same < n || !atomic_load(&may_leave); usleep(1000)) {
+        same = atomic_load(&far) == before ? same + 1 : 0;
+        before = atomic_load(&far);
+    }
+    exit(0);
+}
+
 /* N launches of a long loop, for which the GPU takes longer than the host: how long they are made
  * to wait says nothing of how fast the host is, so of the last third as many go by each graph. */
 static int slow_gpu(int n)
@@ -827,6 +883,7 @@ int main(int argc, char **argv)
         {"patience", patience},
         {"gate", gate},
         {"slow-gpu", slow_gpu},
+        {"exit-far", exit_far},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
         {"destroys", destroys},
