@@ -20,6 +20,13 @@ static bool gains_little(struct ag_stream *s, uint64_t seen)
     return d->is;
 }
 
+/* The GPU has kept the stream's graphs waiting of late, so what they spare the host does not
+ * matter. Without them the program would seem faster until its queue is full. */
+static bool gpu_is_behind(const struct ag_stream *s)
+{
+    return s->ahead.waited_at && ag_stream_ops(s) < s->ahead.waited_at + AG_AHEAD_MOST;
+}
+
 /* Nothing changes while the program measures its launches, while the submitter is compared, or in
  * an eager span of report/compare.h. */
 static bool may_weigh(struct ag_stream *s)
@@ -28,8 +35,8 @@ static bool may_weigh(struct ag_stream *s)
     uint64_t seen = ag_policy_counts(ag_engine_policy(&s->engine))->ops;
     bool tied =
         s->ties && s->ties * AG_WEIGH_OPS_A_TIE >= seen && ag_engine_counts(&s->engine)->replayed;
-    return ag_options.profit && (tied || gains_little(s, seen)) && ag_engine_is_idle(&s->engine) &&
-           !s->pairs.tries && !ag_measures() &&
+    return ag_options.profit && (tied || (gains_little(s, seen) && !gpu_is_behind(s))) &&
+           ag_engine_is_idle(&s->engine) && !s->pairs.tries && !ag_measures() &&
            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS;
 }
 

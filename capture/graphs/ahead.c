@@ -53,8 +53,10 @@ void ag_ahead_wait_for_oldest(struct ag_stream *s)
         a->waited_ns = ag_clock_ns() - began;
         a->impatient = a->waited_ns >= AG_AHEAD_MOST_NS;
     }
-    if (a->waited_ns)
+    if (a->waited_ns) {
+        a->waited_at = ag_stream_ops(s);
         ag_count(AG_COUNT_AHEAD);
+    }
 }
 
 void ag_ahead_make(struct ag_stream *s)

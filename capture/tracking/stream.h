@@ -115,6 +115,7 @@ struct ag_ahead {
     _Atomic uint8_t made;         /* enum ag_made: whether the events are */
     bool impatient;               /* the oldest has been waited for in vain */
     uint64_t waited_ns;           /* in the last launch */
+    uint64_t waited_at;           /* ops of the stream when a launch last waited; 0: none has */
 };
 
 enum ag_deferring {

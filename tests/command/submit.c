@@ -636,11 +636,9 @@ static int exit_far(int n)
     exit(0);
 }
 
-/* N launches of a long loop, for which the GPU takes longer than the host: how long they are made
- * to wait says nothing of how fast the host is, so of the last third as many go by each graph. */
-static int slow_gpu(int n)
+/* N launches of a loop, for which the GPU takes longer than the host. */
+static int slow_loop(int n, unsigned int us, unsigned int loop)
 {
-    unsigned int us = 2, loop = 600;
     uint64_t before = 0;
     start();
     CUfunction spin = ag_prog_function(module, "spin_us");
@@ -654,6 +652,19 @@ static int slow_gpu(int n)
     printf("MEASURED %u ops a graph\n", (unsigned int)((uint64_t)n / 3 / (graphs ? graphs : 1)));
     CHECK(cuStreamSynchronize(line.stream));
     return print_value(&line);
+}
+
+/* How long launches are made to wait says nothing of how fast the host is, so of the last third as
+ * many go by each graph. */
+static int slow_gpu(int n)
+{
+    return slow_loop(n, 2, 600);
+}
+
+/* It is no reason to launch one by one either. */
+static int slower_gpu(int n)
+{
+    return slow_loop(n, 20, 20);
 }
 
 /* N launches behind a gate, and a call that needs all of them submitted. */
@@ -883,6 +894,7 @@ int main(int argc, char **argv)
         {"patience", patience},
         {"gate", gate},
         {"slow-gpu", slow_gpu},
+        {"slower-gpu", slower_gpu},
         {"exit-far", exit_far},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
