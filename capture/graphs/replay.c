@@ -300,7 +300,7 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     g->last = chosen;
     v->used = ++g->launches;
     count_one(&s->launches);
-    /* eagerly each branch has a queue of its own */
-    ag_ahead_launched(s, g->count / (uint32_t)__builtin_popcount(g->branches | 1u));
+    /* eagerly each stream of a fork has a queue of its own, and other graphs may fill the others */
+    ag_ahead_launched(s, g->count / (ag_stream_forks(s) ? ag_fork_width(s) : 1));
     return true;
 }

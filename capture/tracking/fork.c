@@ -440,14 +440,17 @@ bool ag_fork_begin_alone(struct ag_stream *origin)
     return true;
 }
 
+uint32_t ag_fork_width(const struct ag_stream *origin)
+{
+    uint32_t width = 0;
+    for (int n = 0; n < AG_BRANCHES; n++)
+        width += origin->fork->streams[n] != NULL;
+    return width;
+}
+
 bool ag_fork_is_alone(const struct ag_stream *origin)
 {
-    if (!ag_stream_forks(origin))
-        return false;
-    for (int n = 1; n < AG_BRANCHES; n++)
-        if (origin->fork->streams[n])
-            return false;
-    return true;
+    return ag_stream_forks(origin) && ag_fork_width(origin) == 1;
 }
 
 /* Before an op of a blocking stream the legacy stream's branches end (core/flush.c), so it does not

@@ -120,6 +120,8 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch);
 bool ag_fork_begin_alone(struct ag_stream *origin);
 /* Whether it forks so. */
 bool ag_fork_is_alone(const struct ag_stream *origin);
+/* How many streams it has, the origin among them. */
+uint32_t ag_fork_width(const struct ag_stream *origin);
 /* The branch is one no longer. Nothing of it is held back. */
 void ag_fork_remove(struct ag_stream *origin, uint8_t branch);
 /* The same for all branches. Does nothing if there are none. */

@@ -19,3 +19,8 @@ forks() {
 @test "the driver has a record before a kernel that waits for the program" { forks 50 kernel-behind 40; }
 @test "a record by a graph of the program's is not one of the fork" { forks 200 graph-records 40; }
 @test "a graph of the program's waits for a record of the fork" { forks 200 graph-waits 40; }
+
+@test "a fork does not wait for the GPU where the queues of its streams have room" {
+    SIMCUDA_QUEUE=1021 AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_SUBMIT=inline forks 20000 full-queues 40
+    [ "$(figure "graph launches that waited for the GPU, which was far behind")" -eq 0 ]
+}

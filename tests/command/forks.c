@@ -183,6 +183,48 @@ static int graph_waits(int n)
     return print("a graph that waits for a record", right);
 }
 
+/* ---- a GPU that waits for the program ------------------------------------------------------ */
+
+static void launches(CUstream stream, CUdeviceptr data, unsigned int n)
+{
+    for (uint64_t k = 1; k <= n; k++)
+        CHECK(cuLaunchKernel(hash, 1, (unsigned int)k, 1, 1, 1, 1, 0, stream, (void *[]){&data, &k},
+                             NULL));
+}
+
+static void long_step(void)
+{
+    launches(origin, first, 60);
+    CHECK(cuEventRecord(forked, origin));
+    CHECK(cuStreamWaitEvent(side, forked, 0));
+    launches(side, second, 60);
+    for (unsigned int k = 1; k <= 60; k++)
+        want = want * 31 + k;
+    CHECK(cuEventRecord(joined, side));
+    CHECK(cuStreamWaitEvent(origin, joined, 0));
+}
+
+/* The program lets the GPU go on when the queues of both streams are nearly full, N times. */
+static int full_queues(int n)
+{
+    enum { STEPS = 16 }; /* of 1021 places they take 992 and 976 */
+    _Atomic unsigned int *gate;
+    start();
+    CUfunction poll = ag_prog_function(ag_prog_module(), "poll");
+    CHECK(cuMemHostAlloc((void **)(uintptr_t)&gate, sizeof *gate, 0));
+    for (unsigned int i = 1; i <= (unsigned int)n; i++) {
+        void *nothing = NULL;
+        atomic_store(gate, 0);
+        unsigned int open = 1;
+        CHECK(ag_prog_launch(poll, origin, (void *[]){&gate, &open, &nothing}));
+        for (int k = 0; k < STEPS; k++)
+            long_step();
+        atomic_store(gate, 1);
+        CHECK(cuStreamSynchronize(origin));
+    }
+    return print("queues that are nearly full", ag_prog_read64(second) == want);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -193,6 +235,7 @@ int main(int argc, char **argv)
         {"kernel-behind", kernel_behind},
         {"graph-records", graph_records},
         {"graph-waits", graph_waits},
+        {"full-queues", full_queues},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))
