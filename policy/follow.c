@@ -222,6 +222,16 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
+/* A loop waits in few of its turns, for the work of several. Eagerly the queue would make each wait
+ * a little, and none while it has room, as at the beginning of a trial. So these times are compared
+ * without. Where a sync ends each visit, both ways wait for all of it. */
+void ag_policy_waited(struct ag_policy *p, uint64_t ns)
+{
+    struct ag_policy_state *s = p->state;
+    if (s->sequence && s->sequence->periodic && s->sequence_began)
+        s->sequence_began += ns;
+}
+
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
     const struct ag_policy_state *s = p->state;

@@ -201,6 +201,7 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
     /* updates cost time per op, as the gaps between ops do, so they count for the pace; that the
      * GPU was behind does not */
+    ag_policy_waited(ag_engine_policy(e), waited);
     ag_policy_submitted(ag_engine_policy(e), now - s->update_ns);
     if (cycle)
         ag_policy_align(ag_engine_policy(e), sequence, cycle);
