@@ -283,11 +283,12 @@ choices() {
     AUTOGRAPH_MAX_DEFER_US=100 sees_its_flag_within 15000
 }
 
-# 101 pauses, at a new place each time. A wait for a slow look takes 20,000 us or more.
+# 101 pauses, at a new place each time. A wait for a slow look takes 20,000 us or more. Looks are fast for a thread alone that
+# runs three quarters of such a wait, which none does beside ten others.
 @test "where a stream has had to wait for the watchdog, it looks more often for a while" {
     needs_own_kernels # fences: the program's results are in memory of the host
     [ "$(nproc)" -ge 2 ] || skip "there is no processor for that"
-    AUTOGRAPH_MAX_DEFER_US=40000 sees_its_flag_within 8000
+    AUTOGRAPH_MAX_DEFER_US=40000 sees_its_flag_within 8000 90
     at_least "worst us" "$(sed -n 's/^MEASURED .*worst \([0-9]*\)\..*/\1/p' with.out)" 16000
     at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 20
 }
