@@ -305,7 +305,13 @@ choices() {
 @test "the watchdog looks no more often than it can do any good, and the summary says what that took" {
     export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline
     for program in slow-host-pauses fast-host-pauses fast-host-sleeps; do
-        same "$cases" $program 80
+        for try in 1 2 3 4 5; do # a host that is held up for a moment may look as if it polled
+            same "$cases" $program 80
+            looks=$(sed -n 's/^MEASURED \([0-9]*\) %.*/\1/p' with.out)
+            echo "$program: $looks % of the most looks in try $try"
+            [ "$looks" -ge 100 ] || break
+        done
+        [ "$looks" -lt 100 ]
         at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
         grep -Eq ': it cost .* ms to watch over what it holds back' summary
         none grep -q ' 0.0 ms to watch' summary
