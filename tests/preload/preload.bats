@@ -47,7 +47,7 @@ none() {
 
 @test "first look-ups from several threads" {
   for round in 1 2 3 4 5; do
-    LD_PRELOAD="$library" timeout 20 "$bin/preload_test_threads"
+    LD_PRELOAD="$library" timeout 60 "$bin/preload_test_threads"
   done
 }
 
@@ -166,7 +166,7 @@ finish" ]
 }
 
 @test "a plug-in's constructor uses CUDA while another thread makes the first call" {
-  run under timeout 20 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
+  run under timeout 60 "$bin/preload_loading" "$bin/libpreload_waiting_plugin.so"
   echo "$output"
   [ "$output" = "loaded" ]
   [ "$(grep -c '^barrier cuCtxSynchronize' "$told")" -eq 2 ]

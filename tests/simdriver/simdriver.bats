@@ -36,13 +36,13 @@ setup() {
 }
 
 @test "a program may end with work that never does" {
-    run timeout 10 "$B/simdriver_prog_exit" pending
+    run timeout 60 "$B/simdriver_prog_exit" pending
     [ "$status" -eq 0 ]
     [ "$output" = "leaving" ]
 }
 
 @test "calls in atexit handlers still work" {
-    run timeout 10 "$B/simdriver_prog_exit" atexit
+    run timeout 60 "$B/simdriver_prog_exit" atexit
     [ "$status" -eq 0 ]
     [ "$output" = "value 1" ]
 }
