@@ -346,7 +346,7 @@ calls_and_ms() {
 # To destroy one takes 20 ms here, and 32 times as long nothing is destroyed behind it.
 @test "where it takes long to destroy a graph, graphs are destroyed rarely" {
     export AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_TEST_CHUNK=1 AUTOGRAPH_TEST_PROFIT=0 SIMCUDA_SLOW_US=20000
-    same "$cases" drops 200
+    same "$cases" drops 5000 # or until there are graphs
     cat with.out summary
     read -r calls ms < <(calls_and_ms)
     at_least "graphs destroyed" "$calls" 1
