@@ -387,7 +387,7 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
     } else {
         s->keep = after;
         ag_depart(p);
-        ag_end_subsegment(p, subsegment);
+        ag_end_subsegment(p, subsegment, false);
         s->keep = NULL;
     }
     s->splits++;

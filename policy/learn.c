@@ -58,8 +58,8 @@ bool ag_seen_before(struct ag_policy_state *s, uint64_t id)
 }
 
 /* The subsegment, which is `sequence` or s->subsegment, ended here. Adds it to the segment and
- * returns its sequence. */
-struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence)
+ * returns its sequence. `alone`: it is the whole segment, and what comes next is learnt of that. */
+struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence, bool alone)
 {
     struct ag_policy_state *s = p->state;
     uint64_t hash = sequence ? sequence->prefix[sequence->len] : s->subsegment.hash;
@@ -80,7 +80,8 @@ struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *s
         }
         s->segment_hash = ag_hash_join(s->segment_hash, hash, len);
         s->segment_len += len;
-        ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, sequence, ag_content_id(hash, len));
+        if (!alone)
+            ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, sequence, ag_content_id(hash, len));
     }
     ag_keys_clear(&s->subsegment);
     s->pure = true;
@@ -200,7 +201,7 @@ static void end_segment(struct ag_policy *p, uint64_t now)
     if (subsegment)
         ag_keys_clear(&s->subsegment);
     bool whole = s->splits == 0;
-    subsegment = ag_end_subsegment(p, subsegment);
+    subsegment = ag_end_subsegment(p, subsegment, whole);
     struct ag_sequence *segment = whole ? subsegment : whole_segment(p);
     if (segment && segment->visits == 1 && took)
         ag_profit_first(&segment->profit, took);

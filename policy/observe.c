@@ -172,7 +172,7 @@ static bool recognise(struct ag_policy *p, uint64_t now)
             hash = ag_hash_add(hash, s->subsegment.data[i]);
         s->subsegment.hash = hash;
         s->keep = b;
-        ag_end_subsegment(p, NULL);
+        ag_end_subsegment(p, NULL, false);
         s->keep = NULL;
         s->splits++;
     }

@@ -251,7 +251,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
     ag_measure(p, s->pure ? b : NULL, now);
     s->looped += b->len;
     if (s->pure) {
-        ag_end_subsegment(p, b);
+        ag_end_subsegment(p, b, false);
     } else {
         for (uint32_t i = s->from; i < b->len; i++)
             ag_keys_push(&s->subsegment, b->keys[i]);
