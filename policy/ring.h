@@ -13,10 +13,6 @@
 
 #include "policy/constants.h"
 #include "policy/policy.h"
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { AG_RING_BYTES = 1 << 17 }; /* for all arguments; they stay allocated */
 

@@ -15,7 +15,6 @@
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
 #include "capture/tracking/waits.h"
-#include "policy/constants.h"
 
 /* ---- ops of a fork ------------------------------------------------------------------------- */
 

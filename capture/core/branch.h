@@ -3,7 +3,6 @@
 #pragma once
 
 #include "capture/tracking/fork.h"
-#include "driver/call.h"
 
 /* Whether an op of that stream cannot go to the driver without the functions below. */
 static inline bool ag_branch_concerns(const struct ag_stream *home, const struct ag_incoming *in)

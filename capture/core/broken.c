@@ -1,15 +1,12 @@
 /* broken.c - errors that a call returns. Some end a context: the library defers nothing until that
  * context is destroyed. */
 #include "capture/core/broken.h"
-#include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/enter.h"
 #include "driver/error.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
-#include "driver/entries.h"
-#include "driver/own.h"
 
 /* Held while a context breaks or ends, and the library's state changes with it. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

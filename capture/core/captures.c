@@ -1,13 +1,10 @@
 /* captures.c - the program's own captures. While there are some, hooks submit at once. */
 #include "capture/core/captures.h"
-#include "capture/capture.h"
 #include "capture/core/enter.h"
 #include "capture/graphs/builder.h"
 #include "capture/graphs/pause.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
-#include "driver/entries.h"
 #include <stdlib.h>
 
 static struct ag_lock captures_lock; /* of the count, of leaving the state with it, and the list */

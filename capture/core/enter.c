@@ -1,15 +1,12 @@
 /* enter.c - see enter.h. */
 #include "capture/core/enter.h"
-#include "capture/capture.h"
 #include "capture/core/branch.h"
 #include "capture/core/submitter.h"
 #include "capture/core/flush.h"
 #include "capture/settings/options.h"
 #include "capture/system/clock.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
-#include "policy/constants.h"
 
 /* The process ends. Its exit handlers may still use what its threads have submitted, so the
  * submitter gets up to a second, and a thread that is about to submit something itself until

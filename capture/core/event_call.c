@@ -1,13 +1,11 @@
 /* event_call.c - the program's calls on events. Records and waits may be ops of streams that fork
  * and join; a call that could notice that such a record is held back submits it first. */
-#include "capture/capture.h"
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/core/launch.h"
 #include "capture/core/quiet.h"
 #include "capture/tracking/event.h"
 #include "capture/tracking/state.h"
-#include "driver/entries.h"
 
 enum reason { ASKED, RECORDED };
 

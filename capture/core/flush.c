@@ -4,17 +4,13 @@
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
-#include "capture/system/lock.h"
 #include "capture/core/measure.h"
 #include "capture/core/submitter.h"
 #include "capture/core/weigh.h"
 #include "capture/tracking/dormancy.h"
-#include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
-#include "policy/constants.h"
-#include "policy/engine.h"
 
 /* The driver refuses launches in host functions, so what is held back stays for the watchdog: it
  * has come since ag_flush_await(). */

@@ -10,8 +10,6 @@
 #include "capture/graphs/ahead.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
-#include "driver/call.h"
-#include "capture/capture.h"
 #include "capture/core/captures.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/event.h"
@@ -19,22 +17,16 @@
 #include "capture/core/lookup.h"
 #include "capture/core/submitter.h"
 #include "capture/tracking/dormancy.h"
-#include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
-#include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "capture/tracking/waits.h"
-#include "driver/entries.h"
 #include "driver/error.h"
-#include "policy/policy.h"
-#include <pthread.h>
 
 /* Ends the stream's segment and invalidates all of its sequences. The caller holds no lock and has
  * paused the builder. */

@@ -18,33 +18,24 @@
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
 #include "capture/core/launch.h"
-#include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
-#include "capture/system/lock.h"
-#include "capture/tracking/arguments.h"
 #include "capture/tracking/dormancy.h"
-#include "capture/tracking/dormant.h"
 #include "capture/core/op.h"
 #include "capture/core/passing.h"
 #include "capture/core/submitter.h"
-#include "capture/tracking/function.h"
-#include "capture/tracking/signature.h"
 #include "capture/core/shortage.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_define.h"
 #include "capture/core/wait.h"
 #include "capture/core/weigh.h"
-#include "policy/constants.h"
-#include "policy/engine.h"
 
 /* The op goes at once. Returns whether the caller must launch it: the first of its signature, or
  * what is not handed over. */

@@ -1,7 +1,6 @@
 /* launch.h - what memsets and copies share with kernel launches. */
 #pragma once
 
-#include "capture/capture.h"
 #include "capture/tracking/fork.h"
 
 /* What the program's call returns: its own result, or an error that the stream has kept. */

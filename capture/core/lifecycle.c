@@ -1,22 +1,18 @@
 /* lifecycle.c - start, fork, and the end of the process. */
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
-#include "capture/capture.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/core/enter.h"
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/nvtx.h"
 #include "capture/settings/options.h"
-#include "capture/graphs/pause.h"
 #include "capture/graphs/request.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/report/summary.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
@@ -24,7 +20,6 @@
 #include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
-#include "driver/entries.h"
 #include <stdlib.h>
 
 void ag_core_started(void)

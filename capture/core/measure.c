@@ -10,11 +10,7 @@
  * (policy/follow.c): it is the program's real work, whose steps the program times.
  */
 #include "capture/core/measure.h"
-#include "capture/capture.h"
 #include "capture/system/clock.h"
-#include "capture/system/lock.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
 
 static _Atomic uint64_t asked_ns; /* when the program last got a time; 0: never */
 

@@ -9,7 +9,6 @@
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
-#include "policy/constants.h"
 
 /* A copy from or to the host: it is no op, and it may wait for the GPU. */
 static CUresult copy_of_host(const struct ag_incoming *in)

@@ -1,14 +1,8 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
-#include "driver/call.h"
 #include "capture/graphs/ownkernels.h"
-#include "capture/tracking/arguments.h"
 #include "capture/tracking/fork.h"
-#include "capture/tracking/signature.h"
-#include "driver/entries.h"
-#include "policy/constants.h"
 #include <alloca.h>
-#include <string.h>
 
 void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
                   const struct ag_incoming *in)

@@ -3,8 +3,6 @@
 #pragma once
 
 #include "capture/core/launch.h"
-#include "capture/tracking/function.h"
-#include "capture/tracking/signature.h"
 
 /* These five make the program's call. The caller holds no lock. */
 

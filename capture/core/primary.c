@@ -8,13 +8,9 @@
  * calls that we do not see (through a table of entry points, say). From then on that holder is
  * counted as well.
  */
-#include "capture/capture.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/stream.h"
-#include "driver/entries.h"
-#include "driver/own.h"
 
 enum { DEVICES = 64 }; /* devices beyond have no count: a release there is always the last */
 

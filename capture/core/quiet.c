@@ -3,7 +3,6 @@
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/settings/options.h"
-#include "policy/constants.h"
 
 /* Whether any stream's records count: until then nobody who asks looks anything up. */
 static _Atomic bool any;

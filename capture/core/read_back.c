@@ -11,7 +11,6 @@
  * Into pinned memory of the program the copy kernel writes directly, and nobody waits: such a copy
  * is held back like any other op.
  */
-#include "capture/capture.h"
 #include "capture/core/branch.h"
 #include "capture/core/launch.h"
 #include "capture/core/shortage.h"
@@ -20,9 +19,6 @@
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "driver/error.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include <string.h>
 
 /* Takes one of the context's places: the address, or 0 if another thread has it. */
 static CUdeviceptr take_place(struct ag_stream *s, uint64_t *bit)

@@ -9,17 +9,13 @@
 #include "capture/core/shortage.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/builder.h"
-#include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
-#include "policy/policy.h"
-#include <pthread.h>
 
 static void drop(void *policy, struct ag_sequence *sequence)
 {

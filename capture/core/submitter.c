@@ -4,28 +4,19 @@
 #include "capture/core/work.h"
 #include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/count.h"
 #include "capture/core/deferral.h"
 #include "capture/core/measure.h"
 #include "capture/core/op.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
 #include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
 #include "capture/core/watchdog.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     RINGS = 64,

@@ -24,8 +24,6 @@
 #pragma once
 
 #include "capture/graphs/graph.h"
-#include "capture/tracking/stream.h"
-#include "policy/constants.h"
 
 /* Gives the chunk's graphs to the submitter, with a copy of the arguments. `awaited`: an idle GPU
  * may be waiting for the chunk. `behind`: chunks until the program may wait. False: the caller

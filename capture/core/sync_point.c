@@ -5,7 +5,6 @@
  * deferred.
  */
 #include "capture/core/sync_point.h"
-#include "capture/capture.h"
 #include "capture/tracking/count.h"
 #include "capture/core/broken.h"
 #include "capture/core/flush.h"
@@ -14,15 +13,12 @@
 #include "capture/trace/live.h"
 #include "capture/tracking/event.h"
 #include "capture/tracking/hostfunction.h"
-#include "capture/system/lock.h"
 #include "capture/core/measure.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
-#include "driver/entries.h"
 #include "driver/error.h"
-#include "driver/own.h"
 #include "driver/table.h"
 
 /*

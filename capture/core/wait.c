@@ -3,17 +3,13 @@
  * nothing until that wait is over (waits.c, hostfunction.c).
  */
 #include "capture/core/wait.h"
-#include "capture/capture.h"
 #include "capture/core/branch.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/function.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/waits.h"
-#include "driver/entries.h"
-#include "driver/own.h"
 
 static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 

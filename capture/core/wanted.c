@@ -7,7 +7,6 @@
 #include "capture/system/thread.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
-#include "policy/constants.h"
 
 /* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
  * running. Asking for the class takes a system call, so it is done now and then. */

@@ -4,18 +4,12 @@
 #include "capture/tracking/count.h"
 #include "capture/system/clock.h"
 #include "capture/trace/live.h"
-#include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/streams.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
-#include "policy/constants.h"
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 _Atomic uint32_t ag_watchdog_state;
 static _Atomic bool stopping;

@@ -15,7 +15,6 @@
 #pragma once
 
 #include "capture/tracking/stream.h"
-#include "policy/constants.h"
 
 /* Call it where nothing is deferred. The caller holds the stream's lock. */
 void ag_weigh_meet(struct ag_stream *s);

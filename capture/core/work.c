@@ -8,10 +8,7 @@
 #include "capture/settings/log.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/signature.h"
 #include "capture/trace/trace.h"
-#include "driver/own.h"
-#include "policy/constants.h"
 
 static CUresult submit_op(struct ag_stream *s, ag_key key, const uint8_t *bytes)
 {

@@ -10,15 +10,10 @@
 #include "capture/core/op.h"
 #include "capture/graphs/replay.h"
 #include "capture/graphs/request.h"
-#include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "capture/core/submitter.h"
 #include "capture/core/watchdog.h"
-#include "policy/constants.h"
-#include <stddef.h>
-#include <string.h>
 
 static struct ag_stream *stream_of(struct ag_engine *e)
 {

@@ -1,12 +1,8 @@
 /* ahead.c - see ahead.h. */
 #include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
-#include "driver/entries.h"
-#include "driver/own.h"
-#include <string.h>
 
 /* In the relaxed mode it ends no capture of the program's. Of an error the program hears by a call
  * of its own. */

@@ -10,15 +10,10 @@
 #include "capture/graphs/build.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/system/lock.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
-#include <pthread.h>
 #include <utlist.h>
 
 /* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when

@@ -12,10 +12,7 @@
 #include "capture/graphs/node.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/hostmemory.h"
-#include "capture/tracking/signature.h"
-#include "driver/entries.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* What must have ended before something begins: of each branch its ops up to this one, which count
  * from 1. */

@@ -10,7 +10,6 @@
 #include "capture/graphs/builder.h"
 #include "capture/graphs/budget.h"
 #include "capture/graphs/build.h"
-#include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/graphs/lower.h"
@@ -18,15 +17,10 @@
 #include "capture/tracking/memory.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/pause.h"
-#include "capture/tracking/signature.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_format.h"
 #include "capture/tracking/waits.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
-#include <pthread.h>
 #include <stdlib.h>
 #include <utlist.h>
 

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "capture/tracking/stream.h"
-#include "policy/constants.h"
 
 enum {
     AG_MOST_NODES =

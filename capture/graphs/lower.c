@@ -8,8 +8,6 @@
  */
 #include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
-#include "driver/call.h"
-#include "policy/constants.h"
 
 enum { MOST_ROWS = 65535 }; /* CUDA's limit */
 

@@ -1,13 +1,9 @@
 /* node.c - graph nodes for ops: adding and updating them. */
 #include "capture/graphs/node.h"
-#include "driver/call.h"
 #include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/signature.h"
-#include "driver/entries.h"
 #include <alloca.h>
-#include <string.h>
 
 static void kernel_params(const struct ag_graphs *g, const struct ag_signature *signature,
                           void **params, CUDA_KERNEL_NODE_PARAMS *p)

@@ -9,11 +9,7 @@
  * loaded when graphs are requested later.
  */
 #include "capture/graphs/ownkernels.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include <string.h>
 #include <sys/mman.h>
 
 /* The fatbin that nvcc made of ownkernels.cu (ownimage.S). */

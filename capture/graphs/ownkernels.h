@@ -2,8 +2,6 @@
 #pragma once
 
 #include "capture/tracking/stream.h"
-#include "driver/entries.h"
-#include <stdbool.h>
 
 /* Pinned memory for copies to the host (core/read_back.c), which comes and goes with the kernels.
  */

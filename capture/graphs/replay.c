@@ -15,15 +15,9 @@
 #include "capture/graphs/request.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/hostmemory.h"
-#include "capture/tracking/signature.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
-#include "driver/entries.h"
-#include "driver/own.h"
-#include "policy/constants.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- updates ---------------------------------------------------------------------------- */
 

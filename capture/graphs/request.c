@@ -10,19 +10,13 @@
 #include "capture/system/digest.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/memory.h"
-#include "capture/tracking/signature.h"
 #include "capture/settings/options.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
 #include "capture/trace/trace.h"
 #include "capture/tracking/waits.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include "policy/engine.h"
 #include <stdlib.h>
-#include <string.h>
 
 void ag_request_prepare(const struct ag_stream *s)
 {

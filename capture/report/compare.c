@@ -1,14 +1,11 @@
 /* compare.c - see compare.h. */
 #include "capture/report/compare.h"
 #include "capture/system/clock.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/streams.h"
 #include "capture/system/thread.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
 #include <stdlib.h>
 
 enum { MOST_PAIRS = 4096 };

@@ -5,13 +5,8 @@
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/state.h"
-#include "capture/report/stats.h"
-#include "capture/tracking/stream.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { MOST_KINDS = 8 }; /* of ops that cannot be recorded */
 

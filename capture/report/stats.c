@@ -1,9 +1,6 @@
 /* stats.c - see stats.h. */
 #include "capture/report/stats.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/streams.h"
-#include "policy/constants.h"
-#include "policy/policy.h"
 
 static struct ag_lock lock;
 static struct ag_totals retired;

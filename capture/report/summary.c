@@ -12,7 +12,6 @@
 #include "capture/report/stats.h"
 #include "capture/report/waited.h"
 #include "capture/tracking/streams.h"
-#include "driver/entries.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,12 +2,10 @@
  * not mix. */
 #include "capture/settings/log.h"
 #include "capture/settings/bounded.h"
-#include "capture/settings/options.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

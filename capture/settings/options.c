@@ -3,7 +3,6 @@
 #include "capture/settings/log.h"
 #include "capture/settings/options_file.h"
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,14 +11,12 @@
 #include "capture/settings/bounded.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
-#include "capture/trace/trace_format.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct ag_live_page *ag_live;
 static struct ag_lock lock;

@@ -4,28 +4,16 @@
  */
 #include "ag_version.h"
 #include "capture/trace/trace.h"
-#include "driver/call.h"
-#include "capture/system/clock.h"
 #include "capture/system/digest.h"
-#include "capture/tracking/arguments.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/function.h"
-#include "capture/system/lock.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
-#include "capture/tracking/signature.h"
-#include "capture/tracking/stream.h"
-#include "capture/trace/trace_define.h"
 #include "capture/trace/trace_file.h"
-#include "capture/trace/trace_format.h"
 #include "capture/trace/trace_ring.h"
 #include "capture/trace/trace_site.h"
-#include "driver/entries.h"
-#include "policy/policy.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 __thread uint32_t ag_trace_cause_now __attribute__((tls_model("initial-exec")));
 

@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "driver/call.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/stream.h"
 #include "capture/trace/trace_define.h"

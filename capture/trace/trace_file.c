@@ -21,7 +21,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 enum { LAST_ROOM = 64 << 10 }; /* reserved for the counters and the end */
 

@@ -13,15 +13,10 @@
 #include "capture/system/thread.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_file.h"
-#include "capture/trace/trace_format.h"
 #include "capture/trace/trace_site.h"
 #include "policy/constants.h"
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     RING = 32768,    /* 32-byte events: 1 MiB, of which only used pages are touched */

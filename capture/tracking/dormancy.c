@@ -1,10 +1,6 @@
 /* dormancy.c - see dormancy.h. */
 #include "capture/tracking/dormancy.h"
-#include "capture/tracking/dormant.h"
 #include "capture/tracking/fork.h"
-#include "capture/tracking/function.h"
-#include "policy/engine.h"
-#include <string.h>
 
 static void (*settle_ring)(struct ag_stream *);
 

@@ -1,11 +1,8 @@
 /* fork.c - see fork.h. */
 #include "capture/tracking/fork.h"
-#include "capture/capture.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/count.h"
-#include "driver/entries.h"
-#include "driver/own.h"
 #include <stdlib.h>
 
 _Atomic uint64_t ag_events_held;

@@ -7,8 +7,6 @@
  * returned. That needs no event after it.
  */
 #include "capture/tracking/hostfunction.h"
-#include "capture/capture.h"
-#include "driver/entries.h"
 #include <stdlib.h>
 
 struct ag_host_call {

@@ -14,10 +14,7 @@
 #include "capture/tracking/hostmemory.h"
 #include "capture/capture.h"
 #include "capture/system/lock.h"
-#include "capture/tracking/arguments.h"
-#include "driver/entries.h"
 #include "driver/own.h"
-#include <string.h>
 
 enum {
     MOST_RANGES = 512,

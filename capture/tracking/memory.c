@@ -8,12 +8,7 @@
  * each launch of a graph of the program's, once one may have a node that frees.
  */
 #include "capture/tracking/memory.h"
-#include "capture/capture.h"
-#include "capture/system/lock.h"
 #include "capture/tracking/state.h"
-#include "driver/entries.h"
-#include "driver/own.h"
-#include <pthread.h>
 
 _Atomic uint64_t ag_memory_epoch = 1;
 

@@ -3,9 +3,6 @@
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
 #include "capture/settings/options.h"
-#include "driver/entries.h"
-#include <pthread.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <utlist.h>
 

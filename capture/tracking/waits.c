@@ -8,14 +8,9 @@
 #include "capture/tracking/waits.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/hostfunction.h"
-#include "capture/system/lock.h"
-#include "driver/entries.h"
 #include "capture/system/clock.h"
 #include "capture/system/thread.h"
 #include "capture/tracking/streams.h"
-#include "driver/own.h"
-#include "policy/constants.h"
-#include <pthread.h>
 #include <sched.h>
 
 _Atomic bool ag_rings_are_used;
