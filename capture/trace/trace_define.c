@@ -1,13 +1,10 @@
 /* trace_define.c - see trace_define.h. */
 #include "capture/trace/trace_define.h"
+#include "capture/system/hash.h"
 #include "capture/system/lock.h"
 #include "capture/trace/trace_format.h"
 #include <stdlib.h>
 #include <string.h>
-/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
- * adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 _Atomic bool ag_tracing;
 

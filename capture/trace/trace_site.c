@@ -6,6 +6,7 @@
  * that may wait for the loader's lock; the launching thread never waits for it.
  */
 #include "capture/trace/trace_site.h"
+#include "capture/system/hash.h"
 #include "capture/system/lock.h"
 #include "capture/trace/trace_define.h"
 #include "capture/trace/trace_format.h"
@@ -14,10 +15,6 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
- * adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 enum { FRAMES = 6, MOST_STEPS = 24, MOST_SITES = 65536 };
 

@@ -12,10 +12,7 @@ static inline unsigned int hash_of(const void *key)
     return (unsigned int)(bits * 0x9E3779B97F4A7C15u >> 32);
 }
 #define HASH_FUNCTION(key, bytes, hash) ((void)(bytes), (hash) = hash_of(key))
-/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
- * adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "capture/system/hash.h"
 #include <utlist.h>
 
 struct known {

@@ -6,14 +6,11 @@
  */
 #pragma once
 
+#include "capture/system/hash.h"
 #include "driver/entries.h"
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-/* by default uthash ends the program if memory runs out; with this, `hh.tbl` stays NULL after
- * adding */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 /* One kernel parameter: its place in the kernel's parameter buffer, and its place among the
  * recorded bytes. Recorded bytes have no holes, so that they can be compared in one piece. */
