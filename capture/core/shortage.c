@@ -64,7 +64,7 @@ bool ag_core_gives_memory(void)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     int cancel;
-    if (!ag_state_tracks() || !atomic_load(&ag_counts[AG_COUNT_BUILT]))
+    if (!ag_state_tracks() || !ag_counted(AG_COUNT_BUILT))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
                            &cancel); /* a cancelled thread would keep the lock and the pause */

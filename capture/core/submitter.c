@@ -423,7 +423,7 @@ void ag_submitter_count_time(void)
 static void tell_time(void)
 {
     ag_submitter_count_time();
-    ag_trace_submitter(atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]));
+    ag_trace_submitter(ag_counted(AG_COUNT_SUBMIT_NS));
 }
 
 /* Takes what comes, until nothing has come for some time. To look all the time takes a processor,

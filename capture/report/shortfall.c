@@ -18,10 +18,8 @@ static _Atomic bool observing, told;
 
 static uint64_t unseen(void)
 {
-    return atomic_load(&ag_counts[AG_COUNT_PER_THREAD]) +
-           atomic_load(&ag_counts[AG_COUNT_NOT_UNDERSTOOD]) +
-           atomic_load(&ag_counts[AG_COUNT_NOT_RECORDABLE]) +
-           atomic_load(&ag_counts[AG_COUNT_COLLECTIVE]);
+    return ag_counted(AG_COUNT_PER_THREAD) + ag_counted(AG_COUNT_NOT_UNDERSTOOD) +
+           ag_counted(AG_COUNT_NOT_RECORDABLE) + ag_counted(AG_COUNT_COLLECTIVE);
 }
 
 void ag_shortfall_observes(const char *why)
@@ -100,11 +98,6 @@ static void consider(struct ag_shortfall *f, uint64_t ops, const char *why, cons
     f->advice = advice;
 }
 
-static uint64_t count(enum ag_count which)
-{
-    return atomic_load(&ag_counts[which]);
-}
-
 /* Whether what was learnt ended again and again, so that little had time to come often. If it did,
  * gives the reason. */
 static bool ended_often(const struct ag_totals *t, const char **why, const char **advice)
@@ -127,10 +120,10 @@ static bool ended_often(const struct ag_totals *t, const char **why, const char 
     };
     size_t most = 0;
     for (size_t i = 1; i < sizeof(list) / sizeof(list[0]); i++)
-        if (count(list[i].which) > count(list[most].which))
+        if (ag_counted(list[i].which) > ag_counted(list[most].which))
             most = i;
-    if (count(list[most].which) < AG_SHORTFALL_OFTEN ||
-        count(list[most].which) < t->eager / AG_SHORTFALL_RARE_OPS)
+    if (ag_counted(list[most].which) < AG_SHORTFALL_OFTEN ||
+        ag_counted(list[most].which) < t->eager / AG_SHORTFALL_RARE_OPS)
         return false;
     *why = list[most].why;
     *advice = list[most].advice;
@@ -163,42 +156,44 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
                         "the launches between them are replayed"},
     };
     uint64_t samples = 0;
-    bool none_built = !count(AG_COUNT_BUILT);
+    bool none_built = !ag_counted(AG_COUNT_BUILT);
     for (int i = 0; i < AG_NUM_WHYS; i++)
         samples += t->whys[i];
     for (int i = 0; samples && i < AG_NUM_WHYS; i++) {
         uint64_t ops = (uint64_t)((double)t->eager * (double)t->whys[i] / (double)samples);
         const char *why = texts[i].why, *advice = texts[i].advice;
-        if (none_built && count(AG_COUNT_ENDLESS)) {
+        if (none_built && ag_counted(AG_COUNT_ENDLESS)) {
             why = "it waits on the GPU for something whose end is unknown, and nothing is "
                   "built behind that";
             advice = "see cuStreamWaitValue and host functions in docs/limits.md";
-        } else if (none_built && count(AG_COUNT_NO_BUILDER) + count(AG_COUNT_NO_WATCHDOG)) {
+        } else if (none_built &&
+                   ag_counted(AG_COUNT_NO_BUILDER) + ag_counted(AG_COUNT_NO_WATCHDOG)) {
             why = "no thread of the library can be started or gets a processor";
             advice =
                 "raise the limit on processes (ulimit -u, or the container's); a real-time thread "
                 "needs a second processor";
-        } else if (i == AG_WHY_BUILDING && count(AG_COUNT_BUILD_HELD_UP) > count(AG_COUNT_BUILT)) {
+        } else if (i == AG_WHY_BUILDING &&
+                   ag_counted(AG_COUNT_BUILD_HELD_UP) > ag_counted(AG_COUNT_BUILT)) {
             why = "something on the GPU waited for the host or for peers nearly all the time, and "
                   "nothing is built meanwhile";
             advice = "see host functions and cuStreamWaitValue in docs/limits.md";
         } else if ((i == AG_WHY_SELDOM || i == AG_WHY_UNKNOWN) && ended_often(t, &why, &advice)) {
             /* that is why, also where building is dear or the budget small for it */
-        } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_OVER_BUDGET)) {
+        } else if (i == AG_WHY_SELDOM && ag_counted(AG_COUNT_BUILD_OVER_BUDGET)) {
             why = "the memory budget for graphs is used up";
             advice = "raise AUTOGRAPH_MEMORY_MB";
-        } else if (i == AG_WHY_SELDOM && count(AG_COUNT_BUILD_TOO_DEAR)) {
+        } else if (i == AG_WHY_SELDOM && ag_counted(AG_COUNT_BUILD_TOO_DEAR)) {
             why = "building its graphs has cost more than replaying them gained";
             advice = "fewer different sequences, or a longer run";
         } else if (i == AG_WHY_BUILD_FAILED &&
-                   2 * count(AG_COUNT_FENCE_FAILED) > count(AG_COUNT_BUILD_FAILED)) {
+                   2 * ag_counted(AG_COUNT_FENCE_FAILED) > ag_counted(AG_COUNT_BUILD_FAILED)) {
             why = "its kernels have addresses of pinned memory or of another device, and the "
                   "library's kernel that goes between them was not built, or not for this GPU";
             advice = "build the library with nvcc; see fences in docs/limits.md";
         } else if (i == AG_WHY_BUILD_FAILED &&
-                   count(AG_COUNT_NAMES_OUTSIDE) > count(AG_COUNT_BUILD_FAILED) +
-                                                       count(AG_COUNT_UPDATE_FAILED) +
-                                                       count(AG_COUNT_LAUNCH_FAILED)) {
+                   ag_counted(AG_COUNT_NAMES_OUTSIDE) > ag_counted(AG_COUNT_BUILD_FAILED) +
+                                                            ag_counted(AG_COUNT_UPDATE_FAILED) +
+                                                            ag_counted(AG_COUNT_LAUNCH_FAILED)) {
             why = "graphs were dropped and built anew, as arguments had become memory of the host "
                   "or of another device";
             advice = wait;
@@ -218,12 +213,12 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
     } causes[] = {
         {t->mismatches, "its sequences begin like known ones and go on otherwise",
          "look with `autograph report` at what comes instead"},
-        {count(AG_COUNT_WATCHDOG), "it pauses in the middle of its sequences",
+        {ag_counted(AG_COUNT_WATCHDOG), "it pauses in the middle of its sequences",
          "a larger AUTOGRAPH_MAX_DEFER_US lets graphs wait longer; a smaller one is better if it "
          "polls memory there"},
-        {count(AG_COUNT_ORDER), "the legacy default stream orders everything",
+        {ag_counted(AG_COUNT_ORDER), "the legacy default stream orders everything",
          "streams that are made with cudaStreamNonBlocking end that"},
-        {count(AG_COUNT_OTHER_THREAD), "calls of other threads come in between",
+        {ag_counted(AG_COUNT_OTHER_THREAD), "calls of other threads come in between",
          "look with `autograph report` at who makes them"},
     };
     size_t most = 0;
@@ -236,7 +231,7 @@ static void consider_flushes(const struct ag_totals *t, struct ag_shortfall *f)
 /* What was granted may not all have come yet. */
 uint64_t ag_shortfall_weighed(const struct ag_totals *t)
 {
-    uint64_t granted = count(AG_COUNT_WEIGHED);
+    uint64_t granted = ag_counted(AG_COUNT_WEIGHED);
     return granted < t->dormant ? granted : t->dormant;
 }
 
@@ -244,7 +239,7 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
 {
     bool own = atomic_load(&observing);
     uint64_t weighed = ag_shortfall_weighed(t);
-    uint64_t captured = ag_state_captures() ? count(AG_COUNT_IN_CAPTURE) : 0;
+    uint64_t captured = ag_state_captures() ? ag_counted(AG_COUNT_IN_CAPTURE) : 0;
     *f = (struct ag_shortfall){.launched = t->ops + unseen() + captured,
                                .replayed = t->replayed + t->covered};
     if (f->replayed * 100 >= f->launched * AG_SHORTFALL_ENOUGH ||
@@ -264,15 +259,15 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     consider(f, captured,
              "it has begun a stream capture that has not ended, and nothing is replayed meanwhile",
              "end stream captures that fail, too");
-    consider(f, count(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
+    consider(f, ag_counted(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
              "launch to streams that the program creates, or build without --default-stream "
              "per-thread");
-    consider(f, count(AG_COUNT_NOT_UNDERSTOOD), "its streams have properties that graphs lack",
+    consider(f, ag_counted(AG_COUNT_NOT_UNDERSTOOD), "its streams have properties that graphs lack",
              "set them for launches instead of streams, if they are needed");
     snprintf(f->text, sizeof(f->text), "its ops cannot be recorded (%s)", main_kind());
-    consider(f, count(AG_COUNT_NOT_RECORDABLE), f->text, "see docs/limits.md for such ops");
-    consider(f, count(AG_COUNT_COLLECTIVE), "its kernels are collectives, which no graph may hold",
-             "see docs/limits.md");
+    consider(f, ag_counted(AG_COUNT_NOT_RECORDABLE), f->text, "see docs/limits.md for such ops");
+    consider(f, ag_counted(AG_COUNT_COLLECTIVE),
+             "its kernels are collectives, which no graph may hold", "see docs/limits.md");
     consider_policy(t, f);
     consider_flushes(t, f);
 }

@@ -78,9 +78,9 @@ static void tell_waits(char *text, size_t size)
 /* Who made the launches, if that need not have been the program's own threads. */
 static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
 {
-    uint64_t ops = atomic_load(&ag_counts[AG_COUNT_HANDED_OPS]), all = t->replayed + t->covered;
-    uint64_t singles = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]), others = t->ops - all;
-    double ms = (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]) / 1e6;
+    uint64_t ops = ag_counted(AG_COUNT_HANDED_OPS), all = t->replayed + t->covered;
+    uint64_t singles = ag_counted(AG_COUNT_SUBMITTED_SINGLY), others = t->ops - all;
+    double ms = (double)ag_counted(AG_COUNT_SUBMIT_NS) / 1e6;
     double gained_ms = (double)t->handed_gained_ns / 1e6;
     char compared[96] = "", each[64] = "", carried[48] = "", singly[48] = "", waits[160];
     *text = 0;
@@ -92,10 +92,10 @@ static void tell_submitter(char *text, size_t size, const struct ag_totals *t)
     if (singles && others)
         snprintf(singly, sizeof(singly), "%s%.1f%% of the %s", all ? " and " : "",
                  100.0 * (double)singles / (double)others, all ? "others" : "ops");
-    if (atomic_load(&ag_counts[AG_COUNT_SUBMIT_TRIALS]))
+    if (ag_counted(AG_COUNT_SUBMIT_TRIALS))
         snprintf(compared, sizeof(compared),
                  " (with it the program was %.2f times as fast when last compared)",
-                 (double)atomic_load(&ag_counts[AG_COUNT_SUBMIT_PERCENT]) / 100);
+                 (double)ag_counted(AG_COUNT_SUBMIT_PERCENT) / 100);
     if (gained_ms > 0)
         snprintf(each, sizeof(each), ", %.2f s for each second that it saved", ms / gained_ms);
     tell_waits(waits, sizeof(waits));
@@ -138,14 +138,13 @@ static void print_counters(const char *process, const struct ag_totals *t)
            process, ull(t->mismatches), ull(t->switches), ull(t->resyncs), ull(t->sequences),
            ull(t->periods), ull(t->evicted));
     ag_say("%s:   graphs built %llu (%llu nodes, %.1f ms), memory %.1f MiB of %llu", process,
-           ull(atomic_load(&ag_counts[AG_COUNT_BUILT])),
-           ull(atomic_load(&ag_counts[AG_COUNT_BUILT_NODES])),
-           (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
-           (double)ag_budget_used() / 1048576.0, ull(ag_budget() >> 20));
+           ull(ag_counted(AG_COUNT_BUILT)), ull(ag_counted(AG_COUNT_BUILT_NODES)),
+           (double)ag_counted(AG_COUNT_BUILD_NS) / 1e6, (double)ag_budget_used() / 1048576.0,
+           ull(ag_budget() >> 20));
     for (int i = AG_COUNT_BUILD_NS + 1; i < AG_NUM_COUNTS; i++)
-        if (atomic_load(&ag_counts[i]))
+        if (ag_counted((enum ag_count)i))
             ag_say("%s:   %s: %llu", process, ag_count_text((enum ag_count)i),
-                   ull(atomic_load(&ag_counts[i])));
+                   ull(ag_counted((enum ag_count)i)));
     print_sync_points(process);
 }
 
@@ -162,9 +161,9 @@ static void print_answers(const char *process, const struct ag_totals *t,
     tell_submitter(submitter, sizeof(submitter), t);
     ag_say("%s: it cost %.1f ms of processor time to build graphs, %.1f ms to watch over what it "
            "holds back, and %.1f MiB for graphs (of AUTOGRAPH_MEMORY_MB, %u)%s",
-           process, (double)atomic_load(&ag_counts[AG_COUNT_BUILD_NS]) / 1e6,
-           (double)atomic_load(&ag_counts[AG_COUNT_WATCH_NS]) / 1e6,
-           (double)ag_budget_used() / 1048576.0, ag_options.memory_mb, submitter);
+           process, (double)ag_counted(AG_COUNT_BUILD_NS) / 1e6,
+           (double)ag_counted(AG_COUNT_WATCH_NS) / 1e6, (double)ag_budget_used() / 1048576.0,
+           ag_options.memory_mb, submitter);
     print_shortfall(process, t);
 }
 
@@ -206,20 +205,20 @@ void ag_figures_fill(struct ag_live_page *page)
     page->eager = t.eager;
     page->dormant = t.dormant;
     page->graph_launches = t.graph_launches;
-    page->handed = atomic_load(&ag_counts[AG_COUNT_SUBMITTED]);
-    page->handed_ops = atomic_load(&ag_counts[AG_COUNT_HANDED_OPS]);
-    page->handed_singly = atomic_load(&ag_counts[AG_COUNT_SUBMITTED_SINGLY]);
+    page->handed = ag_counted(AG_COUNT_SUBMITTED);
+    page->handed_ops = ag_counted(AG_COUNT_HANDED_OPS);
+    page->handed_singly = ag_counted(AG_COUNT_SUBMITTED_SINGLY);
     ag_waited_fill(&page->waits);
-    page->submit_ns = atomic_load(&ag_counts[AG_COUNT_SUBMIT_NS]);
+    page->submit_ns = ag_counted(AG_COUNT_SUBMIT_NS);
     page->node_updates = t.updates;
     page->mismatches = t.mismatches;
     page->sequences = t.sequences;
-    page->graphs_built = atomic_load(&ag_counts[AG_COUNT_BUILT]);
-    page->build_ns = atomic_load(&ag_counts[AG_COUNT_BUILD_NS]);
+    page->graphs_built = ag_counted(AG_COUNT_BUILT);
+    page->build_ns = ag_counted(AG_COUNT_BUILD_NS);
     page->memory = ag_budget_used();
     page->memory_budget = ag_budget();
     page->sync_points = sync_points;
-    page->watchdog = atomic_load(&ag_counts[AG_COUNT_WATCHDOG]);
+    page->watchdog = ag_counted(AG_COUNT_WATCHDOG);
     page->observe_only = atomic_load(&ag_state.observe_only);
 }
 
@@ -245,7 +244,7 @@ void ag_figures_list(struct ag_lines *l)
 #undef TOTAL
     ag_lines_add(l, "memory", "%llu", (unsigned long long)ag_budget_used());
 #define AG_COUNTER(name, text)                                                                     \
-    ag_lines_add(l, #name, "%llu", (unsigned long long)atomic_load(&ag_counts[AG_COUNT_##name]));
+    ag_lines_add(l, #name, "%llu", (unsigned long long)ag_counted(AG_COUNT_##name));
 #include "capture/tracking/count.def"
 #undef AG_COUNTER
     struct ag_shortfall f;

@@ -21,6 +21,10 @@ static inline void ag_count(enum ag_count which)
 {
     ag_count_by(which, 1);
 }
+static inline uint64_t ag_counted(enum ag_count which)
+{
+    return atomic_load(&ag_counts[which]);
+}
 
 /* Sync points that found something to end, counted by entry point. */
 extern _Atomic uint64_t ag_sync_point_counts[AG_SYM_COUNT + 1];
