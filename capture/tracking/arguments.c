@@ -21,9 +21,7 @@ static const uint8_t *packed_buffer(void **extra, size_t *size)
 
 bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *f)
 {
-    if (launch->params)
-        return !launch->extra;
-    if (!f->num_params)
+    if (launch->params || !f->num_params)
         return !launch->extra;
     const struct ag_param *last = &f->params[f->num_params - 1];
     size_t size;

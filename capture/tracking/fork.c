@@ -149,17 +149,16 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
     return AG_MOST_DUE;
 }
 
-static bool drop_due(struct ag_fork *f, CUevent event)
+static void drop_due(struct ag_fork *f, CUevent event)
 {
     uint32_t n = atomic_load(&f->num_due), place = place_of(f->due, n, event);
     if (place == AG_MOST_DUE)
-        return false;
+        return;
     f->due[place] = f->due[n - 1];
     f->due_numbers[place] = f->due_numbers[n - 1];
     f->due_graphs[place] = f->due_graphs[n - 1];
     set_num_due(f, n - 1);
     atomic_fetch_sub(&ag_events_held, 1);
-    return true;
 }
 
 /* The driver destroys the events that the program has destroyed and nothing needs any more. */
@@ -498,12 +497,11 @@ static void remove_branch(struct ag_stream *origin, uint8_t n)
 static void end_if_alone(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
-    for (int n = 1; n < AG_BRANCHES; n++)
-        if (f->streams[n]) {
-            ag_fork_catches_up(origin);
-            f->id = new_id();
-            return;
-        }
+    if (!ag_fork_is_alone(origin)) {
+        ag_fork_catches_up(origin);
+        f->id = new_id();
+        return;
+    }
     uint64_t left = f->noted - atomic_load(&f->done);
     atomic_fetch_sub(&ag_events_held, left);
     atomic_store(&f->done, f->noted);
