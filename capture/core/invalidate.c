@@ -262,13 +262,6 @@ static bool may_be_parked(struct ag_stream *s)
            !atomic_load(&s->waits) && !s->behind_wait && s->pending == CUDA_SUCCESS && is_idle(s);
 }
 
-static void ends_ahead(struct ag_stream *s)
-{
-    struct ag_visit visit = ag_driver_enter(s);
-    ag_ahead_ends(s);
-    ag_driver_leave(s, visit);
-}
-
 /* Returns the stream that has to be removed now: this one, if it cannot be parked; another one,
  * with a reference; or none. */
 static struct ag_stream *park(struct ag_stream *s)
@@ -278,7 +271,9 @@ static struct ag_stream *park(struct ag_stream *s)
     if (may_be_parked(s) && ag_engine_park(&s->engine)) {
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
-        ends_ahead(s);
+        struct ag_visit visit = ag_driver_enter(s);
+        ag_ahead_ends(s);
+        ag_driver_leave(s, visit);
         ends = ag_stream_park(s);
     }
     ag_unlock(&s->lock);
@@ -357,22 +352,18 @@ uint64_t ag_core_green_context_ends(void)
     return ag_streams_latest();
 }
 
-static void green_context_has_ended(CUgreenCtx green, uint64_t latest)
-{
-    ag_builder_pause();
-    struct ag_streams all = ag_streams_snapshot();
-    for (struct ag_stream *s; (s = ag_streams_next(&all));)
-        if (s->green == green && s->serial <= latest) {
-            close_stream(s, true);
-            remove_stream(s);
-        }
-    ag_pause_resume();
-}
-
 void ag_core_green_context_ended(CUgreenCtx green, uint64_t latest, bool success)
 {
-    if (success && ag_state_tracks())
-        green_context_has_ended(green, latest);
+    if (success && ag_state_tracks()) {
+        ag_builder_pause();
+        struct ag_streams all = ag_streams_snapshot();
+        for (struct ag_stream *s; (s = ag_streams_next(&all));)
+            if (s->green == green && s->serial <= latest) {
+                close_stream(s, true);
+                remove_stream(s);
+            }
+        ag_pause_resume();
+    }
     ag_pause_release();
 }
 

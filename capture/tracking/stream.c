@@ -168,17 +168,6 @@ static void chain(struct ag_stream *s)
     LL_PREPEND2(*bucket(s->key), s, chained);
 }
 
-static void enter(struct ag_stream *s)
-{
-    DL_PREPEND(ag_stream_table.newest, s);
-    chain(s);
-    ag_stream_table.count++;
-    if (s->legacy) {
-        s->context->legacy = s;
-        atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
-    }
-}
-
 /* What a new stream is. */
 struct kind {
     CUstream handle;
@@ -235,7 +224,13 @@ static struct ag_stream *open_anew(const struct kind *like, const struct ag_engi
     s->serial = ++ag_stream_table.last_serial;
     ag_unlock(&s->lock);
     atomic_store(&s->references, 1);
-    enter(s);
+    DL_PREPEND(ag_stream_table.newest, s);
+    chain(s);
+    ag_stream_table.count++;
+    if (s->legacy) {
+        s->context->legacy = s;
+        atomic_fetch_add(&ag_stream_generation, 1); /* blocking streams are ordered with it */
+    }
     return s;
 }
 
