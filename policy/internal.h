@@ -122,11 +122,10 @@ struct ag_profit {
 enum ag_tune_mode { AG_TUNE_WAITS, AG_TUNE_TRIES, AG_TUNE_RESTS };
 enum ag_tune_wish { AG_TUNE_NOTHING, AG_TUNE_NEW_PLAN, AG_TUNE_TURN, AG_TUNE_SETTLE };
 struct ag_tune {
-    uint32_t
-        ratios[AG_TUNE_SAMPLES]; /* thousandths: a turn with the new plan over one with the old */
-    uint32_t pairs;              /* pairs of turns; at most AG_TUNE_SAMPLES of them are kept */
-    uint64_t turn_ns, before_ns; /* time of the visits counted in this turn and in the last */
-    uint32_t counted;            /* visits counted in this turn */
+    uint32_t ratios[AG_TUNE_SAMPLES]; /* thousandths: a turn by the new plan over one by the old */
+    uint32_t pairs;                   /* pairs of turns; at most AG_TUNE_SAMPLES of them are kept */
+    uint64_t turn_ns, before_ns;      /* time of the visits counted in this turn and in the last */
+    uint32_t counted;                 /* visits counted in this turn */
     uint32_t visits, replayed, fails; /* in this mode; replayed: in this turn of a trial */
     uint32_t rest;                    /* visits until longer chunks are tried again */
     uint8_t mode;                     /* enum ag_tune_mode */

@@ -18,10 +18,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-enum {
-    RINGS = 64,
-};
-
+enum { RINGS = 64 };
 enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
 static _Atomic uint32_t state;
 static _Atomic bool stopping;

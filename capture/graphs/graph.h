@@ -10,11 +10,9 @@
 
 #include "capture/tracking/stream.h"
 
-enum {
-    AG_MOST_NODES =
-        1088, /* more than a chunk has: AUTOGRAPH_TEST_MAX_CHUNK ends at 1024, and a crumb of
-                 four at the end of a sequence joins the chunk before it (plan.c) */
-};
+/* More than a chunk has: AUTOGRAPH_TEST_MAX_CHUNK ends at 1024, and a crumb of four at the end of a
+ * sequence joins the chunk before it (plan.c). */
+enum { AG_MOST_NODES = 1088 };
 
 struct ag_node {
     CUgraphNode node;

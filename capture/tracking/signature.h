@@ -40,10 +40,9 @@ struct ag_signature {
 };
 
 enum {
-    AG_SIGNATURE_FAILED = 1, /* a launch of this signature has failed */
-    AG_SIGNATURE_OVER_LIMIT =
-        2, /* needs more dynamic shared memory than the function is allowed now */
-    AG_SIGNATURE_INVALID = 4, /* its function's module has ended */
+    AG_SIGNATURE_FAILED = 1,     /* a launch of this signature has failed */
+    AG_SIGNATURE_OVER_LIMIT = 2, /* needs more dynamic shared memory than its function may have */
+    AG_SIGNATURE_INVALID = 4,    /* its function's module has ended */
 };
 
 static inline uint8_t ag_signature_bad(const struct ag_signature *signature)

@@ -22,13 +22,12 @@
 #include <stdint.h>
 
 enum ag_reason {
-    AG_EAGER_OFF = 1,     /* AUTOGRAPH=0, or not started; for good */
-    AG_EAGER_FORKED = 2,  /* in the child of a fork; for good */
-    AG_EAGER_END = 4,     /* the process ends; for good */
-    AG_EAGER_CAPTURE = 8, /* the program has an active stream capture */
-    AG_EAGER_BROKEN = 16, /* an error has ended a context that still exists */
-    AG_EAGER_OBSERVE =
-        32, /* the library has decided to replay nothing: every stream is dormant; for good */
+    AG_EAGER_OFF = 1,      /* AUTOGRAPH=0, or not started; for good */
+    AG_EAGER_FORKED = 2,   /* in the child of a fork; for good */
+    AG_EAGER_END = 4,      /* the process ends; for good */
+    AG_EAGER_CAPTURE = 8,  /* the program has an active stream capture */
+    AG_EAGER_BROKEN = 16,  /* an error has ended a context that still exists */
+    AG_EAGER_OBSERVE = 32, /* the library replays nothing: every stream is dormant; for good */
 };
 
 struct ag_state {
@@ -50,8 +49,6 @@ extern struct ag_state ag_state;
 void ag_state_defer_nothing(enum ag_reason reason);
 void ag_state_pass_by(enum ag_reason reason);
 void ag_state_leave(enum ag_reason reason);
-/* Sets both bits and submits nothing: for the child of a fork, and for a thread that ends the
- * process in a signal handler while it holds a lock. */
 void ag_state_set(enum ag_reason reason);
 static inline bool ag_state_is(enum ag_reason reason)
 {
