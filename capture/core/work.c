@@ -4,7 +4,7 @@
 #include "capture/graphs/ahead.h"
 #include "capture/graphs/graph.h"
 #include "capture/graphs/replay.h"
-#include "capture/report/waited.h"
+#include "capture/report/stats.h"
 #include "capture/settings/log.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"

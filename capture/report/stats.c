@@ -1,5 +1,6 @@
 /* stats.c - see stats.h. */
 #include "capture/report/stats.h"
+#include "capture/tracking/count.h"
 #include "capture/tracking/streams.h"
 
 static struct ag_lock lock;
@@ -81,4 +82,26 @@ void ag_stats_collect(struct ag_totals *t)
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         add_figures(t, s);
+}
+
+/* ---- waits in rings --------------------------------------------------------------------- */
+
+static _Atomic uint64_t waits[AG_LIVE_WAITS];
+static _Atomic uint64_t longest_ns;
+
+void ag_waited(uint64_t ns)
+{
+    uint64_t longest = atomic_load_explicit(&longest_ns, memory_order_relaxed);
+    ag_count_by(AG_COUNT_HANDED_WAIT_NS, ns);
+    while (longest < ns && !atomic_compare_exchange_weak(&longest_ns, &longest, ns))
+        ;
+    atomic_fetch_add(&waits[ag_live_wait_place(ns)], 1);
+}
+
+/* The longest is read last: it is then no less than any that is counted. */
+void ag_waited_fill(struct ag_live_waits *w)
+{
+    for (uint32_t i = 0; i < AG_LIVE_WAITS; i++)
+        w->counts[i] = atomic_load(&waits[i]);
+    w->longest_ns = atomic_load(&longest_ns);
 }

@@ -10,7 +10,6 @@
 #include "capture/settings/options.h"
 #include "capture/report/shortfall.h"
 #include "capture/report/stats.h"
-#include "capture/report/waited.h"
 #include "capture/tracking/streams.h"
 #include <stdio.h>
 #include <stdlib.h>
