@@ -361,3 +361,18 @@ void ag_core_barrier_quiet(enum ag_sym sym)
 {
     barrier(sym, 0, NULL);
 }
+
+/* An unknown function: nobody knows what the call does. Its first call may do anything, so it
+ * invalidates all that is known, as a new limit or the end of a context does. Later calls are taken
+ * for what the function's library does in every step: a barrier that may free memory, but does not
+ * change what launches mean. Otherwise nothing would be replayed in programs that use such a
+ * library. */
+void ag_core_table_call(bool first)
+{
+    ag_count(AG_COUNT_TABLE_CALLS);
+    if (first)
+        ag_core_invalidate_functions(AG_SYM_cuGetExportTable);
+    else
+        ag_core_barrier_quiet(AG_SYM_cuGetExportTable);
+    ag_core_invalidate_memory();
+}
