@@ -128,16 +128,16 @@ void ag_cuts_copy(struct ag_sequence *b, const struct ag_sequence *model)
     }
 }
 
-/* Notes a pause at this place, and returns it. NULL without memory. */
-static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_sequence *b,
-                                   uint32_t at)
+/* Notes a pause at this place. Whether there have been enough of them; without memory there never
+ * are. */
+static bool note(struct ag_policy_state *s, const struct ag_sequence *b, uint32_t at)
 {
     struct ag_ref sequence = ag_sequence_ref(b);
     struct ag_pause_place *place = NULL;
     if (!s->pauses)
         s->pauses = calloc(AG_PAUSES, sizeof(*s->pauses));
     if (!s->pauses)
-        return NULL;
+        return false;
     for (uint32_t i = 0; i < AG_PAUSES && !place; i++)
         if (s->pauses[i].sequence.serial == sequence.serial &&
             s->pauses[i].sequence.slot == sequence.slot && s->pauses[i].at == at)
@@ -149,7 +149,10 @@ static struct ag_pause_place *note(struct ag_policy_state *s, const struct ag_se
     bool near = place->times && b->visits - place->visits <= AG_PAUSE_NEAR_VISITS;
     place->times = near ? place->times + 1 : 1;
     place->visits = b->visits;
-    return place;
+    if (place->times < AG_PAUSE_ENOUGH)
+        return false;
+    place->times = 0;
+    return true;
 }
 
 /* Cuts the sequence behind this many ops of a turn. */
@@ -180,10 +183,8 @@ void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at)
             cut->left = AG_PAUSE_FIRST_CUT;
         return;
     }
-    struct ag_pause_place *place = note(s, b, at);
-    if (!place || place->times < AG_PAUSE_ENOUGH)
+    if (!note(s, b, at))
         return;
-    place->times = 0;
     make_cut(p, b, at);
     /* those that begin alike stay cut alike, or none could take over from another */
     struct ag_sequence *other = b->head->first;
@@ -201,11 +202,8 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now)
     if (!deferred)
         return 0;
     uint32_t at = (ag_position(p) - 1) % ag_unit(b) + 1;
-    struct ag_pause_place *place = note(s, b, at);
-    if (place && place->times >= AG_PAUSE_ENOUGH) {
-        place->times = 0;
+    if (note(s, b, at))
         make_cut(p, b, at);
-    }
     ag_policy_break(p);
     ag_replan(p, now);
     return deferred;
