@@ -146,11 +146,12 @@ static bool post(void)
     return true;
 }
 
-/* Lets another thread take the watch from the one that is in the driver. */
-static void relieve(void)
+/* The same if nobody is on watch (AG_WATCHDOG_ABSENT), or if who is on watch is in the driver
+ * (AG_WATCHDOG_BUSY). */
+static void post_if(uint32_t state)
 {
     ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
-    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_BUSY && !atomic_load(&stopping))
+    if (atomic_load(&ag_watchdog_state) == state && !atomic_load(&stopping))
         post();
     ag_mutex_unlock(&mutex);
 }
@@ -205,7 +206,7 @@ static bool submit(const struct look *seen, struct watch *w)
         ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
         if (another_defers(s)) /* its deferral began before the store */
-            relieve();
+            post_if(AG_WATCHDOG_BUSY);
         bool holds = atomic_load(&s->deferring) == AG_DEFERS || !ag_stream_ring_is_at_rest(s);
         bool runs = long_ago && is_running(s, seen, now);
         ag_trace_cause(AG_CAUSE_WATCHDOG);
@@ -356,14 +357,6 @@ static void *watch(void *unused)
     return NULL;
 }
 
-static void start(void)
-{
-    ag_mutex_lock(&mutex, AG_RANK_WATCHDOG);
-    if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ABSENT && !atomic_load(&stopping))
-        post();
-    ag_mutex_unlock(&mutex);
-}
-
 void ag_watchdog_start(void (*submits)(struct ag_stream *stream))
 {
     submit_deferred = submits;
@@ -374,7 +367,7 @@ bool ag_watchdog_is_ready(void)
     if (ag_thread_starves_others())
         return false;
     if (atomic_load(&ag_watchdog_state) == AG_WATCHDOG_ABSENT)
-        start();
+        post_if(AG_WATCHDOG_ABSENT);
     return atomic_load(&ag_watchdog_state) != AG_WATCHDOG_ABSENT;
 }
 
@@ -384,9 +377,9 @@ void ag_watchdog_wake(void)
     if (atomic_compare_exchange_strong(&ag_watchdog_state, &state, AG_WATCHDOG_AWAKE))
         syscall(SYS_futex, &ag_watchdog_state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     else if (state == AG_WATCHDOG_ABSENT)
-        start();
+        post_if(AG_WATCHDOG_ABSENT);
     else
-        relieve();
+        post_if(AG_WATCHDOG_BUSY);
 }
 
 /* Waits a second at most. A thread may be in the driver, behind another thread's launch that waits
