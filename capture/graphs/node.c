@@ -112,20 +112,18 @@ static CUresult add_edges(CUgraph graph, const struct ag_node *const *before, ui
                           bool waited, const struct ag_node *node,
                           const struct ag_signature *signature)
 {
-    if (n != 1 || waited)
-        return add_full_edges(graph, before, n, node);
-    const struct ag_node *after = before[0];
+    const struct ag_node *after = n == 1 && !waited ? before[0] : NULL;
     add_edges_fn add = (add_edges_fn)ag_real[AG_SYM_cuGraphAddDependencies_v2];
     /* behind a memset or a copy the driver makes a full edge, so a kernel that stands for one gets
      * one too */
-    if (add && after->is_kernel && !after->own && overlaps_predecessor(signature)) {
+    if (add && after && after->is_kernel && !after->own && overlaps_predecessor(signature)) {
         CUgraphEdgeData data;
         memset(&data, 0, sizeof(data));
         data.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
         data.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
         return add(graph, &after->node, &node->node, &data, 1);
     }
-    return AG_REAL(cuGraphAddDependencies)(graph, &after->node, &node->node, 1);
+    return add_full_edges(graph, before, n, node);
 }
 
 CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_signature *signature,
