@@ -47,22 +47,20 @@ static void answer(struct ag_request *r, struct ag_variant *v, bool again)
         ag_count(AG_COUNT_BUILT);
         ag_count_by(AG_COUNT_BUILT_NODES, g->count);
     }
-    if (r->chunk) {
-        if (v) {
-            g->variants[0] = v;
-            g->num_variants = 1;
-            ag_chunk_set_user(r->chunk, g);
-            ag_policy_built(r->chunk, true);
-        } else {
-            ag_graphs_destroy(g);
-            if (again)
-                ag_policy_not_built(r->chunk);
-            else
-                ag_policy_built(r->chunk, false);
-        }
-        return;
+    if (!r->chunk) {
+        ag_graphs_answered(g, v);
+    } else if (v) {
+        g->variants[0] = v;
+        g->num_variants = 1;
+        ag_chunk_set_user(r->chunk, g);
+        ag_policy_built(r->chunk, true);
+    } else {
+        ag_graphs_destroy(g);
+        if (again)
+            ag_policy_not_built(r->chunk);
+        else
+            ag_policy_built(r->chunk, false);
     }
-    ag_graphs_answered(g, v);
 }
 
 /* Whether the driver looks at memory of the program while it builds this. It does not look at what
@@ -272,11 +270,10 @@ void ag_builder_pause(void)
     first = NULL;
     bool answers = answering = list != NULL;
     ag_pause_unlock();
-    while (list) {
-        struct ag_request *next = list->next;
+    for (struct ag_request *next; list; list = next) {
+        next = list->next;
         answer(list, NULL, true);
         ag_request_free(list);
-        list = next;
     }
     if (!answers)
         return;

@@ -79,18 +79,13 @@ static struct ag_thread enter(void)
     return was;
 }
 
-static void leave(const struct ag_thread *was)
-{
-    ag_thread = *was;
-}
-
 void CUDA_CB ag_core_host_function(void *data)
 {
     struct ag_host_call call = *(struct ag_host_call *)data;
     free(data);
     struct ag_thread was = enter();
     call.function(call.data);
-    leave(&was);
+    ag_thread = was;
     returned(call.context, call.generation);
 }
 
@@ -100,6 +95,6 @@ void CUDA_CB ag_core_host_callback(CUstream stream, CUresult status, void *data)
     free(data);
     struct ag_thread was = enter();
     call.callback(stream, status, call.data);
-    leave(&was);
+    ag_thread = was;
     returned(call.context, call.generation);
 }

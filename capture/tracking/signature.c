@@ -363,22 +363,19 @@ bool ag_function_waits(CUfunction func, CUstream stream)
 
 bool ag_signatures_invalidate(enum ag_owner kind, void *owner)
 {
-    bool any = false;
     ag_lock(&lock, AG_RANK_SIGNATURES);
     struct ag_signature_tables *t = &tables;
-    if (ag_functions_invalidate(&t->functions, kind, owner)) {
-        any = true;
-        for (uint32_t i = 0; i < t->num_buckets; i++)
-            for (struct ag_signature **at = &t->buckets[i], *s; (s = *at);) {
-                if (!s->function || !s->function->invalid) {
-                    at = &s->next;
-                    continue;
-                }
-                atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
-                *at = s->next;
-                LL_PREPEND(t->invalid, s);
+    bool any = ag_functions_invalidate(&t->functions, kind, owner);
+    for (uint32_t i = 0; any && i < t->num_buckets; i++)
+        for (struct ag_signature **at = &t->buckets[i], *s; (s = *at);) {
+            if (!s->function || !s->function->invalid) {
+                at = &s->next;
+                continue;
             }
-    }
+            atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
+            *at = s->next;
+            LL_PREPEND(t->invalid, s);
+        }
     ag_unlock(&lock);
     return any;
 }
