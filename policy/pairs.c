@@ -63,12 +63,6 @@ static void end(struct ag_pairs *p, bool won)
     p->second = p->last = won;
 }
 
-static void give_up(struct ag_pairs *p)
-{
-    ag_pairs_abort(p);
-    wait_longer(p);
-}
-
 /* Three spans of a comparison have ended, at least one of each way, and spans of this program have
  * too few ops to say anything. */
 static bool says_nothing(const struct ag_pairs *p)
@@ -126,10 +120,9 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
     }
     if (changes && is_known(p, &second)) {
         end(p, second);
-    } else if (changes && !begins && says_nothing(p)) {
-        give_up(p);
-    } else if (now > p->tries_since + AG_PAIRS_MOST_NS) {
-        give_up(p);
+    } else if ((changes && !begins && says_nothing(p)) || now > p->tries_since + AG_PAIRS_MOST_NS) {
+        ag_pairs_abort(p);
+        wait_longer(p);
     } else if (changes) {
         p->span = span;
         p->second = is_second(span);
