@@ -271,10 +271,7 @@ void ag_end_period(struct ag_policy *p, uint64_t now)
     struct ag_sequence *next = unrolled(s, b);
     if (!takes_several(b, next))
         next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
-    uint32_t streak = b->streak;
     ag_follow(p, next ? next : b, 0, now);
     if (s->sequence != b)
         b->streak = 0;
-    else
-        b->streak = streak;
 }
