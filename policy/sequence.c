@@ -271,10 +271,8 @@ static void sequence_delete(struct ag_policy_state *s, struct ag_sequence *seque
 void ag_sequence_drop_all(struct ag_policy_state *s)
 {
     ag_plan_free(s, &s->retired);
-    for (struct ag_sequence *sequence = s->by_id, *following; sequence; sequence = following) {
-        following = sequence->hh.next;
-        sequence_delete(s, sequence);
-    }
+    while (s->by_id)
+        sequence_delete(s, s->by_id);
 }
 
 /* A sequence that was seen again outlives sequences seen once, but not for ever: when the program
