@@ -452,7 +452,8 @@ void ag_cut_wanted(struct ag_policy *p, struct ag_sequence *b, uint32_t at);
 void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now);
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence);
 bool ag_seen_before(struct ag_policy_state *s, uint64_t id);
-struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence, bool alone);
+struct ag_sequence *ag_end_subsegment(struct ag_policy *p, struct ag_sequence *sequence,
+                                      bool alone);
 /* Ends the segment here, if there are ops in it. Returns how many of them were deferred. */
 uint32_t ag_end_segment(struct ag_policy *p, uint64_t now);
 
