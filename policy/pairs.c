@@ -75,7 +75,8 @@ static bool says_nothing(const struct ag_pairs *p)
 static bool tell(uint64_t a, uint64_t b)
 {
     uint64_t least = a < b ? a : b, most = a < b ? b : a;
-    return least >= AG_PAIRS_FEWEST_OPS || (most >= 2 * AG_PAIRS_FEWEST_OPS && most >= 2 * least);
+    return least >= AG_PAIRS_FEWEST_OPS ||
+           (most >= 2ull * AG_PAIRS_FEWEST_OPS && most >= 2 * least);
 }
 
 static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warms)

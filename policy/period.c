@@ -46,14 +46,14 @@ static void set_unit(struct ag_sequence *b, uint32_t unit)
  * loop best begins. */
 static uint32_t best_beginning(const struct ag_policy_state *s, uint64_t began, uint32_t period)
 {
-    uint32_t best = 0;
-    ag_key *keys = s->hooks.ends ? malloc(2 * period * (sizeof(*keys) + 1)) : NULL;
+    uint32_t best = 0, ops = 2 * period;
+    ag_key *keys = s->hooks.ends ? malloc(ops * (sizeof(*keys) + 1)) : NULL;
     if (!keys)
         return 0;
-    uint8_t *ends = (uint8_t *)(keys + 2 * period); /* of the second turn, which knows the first */
-    for (uint32_t i = 0; i < 2 * period; i++)
+    uint8_t *ends = (uint8_t *)(keys + ops); /* of the second turn, which knows the first */
+    for (uint32_t i = 0; i < ops; i++)
         keys[i] = ag_finder_at(&s->finder, began + i % period);
-    bool any = s->hooks.ends(s->hooks.context, keys, 2 * period, ends) != AG_ANY_ENDS;
+    bool any = s->hooks.ends(s->hooks.context, keys, ops, ends) != AG_ANY_ENDS;
     for (uint32_t i = 1; any && i <= period && !best; i++)
         if (ends[period + i - 1] == AG_BEST_END)
             best = i % period;

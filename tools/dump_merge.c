@@ -47,8 +47,10 @@ static bool add_strings(struct merge *g)
     struct dump *d = g->to;
     uint32_t known = d->num_strings ? d->num_strings : 1, n = known;
     g->strings = calloc((size_t)g->from->num_strings + 1, sizeof(*g->strings));
+    if (!g->strings)
+        return false;
     char **list = extend(d->strings, d->num_strings, g->from->num_strings + 1, sizeof(*list));
-    if (!g->strings || !list)
+    if (!list)
         return false;
     d->strings = list;
     for (uint32_t i = 1; i < g->from->num_strings; i++) {

@@ -63,7 +63,7 @@ static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *
     CUresult r =
         AG_REAL(cuMemcpyDtoHAsync_v2)((void *)(uintptr_t)copy->dst, copy->src, bytes, stream);
     CUdeviceptr staging = atomic_load(&s->context->staging), at = copy->dst - staging;
-    if (r == CUDA_SUCCESS || !staging || at >= AG_STAGING_PLACES * AG_STAGING_BYTES)
+    if (r == CUDA_SUCCESS || !staging || at / AG_STAGING_BYTES >= AG_STAGING_PLACES)
         return r;
     /* the program's own call comes next, and the program gets what that returns (read_back.c) */
     atomic_fetch_or(&s->context->staging_failed, (uint64_t)1 << at / AG_STAGING_BYTES);

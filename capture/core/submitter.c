@@ -180,16 +180,17 @@ static bool has_ring(struct ag_stream *s)
     ring->stream = s;
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     uint32_t n = atomic_load(&num_rings);
-    if (n < RINGS) {
+    bool fits = n < RINGS;
+    if (fits) {
         atomic_store(&rings[n], ring);
         atomic_store(&num_rings, n + 1);
         atomic_store(&ag_rings_are_used, true);
         s->ring = ring;
     }
     ag_mutex_unlock(&mutex);
-    if (!s->ring)
+    if (!fits)
         free(ring);
-    return s->ring;
+    return fits;
 }
 
 /* The thread may be waiting for room in the queue of another stream, and that stream for the very
@@ -385,7 +386,8 @@ static bool look_until(struct pace *p, uint64_t until)
         ag_relax();
     }
     uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / (p->work - before);
-    p->apart = (p->apart * 7 + (ns < 2 * AG_SUBMIT_SPIN_NS ? ns : 2 * AG_SUBMIT_SPIN_NS)) / 8;
+    uint64_t most = 2ull * AG_SUBMIT_SPIN_NS;
+    p->apart = (p->apart * 7 + (ns < most ? ns : most)) / 8;
     p->last = now;
     return true;
 }

@@ -79,6 +79,7 @@ static uint32_t mark_differences(const struct ag_graphs *g, const uint8_t *a, co
                                  struct marks *marks)
 {
     uint32_t n = 0;
+    *marks = (struct marks){0};
     for (uint32_t i = 0; i < g->count; i += 64) {
         uint64_t word = 0;
         for (uint32_t k = 0; k < 64 && i + k < g->count; k++)

@@ -143,7 +143,7 @@ static void add_to_name(const char *word)
     if (n + strlen(word) + 2 > sizeof(path))
         return;
     if (dot && dot != name && strlen(dot) < sizeof(ending)) {
-        strcpy(ending, dot);
+        memcpy(ending, dot, strlen(dot) + 1);
         n = (size_t)(dot - path);
     }
     snprintf(path + n, sizeof(path) - n, ".%s%s", word, ending);

@@ -256,9 +256,9 @@ void ag_fork_catches_up_with_branches(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
     ag_fork_catches_up(origin);
-    for (uint8_t n = 1; n < AG_BRANCHES; n++)
+    for (int n = 1; n < AG_BRANCHES; n++)
         if (f->streams[n] && f->streams[n]->blocking)
-            release(f, n);
+            release(f, (uint8_t)n);
 }
 
 /* Whether all that the fork has submitted has ended. A program that waited for it knows that, while
@@ -526,9 +526,9 @@ void ag_fork_end(struct ag_stream *origin)
     if (!ag_stream_forks(origin))
         return;
     struct ag_visit visit = ag_driver_enter(origin);
-    for (uint8_t n = 1; n < AG_BRANCHES; n++)
+    for (int n = 1; n < AG_BRANCHES; n++)
         if (origin->fork->streams[n])
-            remove_branch(origin, n);
+            remove_branch(origin, (uint8_t)n);
     end_if_alone(origin);
     ag_driver_leave(origin, visit);
 }

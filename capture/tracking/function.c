@@ -195,7 +195,7 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     f->kernel = kernel_get(t, func, true);
     if (f->kernel)
         HASH_ADD(handle, t->functions, func, sizeof(func), f);
-    if (!f->handle.tbl) {
+    if (!f->kernel || !f->handle.tbl) {
         free(f->params);
         free(f);
         return NULL;
