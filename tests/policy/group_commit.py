@@ -124,7 +124,7 @@ def group(kernel, rule):
             few = min(least, ops - at)
             start = max(submitted, came[at + few - 1])
             size = next((size for size in fit if came[at + size - 1] <= start), few)
-            larger = min((size_ for size_ in fit if size_ > size), default=0)
+            larger = min((more for more in fit if more > size), default=0)
             if waits and larger and came[at + larger - 1] < gpu.free - GRAPH - START:
                 submitted = max(start, came[at + larger - 1])
                 continue
