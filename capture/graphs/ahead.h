@@ -30,7 +30,8 @@ static inline void ag_ahead_make_if_due(struct ag_stream *s)
 /* Whether the oldest event has passed. */
 bool ag_ahead_look(struct ag_stream *s);
 void ag_ahead_wait_for_oldest(struct ag_stream *s);
-/* Behind a graph of so many ops for each stream whose ops its stream gets. */
+/* Call it behind a graph. `ops`: how many of its ops count for each stream of a fork; outside of a
+ * fork all of them. */
 void ag_ahead_launched(struct ag_stream *s, uint32_t ops);
 
 /* Whether the next graph has to wait, with `more` ops in front of it that have not been launched.
