@@ -196,11 +196,12 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 
 /* The loader starts an object that wants to be first (-z initfirst, as valgrind's) before the C
  * library. Whatever is opened then, as the driver is here, makes the loader start the C library
- * without the process's environment. */
+ * without the process's environment. The C library always writes to `__environ`: a program may have
+ * a variable named `environ` of its own. */
 UNSANITIZED static bool c_library_has_started(void)
 {
     static _Atomic bool has; /* a program may clear its environment */
-    if (environ)
+    if (__environ)
         has = true;
     return has;
 }

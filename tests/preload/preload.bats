@@ -87,6 +87,12 @@ finish" ]
   grep -q '^barrier cuCtxSynchronize' "$told" # it knows of that file from the environment
 }
 
+@test "a program that has a variable named environ of its own: hooks" {
+  run under "$bin/preload_bound_environ" hook
+  [ "$output" = "cuCtxSynchronize 1" ]
+  grep -q '^barrier cuCtxSynchronize' "$told"
+}
+
 @test "a library bound with -lcuda and loaded later: with the driver, and after it" {
   for after in "" after; do
     for how in _now _lazy; do
