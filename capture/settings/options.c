@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern char **environ;
+#include <unistd.h>
 
 #define TEXT_OF(x) #x
 
@@ -202,9 +201,10 @@ static bool is_tensorflows(const char *name)
     return !strcmp(name, "AUTOGRAPH_VERBOSITY") || !strcmp(name, "AUTOGRAPH_STRICT_CONVERSION");
 }
 
+/* A program may have a variable named `environ` of its own, of any type. */
 static void check_names(ag_options_say *say)
 {
-    for (char **e = environ; e && *e; e++) {
+    for (char **e = __environ; e && *e; e++) {
         if (strncmp(*e, "AUTOGRAPH", 9) || ((*e)[9] != '_' && (*e)[9] != '='))
             continue;
         char name[64];

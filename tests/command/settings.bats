@@ -90,6 +90,13 @@ choices() {
     [ "$(wc -c <err)" -lt 200 ]
 }
 
+@test "a program that has a variable named environ of its own: the library reads the environment's" {
+    same "$AG_BUILD/tests/command/command_environ"
+    grep -qx 'cuInit: there' eager.out
+    AUTOGRAPH_STAT=1 says 1 "$AG_BUILD/tests/command/command_environ"
+    grep -q 'did you mean AUTOGRAPH_STATS' err
+}
+
 @test "an unknown variable gives one warning with the nearest name" {
     AUTOGRAPH_STAT=1 says 1 "$cases" repeat 2
     [ "$(cat err)" = "autograph: AUTOGRAPH_STAT is not a variable of this library; did you mean AUTOGRAPH_STATS?" ]
