@@ -222,14 +222,22 @@ void ag_policy_submitted(struct ag_policy *p, uint64_t now)
     ag_replan(p, now);
 }
 
-/* A loop waits in few of its turns, for the work of several. Eagerly the queue would make each wait
- * a little, and none while it has room, as at the beginning of a trial. So these times are compared
- * without. Where a sync ends each visit, both ways wait for all of it. */
-void ag_policy_waited(struct ag_policy *p, uint64_t ns)
+/* Other threads may have gone on meanwhile. */
+static uint64_t later(uint64_t began, uint64_t ns, uint64_t now)
+{
+    return began && began + ns < now ? began + ns : began ? now : 0;
+}
+
+/* The pace is the host's. A loop waits in few of its turns, for the work of several. Eagerly the
+ * queue would make each wait a little, and none while it has room, as at the beginning of a trial.
+ * So these times are compared without. Where a sync ends each visit, both ways wait for all of it.
+ */
+void ag_policy_waited(struct ag_policy *p, uint64_t ns, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    if (s->sequence && s->sequence->periodic && s->sequence_began)
-        s->sequence_began += ns;
+    s->run_began = later(s->run_began, ns, now);
+    if (s->sequence && s->sequence->periodic)
+        s->sequence_began = later(s->sequence_began, ns, now);
 }
 
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)

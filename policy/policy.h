@@ -288,8 +288,8 @@ enum ag_why ag_policy_why_eager(const struct ag_policy *p);
 /* The caller has submitted the chunk from the verdict. The time this took is not the host's own
  * time between ops. */
 void ag_policy_submitted(struct ag_policy *p, uint64_t now);
-/* The launch has waited so long for a GPU that was far behind. Call it before that. */
-void ag_policy_waited(struct ag_policy *p, uint64_t ns);
+/* Behind that the program was made to wait so long for a GPU that was far behind. */
+void ag_policy_waited(struct ag_policy *p, uint64_t ns, uint64_t now);
 /* Launching a graph of the sequence took the host by `ns` less than eager calls usually take. */
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns);
 

@@ -18,6 +18,7 @@
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
 #include "capture/core/launch.h"
+#include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
 #include "capture/report/compare.h"
 #include "capture/tracking/count.h"
@@ -211,6 +212,15 @@ static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
         s->of_branches++;
 }
 
+/* Behind an op: releases the lock. */
+static inline void leave(struct ag_stream *s, const struct ag_verdict *v)
+{
+    if (__builtin_expect(v->done && s->ahead.waits, 0))
+        ag_ahead_wait(s);
+    else
+        ag_unlock(&s->lock);
+}
+
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
  * lock; this function releases it. */
 static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
@@ -258,7 +268,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
     bool timed = v.what != AG_DO_DEFER && is_sample(s) && may_time(in);
-    ag_unlock(&s->lock);
+    leave(s, &v);
     if (first && eager)
         ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
     CUresult r = eager ? call_eagerly(s, in, timed && !first) : CUDA_SUCCESS;
@@ -340,7 +350,7 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
     if (__builtin_expect(!eager, 1)) {
         if (v.what != AG_DO_DEFER)
             is_sample(s);
-        ag_unlock(&s->lock);
+        leave(s, &v);
         return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
     }
     bool timed = is_sample(s) && may_time(in), first = is_first(s, signature);

@@ -106,8 +106,9 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     if (!failed) {
         s->update_ns = 0;
         struct ag_visit visit = ag_driver_enter(s);
-        ag_ahead_wait(s);
         launched = ag_graphs_launch(s, g, bytes);
+        if (launched)
+            ag_ahead_decide(s);
         ag_driver_leave(s, visit);
     }
     if (!launched)
@@ -124,10 +125,10 @@ static void add(_Atomic int64_t *sum, int64_t ns)
 /* Adds what the graph of `ops` ops, launched in `ns`, has gained over eager calls. An eager call
  * counts as an estimate until one has been timed. The policy hears of the program's own launches,
  * and of twice an eager call at most: what took longer was waiting, perhaps for the GPU, as eager
- * launches would. `waited`: the library has made it wait, which is not in `ns`. Nobody knows what
- * such a launch has gained, so a stream of these is in doubt. */
+ * launches would. `waits`: the library makes it wait, which is not in `ns`. Nobody knows what such
+ * a launch has gained, so a stream of these is in doubt. */
 static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_t ops, int64_t ns,
-                       bool waited)
+                       bool waits)
 {
     uint32_t mean = atomic_load_explicit(&s->call_ns, memory_order_relaxed);
     int64_t usual = ops * atomic_load_explicit(&s->usual_ns, memory_order_relaxed);
@@ -135,7 +136,7 @@ static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_
         ag_policy_gained(ag_engine_policy(&s->engine), sequence,
                          ns < AG_GRAPH_WAITED * usual ? usual - ns : -usual);
     int64_t gain = ops * (mean ? mean : AG_CALL_ESTIMATE_NS) - ns;
-    s->doubt.gain_ns += waited || (usual && ns >= AG_GRAPH_WAITED * usual) ? 0 : gain;
+    s->doubt.gain_ns += waits || (usual && ns >= AG_GRAPH_WAITED * usual) ? 0 : gain;
     add(&s->worth_ns, gain);
     add(&s->graph_ops[s->handed], ops);
     add(&s->graph_ns[s->handed], ns);
@@ -187,16 +188,13 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
     struct ag_sequence *sequence = ag_chunk_sequence(chunk);
     uint64_t now = ag_clock_ns();
     g->last_used_ns = began;
-    uint64_t waited = s->handed ? 0 : s->ahead.waited_ns; /* for the GPU: that is no cost of it */
-    count_gain(s, sequence, ag_chunk_count(chunk), (int64_t)(now - began - waited), waited);
+    count_gain(s, sequence, ag_chunk_count(chunk), (int64_t)(now - began), s->ahead.waits);
     if (s->handed) { /* what was launched, and when, is the submitter's */
         ag_policy_submitted(ag_engine_policy(e), now);
         return;
     }
     uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
-    /* updates cost time per op, as the gaps between ops do, so they count for the pace; that the
-     * GPU was behind does not */
-    ag_policy_waited(ag_engine_policy(e), waited);
+    /* updates cost time per op, as the gaps between ops do, so they count for the pace */
     ag_policy_submitted(ag_engine_policy(e), now - s->update_ns);
     if (cycle)
         ag_policy_align(ag_engine_policy(e), sequence, cycle);

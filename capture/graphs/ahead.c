@@ -2,7 +2,6 @@
 #include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
-#include "capture/tracking/state.h"
 
 /* In the relaxed mode it ends no capture of the program's. Of an error the program hears by a call
  * of its own. */
@@ -34,25 +33,61 @@ bool ag_ahead_look(struct ag_stream *s)
     return true;
 }
 
-/* Where the driver's queue is longer, the program would not wait yet, and it may be about to let
- * the GPU go on: so no graph waits for ever, and the next ones do not wait for the same event. */
-void ag_ahead_wait_for_oldest(struct ag_stream *s)
+bool ag_ahead_stays_far(struct ag_stream *s)
 {
-    struct ag_ahead *a = &s->ahead;
-    uint64_t began = ag_clock_ns();
-    while (ag_ahead_is_far(s, 0)) {
-        if (ag_ahead_look(s))
-            continue;
-        if (a->impatient || atomic_load(&s->context->ending) || ag_state_is_eager())
-            break; /* for the last two, another thread waits for what is held back */
+    while (ag_ahead_is_far(s, 0))
+        if (!ag_ahead_look(s))
+            return !s->ahead.impatient;
+    return false;
+}
+
+/* What another thread has put into the ring, the submitter looks behind. */
+static bool looks_far(struct ag_stream *s)
+{
+    if (!ag_stream_ring_is_at_rest(s))
+        return ag_ahead_is_far(s, 0);
+    struct ag_visit visit = ag_driver_enter(s);
+    bool far = ag_ahead_stays_far(s);
+    ag_driver_leave(s, visit);
+    return far;
+}
+
+/* Whether the stream, which was `serial`, has to be waited for after so long. The caller has the
+ * lock again. */
+static bool waits_on(struct ag_stream *s, uint64_t serial, uint64_t ns, uint64_t now)
+{
+    if (!ag_stream_is_live(s) || s->serial != serial)
+        return false;
+    bool far = looks_far(s);
+    if (far && ns < AG_AHEAD_MOST_NS)
+        return true;
+    s->ahead.impatient = far;
+    s->ahead.waited_at = ag_stream_ops(s);
+    ag_policy_waited(ag_engine_policy(&s->engine), ns, now);
+    return false;
+}
+
+/* Where the driver's queue is longer, the program would not wait yet, and it may be about to let
+ * the GPU go on: so no launch waits for ever, and the next ones do not wait for the same event. */
+void ag_ahead_wait(struct ag_stream *s)
+{
+    uint64_t serial = s->serial, began = ag_clock_ns();
+    bool waits = true;
+    s->ahead.waits = false;
+    atomic_fetch_add(&s->references, 1); /* another thread may end the stream meanwhile */
+    ag_unlock(&s->lock);
+    while (waits) {
         ag_sleep_ns(AG_LOOK_AGAIN_NS);
-        a->waited_ns = ag_clock_ns() - began;
-        a->impatient = a->waited_ns >= AG_AHEAD_MOST_NS;
+        uint64_t now = ag_clock_ns(), ns = now - began;
+        if (ag_stream_lock_if_prompt(s)) {
+            waits = waits_on(s, serial, ns, now);
+            ag_unlock(&s->lock);
+        } else {
+            waits = ns < AG_AHEAD_MOST_NS;
+        }
     }
-    if (a->waited_ns) {
-        a->waited_at = ag_stream_ops(s);
-        ag_count(AG_COUNT_AHEAD);
-    }
+    ag_count(AG_COUNT_AHEAD);
+    ag_stream_release(s);
 }
 
 void ag_ahead_make(struct ag_stream *s)

@@ -5,13 +5,16 @@
  * many ops it has, so a program that never waits would be 10,000 ops ahead and more
  * (docs/results-log.md, "Behind 86391d68"). So an event is recorded behind every AG_AHEAD_SPACING
  * ops that went by graphs. Where AG_AHEAD_MOST ops lie behind the oldest that has not passed, the
- * next graph waits for that. A program that launches eagerly would wait by then, too.
+ * launch waits for that. A program that launches eagerly would wait by then, too.
  *
- * Only the program's own launch of a whole chunk waits. The submitter does not: whatever needs the
- * ring empty would wait for it, and eagerly it would find nothing left to submit. So the ring takes
- * no chunk of a stream that is so far ahead.
+ * Only the program's own launch of a whole chunk waits, behind the graph and without the stream's
+ * lock: what other threads do to streams that are ordered with this one would wait for it, and
+ * eagerly it does not. The submitter does not wait: whatever needs the ring empty would wait for
+ * it, and eagerly it would find nothing left to submit. So the ring takes no chunk of a stream that
+ * is so far ahead.
  *
  * Call these with the stream's lock and a ring at rest, or with the ring's role, as for a launch.
+ * Those of the wait need the lock.
  */
 #pragma once
 
@@ -29,12 +32,11 @@ static inline void ag_ahead_make_if_due(struct ag_stream *s)
 
 /* Whether the oldest event has passed. */
 bool ag_ahead_look(struct ag_stream *s);
-void ag_ahead_wait_for_oldest(struct ag_stream *s);
 /* Call it behind a graph. `ops`: how many of its ops count for each stream of a fork; outside of a
  * fork all of them. */
 void ag_ahead_launched(struct ag_stream *s, uint32_t ops);
 
-/* Whether the next graph has to wait, with `more` ops in front of it that have not been launched.
+/* Whether a launch has to wait, with `more` ops in front of it that have not been launched.
  * Needs neither lock nor role. */
 static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
 {
@@ -42,13 +44,16 @@ static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
     return __builtin_expect(behind + more >= AG_AHEAD_MOST, 0) && behind;
 }
 
-/* Before the program's launch launches the graph of a whole chunk. */
-static inline void ag_ahead_wait(struct ag_stream *s)
+/* Whether it still is, and somebody waits for that. Looks which events have passed. */
+bool ag_ahead_stays_far(struct ag_stream *s);
+/* Behind the graph of a whole chunk, in the program's launch: whether that waits when it is done.
+ */
+static inline void ag_ahead_decide(struct ag_stream *s)
 {
-    s->ahead.waited_ns = 0;
-    if (ag_ahead_is_far(s, 0))
-        ag_ahead_wait_for_oldest(s);
+    s->ahead.waits = ag_ahead_is_far(s, 0) && ag_ahead_stays_far(s);
 }
+/* The wait. Releases the stream's lock, and leaves it so. */
+void ag_ahead_wait(struct ag_stream *s);
 
 /* Whether it is time to look which events have passed. Otherwise the ring would refuse chunks
  * although the GPU has got on. The second function looks. The submitter calls it before each graph.

@@ -114,7 +114,7 @@ struct ag_ahead {
     uint32_t at[AG_AHEAD_EVENTS]; /* ops in front of them */
     _Atomic uint8_t made;         /* enum ag_made: whether the events are */
     bool impatient;               /* the oldest has been waited for in vain */
-    uint64_t waited_ns;           /* in the last launch */
+    bool waits;                   /* the launch under way is to wait when it is done */
     uint64_t waited_at;           /* ops of the stream when a launch last waited; 0: none has */
 };
 

@@ -567,6 +567,40 @@ static int behind(int rounds)
     return print_value(&full) + print_value(&other) + too_far;
 }
 
+/* Until the other thread has launched nothing for so many milliseconds. Returns its launches. */
+static uint64_t wait_until_stuck(int n)
+{
+    uint64_t before = 0;
+    for (int same = 0; same < n; usleep(1000)) {
+        uint64_t now = atomic_load(&far);
+        same = now >= PLACES - STEP && now == before ? same + 1 : 0;
+        before = now;
+    }
+    return before;
+}
+
+/* Another thread's calls in the legacy stream, whose work comes behind that of the thread that is
+ * made to wait: the calls do not wait for it. */
+static int beside(int n)
+{
+    pthread_t thread;
+    CUevent event;
+    start_gated();
+    CHECK(cuStreamDestroy_v2(full.stream));
+    CHECK(cuStreamCreate(&full.stream, CU_STREAM_DEFAULT));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    other.stream = NULL;
+    REQUIRE(!pthread_create(&thread, NULL, go_far, NULL));
+    uint64_t before = wait_until_stuck(n);
+    CHECK(cuMemsetD8Async(other.data, 0, 8, NULL));
+    step(&other);
+    CHECK(cuEventRecord(event, NULL));
+    printf("MEASURED %d others waited\n", atomic_load(&far) != before);
+    __atomic_store_n(flag, 1u, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    return print_value(&full) + print_value(&other);
+}
+
 /* The program itself lets the GPU go on, behind more launches than fit into its queue: with a
  * driver that has a longer queue, that ends eagerly. */
 static int patience(int n)
@@ -897,6 +931,7 @@ int main(int argc, char **argv)
         {"slow-singles", slow_singles},
         {"stuck", stuck},
         {"behind", behind},
+        {"beside", beside},
         {"patience", patience},
         {"gate", gate},
         {"slow-gpu", slow_gpu},
