@@ -296,6 +296,6 @@ bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *b
     v->used = ++g->launches;
     count_one(&s->launches);
     /* eagerly each stream of a fork has a queue of its own, and other graphs may fill the others */
-    ag_ahead_launched(s, g->count / (ag_stream_forks(s) ? ag_fork_width(s) : 1));
+    ag_ahead_launched(s, g->count / (ag_stream_forks(s) ? s->fork->width : 1));
     return true;
 }

@@ -390,6 +390,7 @@ static bool make(struct ag_stream *origin)
     if (!f)
         return false;
     f->streams[0] = origin;
+    f->width = 1;
     struct ag_visit visit = ag_driver_enter(origin);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     bool made = AG_REAL(cuEventCreate)(&f->event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
@@ -436,19 +437,6 @@ bool ag_fork_begin_alone(struct ag_stream *origin)
     return true;
 }
 
-uint32_t ag_fork_width(const struct ag_stream *origin)
-{
-    uint32_t width = 0;
-    for (int n = 0; n < AG_BRANCHES; n++)
-        width += origin->fork->streams[n] != NULL;
-    return width;
-}
-
-bool ag_fork_is_alone(const struct ag_stream *origin)
-{
-    return ag_stream_forks(origin) && ag_fork_width(origin) == 1;
-}
-
 /* Before an op of a blocking stream the legacy stream's branches end (core/flush.c), so it does not
  * pass unseen. */
 static void count_for_order(struct ag_stream *origin, uint32_t more)
@@ -469,6 +457,7 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch)
     if (n == AG_BRANCHES)
         return 0;
     f->streams[n] = branch;
+    f->width++;
     count_for_order(origin, 1);
     f->behind |= 1u << n;
     f->young[n] = f->graphs + AG_FORK_YOUNG;
@@ -485,6 +474,7 @@ static void remove_branch(struct ag_stream *origin, uint8_t n)
     release(f, n);
     f->behind &= ~(1u << n);
     f->streams[n] = NULL;
+    f->width--;
     count_for_order(origin, UINT32_MAX);
     if (atomic_load(&branch->origin) == origin)
         atomic_store_explicit(&branch->origin, NULL, memory_order_release);

@@ -56,6 +56,7 @@ enum {
 struct ag_fork {
     uint64_t id; /* new each time that a fork begins, or loses a branch */
     struct ag_stream *streams[AG_BRANCHES]; /* the first is the origin */
+    uint32_t width;                         /* how many these are */
 
     /* by whoever has the origin's lock */
     uint64_t records;               /* record ops that have come */
@@ -119,9 +120,10 @@ uint8_t ag_fork_add(struct ag_stream *origin, struct ag_stream *branch);
 /* The stream forks without any branch: its records are ops (core/quiet.h). False: it cannot. */
 bool ag_fork_begin_alone(struct ag_stream *origin);
 /* Whether it forks so. */
-bool ag_fork_is_alone(const struct ag_stream *origin);
-/* How many streams it has, the origin among them. */
-uint32_t ag_fork_width(const struct ag_stream *origin);
+static inline bool ag_fork_is_alone(const struct ag_stream *origin)
+{
+    return ag_stream_forks(origin) && origin->fork->width == 1;
+}
 /* The branch is one no longer. Nothing of it is held back. */
 void ag_fork_remove(struct ag_stream *origin, uint8_t branch);
 /* The same for all branches. Does nothing if there are none. */
