@@ -57,9 +57,11 @@ void ag_branch_meets(struct ag_stream *home, uint8_t branch, bool foreign)
 
 void ag_forks_catch_up(void)
 {
+    if (!atomic_load(&ag_forks))
+        return;
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
-        if (!ag_stream_forks(s))
+        if (!ag_stream_forks(s) || !ag_fork_lacks_events(s))
             continue;
         ag_lock(&s->lock, AG_RANK_STREAM);
         if (ag_stream_is_live(s) && ag_stream_forks(s)) {

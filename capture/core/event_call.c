@@ -20,7 +20,7 @@ static void settle(CUevent event, enum reason reason)
     if (reason == ASKED)
         atomic_store(&origin->asked_for, true);
     /* another thread may have the lock for long */
-    if (!atomic_load(&ag_events_held) || (reason == ASKED && last.told))
+    if (!ag_fork_lacks_events(origin) || (reason == ASKED && last.told))
         return;
     if (ag_thread.in_host_function)
         ag_flush_await(origin);
@@ -178,7 +178,8 @@ bool ag_core_event_ends(CUevent event)
     struct ag_record last;
     bool later = false;
     end_what_is_left();
-    if (atomic_load(&ag_events_held) && ag_event_find(event, &last) && last.origin) {
+    if (atomic_load(&ag_forks) && ag_event_find(event, &last) && last.origin &&
+        ag_fork_lacks_events(last.origin)) {
         if (!ag_thread.in_host_function && ag_stream_lock_if_prompt(last.origin)) {
             later = is_needed(last.origin, event, &last);
             ag_unlock(&last.origin->lock);
@@ -202,7 +203,7 @@ CUresult ag_core_event_query(CUevent event)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;
     atomic_store(&origin->asked_for, true);
-    if (!atomic_load(&ag_events_held) || last.told || last.passed)
+    if (!ag_fork_lacks_events(origin) || last.told || last.passed)
         return CUDA_SUCCESS;
     bool ready = true;
     if (!ag_stream_lock_if_prompt(origin))
@@ -227,7 +228,6 @@ bool ag_core_event_has_passed(CUevent event)
 
 void ag_core_events_unseen(void)
 {
-    if (atomic_load(&ag_events_held)) /* this one's record among them */
-        ag_forks_catch_up();
+    ag_forks_catch_up(); /* this one's record may be among them */
     ag_events_unseen();
 }

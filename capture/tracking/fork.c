@@ -5,7 +5,6 @@
 #include "capture/tracking/count.h"
 #include <stdlib.h>
 
-_Atomic uint64_t ag_events_held;
 _Atomic uint32_t ag_forks;
 
 struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch)
@@ -39,6 +38,17 @@ static void record(struct ag_fork *f, CUevent event)
         AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
 }
 
+/* How many of ag_stream.noted are done, and how many records are due. */
+static uint64_t num_done(const struct ag_fork *f)
+{
+    return atomic_load_explicit(&f->streams[0]->done, memory_order_relaxed);
+}
+
+static uint32_t dues(const struct ag_fork *f)
+{
+    return atomic_load_explicit(&f->streams[0]->num_due, memory_order_relaxed);
+}
+
 static bool blocking_branch_is_ahead(const struct ag_fork *f)
 {
     for (uint32_t left = f->ahead; left; left &= left - 1)
@@ -54,10 +64,12 @@ static void set_due(struct ag_fork *f, uint32_t num_due, bool event_is_due)
     struct ag_stream *origin = f->streams[0];
     _Atomic uint32_t *held = ag_stream_held(origin);
     bool any = num_due || event_is_due || (held && blocking_branch_is_ahead(f));
-    bool had_any = atomic_exchange(&origin->due, any);
-    atomic_store(&f->num_due, num_due);
+    atomic_store_explicit(&origin->num_due, num_due, memory_order_release);
     f->event_is_due = event_is_due;
-    if (any != had_any && held)
+    if (any == atomic_load_explicit(&origin->due, memory_order_relaxed))
+        return;
+    atomic_store(&origin->due, any);
+    if (held)
         atomic_fetch_add(held, any ? 1u : UINT32_MAX);
 }
 
@@ -71,7 +83,7 @@ static void record_own_event(struct ag_fork *f)
     if (!f->event_is_due)
         return;
     record(f, f->event);
-    set_due(f, atomic_load(&f->num_due), false);
+    set_due(f, dues(f), false);
 }
 
 /* The branch's own stream goes on behind its work in graphs. */
@@ -83,7 +95,7 @@ static void release(struct ag_fork *f, uint8_t branch)
     if (AG_REAL(cuStreamWaitEvent)(f->streams[branch]->handle, f->event, 0) != CUDA_SUCCESS)
         AG_REAL(cuStreamSynchronize)(f->streams[0]->handle);
     f->ahead &= ~(1u << branch);
-    set_num_due(f, atomic_load(&f->num_due));
+    set_num_due(f, dues(f));
 }
 
 void ag_fork_call_begins(struct ag_stream *origin, uint8_t branch)
@@ -135,7 +147,7 @@ void ag_fork_graph_ends(struct ag_stream *origin, uint32_t branches)
     if (!branches)
         return;
     f->ahead |= branches;
-    set_due(f, atomic_load(&f->num_due), true);
+    set_due(f, dues(f), true);
 }
 
 /* ---- the program's events ------------------------------------------------------------------ */
@@ -151,14 +163,13 @@ static uint32_t place_of(const CUevent *list, uint32_t n, CUevent event)
 
 static void drop_due(struct ag_fork *f, CUevent event)
 {
-    uint32_t n = atomic_load(&f->num_due), place = place_of(f->due, n, event);
+    uint32_t n = dues(f), place = place_of(f->due, n, event);
     if (place == AG_MOST_DUE)
         return;
     f->due[place] = f->due[n - 1];
     f->due_numbers[place] = f->due_numbers[n - 1];
     f->due_graphs[place] = f->due_graphs[n - 1];
     set_num_due(f, n - 1);
-    atomic_fetch_sub(&ag_events_held, 1);
 }
 
 /* The driver destroys the events that the program has destroyed and nothing needs any more. */
@@ -166,7 +177,7 @@ static void destroy_doomed(struct ag_fork *f)
 {
     while (f->destroyed != atomic_load_explicit(&f->doomed, memory_order_acquire)) {
         const struct ag_doomed *doomed = &f->list[f->destroyed % AG_MOST_DOOMED];
-        if (doomed->after > atomic_load(&f->done))
+        if (doomed->after > num_done(f))
             return;
         drop_due(f, doomed->event);
         ag_event_destroy(doomed->event, doomed->number);
@@ -177,14 +188,13 @@ static void destroy_doomed(struct ag_fork *f)
 CUevent ag_fork_event(const struct ag_stream *origin)
 {
     const struct ag_fork *f = origin->fork;
-    return f->events[atomic_load(&f->done) % AG_MOST_EVENTS];
+    return f->events[num_done(f) % AG_MOST_EVENTS];
 }
 
 /* The oldest record or wait is done. */
 static void is_done(struct ag_fork *f)
 {
-    atomic_fetch_add(&f->done, 1);
-    atomic_fetch_sub(&ag_events_held, 1);
+    atomic_store_explicit(&f->streams[0]->done, num_done(f) + 1, memory_order_release);
     destroy_doomed(f);
 }
 
@@ -204,7 +214,7 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
     if (is_record) {
         drop_due(f, event); /* of an earlier record: whoever asks gets this one */
         uint64_t number = atomic_fetch_add(&f->recorded, 1) + 1;
-        uint32_t n = atomic_load(&f->num_due);
+        uint32_t n = dues(f);
         f->prompt -= f->prompt > 0;
         if (n == AG_MOST_DUE) {
             record(f, event);
@@ -214,7 +224,6 @@ void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
             f->due_numbers[n] = number;
             f->due_graphs[n] = f->graphs;
             set_num_due(f, n + 1);
-            atomic_fetch_add(&ag_events_held, 1);
         }
     }
     is_done(f);
@@ -239,7 +248,7 @@ void ag_fork_graph_was_told(struct ag_stream *origin)
     struct ag_fork *f = origin->fork;
     if (atomic_exchange(&origin->asked_for, false))
         be_prompt(f);
-    while (f->prompt && atomic_load(&f->num_due))
+    while (f->prompt && dues(f))
         record_due(f, 0);
 }
 
@@ -247,7 +256,7 @@ void ag_fork_catches_up(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
     record_own_event(f);
-    while (atomic_load(&f->num_due))
+    while (dues(f))
         record_due(f, 0);
     destroy_doomed(f);
 }
@@ -269,7 +278,7 @@ static bool is_over(struct ag_fork *f)
 {
     if (AG_REAL(cuStreamQuery)(f->streams[0]->handle) != CUDA_SUCCESS)
         return false;
-    for (uint32_t i = atomic_load(&f->num_due); i-- > 0;) {
+    for (uint32_t i = dues(f); i-- > 0;) {
         CUevent event = f->due[i];
         ag_event_reached(event, f->id, f->due_numbers[i], true);
         ag_probe_begins();
@@ -281,14 +290,14 @@ static bool is_over(struct ag_fork *f)
             record_due(f, i);
     }
     f->ahead = 0;
-    set_due(f, atomic_load(&f->num_due), false);
+    set_due(f, dues(f), false);
     return true;
 }
 
 void ag_fork_shows(struct ag_stream *origin, CUevent event, bool queried)
 {
     struct ag_fork *f = origin->fork;
-    uint32_t place = place_of(f->due, atomic_load(&f->num_due), event);
+    uint32_t place = place_of(f->due, dues(f), event);
     if (place == AG_MOST_DUE)
         return;
     bool late = f->due_graphs[place] != f->graphs;
@@ -314,7 +323,8 @@ bool ag_fork_dooms(struct ag_stream *origin, CUevent event)
     uint32_t n = atomic_load(&f->doomed);
     if (n - atomic_load_explicit(&f->destroyed, memory_order_acquire) == AG_MOST_DOOMED)
         return false;
-    f->list[n % AG_MOST_DOOMED] = (struct ag_doomed){event, ag_event_ends_later(event), f->noted};
+    f->list[n % AG_MOST_DOOMED] =
+        (struct ag_doomed){event, ag_event_ends_later(event), atomic_load(&origin->noted)};
     atomic_store_explicit(&f->doomed, n + 1, memory_order_release);
     return true;
 }
@@ -351,16 +361,18 @@ struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream 
 
 bool ag_fork_has_room(const struct ag_stream *origin)
 {
-    const struct ag_fork *f = origin->fork;
-    return f->noted - atomic_load(&f->done) < AG_MOST_EVENTS;
+    return atomic_load_explicit(&origin->noted, memory_order_relaxed) -
+               atomic_load_explicit(&origin->done, memory_order_acquire) <
+           AG_MOST_EVENTS;
 }
 
 void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)
 {
     struct ag_fork *f = origin->fork;
     f->records += is_record;
-    f->events[f->noted++ % AG_MOST_EVENTS] = event;
-    atomic_fetch_add(&ag_events_held, 1);
+    uint64_t noted = atomic_load_explicit(&origin->noted, memory_order_relaxed);
+    f->events[noted % AG_MOST_EVENTS] = event;
+    atomic_store_explicit(&origin->noted, noted + 1, memory_order_release);
 }
 
 uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record)
@@ -372,8 +384,7 @@ uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record
 bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record)
 {
     const struct ag_fork *f = origin->fork;
-    return f && record->fork == f->id &&
-           (f->noted != atomic_load(&f->done) || atomic_load(&f->num_due));
+    return f && record->fork == f->id && ag_fork_lacks_events(origin);
 }
 
 bool ag_fork_holds(const struct ag_stream *origin, const struct ag_record *record)
@@ -492,9 +503,7 @@ static void end_if_alone(struct ag_stream *origin)
         f->id = new_id();
         return;
     }
-    uint64_t left = f->noted - atomic_load(&f->done);
-    atomic_fetch_sub(&ag_events_held, left);
-    atomic_store(&f->done, f->noted);
+    atomic_store(&origin->done, atomic_load(&origin->noted));
     atomic_store(&f->recorded, f->records);
     ag_fork_catches_up(origin);
     f->id = 0;

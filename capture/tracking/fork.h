@@ -37,8 +37,8 @@
  *
  * Ownership: ag_stream.origin and .branch of a branch are set under its own lock, when nothing is
  * held back there, and cleared under the origin's. ag_stream_lock_home() takes the lock that
- * counts. `ahead`, `behind` and the events belong to whoever has the origin's lock with its ring at
- * rest, or the ring's role; everything else to the origin's lock.
+ * counts. `ahead`, `behind`, ag_stream.done and .num_due, and the events belong to whoever has the
+ * origin's lock with its ring at rest, or the ring's role; everything else to the origin's lock.
  */
 #pragma once
 
@@ -60,20 +60,17 @@ struct ag_fork {
 
     /* by whoever has the origin's lock */
     uint64_t records;               /* record ops that have come */
-    uint64_t noted;                 /* records and waits that have come */
-    CUevent events[AG_MOST_EVENTS]; /* of these; events[n % AG_MOST_EVENTS] of number n */
+    CUevent events[AG_MOST_EVENTS]; /* ag_stream.noted; events[n % AG_MOST_EVENTS] of number n */
     _Atomic uint32_t doomed;        /* events that the program has destroyed since the fork began */
 
     /* by whoever has that lock with the ring at rest, or the ring's role */
-    _Atomic uint64_t recorded, done; /* of `records` and `noted`: the driver has got them, or a
-                                        graph stands for them */
-    CUevent event, own;              /* for the last graph; for a branch that is waited for */
+    _Atomic uint64_t recorded; /* of `records`: the same as ag_stream.done */
+    CUevent event, own;        /* for the last graph; for a branch that is waited for */
     bool event_is_due;
     uint32_t ahead, behind; /* bits by branch */
     CUevent due[AG_MOST_DUE];
     uint64_t due_numbers[AG_MOST_DUE]; /* which of `records` each of them is */
-    _Atomic uint32_t num_due;
-    uint64_t due_graphs[AG_MOST_DUE]; /* `graphs` when its graph had been launched */
+    uint64_t due_graphs[AG_MOST_DUE];  /* `graphs` when its graph had been launched */
     uint64_t graphs;
     uint64_t young[AG_BRANCHES]; /* until there have been so many, each waits for the branch */
     uint32_t prompt;             /* so many records go to the driver right behind their graphs */
@@ -87,9 +84,6 @@ struct ag_fork {
         uint64_t after;
     } list[AG_MOST_DOOMED];
 };
-
-/* Records and waits of the program's that are held back, in all forks. */
-extern _Atomic uint64_t ag_events_held;
 
 /* Streams that have branches. */
 extern _Atomic uint32_t ag_forks;
@@ -140,8 +134,14 @@ void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record);
 /* How many records ago that one was; more than AG_MOST_DISTANCE: it is not one of this fork, or too
  * long ago. */
 uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record);
-/* Whether the driver lacks records or waits of that record's fork, due ones among them; and whether
- * that record is held back with other ops. */
+/* Whether the driver lacks records or waits of the stream's fork, due ones among them. Needs no
+ * lock. */
+static inline bool ag_fork_lacks_events(const struct ag_stream *origin)
+{
+    return atomic_load(&origin->noted) != atomic_load(&origin->done) ||
+           atomic_load(&origin->num_due);
+}
+/* The same of that record's fork; and whether that record is held back with other ops. */
 bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record);
 bool ag_fork_holds(const struct ag_stream *origin, const struct ag_record *record);
 

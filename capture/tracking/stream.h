@@ -210,6 +210,8 @@ struct ag_stream {
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */
+    _Atomic uint64_t noted;     /* records and waits that came as ops of its fork (fork.h), of these
+                                   `done` and `num_due`. All three are readable without the lock */
     uint64_t only_awake;        /* records, waits and copies to the host: a dormant stream counts
                                    none of these */
     uint64_t of_branches;       /* other ops of its branches. These count them themselves while it
@@ -217,7 +219,9 @@ struct ag_stream {
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
-    struct ag_ahead ahead; /* how far its graphs are ahead of the GPU */
+    _Atomic uint64_t done;    /* the driver has got them, or a graph stands for them */
+    _Atomic uint32_t num_due; /* records that are due */
+    struct ag_ahead ahead;    /* how far its graphs are ahead of the GPU */
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
