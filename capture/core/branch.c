@@ -26,7 +26,7 @@ void ag_branch_calls(struct ag_stream *home, const struct ag_incoming *in)
     ag_fork_call_begins(home, in->branch);
     if (in->kind >= AG_OP_RECORD) {
         ag_fork_catches_up(home); /* as in ag_op_submit() */
-        ag_fork_event_is_done(home, in->kind == AG_OP_RECORD);
+        ag_fork_event_is_done(home);
     }
     ag_driver_leave(home, visit);
 }

@@ -53,7 +53,7 @@ static CUresult submit_event(struct ag_stream *s, CUstream stream, bool is_recor
     CUevent event = ag_fork_event(s);
     CUresult r = is_record ? AG_REAL(cuEventRecord)(event, stream)
                            : AG_REAL(cuStreamWaitEvent)(stream, event, 0);
-    ag_fork_event_is_done(s, is_record);
+    ag_fork_event_is_done(s);
     return r;
 }
 

@@ -37,7 +37,7 @@ struct ag_graphs {
     int priority;
     uint32_t count, num_bytes;
     uint32_t branches; /* bits: on which streams of a fork its ops are (capture/tracking/fork.h) */
-    bool events;       /* some of its ops are records or waits */
+    uint32_t events;   /* so many of its ops are records or waits: no node stands for these */
     bool waits;        /* some are waits */
     uint32_t trace_id; /* in the dump */
     struct ag_recorded *ops;

@@ -238,17 +238,6 @@ static uint32_t choose(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 
 /* ---- launching -------------------------------------------------------------------------- */
 
-/* Of the ops that no node stands for. */
-static void tell_events(struct ag_stream *s, const struct ag_graphs *g)
-{
-    for (uint32_t i = 0; i < g->count; i++) {
-        const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
-        if (ag_signature_is_event(signature))
-            ag_fork_event_is_in_graph(s, signature->kind == AG_OP_RECORD);
-    }
-    ag_fork_graph_was_told(s);
-}
-
 static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const struct ag_variant *v)
 {
     bool branches = g->branches & ~1u;
@@ -261,7 +250,7 @@ static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const str
     if (__builtin_expect(ag_stream_forks(s), 0) && r == CUDA_SUCCESS)
         ag_fork_graph_ends(s, g->branches);
     if (__builtin_expect(g->events, 0) && r == CUDA_SUCCESS)
-        tell_events(s, g);
+        ag_fork_events_are_in_graph(s, g->events);
     return r;
 }
 

@@ -76,7 +76,7 @@ static void look_for_branches(struct ag_graphs *g)
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         g->branches |= 1u << signature->branch;
-        g->events |= ag_signature_is_event(signature);
+        g->events += ag_signature_is_event(signature);
         g->waits |= signature->kind == AG_OP_WAIT;
     }
 }

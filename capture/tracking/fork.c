@@ -191,42 +191,46 @@ CUevent ag_fork_event(const struct ag_stream *origin)
     return f->events[num_done(f) % AG_MOST_EVENTS];
 }
 
-/* The oldest record or wait is done. */
-static void is_done(struct ag_fork *f)
+/* The oldest records and waits are done. */
+static void are_done(struct ag_fork *f, uint32_t n)
 {
-    atomic_store_explicit(&f->streams[0]->done, num_done(f) + 1, memory_order_release);
+    atomic_store_explicit(&f->streams[0]->done, num_done(f) + n, memory_order_release);
     destroy_doomed(f);
 }
 
-void ag_fork_event_is_done(struct ag_stream *origin, bool is_record)
+/* One more record is done. Returns which it is. */
+static uint64_t count_recorded(struct ag_fork *f)
 {
-    struct ag_fork *f = origin->fork;
-    if (is_record)
-        ag_event_reached(ag_fork_event(origin), f->id, atomic_fetch_add(&f->recorded, 1) + 1,
-                         false);
-    is_done(f);
+    uint64_t number = atomic_load_explicit(&f->recorded, memory_order_relaxed) + 1;
+    atomic_store_explicit(&f->recorded, number, memory_order_release);
+    return number;
 }
 
-void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record)
+void ag_fork_event_is_done(struct ag_stream *origin)
 {
     struct ag_fork *f = origin->fork;
-    CUevent event = ag_fork_event(origin);
-    if (is_record) {
-        drop_due(f, event); /* of an earlier record: whoever asks gets this one */
-        uint64_t number = atomic_fetch_add(&f->recorded, 1) + 1;
-        uint32_t n = dues(f);
-        f->prompt -= f->prompt > 0;
-        if (n == AG_MOST_DUE) {
-            record(f, event);
-            ag_event_reached(event, f->id, number, false);
-        } else {
-            f->due[n] = event;
-            f->due_numbers[n] = number;
-            f->due_graphs[n] = f->graphs;
-            set_num_due(f, n + 1);
-        }
+    if (f->is_record[num_done(f) % AG_MOST_EVENTS])
+        ag_event_reached(ag_fork_event(origin), f->id, count_recorded(f), false);
+    are_done(f, 1);
+}
+
+/* Instead of an earlier record of the event: whoever asks gets this one. */
+static void becomes_due(struct ag_fork *f, CUevent event)
+{
+    uint64_t number = count_recorded(f);
+    uint32_t n = dues(f), place = place_of(f->due, n, event);
+    f->prompt -= f->prompt > 0;
+    if (place == AG_MOST_DUE && n == AG_MOST_DUE) {
+        record(f, event);
+        ag_event_reached(event, f->id, number, false);
+        return;
     }
-    is_done(f);
+    place = place < n ? place : n;
+    f->due[place] = event;
+    f->due_numbers[place] = number;
+    f->due_graphs[place] = f->graphs;
+    if (place == n)
+        set_num_due(f, n + 1);
 }
 
 static void record_due(struct ag_fork *f, uint32_t place)
@@ -243,10 +247,15 @@ static void be_prompt(struct ag_fork *f)
     f->prompt = AG_FORK_PROMPT * ag_options.join;
 }
 
-void ag_fork_graph_was_told(struct ag_stream *origin)
+void ag_fork_events_are_in_graph(struct ag_stream *origin, uint32_t n)
 {
     struct ag_fork *f = origin->fork;
-    if (atomic_exchange(&origin->asked_for, false))
+    uint64_t first = num_done(f);
+    for (uint64_t i = first; i < first + n; i++)
+        if (f->is_record[i % AG_MOST_EVENTS])
+            becomes_due(f, f->events[i % AG_MOST_EVENTS]);
+    are_done(f, n);
+    if (atomic_load(&origin->asked_for) && atomic_exchange(&origin->asked_for, false))
         be_prompt(f);
     while (f->prompt && dues(f))
         record_due(f, 0);
@@ -372,6 +381,7 @@ void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)
     f->records += is_record;
     uint64_t noted = atomic_load_explicit(&origin->noted, memory_order_relaxed);
     f->events[noted % AG_MOST_EVENTS] = event;
+    f->is_record[noted % AG_MOST_EVENTS] = is_record;
     atomic_store_explicit(&origin->noted, noted + 1, memory_order_release);
 }
 

@@ -61,6 +61,7 @@ struct ag_fork {
     /* by whoever has the origin's lock */
     uint64_t records;               /* record ops that have come */
     CUevent events[AG_MOST_EVENTS]; /* ag_stream.noted; events[n % AG_MOST_EVENTS] of number n */
+    bool is_record[AG_MOST_EVENTS]; /* the same: else it is a wait */
     _Atomic uint32_t doomed;        /* events that the program has destroyed since the fork began */
 
     /* by whoever has that lock with the ring at rest, or the ring's role */
@@ -157,13 +158,12 @@ void ag_fork_is_behind(struct ag_stream *origin);
 /* A thread has taken over from another. That one may go on with some of the branches, so a call of
  * its may be on its way into any of their streams, now and at any later time. */
 void ag_fork_is_shared(struct ag_stream *origin);
-/* The first record or wait that is not done; and it is now: it has gone to the driver by itself, or
- * is part of that graph. */
+/* The first record or wait that is not done; and it is now, as it has gone to the driver by itself.
+ */
 CUevent ag_fork_event(const struct ag_stream *origin);
-void ag_fork_event_is_done(struct ag_stream *origin, bool is_record);
-void ag_fork_event_is_in_graph(struct ag_stream *origin, bool is_record);
-/* All of the graph's have been told of. */
-void ag_fork_graph_was_told(struct ag_stream *origin);
+void ag_fork_event_is_done(struct ag_stream *origin);
+/* The first `n` are done: they are part of that graph. */
+void ag_fork_events_are_in_graph(struct ag_stream *origin, uint32_t n);
 
 /* The driver gets the records that are due: all of them, before something else goes into the
  * origin's stream; that of an event that the program asks for. It does not get that if the program
