@@ -7,73 +7,78 @@
 #include "capture/tracking/event.h"
 #include "capture/tracking/state.h"
 
+/* Until then nobody who asks for an event looks anything up. */
+static bool asks_matter(void)
+{
+    return atomic_load(&ag_forks) || atomic_load_explicit(&ag_quiet_any, memory_order_relaxed);
+}
+
 enum reason { ASKED, RECORDED };
 
 /* Submits what holds back records of the event, or waits for it. The driver gets its last record.
+ * `last`: what is known of it.
  */
-static void settle(CUevent event, enum reason reason)
+static void settle(CUevent event, const struct ag_record *last, enum reason reason)
 {
-    struct ag_record last;
-    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
+    struct ag_stream *origin = last->origin;
+    if (!origin)
         return;
-    struct ag_stream *origin = last.origin;
     if (reason == ASKED)
         atomic_store(&origin->asked_for, true);
     /* another thread may have the lock for long */
-    if (!ag_fork_lacks_events(origin) || (reason == ASKED && last.told))
+    if (!ag_fork_lacks_events(origin) || (reason == ASKED && last->told))
         return;
     if (ag_thread.in_host_function)
         ag_flush_await(origin);
     ag_lock(&origin->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, &last) &&
-        !(ag_thread.in_host_function && ag_fork_holds(origin, &last))) {
+    if (ag_stream_is_live(origin) && ag_fork_has_events(origin, last) &&
+        !(ag_thread.in_host_function && ag_fork_holds(origin, last))) {
         ag_stream_submit(origin, ag_stream_is_own(origin));
         ag_fork_shows(origin, event, false);
     }
     ag_unlock(&origin->lock);
 }
 
-/* Whether a record or a wait is an op of a fork, and noted as such. The caller holds the lock. */
-static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incoming *in)
+/* Whether a record or a wait is an op of a fork, and noted as such. `last`: what a wait waits for.
+ * The caller holds the lock. */
+static bool is_op(struct ag_stream *home, struct ag_stream *s, struct ag_incoming *in,
+                  const struct ag_record *last)
 {
     CUevent event = in->event->event;
+    bool is_record = in->kind == AG_OP_RECORD;
     if (ag_state_is_eager() || !ag_stream_forks(home) || !ag_incoming_is_of(in, home) ||
         !ag_fork_has_room(home))
         return false;
-    if (in->kind == AG_OP_RECORD) {
+    if (is_record) {
         struct ag_record record = ag_fork_next_record(home, s);
         if (!ag_quiet_stays(home) || !ag_event_recorded(event, &record))
             return false;
-        ag_fork_notes(home, event, true);
-        return true;
+    } else {
+        uint64_t distance = ag_fork_distance(home, last);
+        if (distance > AG_MOST_DISTANCE || last->outdated)
+            return false;
+        in->distance = (uint16_t)distance;
     }
-    struct ag_record last;
-    uint64_t distance = ag_event_find(event, &last) ? ag_fork_distance(home, &last) : UINT64_MAX;
-    if (distance > AG_MOST_DISTANCE || last.outdated)
-        return false;
-    in->distance = (uint16_t)distance;
-    ag_fork_notes(home, event, false);
+    ag_fork_notes(home, event, is_record);
     return true;
 }
 
 /* Whether a record or a wait goes with the ops of a fork. If so, it is done. */
-static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult *result)
+static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, struct ag_record *last,
+                          CUresult *result)
 {
-    if (!s || in->event->flags || (!atomic_load(&s->origin) && !ag_stream_forks(s)))
+    const struct ag_stream *origin = s ? atomic_load(&s->origin) : NULL;
+    if (!s || in->event->flags || (!origin && !ag_stream_forks(s)))
         return false;
-    struct ag_record last;
-    if (in->kind == AG_OP_RECORD && ag_event_find(in->event->event, &last)) {
-        const struct ag_stream *origin = atomic_load(&s->origin);
-        if (last.context != s->context->handle)
-            return false; /* the driver will refuse it */
-        if (last.origin != (origin ? origin : s))
-            settle(in->event->event,
-                   RECORDED); /* else another fork might record it behind this one */
-    }
-    ag_flush_for_order(s);
+    if (in->kind == AG_OP_RECORD && atomic_load(&ag_forks) > 1 &&
+        ag_event_find(in->event->event, last) && last->origin != (origin ? origin : s))
+        settle(in->event->event, last,
+               RECORDED); /* else that fork might record it behind this one */
+    if (s->legacy || s->blocking)
+        ag_flush_for_order(s);
     ag_stream_set_owner(s);
     struct ag_stream *home = ag_stream_lock_home(s, &in->branch);
-    if (!is_op(home, s, in)) {
+    if (!is_op(home, s, in, last)) {
         ag_unlock(&home->lock);
         in->branch = 0;
         return false;
@@ -84,17 +89,16 @@ static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, CUresult 
 }
 
 /* It has been done, and was a sync point. */
-static void was_called(struct ag_stream *s, const struct ag_incoming *in)
+static void was_called(struct ag_stream *s, const struct ag_incoming *in,
+                       const struct ag_record *last)
 {
-    struct ag_record last = {.serial = 0};
     bool seen = s && !ag_state_bypasses();
-    if (in->kind == AG_OP_RECORD && seen && !in->event->flags) {
+    if (in->kind == AG_OP_RECORD && seen && !in->event->flags)
         ag_quiet_recorded(s, in->event->event);
-    } else if (in->kind == AG_OP_RECORD) {
-        ag_event_recorded(in->event->event, &last);
-    } else if (seen && ag_event_find(in->event->event, &last) && last.stream && !last.outdated) {
-        ag_branch_waited(s, last.stream, last.serial);
-    }
+    else if (in->kind == AG_OP_RECORD)
+        ag_event_recorded(in->event->event, &(struct ag_record){.serial = 0});
+    else if (seen && last->stream && !last->outdated)
+        ag_branch_waited(s, last->stream, last->serial);
 }
 
 CUresult ag_core_event_call(const struct ag_event_call *call)
@@ -103,18 +107,23 @@ CUresult ag_core_event_call(const struct ag_event_call *call)
         call->sym == AG_SYM_cuStreamWaitEvent || call->sym == AG_SYM_cuStreamWaitEvent_ptsz;
     struct ag_incoming in = {.kind = waits ? AG_OP_WAIT : AG_OP_RECORD, .event = call};
     struct ag_stream *s = ag_stream_find(call->stream, call->ptsz);
+    struct ag_record last = {.serial = 0};
     CUresult r;
     if (ag_event_is_ending(call->event))
         return CUDA_ERROR_INVALID_HANDLE;
-    if (waits)
-        ag_quiet_asked(call->event, s, false);
-    if (!ag_state_bypasses() && !ag_thread.in_host_function && goes_with_ops(s, &in, &r))
+    if (waits) {
+        ag_event_find(call->event, &last);
+        ag_quiet_asked(&last, s, false);
+    }
+    if (!ag_state_bypasses() && !ag_thread.in_host_function && goes_with_ops(s, &in, &last, &r))
         return r;
-    settle(call->event, waits ? ASKED : RECORDED);
+    if (!waits && atomic_load(&ag_forks))
+        ag_event_find(call->event, &last);
+    settle(call->event, &last, waits ? ASKED : RECORDED);
     CUresult pending = ag_core_stream_sync_point(call->stream, call->ptsz, call->sym, false);
     r = ag_call_make(&in);
     if (r == CUDA_SUCCESS)
-        was_called(s, &in);
+        was_called(s, &in, &last);
     if (__builtin_expect(r == CUDA_SUCCESS && pending == CUDA_SUCCESS, 1))
         return CUDA_SUCCESS;
     return ag_core_stream_first_error(call->stream, call->ptsz, r, pending);
@@ -163,8 +172,11 @@ void ag_core_event_made(CUevent event, unsigned int flags)
 
 void ag_core_event_settles(CUevent event)
 {
-    ag_quiet_asked(event, NULL, false);
-    settle(event, ASKED);
+    struct ag_record last;
+    if (!asks_matter() || !ag_event_find(event, &last))
+        return;
+    ag_quiet_asked(&last, NULL, false);
+    settle(event, &last, ASKED);
 }
 
 bool ag_core_event_is_ending(CUevent event)
@@ -198,8 +210,10 @@ CUresult ag_core_event_query(CUevent event)
     struct ag_record last;
     if (ag_event_is_ending(event))
         return CUDA_ERROR_INVALID_HANDLE;
-    ag_quiet_asked(event, NULL, true);
-    if (!atomic_load(&ag_forks) || !ag_event_find(event, &last) || !last.origin)
+    if (!asks_matter() || !ag_event_find(event, &last))
+        return CUDA_SUCCESS;
+    ag_quiet_asked(&last, NULL, true);
+    if (!last.origin)
         return CUDA_SUCCESS;
     struct ag_stream *origin = last.origin;
     atomic_store(&origin->asked_for, true);

@@ -4,8 +4,7 @@
 #include "capture/core/flush.h"
 #include "capture/settings/options.h"
 
-/* Whether any stream's records count: until then nobody who asks looks anything up. */
-static _Atomic bool any;
+_Atomic bool ag_quiet_any;
 
 static void count_record(struct ag_stream *s)
 {
@@ -26,8 +25,8 @@ void ag_quiet_recorded(struct ag_stream *s, CUevent event)
     }
     bool counts = s->quiet > 0;
     ag_unlock(&s->lock);
-    if (counts && !atomic_load_explicit(&any, memory_order_relaxed))
-        atomic_store(&any, true);
+    if (counts && !atomic_load_explicit(&ag_quiet_any, memory_order_relaxed))
+        atomic_store(&ag_quiet_any, true);
     if (ends)
         ag_branches_end(s);
     else if (begins)
@@ -59,18 +58,17 @@ static void count_ask(struct ag_stream *s, uint64_t at, bool query)
         s->quiet = s->quiet > AG_QUIET_AT_END ? s->quiet - AG_QUIET_AT_END : 0;
 }
 
-void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query)
+void ag_quiet_asked(const struct ag_record *last, const struct ag_stream *by, bool query)
 {
-    struct ag_record last;
-    if (!atomic_load_explicit(&any, memory_order_relaxed) || !ag_event_find(event, &last) ||
-        !last.stream || last.stream == by || atomic_load(&last.stream->origin))
+    struct ag_stream *s = last->stream;
+    if (!atomic_load_explicit(&ag_quiet_any, memory_order_relaxed) || !s || s == by ||
+        atomic_load(&s->origin) || (by && atomic_load(&by->origin) == s))
         return;
-    struct ag_stream *s = last.stream;
     if (!ag_stream_lock_if_prompt(s))
         return; /* it is submitting; nobody is kept waiting for a count */
     /* What was recorded while the stream was a branch counts the ops of its origin. */
-    if (ag_stream_is_live(s) && s->serial == last.serial && (!last.origin || last.origin == s) &&
+    if (ag_stream_is_live(s) && s->serial == last->serial && (!last->origin || last->origin == s) &&
         (!ag_stream_forks(s) || ag_fork_is_alone(s)))
-        count_ask(s, last.at, query);
+        count_ask(s, last->at, query);
     ag_unlock(&s->lock);
 }

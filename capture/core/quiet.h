@@ -30,7 +30,9 @@ void ag_quiet_recorded(struct ag_stream *s, CUevent event);
  * lock. */
 bool ag_quiet_stays(struct ag_stream *s);
 
-/* Somebody asks for the event, and nothing has been submitted for that yet: the host (`by` is
- * NULL), or a stream that waits for it. `query`: the call does not wait. The caller holds no lock.
- */
-void ag_quiet_asked(CUevent event, const struct ag_stream *by, bool query);
+/* Whether any stream's records count. */
+extern _Atomic bool ag_quiet_any;
+/* Somebody asks for the event whose last record that is, and nothing has been submitted for that
+ * yet: the host (`by` is NULL), or a stream that waits for it. `query`: the call does not wait. The
+ * caller holds no lock. */
+void ag_quiet_asked(const struct ag_record *last, const struct ag_stream *by, bool query);

@@ -210,6 +210,8 @@ bool ag_event_recorded(CUevent event, const struct ag_record *last)
 {
     ag_lock(&lock, AG_RANK_EVENTS);
     struct known *k = find(event);
+    if (k && last->context && last->context != k->context)
+        k = NULL;
     if (k) {
         k->last = *last;
         k->epoch = atomic_load(&epoch);

@@ -47,7 +47,8 @@ void ag_events_context_may_end(CUcontext context);
 
 /* False if the event is not known, or the program has destroyed it. */
 bool ag_event_find(CUevent event, struct ag_record *last);
-/* False, and nothing else, in the same cases. */
+/* False, and nothing else, in the same cases, and if the record names another context than the
+ * event's own: the driver will refuse it. */
 bool ag_event_recorded(CUevent event, const struct ag_record *last);
 
 /* The driver has got that record of the event, or what comes before it has ended (`passed`). Notes

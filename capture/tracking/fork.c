@@ -365,14 +365,8 @@ struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream 
                               .origin = origin,
                               .fork = f->id,
                               .number = f->records + 1,
+                              .context = stream->context->handle,
                               .at = ag_stream_ops(origin) + 1}; /* the record is one of them */
-}
-
-bool ag_fork_has_room(const struct ag_stream *origin)
-{
-    return atomic_load_explicit(&origin->noted, memory_order_relaxed) -
-               atomic_load_explicit(&origin->done, memory_order_acquire) <
-           AG_MOST_EVENTS;
 }
 
 void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)

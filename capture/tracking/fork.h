@@ -127,7 +127,12 @@ void ag_fork_end(struct ag_stream *origin);
 void ag_fork_free(struct ag_stream *origin);
 
 /* Whether there is room for one more record or wait. */
-bool ag_fork_has_room(const struct ag_stream *origin);
+static inline bool ag_fork_has_room(const struct ag_stream *origin)
+{
+    return atomic_load_explicit(&origin->noted, memory_order_relaxed) -
+               atomic_load_explicit(&origin->done, memory_order_acquire) <
+           AG_MOST_EVENTS;
+}
 /* What is to be known of an event that is recorded next, in `stream`. */
 struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream);
 /* A record op has come, or one that waits. */
