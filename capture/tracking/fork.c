@@ -7,17 +7,22 @@
 
 _Atomic uint32_t ag_forks;
 
+/* It has had another origin, or none. Not inlined: its registers would be saved at each launch. */
+static __attribute__((noinline)) struct ag_stream *
+lock_again(struct ag_stream *s, struct ag_stream *had, uint8_t *branch)
+{
+    ag_unlock(&had->lock);
+    return ag_stream_lock_home(s, branch);
+}
+
 struct ag_stream *ag_stream_lock_origin(struct ag_stream *s, uint8_t *branch)
 {
-    for (;;) {
-        struct ag_stream *origin = atomic_load(&s->origin), *home = origin ? origin : s;
-        ag_lock(&home->lock, AG_RANK_STREAM);
-        if (atomic_load(&s->origin) == origin) {
-            *branch = origin ? s->branch : 0;
-            return home;
-        }
-        ag_unlock(&home->lock);
-    }
+    struct ag_stream *origin = atomic_load(&s->origin), *home = origin ? origin : s;
+    ag_lock(&home->lock, AG_RANK_STREAM);
+    if (__builtin_expect(atomic_load(&s->origin) != origin, 0))
+        return lock_again(s, home, branch);
+    *branch = origin ? s->branch : 0;
+    return home;
 }
 
 /* ---- order between a branch's stream and its origin's -------------------------------------- */
