@@ -362,34 +362,6 @@ bool ag_fork_branch_is_done(struct ag_stream *origin, uint8_t branch)
 
 /* ---- records ------------------------------------------------------------------------------- */
 
-struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream)
-{
-    const struct ag_fork *f = origin->fork;
-    return (struct ag_record){.stream = stream,
-                              .serial = stream->serial,
-                              .origin = origin,
-                              .fork = f->id,
-                              .number = f->records + 1,
-                              .context = stream->context->handle,
-                              .at = ag_stream_ops(origin) + 1}; /* the record is one of them */
-}
-
-void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)
-{
-    struct ag_fork *f = origin->fork;
-    f->records += is_record;
-    uint64_t noted = atomic_load_explicit(&origin->noted, memory_order_relaxed);
-    f->events[noted % AG_MOST_EVENTS] = event;
-    f->is_record[noted % AG_MOST_EVENTS] = is_record;
-    atomic_store_explicit(&origin->noted, noted + 1, memory_order_release);
-}
-
-uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record)
-{
-    const struct ag_fork *f = origin->fork;
-    return record->fork == f->id ? f->records - record->number : UINT64_MAX;
-}
-
 bool ag_fork_has_events(const struct ag_stream *origin, const struct ag_record *record)
 {
     const struct ag_fork *f = origin->fork;

@@ -134,12 +134,36 @@ static inline bool ag_fork_has_room(const struct ag_stream *origin)
            AG_MOST_EVENTS;
 }
 /* What is to be known of an event that is recorded next, in `stream`. */
-struct ag_record ag_fork_next_record(struct ag_stream *origin, struct ag_stream *stream);
+static inline struct ag_record ag_fork_next_record(struct ag_stream *origin,
+                                                   struct ag_stream *stream)
+{
+    const struct ag_fork *f = origin->fork;
+    return (struct ag_record){.stream = stream,
+                              .serial = stream->serial,
+                              .origin = origin,
+                              .fork = f->id,
+                              .number = f->records + 1,
+                              .context = stream->context->handle,
+                              .at = ag_stream_ops(origin) + 1}; /* the record is one of them */
+}
 /* A record op has come, or one that waits. */
-void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record);
+static inline void ag_fork_notes(struct ag_stream *origin, CUevent event, bool is_record)
+{
+    struct ag_fork *f = origin->fork;
+    f->records += is_record;
+    uint64_t noted = atomic_load_explicit(&origin->noted, memory_order_relaxed);
+    f->events[noted % AG_MOST_EVENTS] = event;
+    f->is_record[noted % AG_MOST_EVENTS] = is_record;
+    atomic_store_explicit(&origin->noted, noted + 1, memory_order_release);
+}
 /* How many records ago that one was; more than AG_MOST_DISTANCE: it is not one of this fork, or too
  * long ago. */
-uint64_t ag_fork_distance(const struct ag_stream *origin, const struct ag_record *record);
+static inline uint64_t ag_fork_distance(const struct ag_stream *origin,
+                                        const struct ag_record *record)
+{
+    const struct ag_fork *f = origin->fork;
+    return record->fork == f->id ? f->records - record->number : UINT64_MAX;
+}
 /* Whether the driver lacks records or waits of the stream's fork, due ones among them. Needs no
  * lock. */
 static inline bool ag_fork_lacks_events(const struct ag_stream *origin)
