@@ -245,6 +245,13 @@ static bool names_no_stream(enum ag_sym sym)
            sym == AG_SYM_cuLaunchCooperativeKernelMultiDevice;
 }
 
+/* Whether any other stream may have had an op since its last sync point. This one's segment has
+ * ended. */
+static bool others_are_open(const struct ag_stream *s)
+{
+    return atomic_load(&ag_open_streams) > (uint32_t)atomic_load(&s->open) + ag_stream_forks(s);
+}
+
 static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
@@ -288,7 +295,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     CUresult r = end_for_call(s, sym, flags);
     if (measures)
         ag_measure_begins(s);
-    if (flags & BLOCKS && !s->legacy && ag_owns_others(s))
+    if (flags & BLOCKS && !s->legacy && ag_owns_others(s) && (measures || others_are_open(s)))
         every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
     return r;
 }
