@@ -260,7 +260,7 @@ static bool is_wanted(struct ag_stream *s)
 
 /* Then the program's launch waits, with the ring at rest. The program may have waited for the GPU
  * since the submitter last looked. */
-static bool is_far_ahead(struct ag_stream *s)
+static bool is_far_ahead(struct ag_stream *s, uint32_t ops)
 {
     struct ag_ring *ring = s->ring;
     if (ring && ag_ahead_is_due(s) && ag_ring_is_at_rest(ring)) {
@@ -268,13 +268,13 @@ static bool is_far_ahead(struct ag_stream *s)
         ag_ahead_passes(s);
         ag_driver_leave(s, visit);
     }
-    return ag_ahead_is_far(s, ring ? ag_ring_held_ops(ring) : 0);
+    return ag_ahead_is_far(s, ops + (ring ? ag_ring_held_ops(ring) : 0));
 }
 
 bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
                        uint32_t behind)
 {
-    if (!is_wanted(s) || is_far_ahead(s))
+    if (!is_wanted(s) || is_far_ahead(s, g->count))
         return false;
     expect_last(behind == 1);
     if (!will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
