@@ -99,6 +99,7 @@ bool handed_find(struct handed *h, const struct dump *d)
         h->submit_ns = told_ns;
         h->knows_submit_ns = told_ns;
     }
+    h->gained_ns = dump_counter(d, "handed_gained_ns");
     h->percent = d->num_processes > 1 ? 0 : dump_counter(d, "SUBMIT_PERCENT");
     return good;
 }

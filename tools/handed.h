@@ -16,7 +16,9 @@ struct handed {
     uint64_t own_launches, own_ops, own_ns; /* graph launches by submitters; time in them */
     uint64_t submit_ns;                     /* processor time of the submitters */
     bool knows_submit_ns;                   /* the dump has it */
-    struct handed_chunk *taken;             /* by thread: what it has yet to submit */
+    uint64_t gained_ns; /* saved by what was handed over, as the summary has it; 0: not known, or
+                           nothing */
+    struct handed_chunk *taken; /* by thread: what it has yet to submit */
     uint64_t percent; /* speed with the submitter when last compared; 0: never, or of several */
 };
 

@@ -168,7 +168,6 @@ static void count(struct table_output *o, const char *what, uint64_t number)
 static void handed_over(const struct model *m, struct table_output *o)
 {
     const struct handed *h = &m->handed;
-    double saved_ns = (double)(h->own_ops + h->own_singles) * m->eager_ns;
     if (!h->slots)
         return;
     table_begin(o, "launchers", "Who launched the graphs",
@@ -190,8 +189,9 @@ static void handed_over(const struct model *m, struct table_output *o)
     value(o, "wait, longest (us)", (double)h->longest_ns / 1e3, 1);
     if (h->knows_submit_ns) {
         value(o, "processor time of that thread (ms)", (double)h->submit_ns / 1e6, 1);
-        value(o, "processor time for each second saved (s)",
-              saved_ns > 0 ? (double)h->submit_ns / saved_ns : 0, 2);
+        if (h->gained_ns)
+            value(o, "processor time for each second saved (s)",
+                  (double)h->submit_ns / (double)h->gained_ns, 2);
     }
     if (h->percent)
         count(o, "speed with it when last compared (%)", h->percent);

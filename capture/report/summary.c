@@ -242,6 +242,8 @@ void ag_figures_list(struct ag_lines *l)
     TOTAL(evicted)
 #undef TOTAL
     ag_lines_add(l, "memory", "%llu", (unsigned long long)ag_budget_used());
+    if (t.handed_gained_ns > 0)
+        ag_lines_add(l, "handed_gained_ns", "%lld", (long long)t.handed_gained_ns);
 #define AG_COUNTER(name, text)                                                                     \
     ag_lines_add(l, #name, "%llu", (unsigned long long)ag_counted(AG_COUNT_##name));
 #include "capture/tracking/count.def"

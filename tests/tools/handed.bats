@@ -239,6 +239,11 @@ assert abs(saved + program["time_us"] - carried * eager) < 0.011 * carried, (sav
 PY
     done
     autograph report inline -f json | holds "not d.keys() & {'launchers', 'handed_over'}"
+    # as the summary of the same run says it, if anything was saved
+    for dump in handed ahead; do
+        each=$(sed -n 's/.* processor time, \([0-9.]*\) s for each second that it saved.*/\1/p' $dump.summary)
+        autograph report $dump -f json | holds "[r['value'] for r in d['handed_over'] if 'each second' in r['handed_over']] == [${each}]"
+    done
     [ "$(COLUMNS=80 autograph report handed --table=launchers | wc -L)" -le 80 ]
     [ "$(COLUMNS=80 autograph report handed --table=handed_over | wc -L)" -le 80 ]
 }
