@@ -49,8 +49,12 @@ FREE_ROUNDS = 3
 LEFT_FOR_REST = 0.25    # of the time: low cells again, cuts
 
 
-def cells_of(axes):
-    return list(itertools.product(axes["kernel"], axes["gap"], axes["ops"], (1, 0)))
+def cells_of(axes, kernels=None, gaps=None):
+    return list(itertools.product(kernels or axes["kernel"], gaps or axes["gap"], axes["ops"], (1, 0)))
+
+
+def numbers(text):
+    return tuple(map(int, text.split(",")))
 
 
 def word(cell):
@@ -251,7 +255,7 @@ def latency_summary(found):
 
 def measure(args, matrix, found, commit):
     """Adds what is measured to what earlier parts have found."""
-    cells = part_of_cells(cells_of(QUICK if args.quick else FULL), *args.part)
+    cells = part_of_cells(cells_of(QUICK if args.quick else FULL, args.kernels, args.gaps), *args.part)
     cut_cells = part_of_cells(cells_of(QUICK_CUT if args.quick else CUT), *args.part)
     print(f"{len(cells)} cells; a kernel that does not spin takes {matrix.base} us, {matrix.rate} cycles a us",
           flush=True)
@@ -275,7 +279,7 @@ def measure(args, matrix, found, commit):
     found.made.append(made)
     if args.out:
         found.save(args.out, commit)
-    if cut_cells and matrix.time_left() > 0:
+    if cut_cells and not (args.kernels or args.gaps) and matrix.time_left() > 0:
         found.cuts.update(matrix.cuts(cut_cells, 1 if args.quick else 3))
 
 
@@ -326,6 +330,8 @@ def main():
     parser.add_argument("--build", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--library", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="a fifth of the cells, under 90 seconds")
+    parser.add_argument("--kernels", metavar="US,US...", type=numbers, help="only cells of these kernels, and no cuts")
+    parser.add_argument("--gaps", metavar="US,US...", type=numbers, help="only cells with that much host work, and no cuts")
     parser.add_argument("--part", metavar="K/N", type=part_of, default=(1, 1),
                         help="the K-th of N parts of the cells; with the same --out they add up")
     parser.add_argument("--rounds", type=int, metavar="N",
