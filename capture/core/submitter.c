@@ -13,14 +13,14 @@
 #include "capture/tracking/waits.h"
 #include "capture/trace/trace.h"
 #include "capture/core/watchdog.h"
+#include "policy/submit.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 enum { RINGS = 64 };
-enum { ABSENT, ASLEEP, NAPS, AWAKE }; /* a nap ends by itself */
-static _Atomic uint32_t state;
+static _Atomic uint32_t state; /* enum ag_submitter_state */
 static _Atomic bool stopping;
 static _Atomic bool last_comes; /* behind the next chunk the program may wait */
 static _Atomic(struct ag_ring *) rings[RINGS];
@@ -136,7 +136,8 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
 static void wake(void)
 {
     uint32_t was = atomic_load(&state);
-    if ((was == ASLEEP || was == NAPS) && atomic_compare_exchange_strong(&state, &was, AWAKE))
+    if ((was == AG_SUBMITTER_ASLEEP || was == AG_SUBMITTER_NAPS) &&
+        atomic_compare_exchange_strong(&state, &was, AG_SUBMITTER_AWAKE))
         syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
@@ -156,15 +157,15 @@ static bool start(void)
         return false;
     }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
-    if (atomic_load(&state) == ABSENT && !atomic_load(&stopping)) {
-        atomic_store(&state, AWAKE);
+    if (atomic_load(&state) == AG_SUBMITTER_ABSENT && !atomic_load(&stopping)) {
+        atomic_store(&state, AG_SUBMITTER_AWAKE);
         if (!ag_thread_start(&thread, "autograph-send", run)) {
-            atomic_store(&state, ABSENT);
+            atomic_store(&state, AG_SUBMITTER_ABSENT);
             atomic_store(&left, AG_THREAD_RETRY);
         }
     }
     ag_mutex_unlock(&mutex);
-    return atomic_load(&state) != ABSENT;
+    return atomic_load(&state) != AG_SUBMITTER_ABSENT;
 }
 
 /* Whether the stream has a ring, which the thread looks at. */
@@ -193,43 +194,27 @@ static bool has_ring(struct ag_stream *s)
     return fits;
 }
 
-/* The thread may be waiting for room in the queue of another stream, and that stream for the very
- * chunk that it would be given. */
-static bool is_long_at_another(const struct ag_ring *ring)
+static bool is_stuck_at_another(const struct ag_ring *ring)
 {
     if (atomic_load_explicit(&num_rings, memory_order_relaxed) == 1)
         return false; /* there is no other. `at` is in a cache line that the thread writes */
     const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
     return other && other != ring &&
-           ag_clock_ns() >
-               atomic_load_explicit(&at.since_ns, memory_order_relaxed) + AG_SUBMIT_LONG_NS;
+           ag_submit_is_stuck(atomic_load_explicit(&at.since_ns, memory_order_relaxed),
+                              ag_clock_ns());
 }
 
-/* Whether the thread will take the chunk, or the single op, that is put into the stream's ring now.
- * `by_itself`: the program has waited before it, and may wait right behind it. `worth`: more comes
- * before the program may wait, so that waking the thread pays. */
-static bool will_take(struct ag_stream *s, bool single, bool by_itself, bool worth)
+/* Whether the thread will take what is put into the stream's ring now. */
+static bool will_take(struct ag_stream *s, struct ag_submit_offer offer)
 {
     if (atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
         return false;
-    struct ag_ring *ring = s->ring;
     /* an error is told by the next call that may tell it; if all goes well, nobody settles */
     if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
         return false;
-    uint32_t held = ag_ring_held(ring), now = atomic_load_explicit(&state, memory_order_relaxed);
-    if (held && !ag_ring_is_busy(ring)) { /* something waits, nobody is at it */
-        bool many = held >= AG_SUBMIT_MOST_SINGLES || (!single && ag_ring_has_chunks(ring));
-        if (many && now != NAPS)
-            return false; /* the thread has other work, or no processor */
-    }
-    if (is_long_at_another(ring))
-        return false;
-    /* To wake the thread costs as much as a launch. For a chunk that comes by itself the program
-     * would soon wait until the nap ends. */
-    bool idle = (now == NAPS && by_itself) || (now == ASLEEP && (single || !worth));
-    if (idle && ag_options.submit == AG_SUBMIT_AUTO)
-        return false;
-    return now != ABSENT || start();
+    uint32_t now = atomic_load_explicit(&state, memory_order_relaxed);
+    return ag_submit_takes(s->ring, offer, now, ag_options.submit == AG_SUBMIT_AUTO) &&
+           !is_stuck_at_another(s->ring) && (now != AG_SUBMITTER_ABSENT || start());
 }
 
 /* Call it before something is put in. */
@@ -240,13 +225,10 @@ static void notes(struct ag_stream *s)
     ag_deferring_hands(s);
 }
 
-/* `most`: what may wait for the end of a nap. To wake the thread before something is put in is too
- * early: it might sleep again until that is there. */
-static void was_put(struct ag_stream *s, uint32_t most)
+static void was_put(struct ag_stream *s, bool single)
 {
     ag_deferring_handed(s);
-    uint32_t now = atomic_load(&state);
-    if (now == ASLEEP || (now == NAPS && ag_ring_held(s->ring) > most))
+    if (ag_submit_must_wake(s->ring, single, atomic_load(&state)))
         wake();
 }
 
@@ -276,8 +258,8 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 {
     if (!is_wanted(s) || is_far_ahead(s, g->count))
         return false;
-    expect_last(behind == 1);
-    if (!will_take(s, false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING))
+    expect_last(ag_submit_last_comes(behind));
+    if (!will_take(s, ag_submit_chunk(awaited, behind)))
         return false;
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
@@ -287,29 +269,32 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         return false;
     }
     ag_count(AG_COUNT_HANDED);
-    was_put(s, AG_SUBMIT_MOST_WAIT);
+    was_put(s, false);
     return true;
 }
 
-/* Where the host takes longer than a nap between two ops, an op would wait for the submitter, and
- * the program would gain little. */
 static bool takes_ops(struct ag_stream *s, bool asks)
 {
     if (!(asks ? is_wanted(s) : s->hands_ops) || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||
-           ag_policy_gap(ag_engine_policy(&s->engine)) < AG_SUBMIT_SPIN_NS;
+           ag_submit_gains_by_ops(ag_policy_gap(ag_engine_policy(&s->engine)));
+}
+
+static bool will_take_op(struct ag_stream *s)
+{
+    return will_take(s, (struct ag_submit_offer){.single = true});
 }
 
 static bool takes_op(struct ag_stream *s, bool asks)
 {
-    return takes_ops(s, asks) && will_take(s, true, false, true);
+    return takes_ops(s, asks) && will_take_op(s);
 }
 
 bool ag_submitter_takes_ops(struct ag_stream *s)
 {
     /* in tests each of them asks */
-    return ag_options.test_switch ? will_take(s, true, false, true) : takes_op(s, true);
+    return ag_options.test_switch ? will_take_op(s) : takes_op(s, true);
 }
 
 static void put_op(struct ag_stream *s, ag_key key)
@@ -317,7 +302,7 @@ static void put_op(struct ag_stream *s, ag_key key)
     notes(s);
     ag_ring_put_op(s->ring, key);
     s->singles++;
-    was_put(s, AG_SUBMIT_MOST_SINGLES);
+    was_put(s, true);
 }
 
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
@@ -367,28 +352,16 @@ static uint32_t look(void)
     return work;
 }
 
-/* How much work there was in all, and when some was last seen; the usual time between two chunks,
- * or from single launches to as many as make up for a chunk, ns. What the program took back while
- * the thread napped counts: if it did not, the thread would nap because it had napped. */
-struct pace {
-    uint32_t work;
-    uint64_t last, apart;
-    uint64_t told; /* when a dump last got the thread's processor time */
-};
-
 /* Looks for work until that time, once at least. Returns whether there was some. */
-static bool look_until(struct pace *p, uint64_t until)
+static bool look_until(struct ag_submit_pace *p, uint64_t until)
 {
-    uint32_t before = p->work;
-    for (unsigned int looks = 0; (p->work = look()) == before; looks++) {
+    uint32_t work;
+    for (unsigned int looks = 0; (work = look()) == p->work; looks++) {
         if (looks % AG_SUBMIT_LOOKS == 0 && ag_clock_ns() >= until)
             return false;
         ag_relax();
     }
-    uint64_t now = ag_clock_ns(), ns = (now - p->last) * AG_WORK_OF_CHUNK / (p->work - before);
-    uint64_t most = 2ull * AG_SUBMIT_SPIN_NS;
-    p->apart = (p->apart * 7 + (ns < most ? ns : most)) / 8;
-    p->last = now;
+    ag_submit_found(p, work, ag_clock_ns());
     return true;
 }
 
@@ -396,18 +369,10 @@ static bool look_until(struct pace *p, uint64_t until)
 static bool nap(uint64_t ns)
 {
     struct timespec t = {.tv_nsec = (long)ns};
-    uint32_t naps = NAPS;
-    atomic_store(&state, NAPS);
-    syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, NAPS, &t, NULL, 0);
-    return !atomic_compare_exchange_strong(&state, &naps, AWAKE);
-}
-
-/* How long the thread looks all the time, behind what came last. */
-static uint64_t spins_for(const struct pace *p)
-{
-    if (atomic_load(&last_comes))
-        return AG_SUBMIT_BUSY_NS;
-    return p->apart < AG_SUBMIT_SPIN_NS ? AG_SUBMIT_SPIN_NS : 0;
+    uint32_t naps = AG_SUBMITTER_NAPS;
+    atomic_store(&state, AG_SUBMITTER_NAPS);
+    syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_NAPS, &t, NULL, 0);
+    return !atomic_compare_exchange_strong(&state, &naps, AG_SUBMITTER_AWAKE);
 }
 
 void ag_submitter_count_time(void)
@@ -425,34 +390,29 @@ static void tell_time(void)
     ag_trace_submitter(ag_counted(AG_COUNT_SUBMIT_NS));
 }
 
-/* Takes what comes, until nothing has come for some time. To look all the time takes a processor,
- * and to wake the thread takes 2 to 7 us of the program's time (docs/results-log.md). So if little
- * comes, the thread looks now and then. Behind the last chunk of a sequence the program may wait,
- * and it would launch that chunk itself if the thread napped. So the thread looks until that has
- * come. */
-static void serve(struct pace *p)
+/* `told`: when a dump last got the thread's processor time. */
+static void serve(struct ag_submit_pace *p, uint64_t *told)
 {
-    uint64_t woken = ag_clock_ns(), ns = AG_SUBMIT_NAP_NS;
-    while (ns < AG_SUBMIT_LONGEST_NAP_NS && !atomic_load(&stopping)) {
-        uint64_t from = p->last > woken ? p->last : woken;
-        if (ag_trace_on() && from - p->told >= AG_SUBMIT_TELLS_NS) {
-            p->told = from;
+    ag_submit_woken(p, ag_clock_ns());
+    while (!ag_submit_sleeps(p) && !atomic_load(&stopping)) {
+        uint64_t since = ag_submit_since(p);
+        if (ag_trace_on() && since - *told >= AG_SUBMIT_TELLS_NS) {
+            *told = since;
             tell_time();
         }
-        if (look_until(p, from + spins_for(p))) {
-            ns = AG_SUBMIT_NAP_NS;
-        } else if (nap(ns)) {
-            woken = ag_clock_ns();
-            ns = AG_SUBMIT_NAP_NS;
-        } else if (ag_clock_ns() - from > AG_SUBMIT_BUSY_NS) {
-            ns += ns / 2;
-        }
+        if (look_until(p, ag_submit_until(p, atomic_load(&last_comes))))
+            continue;
+        if (nap(p->nap))
+            ag_submit_woken(p, ag_clock_ns());
+        else
+            ag_submit_napped(p, ag_clock_ns());
     }
 }
 
 static void *run(void *unused)
 {
-    struct pace pace = {.last = ag_clock_ns()};
+    struct ag_submit_pace pace = {.last = ag_clock_ns()};
+    uint64_t told = 0;
     (void)unused;
     clockid_t clock;
     is_submitter = true;
@@ -461,18 +421,18 @@ static void *run(void *unused)
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* or naps take 50 us longer */
     while (!atomic_load(&stopping)) {
-        serve(&pace);
+        serve(&pace, &told);
         /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
          * reads that state or is seen by this look. */
-        atomic_store(&state, ASLEEP);
+        atomic_store(&state, AG_SUBMITTER_ASLEEP);
         atomic_thread_fence(memory_order_seq_cst);
         if (look() != pace.work) {
-            atomic_store(&state, AWAKE);
+            atomic_store(&state, AG_SUBMITTER_AWAKE);
             continue;
         }
         tell_time();
-        while (atomic_load(&state) == ASLEEP && !atomic_load(&stopping))
-            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, ASLEEP, NULL, NULL, 0);
+        while (atomic_load(&state) == AG_SUBMITTER_ASLEEP && !atomic_load(&stopping))
+            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_ASLEEP, NULL, NULL, 0);
     }
     tell_time();
     atomic_store(&processor_time, 0);
@@ -483,11 +443,11 @@ void ag_submitter_stop(void)
 {
     atomic_store(&stopping, true);
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER); /* another thread may be starting it */
-    bool runs = atomic_load(&state) != ABSENT;
+    bool runs = atomic_load(&state) != AG_SUBMITTER_ABSENT;
     ag_mutex_unlock(&mutex);
     if (!runs)
         return;
-    atomic_store(&state, AWAKE);
+    atomic_store(&state, AG_SUBMITTER_AWAKE);
     syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     ag_thread_join(thread);
 }

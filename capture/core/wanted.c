@@ -7,6 +7,7 @@
 #include "capture/system/thread.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/state.h"
+#include "policy/submit.h"
 
 /* The submitter is an ordinary thread. A real-time thread that waits for it may keep it from
  * running. Asking for the class takes a system call, so it is done now and then. */
@@ -29,34 +30,30 @@ static bool has_its_turn(struct ag_stream *s)
     return turn % 2 == (ag_options.submit == AG_SUBMIT_INLINE);
 }
 
-bool ag_submitter_is_wanted(struct ag_stream *s)
+/* By the comparison. Whoever forces one way does not pay for this. */
+static __attribute__((noinline)) bool is_faster(struct ag_stream *s)
 {
-    const struct ag_policy *p = ag_engine_policy(&s->engine);
-    if (ag_state_builds_nothing()) /* the library only observes */
-        return false;
-    if (__builtin_expect(ag_options.test_switch, 0))
-        return has_its_turn(s);
-    if (ag_options.submit != AG_SUBMIT_AUTO)
-        return ag_options.submit == AG_SUBMIT_THREAD;
-    if (!ag_thread_may_spin()) {
-        ag_pairs_abort(&s->pairs);
-        return false;
-    }
-    /* a comparison goes on to its end */
-    if (!s->pairs.tries && ag_policy_gap(p) < AG_SUBMIT_GAP_NS)
-        return false;
-    if (ag_measures())
-        return s->pairs.second && !s->pairs.tries && is_ordinary();
-    if (s->without.tries)
-        return s->pairs.second && is_ordinary();
     uint32_t trials = s->pairs.trials;
-    bool hands =
-        ag_pairs_choose(&s->pairs, ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
-                        ag_policy_counts(p)->ops);
+    bool hands = ag_submit_is_wanted(&s->pairs, ag_measures() || s->without.tries,
+                                     ag_clock_monotonic_ns() - atomic_load(&ag_compare_rested_ns),
+                                     ag_policy_counts(ag_engine_policy(&s->engine))->ops);
     if (s->pairs.trials != trials) {
         ag_count(AG_COUNT_SUBMIT_TRIALS);
         ag_count_by(AG_COUNT_SUBMIT_WINS, hands);
         atomic_store(&ag_counts[AG_COUNT_SUBMIT_PERCENT], s->pairs.percent);
     }
     return hands && is_ordinary();
+}
+
+bool ag_submitter_is_wanted(struct ag_stream *s)
+{
+    if (ag_state_builds_nothing()) /* the library only observes */
+        return false;
+    if (__builtin_expect(ag_options.test_switch, 0))
+        return has_its_turn(s);
+    if (ag_options.submit != AG_SUBMIT_AUTO)
+        return ag_options.submit == AG_SUBMIT_THREAD;
+    return ag_submit_may_gain(&s->pairs, ag_thread_may_spin(),
+                              ag_policy_gap(ag_engine_policy(&s->engine))) &&
+           is_faster(s);
 }

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "capture/tracking/stream.h"
+#include "policy/submit.h"
 
 /* Makes the events. Call this in the program's own launch of a chunk, where that is due. Made in a
  * flush, one might get the handle of an event that the program has just destroyed, and a second
@@ -41,7 +42,7 @@ void ag_ahead_launched(struct ag_stream *s, uint32_t ops);
 static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
 {
     uint32_t behind = atomic_load_explicit(&s->ahead.behind, memory_order_relaxed);
-    return __builtin_expect(behind + more >= AG_AHEAD_MOST, 0) && behind;
+    return ag_submit_is_far_ahead(behind, more);
 }
 
 /* Whether it still is, and somebody waits for that. Looks which events have passed. */
