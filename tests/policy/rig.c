@@ -176,12 +176,21 @@ static void check_arguments(const struct rig *r, const uint8_t *bytes, uint64_t 
     }
 }
 
+static void takes_time(struct rig *r, const struct ag_chunk *chunk)
+{
+    if (r->launch)
+        r->launch(r, chunk);
+    else if (chunk || !r->flushing)
+        r->now += r->launch_ns;
+}
+
 static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
 {
     struct rig *r = rig_of(e);
     assert_true(r->flushing && r->submitted < r->ops);
     check_arguments(r, bytes, r->submitted++, 1, &key);
     r->flushed++;
+    takes_time(r, NULL);
 }
 
 static void launch(struct rig *r, const struct ag_chunk *chunk, const uint8_t *bytes)
@@ -194,7 +203,7 @@ static void launch(struct rig *r, const struct ag_chunk *chunk, const uint8_t *b
     check_arguments(r, bytes, r->submitted, g->count, g->keys);
     r->submitted += g->count;
     r->launches++;
-    r->now += r->launch_ns;
+    takes_time(r, chunk);
 }
 
 static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
@@ -238,6 +247,7 @@ static void flush_begins(struct ag_engine *e, enum ag_engine_why why)
     assert_true(!r->flushing && r->submitted < r->ops);
     assert_true(r->may_break || why != AG_ENGINE_BROKEN);
     r->flushing = true;
+    r->why = why;
     r->flush_began = r->submitted;
     r->covered_before = r->covered;
 }
@@ -366,7 +376,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     if (!room || v.what == AG_DO_RECORD) {
         assert_int_equal(r->submitted, op);
         r->submitted++;
-        r->now += r->launch_ns;
+        takes_time(r, NULL);
     }
     if (room) {
         memcpy(room, &op, sizeof(op));

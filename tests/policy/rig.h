@@ -35,7 +35,10 @@ struct rig_given {
 struct rig {
     struct ag_engine engine;
     uint64_t now, gap;  /* ns; each op takes `gap` */
-    uint64_t launch_ns; /* of the host, for a launch or a graph's */
+    uint64_t launch_ns; /* of the host, for a launch or a graph's; for a flushed op none */
+    /* in place of that: makes the launch of the chunk's graph, or of a single op (NULL) */
+    void (*launch)(struct rig *r, const struct ag_chunk *chunk);
+    void *world; /* its own */
 
     /* what the builder does */
     uint32_t build_delay; /* ops until a build is answered; 0: at once */
@@ -44,6 +47,7 @@ struct rig {
 
     ag_key keys[AG_MAX_SEQUENCE_OPS]; /* of the last ops, each at its number, modulo the size */
     bool deferring, flushing;         /* as the engine has told */
+    enum ag_engine_why why;           /* it flushes, or flushed last */
     bool may_break;                   /* the test wants a mistake to be found ... */
     uint32_t mistakes;                /* ... and this many were */
     uint64_t flush_began, covered_before;
