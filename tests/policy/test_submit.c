@@ -13,7 +13,7 @@ static void put(struct ag_ring *r, bool is_single, uint32_t n)
         if (is_single && ag_ring_op_room(r, 0))
             ag_ring_put_op(r, 1);
         else
-            assert_true(!is_single && ag_ring_put(r, r, 2, NULL, 0));
+            assert_true(!is_single && ag_ring_put(r, r, 2, (uint8_t[1]){0}, 0));
 }
 
 static void test_streams_that_may_gain(void **state)
