@@ -156,15 +156,18 @@ def main():
     parser.add_argument("--noise", type=float, action="append")
     parts = [("all", lambda c: True), ("no sync", lambda c: not c[3])]
     parts += [("sync behind %d" % ops, lambda c, ops=ops: c[3] and c[2] == ops) for ops in OPS]
+    # 3 us of host work or more, and kernels of at most 5: the goal of 92 %
+    slow = [("slow host, %s" % name, lambda c, among=among: c[1] >= 3 and c[0] <= 5 and among(c)) for name, among in parts]
+    parts += slow
     for noise in parser.parse_args().noise or (0, 0.5, 1):
         found = list(cells(noise))
         print("noise %g, %d cells: median of what is saved, %%" % (noise, len(found)))
-        print("%16s %7s %7s %7s   %s" % ("", "inline", "thread", "group", "the better of inline and thread; with group (mean)"))
+        print("%26s %7s %7s %7s   %s" % ("", "inline", "thread", "group", "the better of inline and thread; with group (mean)"))
         for name, among in parts:
             shares = [c[4:] for c in found if among(c)]
             medians = [100 * statistics.median(way) for way in zip(*shares)]
             better = [[100 * max(s[:n]) for s in shares] for n in (2, 3)]
-            print("%16s %7.1f %7.1f %7.1f   %.1f; %.1f (%.1f; %.1f)" % (
+            print("%26s %7.1f %7.1f %7.1f   %.1f; %.1f (%.1f; %.1f)" % (
                 name, *medians, *map(statistics.median, better), *map(statistics.mean, better)))
         most = sorted(found, key=lambda c: max(c[4:6]) - c[6])[:3]
         print("  group gains most in: " + "; ".join("%d:%g:%d:%d, %.0f for %.0f" % (
