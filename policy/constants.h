@@ -369,7 +369,7 @@ enum {
     AG_AHEAD_MOST = 1024,          /* ops behind an event, with which a launch waits for that ... */
     AG_AHEAD_MOST_NS = 1000000000, /* ... for so long */
     /* Ops by graphs between two events: three graphs of 60 ops, which last longer than a rest.
-     * Measured: log, "Behind 87a8aed3"; with 96 the events cost up to half a percent. */
+     * Measured: log, "Behind 87a8aed3"; with 96 the events cost up to 0.6 %. */
     AG_AHEAD_SPACING = 180,
     AG_AHEAD_EVENTS = AG_AHEAD_MOST / AG_AHEAD_SPACING + 2,
 };

@@ -116,10 +116,10 @@ static inline bool ag_submit_must_wake(struct ag_ring *r, bool single, enum ag_s
  * come.
  *
  *     ag_submit_woken()     before anything else, and whenever somebody has woken it
- *     ag_submit_until()     it looks until then
- *     ag_submit_found()     and has found work, or
- *     ag_submit_sleeps()    nothing: now it sleeps, or it naps for `nap` ns and looks again behind
- *     ag_submit_napped()    that
+ *     ag_submit_until()     until when it looks for work
+ *     ag_submit_found()     it has found some
+ *     ag_submit_sleeps()    it has found none: whether it sleeps now, or naps for `nap` ns
+ *     ag_submit_napped()    it has napped, and nobody has woken it
  */
 struct ag_submit_pace {
     uint32_t work;        /* there was in all, whoever did it. What the program took back while the

@@ -7,7 +7,8 @@
 #include "capture/tracking/event.h"
 #include "capture/tracking/state.h"
 
-/* Until then nobody who asks for an event looks anything up. */
+/* Whether it can matter that somebody asks for an event: some stream forks, or its records count.
+ */
 static bool asks_matter(void)
 {
     return atomic_load(&ag_forks) || atomic_load_explicit(&ag_quiet_any, memory_order_relaxed);

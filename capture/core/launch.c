@@ -212,7 +212,7 @@ static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
         s->of_branches++;
 }
 
-/* Behind an op: releases the lock. */
+/* The op is done. Releases the lock, and waits if the graph is too far ahead of the GPU. */
 static inline void leave(struct ag_stream *s, const struct ag_verdict *v)
 {
     if (__builtin_expect(v->done && s->ahead.waits, 0))

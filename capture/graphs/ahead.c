@@ -41,7 +41,7 @@ bool ag_ahead_stays_far(struct ag_stream *s)
     return false;
 }
 
-/* What another thread has put into the ring, the submitter looks behind. */
+/* While something is in the ring, it is the submitter that looks which events have passed. */
 static bool looks_far(struct ag_stream *s)
 {
     if (!ag_stream_ring_is_at_rest(s))
