@@ -16,6 +16,7 @@ static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 static char held[NAME];
 static enum sim_symbol held_symbol;
 static bool held_behind;
+static unsigned int passing;         /* calls that pass before one is held */
 static unsigned int holds;           /* calls of cuSimHold: each lets go what the one before held */
 static _Atomic unsigned int waiting; /* calls that are held */
 
@@ -35,7 +36,8 @@ static bool is_any(enum sim_symbol symbol)
 static void hold(enum sim_symbol symbol, bool behind)
 {
     pthread_mutex_lock(&lock);
-    if (held_behind == behind && (is_any(symbol) || held_symbol == symbol) && is_called(held)) {
+    if (held_behind == behind && (is_any(symbol) || held_symbol == symbol) && is_called(held) &&
+        !(passing && passing--)) {
         atomic_fetch_add(&waiting, 1);
         for (unsigned int now = holds; holds == now;)
             pthread_cond_wait(&released, &lock);
@@ -61,7 +63,7 @@ void sim_late(enum sim_symbol symbol, bool behind)
     hold(symbol, behind);
 }
 
-SIM_EXPORT int cuSimHold(const char *thread, const char *symbol, int behind)
+SIM_EXPORT int cuSimHold(const char *thread, const char *symbol, unsigned int nth, int behind)
 {
     int i = symbol ? sim_symbol_find(symbol) : SIM_SYMBOL_COUNT;
     if (i < 0)
@@ -70,6 +72,7 @@ SIM_EXPORT int cuSimHold(const char *thread, const char *symbol, int behind)
     snprintf(held, sizeof held, "%s", thread ? thread : "");
     held_symbol = (enum sim_symbol)i;
     held_behind = behind;
+    passing = nth ? nth - 1 : 0;
     holds++;
     pthread_cond_broadcast(&released);
     pthread_mutex_unlock(&lock);

@@ -100,11 +100,11 @@ int cuSimFail(const char *symbol, uint64_t nth, int error);
 /* From here on, this thread's calls do not fail by SIMCUDA_FAIL or cuSimFail, though they count
  * (1); they do again (0). So a test can fail the calls of a library under it, and not its own. */
 void cuSimSpare(int on);
-/* From here on the calls of a thread whose name begins with `thread` are stuck: they wait before
- * what they do, or behind it, until another call of this function; NULL holds none. `symbol`: only
- * calls of that one; NULL: of any but cuThreadExchangeStreamCaptureMode. Returns 0, or -1 where the
- * symbol is not known. */
-int cuSimHold(const char *thread, const char *symbol, int behind);
+/* From here on the calls of a thread whose name begins with `thread` are stuck, from the `nth` on
+ * (1 is the next): they wait before what they do, or behind it, until another call of this
+ * function; NULL holds none. `symbol`: only calls of that one are stuck, and count; NULL: of any
+ * but cuThreadExchangeStreamCaptureMode. Returns 0, or -1 where the symbol is not known. */
+int cuSimHold(const char *thread, const char *symbol, unsigned int nth, int behind);
 /* Calls that are held now. */
 unsigned int cuSimHeld(void);
 /* Calls of an exported symbol since the start (faults included). */

@@ -47,7 +47,7 @@ static void a_call_is_stuck(void **state)
     (void)state;
     for (int behind = 0; behind < 2; behind++) {
         uint64_t before = ag_prog_read64(x), kernels = cuSimExecuted("kernel");
-        assert_int_equal(cuSimHold("stuck-", "cuLaunchKernel", behind), 0);
+        assert_int_equal(cuSimHold("stuck-", "cuLaunchKernel", 1, behind), 0);
         pthread_t thread = start_launch("stuck-one");
         until_held();
         CHECK(ag_prog_hash(hash, other, x + 8, 1));
@@ -56,7 +56,7 @@ static void a_call_is_stuck(void **state)
         assert_int_equal(cuSimExecuted("kernel"), kernels + 1 + (uint64_t)behind);
         assert_false(atomic_load(&done));
         assert_int_equal(cuSimHeld(), 1);
-        assert_int_equal(cuSimHold(NULL, NULL, 0), 0);
+        assert_int_equal(cuSimHold(NULL, NULL, 1, 0), 0);
         pthread_join(thread, NULL);
         CHECK(cuStreamSynchronize(stream));
         assert_int_equal(ag_prog_read64(x), before * 31 + 7);
@@ -64,19 +64,51 @@ static void a_call_is_stuck(void **state)
     }
 }
 
+static void *launch_thrice(void *name)
+{
+    pthread_setname_np(pthread_self(), name);
+    CHECK(cuCtxSetCurrent(context));
+    for (uint64_t k = 1; k <= 3; k++) {
+        CHECK(ag_prog_hash(hash, stream, x, k));
+        CHECK(cuStreamQuery(other));
+    }
+    return NULL;
+}
+
+/* The thread makes seven calls, of which any counts, or the three launches alone. */
+static void a_later_call_is_stuck(void **state)
+{
+    static char name[] = "stuck-later";
+    (void)state;
+    for (unsigned int nth = 1; nth <= 7; nth++) {
+        pthread_t thread;
+        uint64_t launches = cuSimCallCount("cuLaunchKernel");
+        assert_int_equal(cuSimHold("stuck-", NULL, nth, 0), 0);
+        assert_int_equal(pthread_create(&thread, NULL, launch_thrice, name), 0);
+        until_held();
+        /* the call that is held counts */
+        assert_int_equal(cuSimCallCount("cuLaunchKernel") - launches, nth / 2);
+        assert_int_equal(cuSimHold("stuck-", "cuLaunchKernel", 4 - nth / 2, 0), 0);
+        pthread_join(thread, NULL); /* it makes fewer */
+        assert_int_equal(cuSimCallCount("cuLaunchKernel") - launches, 3);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    assert_int_equal(cuSimHold(NULL, NULL, 1, 0), 0);
+}
+
 static void others_are_not(void **state)
 {
     (void)state;
-    assert_int_equal(cuSimHold("stuck-", "cuNoSuchCall", 0), -1);
-    assert_int_equal(cuSimHold("stuck-", "cuGraphLaunch", 0), 0);
+    assert_int_equal(cuSimHold("stuck-", "cuNoSuchCall", 1, 0), -1);
+    assert_int_equal(cuSimHold("stuck-", "cuGraphLaunch", 1, 0), 0);
     pthread_join(start_launch("stuck-not"), NULL); /* another call */
-    assert_int_equal(cuSimHold("stuck-", NULL, 0), 0);
+    assert_int_equal(cuSimHold("stuck-", NULL, 1, 0), 0);
     pthread_join(start_launch("unstuck-one"), NULL); /* another name */
     pthread_t thread = start_launch("stuck-any");
     until_held();
-    assert_int_equal(cuSimHold("stuck-elsewhere", NULL, 0), 0); /* whoever is held goes on */
+    assert_int_equal(cuSimHold("stuck-elsewhere", NULL, 1, 0), 0); /* whoever is held goes on */
     pthread_join(thread, NULL);
-    assert_int_equal(cuSimHold(NULL, NULL, 0), 0);
+    assert_int_equal(cuSimHold(NULL, NULL, 1, 0), 0);
 }
 
 static void *query_often(void *unused)
@@ -122,6 +154,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_is_stuck),
+        cmocka_unit_test(a_later_call_is_stuck),
         cmocka_unit_test(others_are_not),
         cmocka_unit_test(calls_are_late),
     };
