@@ -215,7 +215,8 @@ enum {
 enum {
     AG_PAIRS = 9, /* pairs of spans; an odd number */
     AG_PAIRS_SPAN_NS = 16000000,
-    AG_PAIRS_WARM_NS = AG_PAIRS_SPAN_NS / 4, /* not counted: the other way's work is under way */
+    AG_PAIRS_LOOK_NS = AG_PAIRS_SPAN_NS / 16, /* between two looks whether a span has ended */
+    AG_PAIRS_WARM_NS = AG_PAIRS_SPAN_NS / 4,  /* not counted: the other way's work is under way */
     AG_PAIRS_SHORTEST_NS = AG_PAIRS_SPAN_NS / 2, /* that is counted */
     AG_PAIRS_LONGEST_NS = 3 * AG_PAIRS_SPAN_NS,  /* a longer one has a pause in it */
     AG_PAIRS_FEWEST_OPS = 64,
@@ -273,8 +274,7 @@ enum {
     /* A host that takes less between two ops launches graphs faster than it hands them over.
      * Measured: log, "Who launches the graphs". */
     AG_SUBMIT_GAP_NS = 3000,
-    AG_SUBMIT_ASKS_CLASS = 16,  /* chunks between two system calls for the thread's class */
-    AG_SUBMIT_ASKS_WANTED = 16, /* single ops between two questions whether it is wanted */
+    AG_SUBMIT_ASKS_WANTED = 16, /* single ops between two looks whether to ask again */
     /* Measured: log, "Naps instead of wake-ups". A wake-up costs the program 2 to 7 us, a nap of
      * 20 us lasts 26 to 28. */
     AG_SUBMIT_SPIN_NS = 30000, /* if chunks come more often, it looks for them all the time */
@@ -399,6 +399,7 @@ enum {
 enum {
     AG_BUILD_ALLOWANCE_NS = 20000000, /* for the start */
     AG_BUILD_GAIN_SHARE = 4,          /* then a quarter of what replaying has gained */
+    AG_DEBT_LAPSES_ONE_IN = 100, /* of the time that passes is taken off what ended streams owe */
     /* Of debt: one visit more until a sequence is built. Measured: log, "The price of a build". */
     AG_BUILD_NS_A_VISIT = 250000,
     AG_BUILD_FIRST_PRICE = 3,

@@ -207,7 +207,7 @@ bool ag_engine_makes_room(struct ag_engine *e, uint32_t bytes, const struct ag_v
 /* Whether the chunk could be launched as one graph. */
 static bool launch(struct ag_engine *e, struct ag_chunk *chunk, uint64_t now)
 {
-    if (!e->world->launch(e, chunk, e->bytes))
+    if (!e->world->launch(e, chunk, e->bytes, now))
         return false;
     e->counts.replayed += chunk->count;
     e->num_recorded = e->num_bytes = 0;

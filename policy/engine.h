@@ -52,11 +52,12 @@ struct ag_engine;
 struct ag_engine_world {
     /* Submits one op from its recorded arguments. */
     void (*submit)(struct ag_engine *e, ag_key key, const uint8_t *bytes);
-    /* Launches the graph of a whole chunk. `bytes`: the recorded arguments of its first op; the
-     * others follow. If it fails, it has submitted nothing and discarded the graph. */
-    bool (*launch)(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes);
-    /* That chunk's last op came at `began`. Tells the policy how late it is now, by
-     * ag_policy_submitted(). */
+    /* Launches the graph of a whole chunk, whose last op came at `began`. `bytes`: the recorded
+     * arguments of its first op; the others follow. If it fails, it has submitted nothing and
+     * discarded the graph. */
+    bool (*launch)(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes,
+                   uint64_t began);
+    /* Behind that. Tells the policy how late it is now, by ag_policy_submitted(). */
     void (*launched)(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began);
     /* The same as launch(), but in a flush, and it need not discard a graph that fails. */
     bool (*cover)(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes);
@@ -94,8 +95,8 @@ struct ag_engine {
     uint32_t num_bytes, max_bytes, num_recorded, max_recorded;
     uint8_t *bytes; /* recorded arguments */
     struct ag_recorded *recorded;
-    struct ag_policy policy;
     const struct ag_engine_world *world;
+    struct ag_policy policy;
     struct ag_engine_counts counts;
 };
 
@@ -189,6 +190,30 @@ static inline bool ag_engine_step(struct ag_engine *e, struct ag_verdict *v)
     return ends;
 }
 void ag_engine_run_ends(struct ag_engine *e, uint64_t now, struct ag_verdict *v);
+/* The expected op has come. If it is only deferred and ends no chunk, this is the way above up to
+ * its arguments: they go where the result says, and ag_engine_joined() comes next. NULL: there is
+ * more to do, and nothing has been done. */
+static inline uint8_t *ag_engine_join(struct ag_engine *e, uint32_t bytes)
+{
+    bool may = e->state == AG_ENGINE_DEFERRING || e->state == AG_ENGINE_EAGER;
+    if (__builtin_expect(!may || e->num_recorded == e->max_recorded ||
+                             bytes > e->max_bytes - e->num_bytes ||
+                             !ag_policy_is_inside(&e->policy),
+                         0))
+        return NULL;
+    bool ends;
+    uint8_t *room = e->bytes + e->num_bytes;
+    e->recorded[e->num_recorded++] =
+        (struct ag_recorded){ag_policy_expected(&e->policy), e->num_bytes};
+    e->num_bytes += bytes;
+    ag_policy_step(&e->policy, &ends);
+    return room;
+}
+static inline void ag_engine_joined(struct ag_engine *e)
+{
+    if (e->state == AG_ENGINE_EAGER)
+        ag_engine_enter(e, AG_ENGINE_DEFERRING);
+}
 /* Any op has come. What must go before this op is flushed. */
 static inline void ag_engine_op(struct ag_engine *e, ag_key key, uint64_t now, struct ag_verdict *v)
 {

@@ -86,6 +86,13 @@ static bool times_first(const struct ag_sequence *b)
            b->visits % AG_PACE_FIRST_ONE_IN == 0;
 }
 
+/* `next`: where it mostly is. */
+static uint32_t chunk_at(const struct ag_sequence *b, uint32_t at, uint32_t next)
+{
+    bool is = next < b->plan.num_chunks && b->plan.chunks[next].first == at;
+    return is ? next : ag_plan_chunk_at(b, at);
+}
+
 /* Begins the run at index `at` of the followed sequence. */
 static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
 {
@@ -105,7 +112,7 @@ static void begin_run(struct ag_policy *p, uint32_t at, uint64_t now)
         p->stop = b->keys + b->len;
         return;
     }
-    s->chunk = ag_plan_chunk_at(b, at);
+    s->chunk = chunk_at(b, at, s->chunk + 1);
     struct ag_chunk *chunk = &b->plan.chunks[s->chunk];
     p->stop = end_of(b, chunk);
     if (ag_is_measured(p, b, now)) {

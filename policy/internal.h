@@ -22,6 +22,7 @@
 #pragma once
 
 #include "policy/constants.h"
+#include "policy/new.h"
 #include "policy/policy.h"
 /* If memory runs out, uthash ends the program by default. With this it sets `hh.tbl` to NULL after
  * adding. */
@@ -100,18 +101,18 @@ enum ag_profit_mode {
  * still slower, so shorter and shorter chunks are tried. */
 enum ag_profit_early { AG_EARLY_NONE, AG_EARLY_EAGER, AG_EARLY_REPLAY, AG_EARLY_SHORTER };
 struct ag_profit {
+    uint8_t mode;  /* enum ag_profit_mode */
+    bool doubt;    /* replay has lost once */
+    bool hinted;   /* replay was compared with first_ns */
+    bool looked;   /* the early look has begun, or was not worth it */
+    uint8_t early; /* enum ag_profit_early */
+    bool replan;   /* the sequence needs a new plan */
     struct ag_profit_samples replay, eager;
     uint64_t first_ns;  /* the fastest visit before there were graphs; 0: not known */
     uint64_t best_ns;   /* the fastest replay among the plans that lost to eager submission */
     uint32_t interval;  /* visits between trials; 0: none yet */
     uint32_t left;      /* visits until the next trial, or until this one ends */
     uint32_t patience;  /* times it may still be followed until then */
-    uint8_t mode;       /* enum ag_profit_mode */
-    bool doubt;         /* replay has lost once */
-    bool hinted;        /* replay was compared with first_ns */
-    bool looked;        /* the early look has begun, or was not worth it */
-    uint8_t early;      /* enum ag_profit_early */
-    bool replan;        /* the sequence needs a new plan */
     uint32_t most;      /* most ops in a chunk; 0: plan.c decides */
     uint32_t best_most; /* most ops in a chunk when replay is tried again */
     uint32_t launches;  /* that `gained_ns` is of */
@@ -134,7 +135,8 @@ struct ag_tune {
     bool shorter;                     /* longer chunks did not help: shorter ones are tried next */
     bool old_plan;                    /* during a trial: the plan from before it is in use */
     bool old_wins;
-    bool replan; /* the sequence needs a new plan */
+    bool replan;       /* the sequence needs a new plan */
+    uint32_t launcher; /* the state's, when this last started over */
 };
 
 /* A place at which a chunk must end, because the program pauses there. */
@@ -159,33 +161,34 @@ struct ag_ref {
     uint32_t serial; /* 0: none */
 };
 
-/* A known op sequence, with its links into the tables and lists. */
+/* A known op sequence, with its links into the tables and lists. Most of what the end of a chunk
+ * reads of it is in the first cache line (docs/fast-path.md, rule 12). */
 struct ag_sequence {
+    _Alignas(64) ag_key *keys;
+    struct ag_plan plan;
+    uint64_t visits;     /* times seen from start to end */
+    struct ag_cut *cuts; /* places at which a chunk must end, in order; see pause.c */
+    uint32_t num_cuts;   /* those that have gone as well */
+    uint32_t len;        /* ops */
+    bool periodic;       /* ends in an artificial sync point and is expected to repeat */
+    bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
+    bool recut; /* it needs a new plan for its cuts alone */
+    uint8_t kept, left; /* recent visits, and recent times the stream left it half way */
+    uint32_t streak;    /* times in a row, for periodic sequences */
+    struct ag_profit profit;
+    struct ag_tune tune;
     uint64_t id;     /* content hash */
     uint32_t serial; /* distinguishes successive users of one slot */
     uint32_t slot;
-    uint32_t len;           /* ops */
-    uint64_t visits;        /* times seen from start to end */
-    uint32_t streak;        /* times in a row, for periodic sequences */
-    uint8_t kept, left;     /* recent visits, and recent times the stream left it half way */
     uint64_t last_use;      /* by the policy's clock */
     uint64_t seen_ns;       /* when it was last seen; 0: never */
     uint64_t first_seen_ns; /* when it was first seen; 0: never */
-    bool periodic;          /* ends in an artificial sync point and is expected to repeat */
-    bool loose; /* periodic, and the stream often leaves it for others with the same beginning */
-    ag_key *keys;
-    uint64_t *prefix; /* prefix[i]: hash of keys[0..i), len + 1 entries */
-    struct ag_plan plan;
-    struct ag_plan aside; /* the other one, while tune.c compares two */
-    struct ag_cut *cuts;  /* places at which a chunk must end, in order; see pause.c */
-    uint32_t num_cuts;    /* those that have gone as well */
-    bool recut;           /* it needs a new plan for its cuts alone */
-    uint32_t unfit;       /* visits whose pace asked for another plan, less those that did not */
-    uint64_t dropped_at;  /* visits when its graphs were last dropped */
-    uint32_t segment;     /* the last that it was a subsegment of */
+    uint64_t *prefix;       /* prefix[i]: hash of keys[0..i), len + 1 entries */
+    struct ag_plan aside;   /* the other one, while tune.c compares two */
+    uint32_t unfit;         /* visits whose pace asked for another plan, less those that did not */
+    uint64_t dropped_at;    /* visits when its graphs were last dropped */
+    uint32_t segment;       /* the last that it was a subsegment of */
     uint32_t replans;
-    struct ag_profit profit;
-    struct ag_tune tune;
     uint32_t shortest_period;  /* for a merged sequence: length of its repeating unit; else 0 */
     uint32_t arguments_period; /* ops after which its arguments repeat; 0: not known */
     struct ag_ref unrolled;    /* several repetitions of this one merged */
@@ -284,6 +287,20 @@ struct ag_odds {
 };
 
 struct ag_policy_state {
+    /* What the end of a chunk reads and writes lies side by side, as in a sequence. Times in ns; 0:
+     * not known */
+    _Alignas(64) struct ag_sequence *sequence; /* the followed one; NULL: the policy observes */
+    struct ag_plan retired;                    /* a plan that was dropped; freed in the next call */
+    uint64_t run_began;
+    uint64_t first_op; /* when the run's first op came */
+    uint32_t chunk;    /* index of the chunk that holds the current run */
+    uint32_t gap;      /* estimated host time between ops, without the launch itself */
+    bool recorded; /* ops were due to be recorded since the last sync point, real or artificial */
+    bool pure;     /* this subsegment is exactly sequence->keys[0..position) */
+    uint32_t long_gaps;    /* in a row */
+    uint64_t unproductive; /* ops since anything repeated */
+    uint32_t barren;       /* sequences made since any came again */
+
     struct ag_policy_config config;
     struct ag_policy_hooks hooks;
 
@@ -296,16 +313,12 @@ struct ag_policy_state {
     uint32_t num_slots, num_sequences, serial;
     uint32_t free_slot;     /* no slot before this one is free */
     uint32_t sequences_ops; /* ops in all sequences */
-    struct ag_plan retired; /* a plan that was dropped; freed in the next call */
     uint64_t clock;
 
     /* where we are */
-    struct ag_sequence *sequence; /* the followed sequence; NULL: the policy observes */
-    struct ag_sequence *keep;     /* the sequence about to be followed; not evicted either */
-    uint32_t chunk;               /* index of the chunk that holds the current run */
+    struct ag_sequence *keep;  /* the sequence about to be followed; not evicted either */
     uint32_t from;             /* the sequence's ops before this index came through `subsegment` */
     uint32_t pushed;           /* the history holds the sequence's ops before this index */
-    bool pure;                 /* this subsegment is exactly sequence->keys[0..position) */
     bool rejoined;             /* this subsegment departed from `sequence` and came back */
     struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
     uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
@@ -333,22 +346,19 @@ struct ag_policy_state {
 
     struct ag_finder finder;
 
-    /* timing, in ns */
-    uint64_t run_began;      /* 0: not known */
-    uint64_t first_op;       /* when the run's first op came; 0: not known */
-    uint64_t sequence_began; /* time of the last sync point, real or artificial; 0: not known */
+    /* who makes the launches (tune.c) */
+    bool by_submitter;
+    bool compares;     /* both take turns */
+    uint32_t launcher; /* how often tuning has started over; 0: the two were never compared */
+
+    uint64_t sequence_began; /* time of the last sync point, real or artificial, ns; 0: not known */
     uint64_t replayed_began; /* ops replayed before that */
-    bool recorded;           /* ops were due to be recorded since then */
     uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */
-    uint32_t gap;            /* estimated host time between ops, without the launch itself */
-    uint32_t long_gaps;      /* in a row */
 
     /* backing off */
-    uint64_t unproductive; /* ops since anything repeated */
-    uint32_t fresh_began;  /* p->fresh when this segment began */
-    uint32_t fresh;        /* the last p->fresh that was looked at */
-    uint32_t barren;       /* sequences made since any came again */
-    uint32_t rest;         /* length of the last dormant time, in ops */
+    uint32_t fresh_began; /* p->fresh when this segment began */
+    uint32_t fresh;       /* the last p->fresh that was looked at */
+    uint32_t rest;        /* length of the last dormant time, in ops */
     bool was_dormant;
 };
 

@@ -19,7 +19,7 @@ void ag_policy_defaults(struct ag_policy_config *config)
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
                    const struct ag_policy_hooks *hooks)
 {
-    struct ag_policy_state *s = calloc(1, sizeof(*s));
+    struct ag_policy_state *s = ag_new(sizeof(*s));
     if (!s)
         return -ENOMEM;
     if (ag_finder_open(&s->finder)) {

@@ -24,6 +24,8 @@
 
 struct ag_pairs {
     /* all 0 at first */
+    bool tries, warms, second, last; /* the last: what the ways were last found to be */
+    uint64_t tries_since;            /* ns */
     uint64_t span;                /* the number of the one under way, from the clock's beginning */
     uint64_t counted;             /* of the last one that was counted */
     uint64_t began_ns, began_ops; /* of the part of the span that counts */
@@ -32,10 +34,8 @@ struct ag_pairs {
     double rate;        /* ops per ns of the span that was counted last */
     uint64_t ops, most; /* of that span; of one in this comparison */
     uint32_t ratios[AG_PAIRS], count;
-    uint32_t trials;                 /* comparisons that have ended */
-    uint32_t percent;                /* median of the last: speed of the second way, of the first */
-    bool tries, warms, second, last; /* the last: what the ways were last found to be */
-    uint64_t tries_since;            /* ns */
+    uint32_t trials;  /* comparisons that have ended */
+    uint32_t percent; /* median of the last: speed of the second way, of the first */
 };
 
 /* A comparison that is under way ends without an answer; the next one comes as the first did. */

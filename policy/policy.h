@@ -176,8 +176,8 @@ struct ag_policy {
     uint32_t launch_ns; /* host time of an eager submission, set by the caller; 0: not known */
     uint32_t fresh;     /* keys never met before, if the caller counts them */
     uint32_t measured;  /* ops after the last sync point that the program may be measuring */
-    struct ag_policy_counts counts;
     struct ag_policy_state *state;
+    struct ag_policy_counts counts;
 };
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,
@@ -214,6 +214,11 @@ uint32_t ag_policy_gap(const struct ag_policy *p);
 static inline bool ag_policy_wants_time(const struct ag_policy *p)
 {
     return p->next || p->idle;
+}
+/* Whether the expected op is deferred and is not the last of its run. */
+static inline bool ag_policy_is_inside(const struct ag_policy *p)
+{
+    return p->doing == AG_DO_DEFER && p->next + 1 != p->stop;
 }
 /* The expected op has come. Sets `*ends` if it was the last of its run. */
 static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)
@@ -320,6 +325,10 @@ uint32_t ag_policy_pause(struct ag_policy *p, uint64_t now);
 bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk);
 /* How many chunks come behind this one until the program may wait: UINT32_MAX in a loop. */
 uint32_t ag_chunk_behind(const struct ag_chunk *chunk);
+
+/* Who makes the stream's launches: the submitter, or the program's thread. `compares`: now both
+ * take turns. Chunks that suit one do not suit the other. */
+void ag_policy_launched_by(struct ag_policy *p, bool submitter, bool compares);
 
 /* The number of ops deferred now. */
 uint32_t ag_policy_deferred(const struct ag_policy *p);

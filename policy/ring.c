@@ -20,7 +20,7 @@ static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put,
     return n < first->at ? 0 : AG_RING_BYTES;
 }
 
-/* Fills the next slot but for what it holds. NULL: there is no room, no credit or no memory. */
+/* Where the arguments of the next slot lie. NULL: there is no room, no credit or no memory. */
 static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
@@ -33,8 +33,11 @@ static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
     uint32_t at = place_for(r, taken, put, aligned);
     if (at == AG_RING_BYTES && n)
         return NULL;
-    r->slots[put % AG_RING_SLOTS] =
-        (struct ag_ring_slot){NULL, 0, r->bytes + at, at, at + aligned, ops};
+    struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];
+    slot->bytes = r->bytes + at;
+    slot->at = at;
+    slot->end = at + aligned;
+    slot->ops = ops;
     return r->bytes + at;
 }
 
@@ -44,6 +47,8 @@ static void fill(struct ag_ring *r, void *graphs, ag_key key)
     struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];
     slot->graphs = graphs;
     slot->key = key;
+    slot->put_ns = r->next_ns;
+    atomic_store_explicit(&slot->number, r->next_number, memory_order_relaxed);
     r->put_ops += slot->ops;
     r->active = true;
     if (graphs)

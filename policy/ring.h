@@ -17,33 +17,30 @@
 enum { AG_RING_BYTES = 1 << 17 }; /* for all arguments; they stay allocated */
 
 struct ag_ring_slot {
-    void *graphs;         /* the chunk's; NULL: a single op */
-    ag_key key;           /* the single op's */
-    const uint8_t *bytes; /* a copy of the arguments */
-    uint32_t at, end;     /* where that is in the ring's bytes */
+    _Alignas(64) void *graphs; /* the chunk's; NULL: a single op */
+    ag_key key;                /* the single op's */
+    const uint8_t *bytes;      /* a copy of the arguments */
+    uint32_t at, end;          /* where that is in the ring's bytes */
     uint32_t ops;
+    uint64_t put_ns;         /* when the slot was filled, if that is timed */
+    _Atomic uint64_t number; /* the owner's; anybody may read it */
 };
 
 struct ag_ring {
     void *stream; /* constant */
     struct ag_ring_slot slots[AG_RING_SLOTS];
     /* the owner's */
-    uint8_t *bytes;      /* AG_RING_BYTES; NULL until something is put in */
-    bool active;         /* something was put in since the ring was last found empty */
-    uint64_t put_ops;    /* in all */
-    uint32_t chunks_put; /* `put` behind the last chunk */
-    /* when slots were filled. Twice as many as there are slots: the next one's is no one's that is
-     * still in a full ring */
-    uint64_t put_ns[2 * AG_RING_SLOTS];
-    _Atomic uint64_t numbers[2 * AG_RING_SLOTS]; /* the owner's, of slots; anybody may read them */
-    char apart[64]; /* each of the others has a cache line of its own */
-    _Atomic uint32_t put;
-    char apart2[64];
-    _Atomic uint32_t taken; /* by whoever has the role */
-    _Atomic uint32_t work;  /* that was; a chunk counts as AG_WORK_OF_CHUNK single ops */
+    uint8_t *bytes;                /* AG_RING_BYTES; NULL until something is put in */
+    bool active;                   /* something was put in since the ring was last found empty */
+    uint64_t put_ops;              /* in all */
+    uint32_t chunks_put;           /* `put` behind the last chunk */
+    uint64_t next_ns, next_number; /* of what comes next */
+    /* what each of the two threads tells the other, in cache lines of their own */
+    _Alignas(128) _Atomic uint32_t put;
+    _Alignas(128) _Atomic uint32_t taken; /* by whoever has the role */
+    _Atomic uint32_t work; /* that was; a chunk counts as AG_WORK_OF_CHUNK single ops */
     _Atomic uint64_t taken_ops;
     _Atomic uint32_t role; /* 1: somebody has it */
-    char apart3[64];
 };
 
 /* Puts a chunk in, with a copy of its arguments. False: there is no room, no credit or no memory.
@@ -72,14 +69,13 @@ static inline bool ag_ring_times_next(struct ag_ring *r)
 /* The owner, before it puts something in that is timed: when that is. */
 static inline void ag_ring_note_time(struct ag_ring *r, uint64_t now)
 {
-    r->put_ns[atomic_load_explicit(&r->put, memory_order_relaxed) % (2 * AG_RING_SLOTS)] = now;
+    r->next_ns = now;
 }
 
 /* The owner, before it puts something in: a number by which others know it again. */
 static inline void ag_ring_note_number(struct ag_ring *r, uint64_t number)
 {
-    uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
-    atomic_store_explicit(&r->numbers[put % (2 * AG_RING_SLOTS)], number, memory_order_relaxed);
+    r->next_number = number;
 }
 
 /* Chunks and single ops that are in the ring. */
@@ -114,7 +110,7 @@ static inline uint64_t ag_ring_first_number(struct ag_ring *r)
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
     if (taken == atomic_load_explicit(&r->put, memory_order_acquire))
         return 0;
-    return atomic_load_explicit(&r->numbers[taken % (2 * AG_RING_SLOTS)], memory_order_relaxed);
+    return atomic_load_explicit(&r->slots[taken % AG_RING_SLOTS].number, memory_order_relaxed);
 }
 /* Empty, and nobody has the role any more: the owner may do what whoever has the role may do. */
 static inline bool ag_ring_is_at_rest(struct ag_ring *r)
@@ -132,16 +128,12 @@ static inline void ag_ring_give_role(struct ag_ring *r)
 {
     atomic_store_explicit(&r->role, 0, memory_order_release);
 }
-/* With the role: what comes next, or NULL; when it was put in; and that it has been submitted. */
+/* With the role: what comes next, or NULL; and that it has been submitted. */
 static inline const struct ag_ring_slot *ag_ring_next(struct ag_ring *r)
 {
     return ag_ring_is_empty(r)
                ? NULL
                : &r->slots[atomic_load_explicit(&r->taken, memory_order_relaxed) % AG_RING_SLOTS];
-}
-static inline uint64_t ag_ring_put_ns(struct ag_ring *r)
-{
-    return r->put_ns[atomic_load_explicit(&r->taken, memory_order_relaxed) % (2 * AG_RING_SLOTS)];
 }
 static inline void ag_ring_took(struct ag_ring *r, const struct ag_ring_slot *slot)
 {

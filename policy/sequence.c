@@ -375,7 +375,7 @@ struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uin
     uint32_t slot = free_slot(p, len);
     if (slot == AG_SLOTS)
         return NULL;
-    struct ag_sequence *sequence = calloc(1, sizeof(*sequence));
+    struct ag_sequence *sequence = ag_new(sizeof(*sequence));
     struct ag_head *head = head_get(s, keys[0]);
     if (!sequence || !head)
         goto fail;

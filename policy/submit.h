@@ -9,6 +9,7 @@
 #pragma once
 
 #include "policy/pairs.h"
+#include "policy/policy.h"
 #include "policy/ring.h"
 
 enum ag_submitter_state {
@@ -20,20 +21,27 @@ enum ag_submitter_state {
 
 /* ---- whether it is wanted for a stream ---------------------------------------------------- */
 
-/* Whether a stream may gain by it. `may_spin`: there is a processor for it; `gap`: host time
- * between two ops, ns. A comparison goes on to its end, unless it loses the processor. */
-static inline bool ag_submit_may_gain(struct ag_pairs *p, bool may_spin, uint32_t gap)
+/* Whether a stream may gain by it. `may_spin`: there is a processor for it. A comparison goes on to
+ * its end, unless it loses the processor. */
+static inline bool ag_submit_may_gain(struct ag_pairs *p, struct ag_policy *policy, bool may_spin)
 {
     if (!may_spin)
         ag_pairs_abort(p);
-    return may_spin && (p->tries || gap >= AG_SUBMIT_GAP_NS);
+    if (may_spin && (p->tries || ag_policy_gap(policy) >= AG_SUBMIT_GAP_NS))
+        return true;
+    ag_policy_launched_by(policy, p->last, false);
+    return false;
 }
 
 /* Whether it is wanted now, by the pairs. `holds`: nothing may be compared now, because the program
  * measures or something else is compared. */
-static inline bool ag_submit_is_wanted(struct ag_pairs *p, bool holds, uint64_t now, uint64_t ops)
+static inline bool ag_submit_is_wanted(struct ag_pairs *p, struct ag_policy *policy, bool holds,
+                                       uint64_t now)
 {
-    return holds ? p->second && !p->tries : ag_pairs_choose(p, now, ops);
+    bool wanted =
+        holds ? p->second && !p->tries : ag_pairs_choose(p, now, ag_policy_counts(policy)->ops);
+    ag_policy_launched_by(policy, p->last, p->tries && !holds);
+    return wanted;
 }
 
 /* Whether single ops should go into the ring. Where the host takes longer than a nap between two
@@ -43,9 +51,9 @@ static inline bool ag_submit_gains_by_ops(uint32_t gap)
     return gap < AG_SUBMIT_SPIN_NS;
 }
 
-/* Whether a graph has to wait for the GPU, and so does not go into the ring. `behind`: ops that the
- * GPU may not have done yet; `more`: the graph's, and those in front of it that have not been
- * launched. */
+/* Whether a graph or single op has to wait for the GPU, and so does not go into the ring. `behind`:
+ * ops that the GPU may not have done yet; `more`: its own, and those in front of it that have not
+ * been launched. */
 static inline bool ag_submit_is_far_ahead(uint32_t behind, uint32_t more)
 {
     return __builtin_expect(behind + more >= AG_AHEAD_MOST, 0) && behind;
@@ -61,10 +69,12 @@ struct ag_submit_offer {
 };
 
 /* `awaited`: an idle GPU may be waiting for the chunk; `behind`: chunks until the program may wait.
- */
-static inline struct ag_submit_offer ag_submit_chunk(bool awaited, uint32_t behind)
+ * `compares`: the submitter is compared with the program's thread. If it slept then, both would be
+ * the same. */
+static inline struct ag_submit_offer ag_submit_chunk(bool awaited, uint32_t behind, bool compares)
 {
-    return (struct ag_submit_offer){false, awaited && !behind, behind >= AG_SUBMIT_WORTH_WAKING};
+    uint32_t least = compares ? 1 : AG_SUBMIT_WORTH_WAKING;
+    return (struct ag_submit_offer){false, awaited && !behind, behind >= least};
 }
 
 /* Whether the program may wait behind the chunk that comes next. */

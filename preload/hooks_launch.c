@@ -46,9 +46,8 @@ AG_CAPTURE_LAUNCH(cuLaunchKernel_ptsz, AG_PTSZ)
  */
 #if defined(__x86_64__)
 _Static_assert(sizeof(struct ag_dormant_slot) == AG_LAUNCH_SLOT_SIZE, "as launch_x86_64.S has it");
-_Static_assert(offsetof(struct ag_dormant_streams, slots) == AG_LAUNCH_SLOTS,
-               "as launch_x86_64.S has it");
-_Static_assert(offsetof(struct ag_dormant_streams, generation) == AG_LAUNCH_GENERATION, "the same");
+_Static_assert(offsetof(struct ag_thread, dormant) == AG_LAUNCH_SLOTS, "as launch_x86_64.S has it");
+_Static_assert(offsetof(struct ag_thread, generation) == AG_LAUNCH_GENERATION, "the same");
 _Static_assert(offsetof(struct ag_dormant_slot, stream) == AG_LAUNCH_STREAM, "the same");
 _Static_assert(offsetof(struct ag_dormant_slot, dormant) == AG_LAUNCH_DORMANT, "the same");
 _Static_assert(offsetof(struct ag_dormant_slot, held) == AG_LAUNCH_HELD, "the same");

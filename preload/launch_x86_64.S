@@ -14,7 +14,7 @@
     testq   %r10, %r10
     je      1f
     .endif
-    movq    ag_dormant_streams@gottpoff(%rip), %r11
+    movq    ag_thread@gottpoff(%rip), %r11
     movabsq $AG_LAUNCH_MULTIPLIER, %rax
     imulq   %r10, %rax
     shrq    $62, %rax
@@ -45,7 +45,7 @@
     .text
 #include "driver/generated/launch.inc"
 
-    .hidden ag_dormant_streams
+    .hidden ag_thread
     .hidden ag_stream_generation
     .hidden ag_real
     .hidden ag_core_cuLaunchKernel

@@ -13,12 +13,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "capture/system/hot.h"
 
 static atomic_flag finished = ATOMIC_FLAG_INIT;
 static pid_t watched;
 static void (*end)(void);
 
-_Atomic bool ag_process_has_ops;
+_Alignas(64) _Atomic bool ag_process_has_ops AG_HOT; /* the first of these that is linked */
 
 /* The exit of a forked child is not the exit of this process. A thread that has been cancelled goes
  * on: it would leave exit() in here, and the process would stay. */

@@ -13,6 +13,7 @@
 #include "capture/capture.h"
 #include "capture/settings/log.h"
 #include "capture/settings/options.h"
+#include "capture/system/hot.h"
 #include "capture/system/lock.h"
 #include "driver/own.h"
 #include "preload/attached.h"
@@ -22,7 +23,7 @@
 #include "preload/real_dlsym.h"
 #include "preload/substitute.h"
 
-_Atomic uint32_t ag_hooks;
+_Atomic uint32_t ag_hooks AG_HOT;
 
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 

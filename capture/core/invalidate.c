@@ -21,6 +21,7 @@
 #include "capture/settings/log.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/graphs/pause.h"
+#include "capture/graphs/request.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
 #include "capture/tracking/streams.h"
@@ -238,6 +239,7 @@ static void remove_stream(struct ag_stream *s)
     if (!ag_stream_invalidate(s))
         return;
     ag_stats_retire_stream(s);
+    ag_request_stream_ends(s);
     ag_stream_release(s);
 }
 

@@ -11,9 +11,9 @@
  *  - no counter takes an atomic operation per op.
  *
  * A chunk that is handed over (submitter.c) may cost more, but no op of it: the clock once more if
- * the submitter is at another stream, and in one of 61 chunks, whose wait is timed; a futex if the
- * submitter sleeps; and in one of sixteen chunks the thread's scheduling class. The stream's first
- * such chunk allocates the ring. The same holds for an op that is in no chunk.
+ * the submitter is at another stream, and in one of 61 chunks, whose wait is timed; and a futex if
+ * the submitter sleeps. Each 16 ms a chunk asks whether to hand over at all (wanted.h). The
+ * stream's first such chunk allocates the ring. The same holds for an op that is in no chunk.
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
@@ -68,7 +68,8 @@ static inline __attribute__((always_inline)) bool act(struct ag_stream *s,
 {
     struct ag_engine *e = &s->engine;
     ag_trace_op(s, (struct ag_signature *)(uintptr_t)signature, in, v->what);
-    uint8_t *room = ag_engine_record(e, ag_signature_key(signature), signature->recorded_bytes, v);
+    uint8_t *room =
+        ag_engine_record(e, ag_signature_key(signature), signature->layout.recorded_bytes, v);
     if (!room)
         return is_callers(s, signature, in);
     ag_op_record(room, signature, in);
@@ -213,12 +214,30 @@ static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
 }
 
 /* The op is done. Releases the lock, and waits if the graph is too far ahead of the GPU. */
-static inline void leave(struct ag_stream *s, const struct ag_verdict *v)
+static inline void leave(struct ag_stream *s, bool done)
 {
-    if (__builtin_expect(v->done && s->ahead.waits, 0))
+    if (__builtin_expect(done && s->ahead.waits, 0))
         ag_ahead_wait(s);
     else
         ag_unlock(&s->lock);
+}
+
+static __attribute__((noinline)) void decide_ahead(struct ag_stream *s)
+{
+    ag_ahead_calls(s);
+    if (ag_ahead_is_far(s, 0)) {
+        struct ag_visit visit = ag_driver_enter(s);
+        ag_ahead_decide(s);
+        ag_driver_leave(s, visit);
+    }
+}
+
+/* As leave(), in front of the op's own call. That counts as ahead, too. */
+static inline void leave_for_call(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (__builtin_expect(s->ahead.pending, 0) && may_time(in) && !in->branch)
+        decide_ahead(s);
+    leave(s, true);
 }
 
 /* The op is not the expected one, or none was expected, or it is not a launch. The caller holds the
@@ -268,7 +287,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
     update_dormant(s);
     CUresult pending = ag_stream_tell(s);
     bool timed = v.what != AG_DO_DEFER && is_sample(s) && may_time(in);
-    leave(s, &v);
+    if (eager)
+        leave_for_call(s, in);
+    else
+        leave(s, v.done);
     if (first && eager)
         ag_waits_rings_pass(); /* the driver may load code, and wait for the GPU in that */
     CUresult r = eager ? call_eagerly(s, in, timed && !first) : CUDA_SUCCESS;
@@ -325,7 +347,14 @@ static inline bool is_of_key(ag_key key, const struct ag_launch *l, uint8_t bran
     const struct ag_signature *signature = ag_key_signature(key);
     return ag_signature_is_launch(signature, l, branch) &&
            (__builtin_expect(l->params && !l->extra, 1) ||
-            ag_launch_has_arguments(l, signature->function));
+            ag_launch_has_arguments(l, &signature->layout));
+}
+
+/* ag_incoming_is_of(), where the compiler knows that the op is a launch. */
+static inline bool is_of(const struct ag_launch *l, uint8_t branch, const struct ag_stream *s)
+{
+    const struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l, .branch = branch};
+    return ag_incoming_is_of(&in, s);
 }
 
 static inline bool is_understood(const struct ag_stream *s)
@@ -333,9 +362,25 @@ static inline bool is_understood(const struct ag_stream *s)
     return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
 }
 
+/* The expected launch is only held back, as most are: so this takes as few instructions and cache
+ * lines as it can. False: there is more to do. The caller holds the lock. */
+static inline bool joins(struct ag_stream *s, const struct ag_signature *signature,
+                         const struct ag_launch *l)
+{
+    bool open = atomic_load_explicit(&s->open, memory_order_relaxed);
+    if (__builtin_expect(ag_trace_on() || s->pending != CUDA_SUCCESS || !open, 0))
+        return false;
+    uint8_t *room = ag_engine_join(&s->engine, signature->layout.recorded_bytes);
+    if (__builtin_expect(!room, 0))
+        return false;
+    ag_record_launch(room, &signature->layout, l);
+    ag_engine_joined(&s->engine);
+    return true;
+}
+
 /* The expected op has come. The caller holds the lock; this function releases it. */
-static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s, ag_key key,
-                                                             const struct ag_incoming *in)
+static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key,
+                                                 const struct ag_incoming *in)
 {
     struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
     struct ag_verdict v;
@@ -350,18 +395,27 @@ static inline __attribute__((always_inline)) CUresult follow(struct ag_stream *s
     if (__builtin_expect(!eager, 1)) {
         if (v.what != AG_DO_DEFER)
             is_sample(s);
-        leave(s, &v);
+        leave(s, v.done);
         return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
     }
     bool timed = is_sample(s) && may_time(in), first = is_first(s, signature);
     uint32_t disproofs = atomic_load(&ag_disproofs);
-    ag_unlock(&s->lock);
+    leave_for_call(s, in);
     CUresult r = call_eagerly(s, in, timed && !first);
     if (__builtin_expect(r != CUDA_SUCCESS, 0))
         return ag_passing_refused(s, in, r, pending);
     if (__builtin_expect(first, 0))
         ag_passing_prove(s, in, disproofs);
     return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
+}
+
+/* Whether another stream may hold something back that goes before a launch into this one. */
+static inline bool orders(const struct ag_stream *s)
+{
+    if (!s->legacy && !s->blocking)
+        return false;
+    const _Atomic uint32_t *held = ag_stream_held_before(s);
+    return !held || atomic_load(held) || ag_thread.in_host_function;
 }
 
 CUresult ag_core_launch(const struct ag_launch *l)
@@ -373,7 +427,7 @@ CUresult ag_core_launch(const struct ag_launch *l)
         return ag_incoming_call_now(&in);
     }
     struct ag_stream *s = ag_stream_get(l->stream, l->ptsz);
-    if (!s || s->legacy || s->blocking)
+    if (!s || orders(s))
         ag_flush_for_order(s);
     if (!s) {
         if (ag_passing_waits_for_peers(l))
@@ -397,10 +451,15 @@ CUresult ag_core_launch(const struct ag_launch *l)
 
     s = ag_stream_lock_home(s, &in.branch);
     ag_key key = ag_engine_expected(&s->engine);
-    if (!is_of_key(key, l, in.branch) || ag_state_is_eager() || !ag_incoming_is_of(&in, s))
+    bool expected = is_of_key(key, l, in.branch) && !ag_state_is_eager() && is_of(l, in.branch, s);
+    if (__builtin_expect(!expected, 0))
         return arrive(s, &in);
-    s->of_branches += in.branch > 0;
-    return follow(s, key, &in);
+    if (__builtin_expect(in.branch, 0))
+        s->of_branches++;
+    if (!joins(s, ag_key_signature(key), l))
+        return follow(s, key, &in);
+    ag_unlock(&s->lock);
+    return CUDA_SUCCESS;
 }
 
 CUresult ag_incoming_of_fork(struct ag_stream *s, const struct ag_incoming *in)

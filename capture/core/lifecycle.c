@@ -122,7 +122,7 @@ void ag_core_finish(void)
     if (ag_state_is(AG_EAGER_OFF) || ag_state_is(AG_EAGER_FORKED) ||
         atomic_exchange(&finished, true))
         return;
-    if (ag_locks_held) { /* exit() in a signal handler that interrupted this thread */
+    if (ag_thread.locks_held) { /* exit() in a signal handler that interrupted this thread */
         ag_state_set(AG_EAGER_END);
         return;
     }

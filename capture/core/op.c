@@ -1,5 +1,6 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
+#include "capture/graphs/ahead.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/fork.h"
 #include <alloca.h>
@@ -8,7 +9,7 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
                   const struct ag_incoming *in)
 {
     if (in->kind == AG_OP_LAUNCH) {
-        ag_record_launch(recorded, signature->function, in->launch);
+        ag_record_launch(recorded, &signature->layout, in->launch);
     } else if (in->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};
         memcpy(recorded, &fill, sizeof(fill));
@@ -24,7 +25,7 @@ void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
 static CUresult submit_launch(CUstream stream, const struct ag_signature *signature,
                               const uint8_t *recorded)
 {
-    void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
+    void **params = alloca((signature->layout.num_params + 1) * sizeof(*params));
     ag_signature_params(signature, recorded, params);
     struct ag_launch call = {.sym = signature->num_attrs ? AG_SYM_cuLaunchKernelEx
                                                          : AG_SYM_cuLaunchKernel,
@@ -74,6 +75,8 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded)
 {
     CUstream stream = signature->branch ? s->fork->streams[signature->branch]->handle : s->handle;
+    if (!signature->branch && !ag_signature_is_event(signature))
+        ag_ahead_calls(s);
     if (ag_stream_forks(s))
         ag_fork_call_begins(s, signature->branch);
     if (signature->kind == AG_OP_LAUNCH)

@@ -3,7 +3,7 @@
 
 #include "capture/tracking/stream.h"
 
-/* Copies the arguments to `recorded`, which has room for signature->recorded_bytes. */
+/* Copies the arguments to `recorded`, which has room for signature->layout.recorded_bytes. */
 void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
                   const struct ag_incoming *in);
 

@@ -65,10 +65,8 @@ static void settled(struct ag_stream *s)
     int error = atomic_exchange(&s->handed_error, CUDA_SUCCESS);
     uint32_t eagerly = atomic_exchange(&s->handed_eagerly, 0);
     ag_engine_not_replayed(&s->engine, eagerly); /* as it seemed when they were handed over */
-    if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS) {
-        s->pending = (CUresult)error;
-        ag_stream_open(s);
-    }
+    if (error != CUDA_SUCCESS && s->pending == CUDA_SUCCESS)
+        s->pending = (CUresult)error; /* the stream is open: its segment does not end before */
     s->ring->active = false;
     ag_deferring_settled(s);
 }
@@ -80,9 +78,9 @@ static bool works(struct ag_ring *ring)
     if (!ag_ring_take_role(ring))
         return false;
     ag_rank_take(ring, AG_RANK_ROLE);
-    ag_locks_held++;
+    ag_thread.locks_held++;
     ag_work_in(ring, is_submitter);
-    ag_locks_held--;
+    ag_thread.locks_held--;
     ag_rank_give(ring);
     ag_ring_give_role(ring);
     return true;
@@ -175,9 +173,10 @@ static bool has_ring(struct ag_stream *s)
         return true;
     if (atomic_load_explicit(&num_rings, memory_order_relaxed) == RINGS)
         return false;
-    struct ag_ring *ring = calloc(1, sizeof(*ring));
+    struct ag_ring *ring = aligned_alloc(_Alignof(struct ag_ring), sizeof(*ring));
     if (!ring)
         return false;
+    memset(ring, 0, sizeof(*ring));
     ring->stream = s;
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
     uint32_t n = atomic_load(&num_rings);
@@ -232,14 +231,6 @@ static void was_put(struct ag_stream *s, bool single)
         wake();
 }
 
-static bool is_wanted(struct ag_stream *s)
-{
-    s->hands_ops = ag_submitter_is_wanted(s);
-    if (__builtin_expect(ag_options.test_switch, 0))
-        s->asked = 0; /* the next op asks as well */
-    return s->hands_ops;
-}
-
 /* Then the program's launch waits, with the ring at rest. The program may have waited for the GPU
  * since the submitter last looked. */
 static bool is_far_ahead(struct ag_stream *s, uint32_t ops)
@@ -253,13 +244,13 @@ static bool is_far_ahead(struct ag_stream *s, uint32_t ops)
     return ag_ahead_is_far(s, ops + (ring ? ag_ring_held_ops(ring) : 0));
 }
 
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
-                       uint32_t behind)
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, uint64_t now,
+                       bool awaited, uint32_t behind)
 {
-    if (!is_wanted(s) || is_far_ahead(s, g->count))
+    if (!ag_submitter_is_wanted(s, now) || is_far_ahead(s, g->count))
         return false;
     expect_last(ag_submit_last_comes(behind));
-    if (!will_take(s, ag_submit_chunk(awaited, behind)))
+    if (!will_take(s, ag_submit_chunk(awaited, behind, s->pairs.tries)))
         return false;
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
@@ -275,7 +266,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
 
 static bool takes_ops(struct ag_stream *s, bool asks)
 {
-    if (!(asks ? is_wanted(s) : s->hands_ops) || ag_measures())
+    if (!(asks ? ag_submitter_is_wanted(s, ag_clock_ns()) : s->hands_ops) || ag_measures())
         return false;
     return ag_options.submit != AG_SUBMIT_AUTO ||
            ag_submit_gains_by_ops(ag_policy_gap(ag_engine_policy(&s->engine)));
@@ -286,15 +277,10 @@ static bool will_take_op(struct ag_stream *s)
     return will_take(s, (struct ag_submit_offer){.single = true});
 }
 
-static bool takes_op(struct ag_stream *s, bool asks)
-{
-    return takes_ops(s, asks) && will_take_op(s);
-}
-
 bool ag_submitter_takes_ops(struct ag_stream *s)
 {
     /* in tests each of them asks */
-    return ag_options.test_switch ? will_take_op(s) : takes_op(s, true);
+    return (ag_options.test_switch || takes_ops(s, true)) && will_take_op(s);
 }
 
 static void put_op(struct ag_stream *s, ag_key key)
@@ -308,10 +294,14 @@ static void put_op(struct ag_stream *s, ag_key key)
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks)
 {
-    /* in a stream that is bypassed, or a context that ends, nothing may be held back */
+    /* nothing may be held back in a context that ends, nor in a stream that this very op has made
+     * dormant, as the next ones pass unseen */
     bool takes =
-        ag_engine_is_idle(&s->engine) && !atomic_load(&s->context->ending) && takes_op(s, asks);
-    uint8_t *room = takes ? ag_ring_op_room(s->ring, signature->recorded_bytes) : NULL;
+        ag_engine_is_idle(&s->engine) && !atomic_load(&s->context->ending) && takes_ops(s, asks);
+    /* the submitter may stop while the driver is asked how far that is */
+    if (!takes || is_far_ahead(s, 1) || !will_take_op(s))
+        return false;
+    uint8_t *room = ag_ring_op_room(s->ring, signature->layout.recorded_bytes);
     if (!room)
         return false;
     ag_op_record(room, signature, in);
@@ -321,9 +311,8 @@ bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signatu
 
 bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *bytes)
 {
-    uint32_t n = ag_key_signature(key)->recorded_bytes;
-    bool failed = atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS;
-    bool refuses = failed || (ag_options.test_switch && !takes_ops(s, true));
+    uint32_t n = ag_key_signature(key)->layout.recorded_bytes;
+    bool refuses = ag_options.test_switch && !takes_ops(s, true);
     uint8_t *room = refuses ? NULL : ag_ring_op_room(s->ring, n);
     if (!room)
         return false;

@@ -25,11 +25,12 @@
 
 #include "capture/graphs/graph.h"
 
-/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `awaited`: an idle GPU
- * may be waiting for the chunk. `behind`: chunks until the program may wait. False: the caller
- * settles and launches the chunk itself. The caller holds the stream's lock. */
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, bool awaited,
-                       uint32_t behind);
+/* Gives the chunk's graphs to the submitter, with a copy of the arguments. `now`: when its last op
+ * came. `awaited`: an idle GPU may be waiting for the chunk. `behind`: chunks until the program may
+ * wait. False: the caller settles and launches the chunk itself. The caller holds the stream's
+ * lock. */
+bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, uint64_t now,
+                       bool awaited, uint32_t behind);
 
 bool ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                          const struct ag_incoming *in, bool asks);

@@ -68,7 +68,7 @@ static void submit_single(struct ag_stream *s, const struct ag_ring_slot *slot, 
 static void tell_wait(struct ag_ring *ring, const struct ag_ring_slot *slot, bool submitter)
 {
     const struct ag_graphs *g = slot->graphs;
-    uint64_t now = ag_clock_ns(), put = ag_ring_put_ns(ring), waited = now > put ? now - put : 0;
+    uint64_t now = ag_clock_ns(), put = slot->put_ns, waited = now > put ? now - put : 0;
     ag_waited(waited);
     ag_trace_taken(ring->stream, g ? g->trace_id : 0, slot->ops, now, waited,
                    submitter ? AG_TAKEN_BY_SUBMITTER : AG_TAKEN_BY_CALL);

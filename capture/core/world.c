@@ -89,7 +89,8 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
     return ag_graphs_launch(s, g, bytes);
 }
 
-static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes,
+                   uint64_t began)
 {
     struct ag_stream *s = stream_of(e);
     struct ag_graphs *g = ag_chunk_user(chunk);
@@ -98,7 +99,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     ag_ahead_make_if_due(s);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
     s->handed = !failed && !looks &&
-                ag_submitter_hand(s, g, bytes, ag_policy_awaited(ag_engine_policy(e), chunk),
+                ag_submitter_hand(s, g, bytes, began, ag_policy_awaited(ag_engine_policy(e), chunk),
                                   ag_chunk_behind(chunk));
     if (s->handed)
         return true;
@@ -145,8 +146,8 @@ static void count_gain(struct ag_stream *s, struct ag_sequence *sequence, int64_
 static bool same_op(const struct ag_graphs *g, const uint8_t *bytes, uint32_t a, uint32_t b)
 {
     const struct ag_recorded *x = &g->ops[a], *y = &g->ops[b];
-    return x->key == y->key &&
-           !memcmp(bytes + x->offset, bytes + y->offset, ag_key_signature(x->key)->recorded_bytes);
+    return x->key == y->key && !memcmp(bytes + x->offset, bytes + y->offset,
+                                       ag_key_signature(x->key)->layout.recorded_bytes);
 }
 
 static bool repeats_after(const struct ag_graphs *g, uint32_t period)

@@ -2,6 +2,7 @@
 #include "capture/graphs/ahead.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/fork.h"
 
 /* In the relaxed mode it ends no capture of the program's. Of an error the program hears by a call
  * of its own. */
@@ -138,6 +139,17 @@ void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
     }
     if (a->pending)
         count_behind(a);
+}
+
+/* Of a fork the mean of its streams counts: that one of them is far ahead is then certain. */
+void ag_ahead_count_call(struct ag_stream *s)
+{
+    struct ag_ahead *a = &s->ahead;
+    if (++a->calls < (ag_stream_forks(s) ? s->fork->width : 1))
+        return;
+    a->calls = 0;
+    a->ops++;
+    count_behind(a);
 }
 
 void ag_ahead_ends(struct ag_stream *s)

@@ -5,13 +5,15 @@
  * many ops it has, so a program that never waits would be 10,000 ops ahead and more
  * (docs/results-log.md, "Behind 86391d68"). So an event is recorded behind every AG_AHEAD_SPACING
  * ops that went by graphs. Where AG_AHEAD_MOST ops lie behind the oldest that has not passed, the
- * launch waits for that. A program that launches eagerly would wait by then, too.
+ * launch waits for that. A program that launches eagerly would wait by then, too. Ops that go by
+ * themselves count while such an event has not passed. Then there is room in the queue, and the
+ * driver would not wait.
  *
- * Only the program's own launch of a whole chunk waits, behind the graph and without the stream's
- * lock: what other threads do to streams that are ordered with this one would wait for it, and
- * eagerly it does not. The submitter does not wait: whatever needs the ring empty would wait for
- * it, and eagerly it would find nothing left to submit. So the ring takes no chunk of a stream that
- * is so far ahead.
+ * Only the program's own launch of a whole chunk waits, behind the graph, and its own eager launch,
+ * in front of that. They wait without the stream's lock: what other threads do to streams that are
+ * ordered with this one would wait for it, and eagerly it does not. The submitter does not wait:
+ * whatever needs the ring empty would wait for it, and eagerly it would find nothing left to
+ * submit. So the ring takes nothing of a stream that is so far ahead.
  *
  * Call these with the stream's lock and a ring at rest, or with the ring's role, as for a launch.
  * Those of the wait need the lock.
@@ -37,6 +39,14 @@ bool ag_ahead_look(struct ag_stream *s);
  * fork all of them. */
 void ag_ahead_launched(struct ag_stream *s, uint32_t ops);
 
+/* Call it in front of an op of the stream's own that goes by itself. */
+void ag_ahead_count_call(struct ag_stream *s);
+static inline void ag_ahead_calls(struct ag_stream *s)
+{
+    if (__builtin_expect(s->ahead.pending, 0))
+        ag_ahead_count_call(s);
+}
+
 /* Whether a launch has to wait, with `more` ops in front of it that have not been launched.
  * Needs neither lock nor role. */
 static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
@@ -47,8 +57,8 @@ static inline bool ag_ahead_is_far(const struct ag_stream *s, uint32_t more)
 
 /* Whether it still is, and somebody waits for that. Looks which events have passed. */
 bool ag_ahead_stays_far(struct ag_stream *s);
-/* Behind the graph of a whole chunk, in the program's launch: whether that waits when it is done.
- */
+/* In the program's launch, behind the graph of a whole chunk or in front of an eager call: whether
+ * the launch waits, when it has released the lock. */
 static inline void ag_ahead_decide(struct ag_stream *s)
 {
     s->ahead.waits = ag_ahead_is_far(s, 0) && ag_ahead_stays_far(s);

@@ -47,9 +47,15 @@ void ag_budget_halve(void)
         ;
 }
 
+/* Of one variant. The arguments are there twice: the driver's copy, and the variant's. */
 static uint64_t size_of(const struct ag_graphs *g)
 {
-    return (uint64_t)g->count * AG_NODE_BYTES;
+    return (uint64_t)g->count * AG_NODE_BYTES + 2 * (uint64_t)g->num_bytes;
+}
+
+static uint64_t history_of(const struct ag_graphs *g)
+{
+    return g->history ? (uint64_t)AG_HISTORY * g->num_bytes : 0;
 }
 
 /* ---- graphs that are dropped ----------------------------------------------------------- */
@@ -58,7 +64,7 @@ static void destroy(struct ag_graphs *g)
 {
     bool entered = ag_context_enter(g->context->handle);
     uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
-    atomic_fetch_sub(&memory, n * size_of(g));
+    atomic_fetch_sub(&memory, n * size_of(g) + history_of(g));
     ag_count_by(AG_COUNT_DROPPED, n);
     ag_trace_drop(g->trace_id, n);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -234,6 +240,7 @@ static bool evict_one(uint64_t apart_ns)
 
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 {
+    evict = evict && size_of(g) <= ag_budget(); /* else all others would go in vain */
     while (atomic_load(&memory) + size_of(g) > ag_budget()) {
         if (!evict || !(ag_graphs_dropped() ? ag_graphs_collect(1) : evict_one(apart_ns)))
             return false;
@@ -244,4 +251,9 @@ bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns)
 void ag_budget_take(const struct ag_graphs *g)
 {
     atomic_fetch_add(&memory, size_of(g));
+}
+
+void ag_budget_take_history(const struct ag_graphs *g)
+{
+    atomic_fetch_add(&memory, history_of(g));
 }

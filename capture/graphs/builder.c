@@ -135,6 +135,16 @@ static uint64_t rest_behind(uint64_t took, uint32_t dropped)
     return rest / (1 + dropped / AG_DESTROY_FEW);
 }
 
+/* The builder had something to build, and has slept since `began`. `held`: because something waits
+ * outside of the GPU. */
+static void held_up(bool held, uint64_t began)
+{
+    if (!held)
+        return;
+    ag_count(AG_COUNT_BUILD_HELD_UP);
+    ag_count_by(AG_COUNT_BUILD_HELD_UP_NS, ag_clock_monotonic_ns() - began);
+}
+
 /*
  * Called when there is nothing to build: destroys dropped graphs. To destroy one takes 30 us,
  * during which a launch of the program's waits for the driver's locks (580, on an H100). So graphs
@@ -166,7 +176,10 @@ static void tidy(void)
                        rests_until > now ? rests_until - now : AG_DESTROY_LEAST_REST_NS);
     } else {
         ag_pause.barred = first || ag_graphs_dropped();
+        bool held = first && ag_pause.held;
+        uint64_t began = ag_clock_monotonic_ns();
         ag_mutex_wait(&ag_pause.work, &ag_pause.mutex);
+        held_up(held, began);
         ag_pause.barred = false;
     }
 }
@@ -184,8 +197,9 @@ static void *builder(void *unused)
             ag_pause_lock();
             ag_pause_rests();
             if (!rest) {
-                ag_count(AG_COUNT_BUILD_HELD_UP);
+                uint64_t began = ag_clock_monotonic_ns();
                 ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_DESTROY_LEAST_REST_NS);
+                held_up(true, began);
             }
             continue;
         }

@@ -35,23 +35,22 @@ struct ag_graphs {
     /* constant after the build */
     struct ag_context *context;
     int priority;
-    uint32_t count, num_bytes;
     uint32_t branches; /* bits: on which streams of a fork its ops are (capture/tracking/fork.h) */
     uint32_t events;   /* so many of its ops are records or waits: no node stands for these */
     bool waits;        /* some are waits */
     uint32_t trace_id; /* in the dump */
     struct ag_recorded *ops;
-    _Atomic bool failed; /* the submitter could not launch them */
 
-    /* under the stream's lock */
-    char apart[64]; /* from what the other of two threads writes, or each would wait for the line */
-    uint64_t last_used_ns;
+    /* Under the stream's lock. The program's thread reads and writes these at each end of a chunk,
+     * so they share no line with what the submitter writes at each launch. */
+    _Alignas(64) uint64_t last_used_ns;
     uint64_t given, look_at; /* chunks until now; at which world.c looks for a cycle */
     _Atomic uint32_t handed; /* times that they were put into the ring of a stream (submitter.h) */
-    char apart2[64];
+    uint32_t count, num_bytes; /* constant after the build */
+    _Atomic bool failed;       /* the submitter could not launch them */
 
     /* under the stream's lock with its ring at rest, or with the ring's role */
-    struct ag_variant *variants[AG_MAX_VARIANTS];
+    _Alignas(64) struct ag_variant *variants[AG_MAX_VARIANTS];
     uint32_t num_variants, last;
     uint8_t successor[AG_MAX_VARIANTS]; /* variant that followed this one last time */
     uint64_t launches;

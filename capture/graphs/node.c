@@ -134,7 +134,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
     CUDA_KERNEL_NODE_PARAMS p;
     node->own = ag_lowering(g->context, signature);
     if (signature->kind == AG_OP_LAUNCH) {
-        void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
+        void **params = alloca((signature->layout.num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);
         kernel_params(g, signature, params, &p);
         r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p);
@@ -188,7 +188,7 @@ CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struc
 {
     CUDA_KERNEL_NODE_PARAMS p;
     if (signature->kind == AG_OP_LAUNCH) {
-        void **params = alloca((signature->function->num_params + 1) * sizeof(*params));
+        void **params = alloca((signature->layout.num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);
         kernel_params(g, signature, params, &p);
         return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);

@@ -6,6 +6,7 @@
  */
 #include "capture/graphs/replay.h"
 #include "capture/graphs/ahead.h"
+#include "capture/graphs/budget.h"
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/system/digest.h"
@@ -61,13 +62,14 @@ static bool update_node(const struct ag_graphs *g, struct ag_variant *v, uint32_
         ag_count(AG_COUNT_UPDATE_FAILED);
         return false;
     }
-    memcpy(v->bytes + op->offset, bytes + op->offset, signature->recorded_bytes);
+    memcpy(v->bytes + op->offset, bytes + op->offset, signature->layout.recorded_bytes);
     return true;
 }
 
 static bool op_differs(const struct ag_recorded *op, const uint8_t *a, const uint8_t *b)
 {
-    return memcmp(a + op->offset, b + op->offset, ag_key_signature(op->key)->recorded_bytes) != 0;
+    return memcmp(a + op->offset, b + op->offset,
+                  ag_key_signature(op->key)->layout.recorded_bytes) != 0;
 }
 
 /* One bit per op: whether it has other arguments. */
@@ -164,8 +166,10 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     for (uint32_t i = 0; i < AG_DIGESTS && i < g->num_digests; i++)
         again |= g->digests[i] == hash;
     g->digests[g->num_digests++ % AG_DIGESTS] = hash;
-    if (!g->history)
+    if (!g->history) {
         g->history = malloc((size_t)AG_HISTORY * g->num_bytes);
+        ag_budget_take_history(g);
+    }
     if (!g->history)
         return again;
     for (uint32_t k = 0; !again && changes > 1 && k < AG_HISTORY && k < g->num_history; k++)

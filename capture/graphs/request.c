@@ -15,6 +15,8 @@
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
+#include "policy/debt.h"
+#include "policy/new.h"
 #include "capture/tracking/waits.h"
 #include <stdlib.h>
 
@@ -52,19 +54,41 @@ static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
     return r;
 }
 
+/* What graphs have cost a stream, less the share of their gain that may be spent. */
+static int64_t balance_of(const struct ag_stream *s)
+{
+    int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
+    int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
+    return spent - gained / AG_BUILD_GAIN_SHARE;
+}
+
+/* Until when streams that have ended owe something (debt.h), up to what makes a build as dear as it
+ * can be. */
+static _Atomic uint64_t owed_until;
+
+void ag_request_stream_ends(const struct ag_stream *s)
+{
+    const int64_t most =
+        AG_BUILD_ALLOWANCE_NS + (int64_t)AG_BUILD_HIGHEST_PRICE * AG_BUILD_NS_A_VISIT;
+    uint64_t before = atomic_load(&owed_until), now = ag_clock_ns();
+    while (!atomic_compare_exchange_weak(&owed_until, &before,
+                                         ag_debt_with(before, now, balance_of(s), most)))
+        ;
+}
+
 /*
  * Building must pay for itself, or it stops. While a graph is instantiated, the program's own
  * launches wait for the driver's locks (measured: a decode loop that kept building lost 10 %). So
  * the time that building takes is weighed against the time that replaying has gained. In debt, the
- * library builds only what it has seen often.
+ * library builds only what it has seen often. A stream takes over what others have left: else a
+ * program that makes a stream for each of its tasks would build for each of them anew.
  */
 static uint32_t sightings_needed(struct ag_stream *s)
 {
     if (!ag_options.profit)
         return 0;
-    int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
-    int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
-    int64_t debt = spent - gained / AG_BUILD_GAIN_SHARE - AG_BUILD_ALLOWANCE_NS;
+    uint64_t until = atomic_load_explicit(&owed_until, memory_order_relaxed);
+    int64_t debt = balance_of(s) + ag_debt_at(until, ag_clock_ns()) - AG_BUILD_ALLOWANCE_NS;
     if (debt <= 0)
         return 0;
     int64_t price = AG_BUILD_FIRST_PRICE + debt / AG_BUILD_NS_A_VISIT;
@@ -188,7 +212,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         ag_policy_put_off(chunk, left < AG_BUILD_LONGEST_DELAY ? left : AG_BUILD_LONGEST_DELAY);
         return;
     }
-    struct ag_graphs *g = wanted ? calloc(1, sizeof(*g)) : NULL;
+    struct ag_graphs *g = wanted ? ag_new(sizeof(*g)) : NULL;
     struct ag_request *r = NULL;
     uint64_t now = ag_clock_ns();
     if (g) {

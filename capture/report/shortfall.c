@@ -173,9 +173,9 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
                 "raise the limit on processes (ulimit -u, or the container's); a real-time thread "
                 "needs a second processor";
         } else if (i == AG_WHY_BUILDING &&
-                   ag_counted(AG_COUNT_BUILD_HELD_UP) > ag_counted(AG_COUNT_BUILT)) {
-            why = "something on the GPU waited for the host or for peers nearly all the time, and "
-                  "nothing is built meanwhile";
+                   ag_counted(AG_COUNT_BUILD_HELD_UP_NS) > ag_counted(AG_COUNT_BUILD_NS)) {
+            why = "something on the GPU waited for the host or for peers while its graphs were "
+                  "due, and nothing is built meanwhile";
             advice = "see host functions and cuStreamWaitValue in docs/limits.md";
         } else if ((i == AG_WHY_SELDOM || i == AG_WHY_UNKNOWN) && ended_often(t, &why, &advice)) {
             /* that is why, also where building is dear or the budget small for it */

@@ -58,11 +58,10 @@ const char *ag_process_name(char *text, size_t size)
 
 /* A program that becomes a daemon closes all files that it does not know, and the next one that it
  * opens has the number of this one. */
-static bool is_still(int fd, const struct stat *opened)
+bool ag_file_is_still(int fd, const struct stat *opened)
 {
     struct stat now;
-    return fd == STDERR_FILENO ||
-           (!fstat(fd, &now) && now.st_dev == opened->st_dev && now.st_ino == opened->st_ino);
+    return !fstat(fd, &now) && now.st_dev == opened->st_dev && now.st_ino == opened->st_ino;
 }
 
 int ag_keep_file(int fd)
@@ -94,7 +93,7 @@ static int output(void)
     static int fd = -1;
     static struct stat opened;
     static pid_t opened_by; /* the child of a fork gets its own file, if the name has %p */
-    bool ours = fd >= 0 && is_still(fd, &opened);
+    bool ours = fd == STDERR_FILENO || (fd >= 0 && ag_file_is_still(fd, &opened));
     if (ours && opened_by == getpid())
         return fd;
     if (!ag_options.log_file)

@@ -34,3 +34,7 @@ void ag_expand_path(const char *pattern, char *path, size_t size);
 /* Moves a file that stays open away from the low numbers that programs count on: without standard
  * output the next file that is opened is that. Returns its number; -1 stays -1. */
 int ag_keep_file(int fd);
+/* Whether that is the file that was opened then. The program may have closed it, and the number is
+ * another file's. */
+struct stat;
+bool ag_file_is_still(int fd, const struct stat *opened);

@@ -1,6 +1,27 @@
 /* clock.c - the rate of the processor's counter. */
 #include "capture/system/clock.h"
 
+enum { FAKED_NS = 10000000 };
+
+bool ag_clock_is_faked;
+
+/* Whether the clock stands still, or is far from the kernel's. Where that cannot be asked, there is
+ * no other. */
+static bool is_faked(void)
+{
+    struct timespec t;
+    if (syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &t))
+        return false;
+    uint64_t before = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    ag_clock_is_faked = false;
+    uint64_t shown = ag_clock_monotonic_ns();
+    ag_clock_is_faked = true;
+    uint64_t after = ag_clock_monotonic_ns();
+    ag_clock_is_faked = false;
+    return ag_clock_monotonic_ns() == shown || shown + FAKED_NS < before ||
+           shown > after + FAKED_NS;
+}
+
 #if defined(__x86_64__)
 struct ag_clock ag_clock;
 
@@ -22,6 +43,7 @@ static uint64_t read_both(uint64_t *ns, uint64_t *ticks)
 
 void ag_clock_start(void)
 {
+    ag_clock_is_faked = is_faked();
     uint64_t best = UINT64_MAX;
     for (int i = 0; i < ATTEMPTS; i++) {
         uint64_t ns, ticks, apart = read_both(&ns, &ticks);
@@ -48,5 +70,6 @@ uint64_t ag_clock_scaling_ns(void)
 #else
 void ag_clock_start(void)
 {
+    ag_clock_is_faked = is_faked();
 }
 #endif

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-__thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
-
 enum { SPINS = 100 };
 
 void ag_lock_contended(struct ag_lock *lock)
@@ -19,6 +17,11 @@ void ag_lock_contended(struct ag_lock *lock)
     }
     while (atomic_exchange_explicit(&lock->state, 2, memory_order_acquire) != 0)
         syscall(SYS_futex, &lock->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+}
+
+void ag_lock_wake(struct ag_lock *lock)
+{
+    syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 /* Waits until the lock may be free, at most 50 us. Returns whether it slept. */
@@ -64,7 +67,8 @@ void ag_sleep_ns(uint32_t ns)
 bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool *gives_up)
 {
     bool slept = false;
-    ag_locks_held++; /* first: a handler that ends the process may come between any two of these */
+    /* first: a handler that ends the process may come between any two of these */
+    ag_thread.locks_held++;
     for (;;) {
         /* after a sleep: others may still sleep, and unlocking wakes them only if the word says so
          */
@@ -81,7 +85,7 @@ bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool 
     }
     if (slept)
         hand_on(lock);
-    ag_locks_held--;
+    ag_thread.locks_held--;
     return false;
 }
 

@@ -5,11 +5,9 @@
  */
 #pragma once
 
+#include "capture/system/current.h"
 #include <linux/futex.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,7 +33,7 @@ enum ag_rank {
     /* Readers. They take streams' locks in turn, each only if its holder is not in the driver. */
     AG_RANK_COMPARE, /* compare.c: the thread's state and the pairs */
     AG_RANK_LIVE,    /* live.c: writing the page */
-    /* A stream's lock: covers everything below it in struct ag_stream. Held across driver calls
+    /* A stream's lock: covers what struct ag_stream says. Held across driver calls
      * that submit the stream's deferred work, and in inline mode across building a graph. */
     AG_RANK_STREAM,
     /* No lock, but a word: only its holder takes chunks out of a stream's ring (policy/ring.h).
@@ -85,11 +83,8 @@ void ag_rank_take(const void *lock, enum ag_rank rank);
 void ag_rank_give(const void *lock);
 #endif
 
-/* How many of the library's locks this thread holds, mutexes included. One of the program's
- * handlers may interrupt the thread there and end the process (lifecycle.c). */
-extern __thread uint32_t ag_locks_held __attribute__((tls_model("initial-exec")));
-
-void ag_lock_contended(struct ag_lock *lock);
+__attribute__((cold)) void ag_lock_contended(struct ag_lock *lock);
+__attribute__((cold)) void ag_lock_wake(struct ag_lock *lock);
 /* Takes the lock. If the holder sets `gives_up`, returns false instead. */
 bool ag_lock_unless(struct ag_lock *lock, enum ag_rank rank, const _Atomic bool *gives_up);
 
@@ -103,7 +98,7 @@ static inline bool ag_take_lock(struct ag_lock *lock)
 static inline void ag_lock(struct ag_lock *lock, enum ag_rank rank)
 {
     ag_rank_take(lock, rank);
-    ag_locks_held++;
+    ag_thread.locks_held++;
     if (__builtin_expect(!ag_take_lock(lock), 0))
         ag_lock_contended(lock);
 }
@@ -112,14 +107,14 @@ static inline void ag_unlock(struct ag_lock *lock)
 {
     ag_rank_give(lock);
     if (__builtin_expect(atomic_exchange_explicit(&lock->state, 0, memory_order_release) == 2, 0))
-        syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-    ag_locks_held--;
+        ag_lock_wake(lock);
+    ag_thread.locks_held--;
 }
 
 static inline void ag_mutex_lock(pthread_mutex_t *mutex, enum ag_rank rank)
 {
     ag_rank_take(mutex, rank);
-    ag_locks_held++;
+    ag_thread.locks_held++;
     pthread_mutex_lock(mutex);
 }
 
@@ -127,7 +122,7 @@ static inline void ag_mutex_unlock(pthread_mutex_t *mutex)
 {
     ag_rank_give(mutex);
     pthread_mutex_unlock(mutex);
-    ag_locks_held--;
+    ag_thread.locks_held--;
 }
 
 /* Waits for `cond`. A program's thread that is cancelled meanwhile goes on until it has left the

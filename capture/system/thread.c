@@ -1,5 +1,7 @@
 /* thread.c - the library's own threads. */
 #include "capture/system/thread.h"
+#include "capture/system/clock.h"
+#include "capture/system/lock.h"
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -161,9 +163,11 @@ bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
     if (!attributes(&a))
         return false;
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    /* the process may have lost those processors: then use this thread's */
-    bool started =
-        pthread_create(thread, &a, run, NULL) == 0 || pthread_create(thread, NULL, run, NULL) == 0;
+    bool started = pthread_create(thread, &a, run, NULL) == 0;
+    if (!started) { /* the process may have lost those processors: then use this thread's */
+        pthread_attr_setaffinity_np(&a, 0, &processors);
+        started = pthread_create(thread, &a, run, NULL) == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (started)
         pthread_setname_np(*thread, name);
@@ -171,21 +175,27 @@ bool ag_thread_start(pthread_t *thread, const char *name, void *(*run)(void *))
     return started;
 }
 
+/* By a clock that nobody sets: the time of day may be set back by hours meanwhile. */
 void ag_thread_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t ns)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    ns += (uint64_t)until.tv_nsec;
-    until.tv_sec += (time_t)(ns / 1000000000u);
+    ns += ag_clock_monotonic_ns();
+    until.tv_sec = (time_t)(ns / 1000000000u);
     until.tv_nsec = (long)(ns % 1000000000u);
-    pthread_cond_timedwait(cond, mutex, &until);
+    pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, &until);
 }
 
+enum { JOIN_MOST_NS = 1000000000, JOIN_LOOK_NS = 50000 };
+
+/* Looks again and again, as ThreadSanitizer does not know pthread_clockjoin_np. */
 void ag_thread_join(pthread_t thread)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
-    if (pthread_timedjoin_np(thread, NULL, &until))
-        pthread_detach(thread);
+    uint64_t until = ag_clock_monotonic_ns() + JOIN_MOST_NS;
+    while (pthread_tryjoin_np(thread, NULL)) {
+        if (ag_clock_monotonic_ns() >= until) {
+            pthread_detach(thread);
+            return;
+        }
+        ag_sleep_ns(JOIN_LOOK_NS);
+    }
 }

@@ -90,9 +90,8 @@ static uint32_t define_signature(struct ag_signature *signature)
         struct ag_dump_signature d = {.id = id,
                                       .kind = signature->kind,
                                       .name = name,
-                                      .num_params =
-                                          signature->function ? signature->function->num_params : 0,
-                                      .arg_bytes = signature->recorded_bytes,
+                                      .num_params = signature->layout.num_params,
+                                      .arg_bytes = signature->layout.recorded_bytes,
                                       .elem_size = signature->elem_size,
                                       .num_attrs = signature->num_attrs,
                                       .width = signature->width,
@@ -124,18 +123,18 @@ static uint64_t digest(const struct ag_signature *signature, const struct ag_inc
         return ag_digest_word(ag_digest_word(1, in->copy->dst), in->copy->src);
     if (ag_signature_is_event(signature))
         return ag_digest_word(1, (uint64_t)(uintptr_t)in->event->event);
-    const struct ag_function *f = signature->function;
+    const struct ag_layout *l = &signature->layout;
     if (in->launch->params && !in->launch->extra) {
         uint64_t hash = 1;
-        for (uint32_t i = 0; i < f->num_params; i++)
-            hash = ag_digest(hash, in->launch->params[i], f->params[i].size);
+        for (uint32_t i = 0; i < l->num_params; i++)
+            hash = ag_digest(hash, in->launch->params[i], l->params[i].size);
         return hash;
     }
     uint8_t small[4096];
-    if (!f->num_params || signature->recorded_bytes > sizeof(small))
+    if (!l->num_params || l->recorded_bytes > sizeof(small))
         return 1;
-    ag_record_launch(small, f, in->launch);
-    return ag_digest(1, small, signature->recorded_bytes);
+    ag_record_launch(small, l, in->launch);
+    return ag_digest(1, small, l->recorded_bytes);
 }
 
 /* ---- events ----------------------------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* trace_define.c - see trace_define.h. */
 #include "capture/trace/trace_define.h"
+#include "capture/system/hot.h"
 #include "capture/system/hash.h"
 #include "capture/system/lock.h"
 #include "capture/trace/trace_format.h"
 #include <stdlib.h>
 #include <string.h>
 
-_Atomic bool ag_tracing;
+_Atomic bool ag_tracing AG_HOT;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 

@@ -25,6 +25,7 @@
 enum { LAST_ROOM = 64 << 10 }; /* reserved for the counters and the end */
 
 static int fd = -1;
+static struct stat opened;
 static uint64_t size;
 static uint64_t marked; /* see ag_dump_mark() */
 static uint64_t limit;
@@ -251,13 +252,24 @@ static bool put(struct iovec *parts, int count)
     return true;
 }
 
+/* Whether the program has closed the file. Its number is then nobody's, or a file of the program's
+ * own. */
+static bool is_lost(void)
+{
+    if (ag_file_is_still(fd, &opened))
+        return false;
+    fd = -1;
+    ag_say("AUTOGRAPH_TRACE: the program has closed %s; it ends here", path);
+    return true;
+}
+
 bool ag_dump_write(uint32_t type, const void *head, size_t head_size, const void *body,
                    size_t body_size, bool last)
 {
     static const char zeros[8];
     size_t length = head_size + body_size, padding = -length & 7;
     struct ag_dump_chunk chunk = {AG_DUMP_MARK, type, (uint32_t)length, 0};
-    if (fd < 0 || broken || (full && !last))
+    if (fd < 0 || broken || (full && !last) || is_lost())
         return false;
     if (last ? size + sizeof(chunk) + length + padding > limit
              : size + sizeof(chunk) + length + padding + LAST_ROOM > limit) {
@@ -292,6 +304,7 @@ bool ag_dump_open(const char *pattern, uint64_t most)
         ag_say("AUTOGRAPH_TRACE: cannot write %s: %s; going on without", path, why);
         return false;
     }
+    fstat(fd, &opened);
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     struct ag_dump_header header = {.magic = AG_DUMP_MAGIC,
@@ -354,7 +367,7 @@ void ag_dump_close(const struct ag_lines *counters)
         ag_say("%s: dump: %s (%.1f MiB); look at it with: autograph report %s",
                ag_process_name(process, sizeof(process)), path, (double)size / 1048576.0,
                as_word(word, sizeof(word)));
-    if (fd >= 0)
+    if (fd >= 0 && !is_lost())
         close(fd);
     fd = -1;
 }

@@ -19,24 +19,24 @@ static const uint8_t *packed_buffer(void **extra, size_t *size)
     return buffer;
 }
 
-bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *f)
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_layout *l)
 {
-    if (launch->params || !f->num_params)
+    if (launch->params || !l->num_params)
         return !launch->extra;
-    const struct ag_param *last = &f->params[f->num_params - 1];
+    const struct ag_param *last = &l->params[l->num_params - 1];
     size_t size;
     return packed_buffer(launch->extra, &size) && size >= last->offset + last->size;
 }
 
 /* Of any sizes, or packed. Not inlined: its registers would be saved at each launch. */
-static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct ag_function *f,
+static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct ag_layout *l,
                                                  const struct ag_launch *launch)
 {
-    memset(recorded + f->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
+    memset(recorded + l->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
-    for (uint32_t i = 0; i < f->num_params; i++) {
-        const struct ag_param *p = &f->params[i];
+    for (uint32_t i = 0; i < l->num_params; i++) {
+        const struct ag_param *p = &l->params[i];
         /* ag_launch_has_arguments() has checked: NOLINTNEXTLINE(clang-analyzer-core.*) */
         const void *from = packed ? packed + p->offset : launch->params[i];
         uint8_t *to = recorded + p->recorded;
@@ -49,14 +49,13 @@ static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct
     }
 }
 
-void ag_record_launch(uint8_t *recorded, const struct ag_function *f,
-                      const struct ag_launch *launch)
+void ag_record_launch(uint8_t *recorded, const struct ag_layout *l, const struct ag_launch *launch)
 {
-    uint32_t n = f->num_params;
+    uint32_t n = l->num_params;
     void **params = launch->params;
-    if (__builtin_expect(!f->all_words || !params, 0)) {
+    if (__builtin_expect(!l->all_words || !params, 0)) {
         if (n)
-            record_any(recorded, f, launch);
+            record_any(recorded, l, launch);
         return;
     }
     for (uint32_t i = 0; i < n; i++)

@@ -1,7 +1,7 @@
 /*
  * arguments.h - the arguments of an op: whether a launch brings them in a form that can be
  * recorded, and what they are once recorded. Where each argument of a launch lies among the
- * recorded bytes, its function says (struct ag_param).
+ * recorded bytes, its layout says.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct ag_recorded_copy {
 
 /* Whether the launch brings its arguments in a form that can be recorded. A launch without
  * arguments, of a kernel that has parameters, is left to the driver to refuse. */
-bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_function *function);
+bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_layout *layout);
 
-/* Copies a launch's arguments to `recorded`, which has room for function->recorded_bytes. */
-void ag_record_launch(uint8_t *recorded, const struct ag_function *function,
+/* Copies a launch's arguments to `recorded`, which has room for layout->recorded_bytes. */
+void ag_record_launch(uint8_t *recorded, const struct ag_layout *layout,
                       const struct ag_launch *launch);

@@ -37,11 +37,11 @@ void ag_stream_leaves_dormant(struct ag_stream *s)
 static const _Atomic uint32_t *held_before(struct ag_stream *s)
 {
     static const _Atomic uint32_t nothing;
-    if (s->in_order || atomic_load(&s->context->ending)) /* its handle may become another's */
+    if (atomic_load(&s->context->ending)) /* its handle may become another's */
         return NULL;
-    if (s->legacy) /* if only one context is known, no other current context holds anything back */
-        return ag_contexts()->next ? NULL : &s->context->blocking_held;
-    return s->blocking ? &s->context->legacy_held : &nothing;
+    if (s->legacy && ag_contexts()->next) /* another context may be current next time */
+        return NULL;
+    return s->legacy || s->blocking ? ag_stream_held_before(s) : &nothing;
 }
 
 void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
@@ -50,10 +50,7 @@ void ag_stream_remember_dormant(struct ag_stream *s, CUstream handle)
     const _Atomic uint32_t *held = held_before(s);
     if (!held || atomic_load(&ag_peers_are_known)) /* kernels that wait for peers must be seen */
         return;
-    if (ag_dormant_streams.generation != now)
-        memset(ag_dormant_streams.slots, 0xff,
-               sizeof(ag_dormant_streams.slots)); /* no stream has this handle */
-    ag_dormant_streams.generation = now;
-    ag_dormant_streams.slots[ag_dormant_slot_of(handle)] =
+    ag_thread_knows_streams_of(now);
+    ag_thread.dormant[ag_dormant_slot_of(handle)] =
         (struct ag_dormant_slot){handle, &s->dormant, held};
 }

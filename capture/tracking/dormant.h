@@ -18,9 +18,7 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "capture/system/current.h"
 
 struct ag_dormant {
     _Atomic uint32_t active;
@@ -28,22 +26,9 @@ struct ag_dormant {
     _Atomic uint32_t granted; /* ops granted at first; 0 while awake. Nothing depends on it */
 };
 
-/* This thread's dormant streams, by the program's handles: NULL is the legacy default stream. All
- * slots are void once ag_stream_generation has changed. */
-enum { AG_DORMANT_SLOTS = 4 };
-struct ag_dormant_streams {
-    uint64_t generation;
-    struct ag_dormant_slot {
-        const void *stream;
-        struct ag_dormant *dormant;
-        const _Atomic uint32_t *held; /* not 0: another stream holds back ops that go first */
-    } slots[AG_DORMANT_SLOTS];
-};
-extern __thread struct ag_dormant_streams ag_dormant_streams
-    __attribute__((tls_model("initial-exec")));
-
-/* Changes when a stream is removed, when its context may end from here on, and when one is added
- * that others are ordered with. */
+/* What threads keep of streams (ag_thread) is void once it has changed. It changes when a stream is
+ * removed, when its context may end from here on, and when one is added that others are ordered
+ * with. */
 extern _Atomic uint64_t ag_stream_generation;
 
 #define AG_DORMANT_MULTIPLIER 0x9E3779B97F4A7C15ull
@@ -71,9 +56,9 @@ static inline bool ag_dormant_is_active(const struct ag_dormant *dormant)
  * means the per-thread default stream. */
 static inline __attribute__((always_inline)) bool ag_dormant_passes(const void *stream)
 {
-    const struct ag_dormant_slot *slot = &ag_dormant_streams.slots[ag_dormant_slot_of(stream)];
+    const struct ag_dormant_slot *slot = &ag_thread.dormant[ag_dormant_slot_of(stream)];
     return slot->stream == stream &&
-           ag_dormant_streams.generation ==
+           ag_thread.generation ==
                atomic_load_explicit(&ag_stream_generation, memory_order_acquire) &&
            ag_dormant_is_active(slot->dormant) &&
            !atomic_load_explicit(slot->held, memory_order_relaxed) &&

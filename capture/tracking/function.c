@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PARAMS_AT_ONCE = 8 };
+
 typedef CUresult (*param_info_fn)(void *func, size_t index, size_t *offset, size_t *size);
 
 /* cudart 13 passes a CUkernel where the API declares a CUfunction. Each getter returns
@@ -28,25 +30,24 @@ static void read_layout(struct ag_function *f)
         return; /* INVALID_VALUE: the kernel has no parameters */
     enum ag_sym sym = f->is_kernel ? AG_SYM_cuKernelGetParamInfo : AG_SYM_cuFuncGetParamInfo;
     param_info_fn info = (param_info_fn)ag_real[sym];
-    uint32_t capacity = 0, recorded = 0;
-    while ((r = info(f->func, f->num_params, &offset, &size)) == CUDA_SUCCESS) {
-        if (f->num_params == capacity) {
-            capacity = capacity ? capacity * 2 : 8;
-            struct ag_param *params = realloc(f->params, capacity * sizeof(*params));
-            if (!params)
+    struct ag_param *params = NULL;
+    uint32_t n = 0, recorded = 0;
+    bool all_words = true;
+    while ((r = info(f->func, n, &offset, &size)) == CUDA_SUCCESS && n < AG_MOST_PARAMS) {
+        if (n % PARAMS_AT_ONCE == 0) {
+            struct ag_param *grown = realloc(params, (n + PARAMS_AT_ONCE) * sizeof(*params));
+            if (!grown)
                 return;
-            f->params = params;
+            f->layout.params = params = grown;
         }
-        f->params[f->num_params++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, recorded};
+        params[n++] = (struct ag_param){(uint32_t)offset, (uint32_t)size, recorded};
         recorded += (uint32_t)size;
+        all_words = all_words && size == 8;
     }
     if (r != CUDA_ERROR_INVALID_VALUE)
         return; /* the list goes on: every launch would miss the rest of its parameters */
-    f->recorded_bytes = (recorded + 7) & ~7u;
+    f->layout = (struct ag_layout){params, (recorded + 7) & ~7u, (uint16_t)n, all_words};
     f->usable = true;
-    f->all_words = true;
-    for (uint32_t i = 0; i < f->num_params; i++)
-        f->all_words = f->all_words && f->params[i].size == 8;
 }
 
 /* Whether kernels of the module can launch kernels: the linker put the device runtime
@@ -196,11 +197,12 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
     if (f->kernel)
         HASH_ADD(handle, t->functions, func, sizeof(func), f);
     if (!f->kernel || !f->handle.tbl) {
-        free(f->params);
+        free((void *)(uintptr_t)f->layout.params);
         free(f);
         return NULL;
     }
     f->kernel->kinds |= f->is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
+    f->kernel->functions++;
     return f;
 }
 
@@ -216,6 +218,14 @@ static void settings_free(struct ag_setting *s)
         next = s->next;
         free(s);
     }
+}
+
+static void function_free(struct ag_function *f)
+{
+    f->kernel->functions--;
+    settings_free(f->limits);
+    free((void *)(uintptr_t)f->layout.params);
+    free(f);
 }
 
 static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of)
@@ -242,27 +252,30 @@ bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, vo
         following = f->handle.next;
         if (!belongs_to(f, kind, owner))
             continue;
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference,clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->functions, f);
+        if (!f->signatures) { /* none of its launches could be recorded: nothing points to it */
+            function_free(f);
+            continue;
+        }
         any = true;
         f->invalid = true;
-        /* uthash: NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-        HASH_DELETE(handle, t->functions, f);
         f->next_invalid = t->invalid;
         t->invalid = f;
     }
     /* Kernels may be loaded again, also under the handles of those that were never launched. They
      * then have the default settings. */
-    for (struct ag_kernel *kernel = t->kernels; kernel; kernel = kernel->handle.next) {
+    for (struct ag_kernel *kernel = t->kernels, *next; kernel; kernel = next) {
+        next = kernel->handle.next;
         settings_free(kernel->settings);
         kernel->settings = NULL;
+        if (kernel->functions)
+            continue;
+        /* uthash: NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+        HASH_DELETE(handle, t->kernels, kernel);
+        free(kernel);
     }
     return any;
-}
-
-static void function_free(struct ag_function *f)
-{
-    settings_free(f->limits);
-    free(f->params);
-    free(f);
 }
 
 void ag_functions_destroy(struct ag_function_table *t)

@@ -18,20 +18,29 @@ struct ag_param {
     uint32_t offset, size, recorded;
 };
 
+/* Whoever submits a launch has a pointer to each parameter on the stack, and a thread of the
+ * program's may have one of 16 KiB. A kernel may have 32,764 parameters. */
+enum { AG_MOST_PARAMS = 256 };
+
+/* How the arguments of a launch are recorded. Signatures have a copy: it is read at each launch. */
+struct ag_layout {
+    const struct ag_param *params;
+    uint32_t recorded_bytes; /* multiple of 8 */
+    uint16_t num_params;
+    bool all_words; /* every parameter has eight bytes: recorded without checking sizes */
+};
+
 struct ag_function {
     CUfunction func;
     CUcontext ctx;   /* of the stream it was first launched in; a CUkernel has none */
     bool is_kernel;  /* the handle is a CUkernel */
-    bool all_words;  /* every parameter has eight bytes: recorded without checking sizes */
-    bool usable;     /* its layout is known */
+    bool usable;     /* its layout is known, and has no more than AG_MOST_PARAMS */
     bool immediate;  /* waits for peers (NCCL, NVSHMEM): never deferred */
     bool clusters;   /* its grid must be a multiple of something, or nobody knows */
     bool may_launch; /* its module has the device runtime (dynamic parallelism): never deferred */
     bool taken;      /* the driver has taken a launch of it into a stream of `ctx` */
     bool invalid;    /* its module has ended; kept because other structures point to it */
-    uint32_t num_params;
-    uint32_t recorded_bytes; /* multiple of 8 */
-    struct ag_param *params;
+    struct ag_layout layout;
     struct ag_kernel *kernel;        /* the kernel that this handle means */
     struct ag_signature *signatures; /* of its launches, linked by `sibling` */
     struct ag_setting *limits;       /* see setting.c; the ... */
@@ -54,6 +63,7 @@ struct ag_setting {
 struct ag_kernel {
     struct ag_setting *settings;
     unsigned int kinds; /* of handles that were launched, enum ag_handle_kind */
+    uint32_t functions; /* in the table, invalid ones too */
     UT_hash_handle handle;
     char name[];
 };
@@ -84,7 +94,7 @@ struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction fun
 
 /* Removes an owner's functions from the table, so that their handles can return with another
  * meaning. If the driver does not say who owns a function, it counts as one of them. Returns false
- * if there was none. */
+ * if launches of none of them were ever recorded. */
 enum ag_owner { AG_OF_MODULE, AG_OF_LIBRARY, AG_OF_CONTEXT };
 bool ag_functions_invalidate(struct ag_function_table *table, enum ag_owner kind, void *owner);
 

@@ -197,9 +197,9 @@ bool ag_outside_is_named(const struct ag_signature *signature, const uint8_t *re
     if (clear.epoch != epoch)
         clear.range = (struct range){0, 0};
     if (signature->kind != AG_OP_LAUNCH) /* the first word is where it writes to */
-        return signature->recorded_bytes && any_is_outside(recorded, 8, device);
-    for (uint32_t i = 0; i < signature->function->num_params; i++) {
-        const struct ag_param *param = &signature->function->params[i];
+        return signature->layout.recorded_bytes && any_is_outside(recorded, 8, device);
+    for (uint32_t i = 0; i < signature->layout.num_params; i++) {
+        const struct ag_param *param = &signature->layout.params[i];
         uint32_t at = -param->offset % 8;
         if (at < param->size &&
             any_is_outside(recorded + param->recorded + at, param->size - at, device))

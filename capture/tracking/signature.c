@@ -80,7 +80,8 @@ static struct ag_signature *insert(const struct ag_signature *like)
         grow_buckets();
     if (!tables.num_buckets)
         return NULL;
-    struct ag_signature *signature = malloc(sizeof(*signature));
+    struct ag_signature *signature =
+        aligned_alloc(_Alignof(struct ag_signature), sizeof(*signature));
     if (!signature)
         return NULL;
     struct ag_signature **bucket = &tables.buckets[like->hash & (tables.num_buckets - 1)];
@@ -126,7 +127,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
 {
     struct ag_function *f = ag_function_get(&tables.functions, l->func, l->stream, true);
     if (!f || !f->usable) {
-        *why = "kernel of unknown parameters";
+        *why = "kernel of unknown or too many parameters";
         return NULL;
     }
     if (f->immediate) {
@@ -137,7 +138,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
         *why = "kernel that may launch kernels (dynamic parallelism)";
         return NULL;
     }
-    if (!ag_launch_has_arguments(l, f)) {
+    if (!ag_launch_has_arguments(l, &f->layout)) {
         *why = "launch without arguments";
         return NULL;
     }
@@ -162,7 +163,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
                                                            .num_attrs = l->num_attrs,
                                                            .attrs = attrs,
                                                            .function = f,
-                                                           .recorded_bytes = f->recorded_bytes});
+                                                           .layout = f->layout});
     if (!s) {
         free(attrs);
         return NULL;
@@ -257,7 +258,7 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
     struct ag_signature wanted = {.kind = (uint8_t)in->kind,
                                   .branch = in->branch,
                                   .movable = in->movable,
-                                  .recorded_bytes =
+                                  .layout.recorded_bytes =
                                       in->kind >= AG_OP_RECORD ? 0 : 2 * sizeof(uint64_t)};
     struct ag_signature *signature;
     uint64_t hash;

@@ -15,21 +15,23 @@
 #include <string.h>
 
 struct ag_signature {
-    CUfunction func;
+    /* what a launch that is followed reads of it, in one cache line (current.h says why) */
+    _Alignas(64) CUfunction func;
     unsigned int dims[AG_DIMS];
     unsigned int num_attrs;
-    _Atomic uint8_t bad;     /* AG_SIGNATURE_*: not to be deferred if any is set */
+    struct ag_layout layout; /* of fills and copies only the recorded bytes */
+    uint8_t kind;
+    uint8_t branch;      /* ag_incoming.branch */
+    _Atomic uint8_t bad; /* AG_SIGNATURE_*: not to be deferred if any is set */
+
     _Atomic bool met;        /* a policy has met it */
     _Atomic bool fence;      /* graphs get one in front of it, whatever the arguments are */
     _Atomic uint64_t proven; /* contexts (ag_context.bit) in which the driver has taken one; or, of
                                 launches, one that differs in the grid alone */
     _Atomic uint32_t trace_id; /* in the dump; 0: not defined there yet */
-    uint8_t kind;
-    uint8_t branch;    /* ag_incoming.branch */
-    uint8_t elem_size; /* memset */
-    bool movable;      /* its memory may be named by no node but a kernel's arguments (memory.h) */
-    bool reads;        /* a copy to the host (read_back.c) */
-    uint32_t recorded_bytes;
+    uint8_t elem_size;         /* memset */
+    bool movable; /* its memory may be named by no node but a kernel's arguments (memory.h) */
+    bool reads;   /* a copy to the host (read_back.c) */
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
     size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes; wait:
@@ -128,15 +130,15 @@ static inline const struct ag_signature *ag_key_signature(ag_key key)
 static inline bool ag_incoming_has_arguments(const struct ag_incoming *in,
                                              const struct ag_signature *signature)
 {
-    return in->kind != AG_OP_LAUNCH || ag_launch_has_arguments(in->launch, signature->function);
+    return in->kind != AG_OP_LAUNCH || ag_launch_has_arguments(in->launch, &signature->layout);
 }
 
-/* Pointers to a launch's recorded arguments; there are signature->function->num_params of them. */
+/* Pointers to a launch's recorded arguments; there are signature->layout.num_params of them. */
 static inline void ag_signature_params(const struct ag_signature *signature,
                                        const uint8_t *recorded, void **params)
 {
-    for (uint32_t i = 0; i < signature->function->num_params; i++)
-        params[i] = (void *)(uintptr_t)(recorded + signature->function->params[i].recorded);
+    for (uint32_t i = 0; i < signature->layout.num_params; i++)
+        params[i] = (void *)(uintptr_t)(recorded + signature->layout.params[i].recorded);
 }
 
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out
@@ -164,7 +166,7 @@ extern _Atomic bool ag_signatures_full;
 
 /* Removes the functions of a module, library or context together with their signatures. The
  * signatures are marked and no longer found. Streams must then empty their caches. Returns false
- * if none of the functions was ever launched. */
+ * if launches of none of them were ever recorded. */
 bool ag_signatures_invalidate(enum ag_owner kind, void *owner);
 
 /* The driver has refused a launch of this signature and will refuse the next one too. As none is

@@ -1,9 +1,10 @@
 /* state.c - see state.h. */
 #include "capture/tracking/state.h"
 #include "capture/capture.h"
+#include "capture/system/hot.h"
 #include "capture/system/lock.h"
 
-struct ag_state ag_state = {.eager = AG_EAGER_OFF, .bypass = AG_EAGER_OFF};
+struct ag_state ag_state AG_HOT = {.eager = AG_EAGER_OFF, .bypass = AG_EAGER_OFF};
 _Atomic uint32_t ag_open_streams;
 
 /* Guards the two words together; its holder calls nothing. */

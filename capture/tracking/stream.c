@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-__thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
-
 struct ag_stream_table ag_stream_table;
 static struct ag_stream *buckets[256];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
@@ -16,17 +14,6 @@ static uint64_t last_parked;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
-
-/* The streams that this thread used last, each at one of two places. All are void once
- * ag_stream_generation has changed. */
-enum { CACHED = 16 };
-static __thread struct {
-    uint64_t generation;
-    struct {
-        uintptr_t key;
-        struct ag_stream *stream;
-    } entries[CACHED];
-} cache __attribute__((tls_model("initial-exec")));
 
 /* The key that finds a stream: its handle, or for the legacy stream its context. The lowest bit
  * distinguishes the two. */
@@ -38,6 +25,11 @@ static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
 static inline uint32_t hash(uintptr_t key)
 {
     return (uint32_t)((uint64_t)key * 0x9E3779B97F4A7C15ull >> 32);
+}
+
+static inline uint32_t place_of(uintptr_t key)
+{
+    return hash(key) % AG_FOUND_STREAMS;
 }
 
 uintptr_t ag_number_thread(void)
@@ -128,8 +120,10 @@ struct ag_context *ag_contexts(void)
 static struct ag_stream *allocate(struct ag_context *context, bool legacy)
 {
     struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
-    if (!s)
-        return calloc(1, sizeof(*s));
+    if (!s) {
+        s = aligned_alloc(_Alignof(struct ag_stream), sizeof(*s));
+        return s ? memset(s, 0, sizeof(*s)) : NULL;
+    }
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     *from = s->chained;
     size_t before = offsetof(struct ag_stream, lock), behind = before + sizeof(s->lock);
@@ -324,9 +318,7 @@ static struct ag_stream *known(uintptr_t key, CUstream handle, bool *lasts)
     return s;
 }
 
-/* Not inlined: its registers would be saved at each launch. */
-static __attribute__((noinline)) struct ag_stream *get_uncached(CUstream handle, CUcontext ctx,
-                                                                bool create)
+static struct ag_stream *get_uncached(CUstream handle, CUcontext ctx, bool create)
 {
     bool lasts;
     uintptr_t key = key_of(handle, ctx);
@@ -338,15 +330,24 @@ static __attribute__((noinline)) struct ag_stream *get_uncached(CUstream handle,
     }
     if (!s || !lasts)
         return s;
-    if (cache.generation != now)
-        memset(&cache, 0, sizeof(cache));
-    cache.generation = now;
-    uint32_t place = hash(key) % CACHED;
-    if (cache.entries[place].key && !cache.entries[place ^ 1].key)
+    ag_thread_knows_streams_of(now);
+    uint32_t place = place_of(key);
+    if (ag_thread.found[place].key && !ag_thread.found[place ^ 1].key)
         place ^= 1;
-    cache.entries[place].key = key;
-    cache.entries[place].stream = s;
+    ag_thread.found[place] = ag_thread.last = (struct ag_found_stream){key, s};
     return s;
+}
+
+/* Not the one that the thread used last. */
+static __attribute__((noinline)) struct ag_stream *get_another(CUstream handle, CUcontext ctx,
+                                                               bool create, bool knows)
+{
+    uintptr_t key = key_of(handle, ctx);
+    uint32_t place = place_of(key);
+    for (uint32_t i = 0; knows && i < 2; i++)
+        if (ag_thread.found[place ^ i].key == key)
+            return (ag_thread.last = ag_thread.found[place ^ i]).stream;
+    return get_uncached(handle, ctx, create);
 }
 
 static inline __attribute__((always_inline)) struct ag_stream *get(CUstream handle, bool ptsz,
@@ -362,15 +363,11 @@ static inline __attribute__((always_inline)) struct ag_stream *get(CUstream hand
             return NULL;
     }
     uintptr_t key = key_of(handle, ctx);
-    uint32_t place = hash(key) % CACHED;
     uint64_t now = atomic_load_explicit(&ag_stream_generation, memory_order_acquire);
-    if (__builtin_expect(cache.generation == now, 1)) {
-        if (__builtin_expect(cache.entries[place].key == key, 1))
-            return cache.entries[place].stream;
-        if (cache.entries[place ^ 1].key == key)
-            return cache.entries[place ^ 1].stream;
-    }
-    return get_uncached(handle, ctx, create);
+    bool knows = ag_thread.generation == now;
+    if (__builtin_expect(knows && ag_thread.last.key == key, 1))
+        return ag_thread.last.stream;
+    return get_another(handle, ctx, create, knows);
 }
 
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz)

@@ -5,7 +5,7 @@
  * stream has one per context. The per-thread default stream has none: its handle means a different
  * stream in each thread, so no other thread could drain it. Its work is submitted at once.
  *
- * Locking: `lock` covers everything below it. It is held across driver calls that submit this
+ * Locking: `lock` covers what the fields say. It is held across driver calls that submit this
  * stream's deferred work, because whoever comes next must come after that work. It is never held
  * across eager launches, and no second stream's lock is ever taken under it. A submitting call may
  * wait for room in a full queue, so calls that never wait take the lock only by
@@ -108,14 +108,15 @@ enum ag_made { AG_NOT_MADE, AG_MAKE, AG_MADE };
 struct ag_ahead {
     _Atomic uint32_t behind;  /* ops behind the oldest event that has not passed; 0: there is none.
                                  Anybody may read it */
-    uint32_t ops, last;       /* that went by graphs; as many when the latest event was recorded */
+    uint32_t ops, last;       /* that count; as many when the latest event was recorded */
+    uint32_t calls;           /* of a fork: that went by themselves, and do not count yet */
     uint32_t oldest, pending; /* of the events: recorded, and not seen to have passed */
+    _Atomic uint8_t made;     /* enum ag_made: whether the events are */
+    bool impatient;           /* the oldest has been waited for in vain */
+    bool waits;               /* the launch under way is to wait when it is done */
+    uint64_t waited_at;       /* ops of the stream when a launch last waited; 0: none has */
     CUevent events[AG_AHEAD_EVENTS];
     uint32_t at[AG_AHEAD_EVENTS]; /* ops in front of them */
-    _Atomic uint8_t made;         /* enum ag_made: whether the events are */
-    bool impatient;               /* the oldest has been waited for in vain */
-    bool waits;                   /* the launch under way is to wait when it is done */
-    uint64_t waited_at;           /* ops of the stream when a launch last waited; 0: none has */
 };
 
 enum ag_deferring {
@@ -125,74 +126,85 @@ enum ag_deferring {
 };
 
 struct ag_stream {
-    /* what a look at all streams reads of each, in one place */
-    struct ag_stream *next, *prev;
-    _Atomic uintptr_t owner;    /* the thread that launched last, or used it first; 0: nobody */
-    _Atomic uint32_t deferring; /* enum ag_deferring, readable without the lock */
-    _Atomic bool open;          /* counted in ag_open_streams; written under the lock */
-    _Atomic bool forks;         /* it has branches of its own (fork.h) */
-
-    /* constant */
-    struct ag_context *context;
-    int priority;
+    /* What a launch that is followed reads of it lies in its first three cache lines (current.h
+     * says why). Threads that look at all streams read the first one alone, which launches do not
+     * write. */
+    _Alignas(128) struct ag_stream *next;
+    CUstream handle;         /* the legacy stream's is CU_STREAM_LEGACY; NULL: it is parked. Changes
+                                when it is parked, and when the next stream goes on with it. Written
+                                under its lock and the table's, as `serial` */
+    _Atomic uintptr_t owner; /* the thread that launched last, or used it first; 0: nobody */
+    _Atomic(struct ag_stream *) origin; /* of whom it is a branch, or NULL */
+    struct ag_context *context;         /* constant, as the next three and `priority` */
     bool legacy;
-    bool blocking; /* implicitly ordered with the legacy stream */
-    bool in_order; /* with every stream of its context, see ag_streams_are_in_order() */
+    bool blocking;  /* implicitly ordered with the legacy stream */
+    bool in_order;  /* with every stream of its context, see ag_streams_are_in_order() */
+    uint8_t branch; /* which one it is */
+    _Atomic uint32_t deferring;  /* enum ag_deferring, readable without the lock */
+    _Atomic bool open;           /* counted in ag_open_streams; written under the lock */
+    _Atomic bool forks;          /* it has branches of its own (fork.h) */
+    _Atomic bool shared;         /* several threads have put something into it */
+    _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
+                                    ops are eager */
 
-    /* They change when it is parked, and when the next stream goes on with it. Written under its
-     * lock and the table's */
-    CUstream handle; /* the legacy stream's is CU_STREAM_LEGACY; NULL: it is parked */
+    _Alignas(64) struct ag_lock lock;
+    CUresult pending; /* under the lock: error of deferred work that has not been reported yet */
+    struct ag_dormant dormant;
+    struct ag_engine engine; /* under the lock. Closed: its context may be ending, or has ended */
+
+    /* What the end of a chunk reads and writes besides lies side by side as well. Written under the
+     * lock, if nothing else is said */
+    _Atomic uint64_t deferrals;      /* how often deferring began */
+    _Atomic(struct ag_ring *) ring;  /* what the submitter launches (submitter.h), or NULL; it stays
+                                 with the memory of the stream */
+    _Atomic uint32_t call_ns;        /* host time of an eager call, smoothed */
+    _Atomic uint32_t usual_ns;       /* the same of most: what an op in a graph spares the host */
+    _Atomic int handed_error;        /* what the driver said of them; CUresult */
+    _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
+    bool handed;                     /* the last chunk went into the ring */
+    bool hands_ops;   /* as far as is known the submitter makes it faster: it gets single ops */
+    bool handed_op;   /* the last eager op went into the ring */
+    uint64_t asks_at; /* when to ask again whether it does (core/wanted.h), ns */
+    struct ag_doubt doubt; /* whether its graphs gain anything (core/weigh.h) */
+    /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
+     */
+    _Atomic int64_t graph_ops[2], graph_ns[2];
+    _Atomic int64_t worth_ns; /* gain over calls of `call_ns`: how much building may cost */
+    struct ag_pairs pairs;    /* whether the submitter makes it faster */
+    struct ag_pairs without;  /* whether it is faster without graphs (weigh.h) */
+
+    struct ag_stream *prev;
+    int priority;
     _Atomic uint64_t serial;
     /* under the table's lock */
     uintptr_t key;   /* the key under which it is found */
     uint64_t parked; /* how many had been parked before, and it; 0: it is not */
 
-    _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
-                                    ops are eager */
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     _Atomic bool due;            /* some of its records are due (fork.h) */
-    uint8_t branch;              /* which one it is */
-    _Atomic(struct ag_stream *) origin; /* of whom, or NULL */
-    struct ag_dormant dormant;
-    _Atomic uint64_t deferrals; /* how often deferring began */
-    _Atomic uint32_t call_ns;   /* host time of an eager call, smoothed */
-    _Atomic uint32_t usual_ns;  /* the same of most: what an op in a graph spares the host */
-    _Atomic bool shared;        /* several threads have put something into it */
-    _Atomic bool asked_for;     /* somebody has asked for an event of its fork (fork.h) */
+    _Atomic bool asked_for;      /* somebody has asked for an event of its fork (fork.h) */
+    _Atomic bool in_driver;      /* the lock's holder is in the driver, for this stream */
 
-    struct ag_lock lock;
-    _Atomic bool in_driver;  /* the lock's holder is in the driver, for this stream */
-    struct ag_engine engine; /* closed: its context may be ending, or has ended */
-    bool gone;               /* its handle has ended; a context that stays does not open it */
-    _Atomic(void *) green;   /* the green context it belongs to, or NULL */
-    struct ag_fork *fork;    /* its own branches (fork.h), or NULL */
-    uint64_t taken_at;       /* ops when another thread took over the fork */
+    /* under its lock */
+    bool gone;             /* its handle has ended; a context that stays does not open it */
+    _Atomic(void *) green; /* the green context it belongs to, or NULL */
+    struct ag_fork *fork;  /* its own branches (fork.h), or NULL */
+    uint64_t taken_at;     /* ops when another thread took over the fork */
     _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL; anybody
                                                  may write NULL */
-    uint32_t suits;        /* times that it forked from that and joined it (core/branch.c) */
-    bool forked;           /* it has not joined it since */
-    CUevent behind_wait;   /* recorded behind the last work that waits (waits.c), or NULL */
-    CUresult pending;      /* error of deferred work that has not been reported yet */
-    struct ag_visit visit; /* of a flush under way */
-    bool flush_hands;      /* that goes into the ring */
-    _Atomic(struct ag_ring *) ring;  /* what the submitter launches (submitter.h), or NULL; it stays
-                                 with the memory of the stream */
-    _Atomic int handed_error;        /* what the driver said of them; CUresult */
-    _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
-    bool handed;                     /* the last chunk went into the ring */
-    int quiet;                       /* records of late that nobody asked for (core/quiet.h) */
-    uint64_t asked_at, asked_ops;    /* ag_record.at, and the stream's ops, when somebody did */
-    struct ag_pairs pairs;           /* whether the submitter makes it faster */
-    struct ag_pairs without;         /* whether it is faster without graphs (weigh.h) */
-    uint64_t ties;                   /* event records and waits */
-    struct ag_doubt doubt;           /* whether its graphs gain anything (core/weigh.h) */
-    bool hands_ops;                  /* it does, as far as is known: it gets single ops as well */
-    bool handed_op;                  /* the last eager op went into the ring */
-    uint32_t asked;                  /* single ops for which this was asked */
-    uint32_t turns;                  /* of the submitter and the program's thread, in tests */
-    uint64_t singles;                /* ops that went into the ring by themselves */
-    struct ag_wish wish;             /* when the policy last wished to rest */
+    uint32_t suits;               /* times that it forked from that and joined it (core/branch.c) */
+    bool forked;                  /* it has not joined it since */
+    CUevent behind_wait;          /* recorded behind the last work that waits (waits.c), or NULL */
+    struct ag_visit visit;        /* of a flush under way */
+    bool flush_hands;             /* that goes into the ring */
+    int quiet;                    /* records of late that nobody asked for (core/quiet.h) */
+    uint64_t asked_at, asked_ops; /* ag_record.at, and the stream's ops, when somebody did */
+    uint64_t ties;                /* event records and waits */
+    uint32_t asked;               /* single ops for which this was asked */
+    uint32_t turns;               /* of the submitter and the program's thread, in tests */
+    uint64_t singles;             /* ops that went into the ring by themselves */
+    struct ag_wish wish;          /* when the policy last wished to rest */
     uint64_t flush_began;
     uint64_t fast_until; /* the watchdog may hurry until it has looked so many times */
     const void *place;   /* of the policy at its looks in that time, and since when, ns */
@@ -202,11 +214,7 @@ struct ag_stream {
     struct ag_range ranges[AG_RANGES];
     uint32_t num_ranges;
     uint64_t ranges_epoch;
-    struct ag_range pinned; /* of size 0: none is known */
-    /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
-     */
-    _Atomic int64_t graph_ops[2], graph_ns[2];
-    _Atomic int64_t worth_ns;   /* gain over calls of `call_ns`: how much building may cost */
+    struct ag_range pinned;     /* of size 0: none is known */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */
@@ -258,22 +266,7 @@ static inline void ag_stream_call_took(struct ag_stream *s, uint64_t ns)
     ag_stream_call_usually_takes(s, ns);
 }
 
-/* The calling thread. `number` is unique among all threads, and 0 until it is needed; its lower
- * half is the clock of the thread's processor time. `owned` counts the streams that the thread
- * became the owner of, including those that other threads have taken over since. `told_of`: the
- * stream whose error the thread returned last, and `told_in`: its context. `in_host_function`: it
- * runs one of the program's, in which the driver takes no launches (CUDA_ERROR_NOT_PERMITTED): what
- * is held back must not be submitted there. Its number is then AG_NO_OWNER. */
-struct ag_thread {
-    uintptr_t number;
-    CUstream told_of;
-    const struct ag_context *told_in;
-    uint32_t owned;
-    bool in_host_function;
-};
-#define AG_NO_OWNER UINTPTR_MAX
-extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
-uintptr_t ag_number_thread(void);
+__attribute__((cold)) uintptr_t ag_number_thread(void);
 static inline uintptr_t ag_this_thread(void)
 {
     return __builtin_expect(ag_thread.number != 0, 1) ? ag_thread.number : ag_number_thread();
@@ -363,6 +356,15 @@ static inline uint64_t ag_stream_launches(const struct ag_stream *s)
 static inline _Atomic uint32_t *ag_stream_held(const struct ag_stream *s)
 {
     return s->blocking ? &s->context->blocking_held : s->legacy ? &s->context->legacy_held : NULL;
+}
+
+/* The counter of its context that says that other streams hold back something that goes before ops
+ * of this one. NULL: no single counter says it, or nothing goes before them. */
+static inline const _Atomic uint32_t *ag_stream_held_before(const struct ag_stream *s)
+{
+    if (s->in_order)
+        return NULL;
+    return s->legacy ? &s->context->blocking_held : s->blocking ? &s->context->legacy_held : NULL;
 }
 
 /* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */

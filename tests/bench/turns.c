@@ -43,7 +43,7 @@ CUresult __real_ag_core_launch(const struct ag_launch *l);
 CUresult __real_ag_core_memset(const struct ag_memset *f);
 CUresult __real_ag_core_copy(const struct ag_copy *c);
 bool __real_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool awaited, uint32_t behind);
+                              uint64_t now, bool awaited, uint32_t behind);
 bool __real_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                                 const struct ag_incoming *in, bool asks);
 bool __real_ag_submitter_takes_ops(struct ag_stream *s);
@@ -51,7 +51,7 @@ CUresult __wrap_ag_core_launch(const struct ag_launch *l);
 CUresult __wrap_ag_core_memset(const struct ag_memset *f);
 CUresult __wrap_ag_core_copy(const struct ag_copy *c);
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool awaited, uint32_t behind);
+                              uint64_t now, bool awaited, uint32_t behind);
 bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,
                                 const struct ag_incoming *in, bool asks);
 bool __wrap_ag_submitter_takes_ops(struct ag_stream *s);
@@ -239,16 +239,18 @@ static bool decides(struct ag_stream *s, bool hands)
     if (!atomic_load_explicit(&first_ns, memory_order_relaxed))
         atomic_store(&first_ns, ag_clock_monotonic_ns());
     s->pairs = (struct ag_pairs){.next_ns = UINT64_MAX, .second = true};
+    if (hands && !s->hands_ops)
+        s->asks_at = 0; /* the answer before may be that of another way */
     s->hands_ops = s->hands_ops && hands;
     return hands;
 }
 
 bool __wrap_ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes,
-                              bool awaited, uint32_t behind)
+                              uint64_t now, bool awaited, uint32_t behind)
 {
     chunks++;
     return decides(s, way == 't' || way == 'c') &&
-           __real_ag_submitter_hand(s, g, bytes, awaited, behind);
+           __real_ag_submitter_hand(s, g, bytes, now, awaited, behind);
 }
 
 bool __wrap_ag_submitter_put_op(struct ag_stream *s, const struct ag_signature *signature,

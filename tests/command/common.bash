@@ -79,12 +79,12 @@ replayed_share() {
     sed -n 's/.*replayed .* of .* ops (\([0-9]*\)\.[0-9]*%).*/\1/p' summary
 }
 
-# as_fast_as_eager COMMAND...: the summary says so, of a program that is decided by its own work. Spans get longer until
-# they hold enough ops to be compared.
+# as_fast_as_eager COMMAND...: the summary says so, of a program that is decided by its own work and takes a number of steps
+# as its last argument. The spans and the program get longer until there are enough spans with enough ops to be compared.
 as_fast_as_eager() {
-    local ms pairs
-    for ms in 5 40 320; do # on a busy machine the program has no processor for whole spans
-        AUTOGRAPH_COMPARE_MS=$ms same "$@"
+    local times pairs
+    for times in 1 4 16; do # on a busy machine the program has no processor for whole spans
+        AUTOGRAPH_COMPARE_MS=$((5 * times)) same "$@" $((4000 * times))
         cat summary
         pairs=$(sed -n 's/.*compared with eager: .* (half of \([0-9]*\) pairs.*/\1/p' summary)
         [ "${pairs:-0}" -lt 5 ] || break

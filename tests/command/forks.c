@@ -192,9 +192,10 @@ static void launches(CUstream stream, CUdeviceptr data, unsigned int n)
                              NULL));
 }
 
-static void long_step(void)
+/* The side waits for `n` launches of the origin, and that for 60 of the side. */
+static void long_step(unsigned int n)
 {
-    launches(origin, first, 60);
+    launches(origin, first, n);
     CHECK(cuEventRecord(forked, origin));
     CHECK(cuStreamWaitEvent(side, forked, 0));
     launches(side, second, 60);
@@ -204,10 +205,11 @@ static void long_step(void)
     CHECK(cuStreamWaitEvent(origin, joined, 0));
 }
 
-/* The program lets the GPU go on when the queues of both streams are nearly full, N times. */
-static int full_queues(int n)
+/* N times the program lets the GPU go on when the queues of both streams are nearly full: behind
+ * steps with `per_step` launches of the origin each, and `singles` launches that are in none. */
+static int fill_queues(int n, unsigned int per_step, unsigned int singles)
 {
-    enum { STEPS = 16 }; /* of 1021 places they take 992 and 976 */
+    enum { STEPS = 16 };
     _Atomic unsigned int *gate;
     start();
     CUfunction poll = ag_prog_function(ag_prog_module(), "poll");
@@ -218,11 +220,26 @@ static int full_queues(int n)
         unsigned int open = 1;
         CHECK(ag_prog_launch(poll, origin, (void *[]){&gate, &open, &nothing}));
         for (int k = 0; k < STEPS; k++)
-            long_step();
+            long_step(per_step);
+        for (unsigned int k = 0; k < singles; k++) /* each unlike all others: in no graph */
+            CHECK(cuLaunchKernel(hash, 2 + i, 1 + k, 1, 1, 1, 1, 0, origin,
+                                 (void *[]){&first, &(uint64_t){k}}, NULL));
         atomic_store(gate, 1);
         CHECK(cuStreamSynchronize(origin));
     }
     return print("queues that are nearly full", ag_prog_read64(second) == want);
+}
+
+/* Of 1021 places they take 992 and 976. */
+static int full_queues(int n)
+{
+    return fill_queues(n, 60, 0);
+}
+
+/* Of 1021 places they take 915 and 976: the origin's own launches, and the side's by graphs. */
+static int uneven_queues(int n)
+{
+    return fill_queues(n, 2, 850);
 }
 
 int main(int argc, char **argv)
@@ -236,6 +253,7 @@ int main(int argc, char **argv)
         {"graph-records", graph_records},
         {"graph-waits", graph_waits},
         {"full-queues", full_queues},
+        {"uneven-queues", uneven_queues},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

@@ -377,6 +377,16 @@ full() {
     false
 }
 
+@test "a program that is in the call of a host function for long is told so" {
+    export AUTOGRAPH_TEST_BUILD=thread
+    for run in {1..10}; do # the builder may be asked too late
+        same "$submit" adds 1000
+        cat summary
+        ! grep -q 'why not more: mostly because something on the GPU waited for the host' summary || return 0
+    done
+    false
+}
+
 @test "an error that is met while another context is current ends with its own context" {
     same "$states" sticky-elsewhere 5
     cat summary

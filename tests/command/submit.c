@@ -8,6 +8,7 @@
 #include "tests/simdriver/simprog.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -44,13 +45,18 @@ static void start(void)
     open_line(&line);
 }
 
-static CUresult launch(struct line *l, uint64_t k)
+static CUresult launch_with(struct line *l, uint64_t k, uint64_t argument)
 {
     CUresult r = cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, l->stream,
-                                (void *[]){&l->data, &k}, NULL);
+                                (void *[]){&l->data, &argument}, NULL);
     if (r == CUDA_SUCCESS)
-        l->want = l->want * 31 + k;
+        l->want = l->want * 31 + argument;
     return r;
+}
+
+static CUresult launch(struct line *l, uint64_t k)
+{
+    return launch_with(l, k, k);
 }
 
 /* Launches that look unlike each other, and unlike those of a step that starts elsewhere. */
@@ -96,6 +102,42 @@ static int print_value(const struct line *l)
     bool right = ag_prog_read64(l->data) == l->want;
     printf("value %s\n", right ? "right" : "WRONG");
     return !right;
+}
+
+/* N steps whose arguments no ring has room for. Behind them the library gives its graphs back. */
+struct large {
+    CUdeviceptr data;
+    uint64_t words[500];
+};
+
+static void add_words(const struct cuSimLaunch *l)
+{
+    const struct large *large = l->params[0];
+    uint64_t *sum = (uint64_t *)(uintptr_t)large->data;
+    for (size_t i = 0; i < sizeof large->words / sizeof *large->words; i++)
+        *sum += large->words[i];
+}
+
+static int too_long(int n)
+{
+    static struct large large;
+    size_t size = sizeof large;
+    CUdeviceptr x;
+    REQUIRE(!cuSimRegisterKernel("add_words", add_words, 1, NULL, &size, 0));
+    start();
+    CUfunction f = ag_prog_function(module, "add_words");
+    large.data = line.data;
+    for (unsigned int i = 0; i < (unsigned int)n; i++) {
+        for (unsigned int k = 1; k <= 2 * STEP; k++) {
+            line.want += large.words[k] = i + k;
+            CHECK(cuLaunchKernel(f, k, 1, 1, 1, 1, 1, 0, line.stream, (void *[]){&large}, NULL));
+            large.words[k] = 0;
+        }
+        CHECK(cuStreamSynchronize(line.stream));
+    }
+    EXPECT(cuMemAlloc_v2(&x, (size_t)1 << 50), CUDA_ERROR_OUT_OF_MEMORY);
+    printf("graphs: %d\n", (int)cuSimAlive("exec"));
+    return print_value(&line);
 }
 
 /* ---- running ahead ----------------------------------------------------------------------------
@@ -215,6 +257,29 @@ static int told_by_launch(int n)
 /* ---- launches that are in no graph -------------------------------------------------------------
  */
 
+/* N times a launch is refused that looks unlike all before it. Each of the next two comes when the
+ * driver has seen the one in front of it, and then one of the two tells. */
+static int told_alone(int n)
+{
+    start();
+    CHECK(launch(&line, 0));
+    for (int round = 0; round < n; round++) {
+        int told = 0;
+        CHECK(cuStreamSynchronize(line.stream));
+        cuSimFail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        for (uint64_t i = 0; i < 3; i++) {
+            uint64_t k = 1 + (uint64_t)round * 3 + i, calls = cuSimCallCount("cuLaunchKernel");
+            told += cuLaunchKernel(hash, 1 + (unsigned int)k, 1, 1, 1, 1, 1, 0, line.stream,
+                                   (void *[]){&line.data, &k}, NULL) != CUDA_SUCCESS;
+            line.want = i ? line.want * 31 + k : line.want;
+            while (cuSimCallCount("cuLaunchKernel") == calls)
+                sched_yield();
+        }
+        printf("told by launches: %d, sync: %d\n", told, (int)cuStreamSynchronize(line.stream));
+    }
+    return print_value(&line);
+}
+
 /* How often the next N launches and a sync tell of an error that the driver gives at the next
  * launch, and whether the first launch does. */
 static int told(const char *what, uint64_t k, unsigned int block)
@@ -280,18 +345,18 @@ static float elapsed(void)
     return ms;
 }
 
-/* The same for a host that has something else to do between two launches of few kinds, in an order
- * that never comes again. If N is odd, the program asks for the time between two events half way.
- */
-static int slow_singles(int n)
+/* The same for a host that has something else to do for some us between two launches of few kinds,
+ * in an order that never comes again. Before launch number `asks` and every so many behind it the
+ * program asks for the time between two events; 0: it never does. */
+static int other_work(int n, double us, int asks)
 {
     uint64_t random = 1;
     start();
     double began = ag_prog_seconds();
     for (int i = 0; i < n; i++) {
-        if (n % 2 && i == n / 2)
+        if (asks && i % asks == asks / 2)
             REQUIRE(elapsed() >= 0);
-        double until = ag_prog_seconds() + 20e-6;
+        double until = ag_prog_seconds() + us * 1e-6;
         random = random * 6364136223846793005u + 1442695040888963407u;
         CHECK(launch(&line, random >> 58));
         while (ag_prog_seconds() < until)
@@ -299,6 +364,22 @@ static int slow_singles(int n)
     }
     printf("MEASURED %d ms\n", (int)((ag_prog_seconds() - began) * 1000));
     return print_value(&line);
+}
+
+/* If N is odd, it asks once, half way. */
+static int slow_singles(int n)
+{
+    return other_work(n, 20, n % 2 ? n : 0);
+}
+
+static int slower_singles(int n)
+{
+    return other_work(n, 200, 0);
+}
+
+static int measured_singles(int n)
+{
+    return other_work(n, 20, 100);
 }
 
 /* A stream polls a word that a launch of a second stream publishes, and a graph of a third is due
@@ -383,6 +464,80 @@ static int tied(int n)
     return print_value(&line);
 }
 
+/* The thread waits for the GPU without a call: what was handed over it does not take back. */
+static void step_until_done(struct line *l)
+{
+    uint64_t kernels = cuSimExecuted("kernel") + STEP;
+    step(l);
+    while (cuSimExecuted("kernel") < kernels)
+        sched_yield();
+}
+
+/* N steps on a stream, when there is no more to do on another. */
+static int in_turn(int n)
+{
+    struct line second;
+    start();
+    open_line(&second);
+    for (int i = 0; i < 30; i++)
+        step_until_done(&line);
+    for (int i = 0; i < n; i++)
+        step_until_done(&second);
+    return print_value(&line) + print_value(&second);
+}
+
+static _Atomic int turn; /* of the thread that launches, or of the one that waits */
+
+static void *launch_by_turns(void *n)
+{
+    CHECK(cuCtxSetCurrent(home));
+    for (int i = 0; i < *(int *)n; i++) {
+        while (atomic_load(&turn) != 2 * i)
+            sched_yield();
+        CHECK(launch(&line, (uint64_t)i));
+        atomic_store(&turn, 2 * i + 1);
+    }
+    return NULL;
+}
+
+/* Each of N launches that look unlike each other has been done when another thread has waited for
+ * the context. */
+static int seen_by_other(int n)
+{
+    pthread_t thread;
+    int early = 0;
+    start();
+    uint64_t kernels = cuSimExecuted("kernel");
+    REQUIRE(!pthread_create(&thread, NULL, launch_by_turns, &n));
+    for (int i = 0; i < n; i++) {
+        while (atomic_load(&turn) != 2 * i + 1)
+            sched_yield();
+        CHECK(cuCtxSynchronize());
+        early += cuSimExecuted("kernel") == kernels + (uint64_t)i;
+        atomic_store(&turn, 2 * i + 2);
+    }
+    pthread_join(thread, NULL);
+    printf("waits that ended early: %d\n", early);
+    return print_value(&line) + early;
+}
+
+/* More streams at once than the submitter looks after. */
+static int many(int n)
+{
+    enum { MANY = 80 };
+    static struct line lines[MANY];
+    int bad = 0;
+    start();
+    for (int i = 0; i < MANY; i++)
+        open_line(&lines[i]);
+    for (int round = 0; round < n; round++)
+        for (int i = 0; i < MANY; i++)
+            steps(&lines[i], 1, 1 + round % 2);
+    for (int i = 0; i < MANY; i++)
+        bad += print_value(&lines[i]);
+    return bad;
+}
+
 /* ---- a full queue -----------------------------------------------------------------------------
  */
 
@@ -397,13 +552,21 @@ static void start_gated(void)
     *flag = 0;
 }
 
-/* From here on the GPU does nothing of `full` until the flag is 1. The second function sets it. */
+/* From here on the GPU does nothing of `full` until the flag is 1. The second function makes
+ * launches behind that, and the third sets the flag. */
 static void wait_at_gate(void)
 {
     unsigned int value = 1;
     void *none = NULL;
     CHECK(ag_prog_launch(ag_prog_function(module, "poll"), full.stream,
                          (void *[]){&flag, &value, &none}));
+}
+
+static void launch_behind_gate(int n)
+{
+    wait_at_gate();
+    for (uint64_t k = 0; k < (uint64_t)n; k++)
+        CHECK(launch(&full, k % STEP));
 }
 
 static void open_gate(void)
@@ -567,6 +730,24 @@ static int behind(int rounds)
     return print_value(&full) + print_value(&other) + too_far;
 }
 
+/* N steps that find the GPU waiting for the flag. Each begins when the driver has got the one
+ * before, so the submitter may launch them all. */
+static int behind_steps(int n)
+{
+    start_gated();
+    steps_until_graphs(&full, 0);
+    steps(&full, 300, 20); /* less than what is far behind */
+    wait_at_gate();
+    for (int i = 0; i < n; i++) {
+        uint64_t before = cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+        step(&full);
+        while (cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch") == before)
+            sched_yield();
+    }
+    open_gate();
+    return print_value(&full);
+}
+
 /* Until the other thread has launched nothing for so many milliseconds. Returns its launches. */
 static uint64_t wait_until_stuck(int n)
 {
@@ -607,10 +788,87 @@ static int patience(int n)
 {
     start_gated();
     steps_until_graphs(&full, 0);
-    wait_at_gate();
-    for (uint64_t k = 0; k < (uint64_t)n; k++)
-        CHECK(launch(&full, k % STEP));
+    launch_behind_gate(n);
     open_gate();
+    return print_value(&full);
+}
+
+/* The same with N launches by graphs, and then others, each of which goes by itself when the driver
+ * has got the one before. So the submitter may launch them all. */
+static int patience_new(int n)
+{
+    start_gated();
+    steps_until_graphs(&full, 0);
+    launch_behind_gate(n);
+    for (uint64_t k = 1; k < 800; k++) {
+        uint64_t before = cuSimCallCount("cuLaunchKernel");
+        CHECK(launch(&full, STEP + k));
+        while (cuSimCallCount("cuLaunchKernel") == before)
+            sched_yield();
+    }
+    open_gate();
+    return print_value(&full);
+}
+
+static void CUDA_CB nothing(void *unused)
+{
+    (void)unused;
+}
+
+static void *add_host_function(void *unused)
+{
+    (void)unused;
+    REQUIRE(!pthread_setname_np(pthread_self(), "adds"));
+    CHECK(cuCtxSetCurrent(home));
+    EXPECT(cuLaunchHostFunc(line.stream, nothing, NULL), CUDA_ERROR_INVALID_VALUE);
+    return NULL;
+}
+
+/* From here on a thread is in the call of a host function, which then fails: no graph may be built
+ * meanwhile. The second function ends that. */
+static pthread_t adder;
+
+static void begin_to_add(void)
+{
+    uint64_t before = cuSimCallCount("cuLaunchHostFunc");
+    REQUIRE(!cuSimFail("cuLaunchHostFunc", 1, CUDA_ERROR_INVALID_VALUE));
+    REQUIRE(!cuSimHold("adds", "cuLaunchHostFunc", 1, 0));
+    REQUIRE(!pthread_create(&adder, NULL, add_host_function, NULL));
+    while (cuSimCallCount("cuLaunchHostFunc") == before)
+        sched_yield();
+}
+
+static void end_to_add(void)
+{
+    REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
+    pthread_join(adder, NULL);
+}
+
+static int adds(int n)
+{
+    start();
+    open_line(&full);
+    begin_to_add();
+    steps(&line, n, 1);
+    end_to_add();
+    return print_value(&line);
+}
+
+/* As patience_new(), but the others come in steps that are known to repeat. */
+static int patience_known(int n)
+{
+    start_gated();
+    steps_until_graphs(&full, 0);
+    begin_to_add();
+    for (int i = 0; i < 20; i++) {
+        step_from(&full, STEP);
+        CHECK(cuStreamSynchronize(full.stream));
+    }
+    launch_behind_gate(n);
+    for (int i = 0; i < 40; i++)
+        step_from(&full, STEP);
+    open_gate();
+    end_to_add();
     return print_value(&full);
 }
 
@@ -711,9 +969,7 @@ static int gpu_of_turns(int n)
 static void behind_gate(int n, unsigned int opened, CUevent event)
 {
     __atomic_store_n(flag, opened, __ATOMIC_RELEASE);
-    wait_at_gate();
-    for (uint64_t k = 0; k < (uint64_t)n; k++)
-        CHECK(launch(&full, k % STEP));
+    launch_behind_gate(n);
     CHECK(cuEventRecord(event, full.stream));
 }
 
@@ -765,11 +1021,17 @@ static void run_ahead(bool singles, uint64_t n)
     }
 }
 
+/* The stream has graphs, also for steps without a sync. */
+static void build_all(void)
+{
+    steps_until_graphs(&full, 0);
+    steps(&full, 200, 100);
+}
+
 static void *run_ahead_when_told(void *singles)
 {
     CHECK(cuCtxSetCurrent(home));
-    steps_until_graphs(&full, 0);
-    steps(&full, 200, 100); /* nor has it to build any for steps without a sync */
+    build_all();
     atomic_store(&ready, true);
     while (!atomic_load(&go))
         sched_yield();
@@ -784,7 +1046,7 @@ static void be_stuck(int how)
     const char *call = how >= 4 ? NULL : how % 2 ? "cuLaunchKernel" : "cuGraphLaunch";
     while (!atomic_load(&ready))
         sched_yield();
-    REQUIRE(!cuSimHold(submitter, call, how / 2 % 2));
+    REQUIRE(!cuSimHold(submitter, call, 1, how / 2 % 2));
     atomic_store(&go, true);
 }
 
@@ -815,7 +1077,7 @@ static int stuck_call(int how)
     allocate_too_much();
     bool too_far = atomic_load(&is_stuck) && atomic_load(&got_on) > MOST_AHEAD;
     printf("ahead: %s\n", too_far ? "TOO FAR" : "as far as may be");
-    REQUIRE(!cuSimHold(NULL, NULL, 0));
+    REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
     pthread_join(thread, NULL);
     return print_value(&full) + print_value(&other) + too_far;
 }
@@ -839,6 +1101,291 @@ static int stuck_exit(int own)
             sched_yield();
     }
     puts("leaves");
+    exit(0);
+}
+
+static void CUDA_CB fill_full(void *asks)
+{
+    while (!atomic_load(&go))
+        sched_yield();
+    atomic_store((_Atomic bool *)asks, true);
+    CHECK(cuMemsetD8Async(full.data, 1, 8, full.stream));
+}
+
+/* A host function's fill comes behind a launch that the submitter is stuck in, whatever is handed
+ * over meanwhile. */
+static int host_function_fills(int n)
+{
+    static _Atomic bool asks;
+    int stuck = 0, overtakes = 0;
+    start_two();
+    struct line more = {full.stream, other.data, 0};
+    CHECK(launch(&full, 0));
+    for (int i = 1; i <= n; i++) {
+        CHECK(cuCtxSynchronize());
+        atomic_store(&go, false);
+        atomic_store(&asks, false);
+        CHECK(cuLaunchHostFunc(line.stream, fill_full, (void *)(uintptr_t)&asks));
+        REQUIRE(!cuSimHold(submitter, "cuLaunchKernel", 1, 0));
+        CHECK(launch(&full, (uint64_t)i));
+        for (int looks = 0; looks < 100 && !cuSimHeld(); looks++)
+            usleep(100);
+        stuck += cuSimHeld() > 0;
+        double began = ag_prog_seconds();
+        atomic_store(&go, true);
+        while (!atomic_load(&asks))
+            sched_yield();
+        usleep(2000); /* by then the fill waits */
+        CHECK(launch(&more, (uint64_t)i));
+        usleep(2000);
+        REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
+        bool waits = ag_prog_seconds() - began < 0.5; /* after a second it does not */
+        CHECK(cuStreamSynchronize(line.stream));      /* the fill has been submitted */
+        CHECK(cuStreamSynchronize(full.stream));
+        overtakes += ag_prog_read64(full.data) != 0x0101010101010101 && waits;
+    }
+    printf("MEASURED %d stuck\nfills that were too early: %d\n", stuck > 0, overtakes);
+    return overtakes > 0;
+}
+
+static void *let_it_go(void *stuck)
+{
+    for (int looks = 0; looks < 100 && !cuSimHeld(); looks++)
+        usleep(100);
+    *(int *)stuck += cuSimHeld() > 0;
+    usleep(5000); /* by then the other thread waits for it */
+    REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
+    return NULL;
+}
+
+/* N times the submitter is about to enter the context when the program waits for the stream, and
+ * then it cannot. */
+static int no_context(int n)
+{
+    int stuck = 0;
+    start();
+    steps_until_graphs(&line, 0);
+    cuSimFail("cuCtxPushCurrent_v2", 0, CUDA_ERROR_INVALID_CONTEXT);
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        REQUIRE(!cuSimHold(submitter, "cuCtxPushCurrent_v2", 1, 0));
+        REQUIRE(!pthread_create(&thread, NULL, let_it_go, &stuck));
+        step(&line);
+        for (int looks = 0; looks < 100 && !cuSimHeld(); looks++)
+            usleep(100);
+        CHECK(cuStreamSynchronize(line.stream));
+        pthread_join(thread, NULL);
+    }
+    printf("MEASURED %d stuck\n", stuck > 0);
+    return print_value(&line);
+}
+
+static _Atomic uint64_t kernels_before; /* the thread waits at the gate */
+static pthread_t asker;
+
+/* Steps, or launches that look unlike each other, that find the GPU waiting for the flag. */
+static void *go_on_to_the_end(void *singles)
+{
+    REQUIRE(!pthread_setname_np(pthread_self(), "asks"));
+    CHECK(cuCtxSetCurrent(home));
+    build_all();
+    atomic_store(&kernels_before, cuSimExecuted("kernel"));
+    wait_at_gate();
+    for (uint64_t i = 0; i < FAR / 2; i++) {
+        uint64_t before = submissions();
+        bool is_single = singles && i >= PLACES / 2;
+        if (i == (singles ? PLACES / 2 : 0))
+            REQUIRE(!cuSimHold("asks", "cuEventQuery", 1, 0));
+        CHECK(launch(&full, is_single ? STEP + i : i % STEP));
+        atomic_fetch_add(&got_on, 1);
+        while ((is_single || i % STEP == STEP - 1) && submissions() == before)
+            sched_yield();
+    }
+    atomic_store(&ready, true);
+    return NULL;
+}
+
+static void let_asker_go(void)
+{
+    REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
+    pthread_join(asker, NULL);
+    int bad = print_value(&full);
+    fflush(stdout);
+    _exit(bad);
+}
+
+/* The process ends while a launch asks whether the GPU has got on, and gets no answer. An exit
+ * handler lets the thread go on. Eagerly no launch asks. */
+static int exit_asked(int singles)
+{
+    atexit(let_asker_go); /* before CUDA comes: it runs when the library has ended */
+    start_gated();
+    REQUIRE(!pthread_create(&asker, NULL, go_on_to_the_end, singles ? (void *)&line : NULL));
+    while (!cuSimHeld() && !atomic_load(&ready))
+        sched_yield();
+    open_gate();
+    while (cuSimExecuted("kernel") + STEP < atomic_load(&kernels_before) + atomic_load(&got_on))
+        sched_yield(); /* a step may be held back */
+    printf("MEASURED %u asked\n", cuSimHeld());
+    exit(0);
+}
+
+static uint64_t submitted;
+
+static void fault_handler(int signal)
+{
+    (void)signal;
+    submitted = submissions();
+    exit(0);
+}
+
+static void look_what_was_submitted(void)
+{
+    printf("submitted behind the fault: %d\n", (int)(submissions() - submitted));
+}
+
+static _Atomic bool faults;
+
+/* A kernel of this program, which runs in the call that submits it (SIMCUDA_MODE=inline). */
+static void fault(const struct cuSimLaunch *l)
+{
+    (void)l;
+    if (atomic_load(&faults))
+        raise(SIGSEGV);
+}
+
+/* A launch faults in the driver, and the handler ends the process: nothing else is submitted, as
+ * the driver has been interrupted. */
+static int exit_at_fault(int n)
+{
+    size_t size = 8;
+    REQUIRE(!cuSimRegisterKernel("fault", fault, 1, NULL, &size, 0));
+    atexit(look_what_was_submitted); /* before CUDA comes: it runs when the library has ended */
+    signal(SIGSEGV, fault_handler);
+    start_two();
+    CUfunction f = ag_prog_function(module, "fault");
+    CHECK(ag_prog_launch(f, full.stream, (void *[]){&full.data}));
+    steps(&other, n, 1);
+    CHECK(cuStreamSynchronize(full.stream));
+    for (uint64_t k = 0; k < STEP / 2; k++) /* the library holds these back */
+        CHECK(launch(&other, k));
+    atomic_store(&faults, true);
+    CHECK(ag_prog_launch(f, full.stream, (void *[]){&full.data}));
+    for (;;)
+        pause();
+}
+
+/* A step with a few other arguments each time, so that its graph has to be changed first. Behind it
+ * nothing waits but this thread, until the GPU has done all or the submitter is stuck. */
+static void changing_step(void)
+{
+    static uint64_t number;
+    uint64_t kernels = cuSimExecuted("kernel") + STEP;
+    number++;
+    for (uint64_t k = 0; k < STEP; k++)
+        CHECK(launch_with(&full, k, k < 3 ? number : k));
+    while (!cuSimHeld() && cuSimExecuted("kernel") < kernels)
+        sched_yield();
+}
+
+/* The submitter makes a call in each step at least, if it gets to it. */
+static void *be_held(void *nth)
+{
+    CHECK(cuCtxSetCurrent(home));
+    for (unsigned int i = 0; i < *(unsigned int *)nth && !cuSimHeld(); i++)
+        changing_step();
+    CUresult r = cuStreamQuery(full.stream);
+    REQUIRE(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY);
+    atomic_store(&go, true);
+    for (unsigned int i = 0; i < LITTLE / STEP; i++)
+        step(&full); /* one of these may have to wait */
+    return NULL;
+}
+
+/* The submitter is stuck in its `nth` call of any, before what that does or behind it. Others go
+ * on, whatever they do but wait for that stream. When the call returns, all is as it would be. */
+static bool held_at(unsigned int nth, int behind)
+{
+    pthread_t thread;
+    bool gives_back = nth % 8 == 0;
+    atomic_store(&go, false);
+    REQUIRE(!cuSimHold(submitter, NULL, nth, behind));
+    REQUIRE(!pthread_create(&thread, NULL, be_held, &nth));
+    while (!atomic_load(&go) && !cuSimHeld())
+        sched_yield();
+    bool held = cuSimHeld() > 0;
+    allocate();
+    look_at_event();
+    steps(&other, 4, 3);
+    CHECK(cuStreamSynchronize(other.stream));
+    CUresult r = cuStreamQuery(full.stream);
+    REQUIRE(r == CUDA_ERROR_NOT_READY || (r == CUDA_SUCCESS && !held));
+    if (gives_back)
+        allocate_too_much();
+    REQUIRE(!cuSimHold(NULL, NULL, 1, 0));
+    pthread_join(thread, NULL);
+    if (gives_back)
+        build_all();
+    CHECK(cuStreamSynchronize(full.stream));
+    if (ag_prog_read64(full.data) != full.want || ag_prog_read64(other.data) != other.want)
+        printf("held at %u, %s: WRONG\n", nth, behind ? "behind" : "before");
+    return held;
+}
+
+/* In each of the first N calls. */
+static int stuck_nth(int n)
+{
+    int held = 0;
+    start_two();
+    build_all();
+    for (int nth = 1; nth <= n; nth++)
+        for (int behind = 0; behind < 2; behind++)
+            held += held_at((unsigned int)nth, behind);
+    printf("MEASURED %d times stuck\n", held);
+    return print_value(&full) + print_value(&other);
+}
+
+static void look_at_other(void)
+{
+    print_value(&other);
+}
+
+static _Atomic bool has_synced;
+
+static void *wait_for_full(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    for (unsigned int i = 0; i < LITTLE && !cuSimHeld(); i++)
+        changing_step();
+    CUresult r = cuStreamQuery(full.stream); /* finds that the submitter is at it */
+    REQUIRE(r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY);
+    atomic_store(&go, true);
+    CHECK(cuStreamSynchronize(full.stream));
+    atomic_store(&has_synced, true);
+    return NULL;
+}
+
+/* The submitter is stuck in its first call until the process has ended. Nothing ends the wait for
+ * its stream. Others, and the process, go on. */
+static int stuck_always(int n)
+{
+    pthread_t thread;
+    atexit(look_at_other); /* before CUDA comes: it runs when the library has ended */
+    REQUIRE(!cuSimHold(submitter, NULL, 1, 0));
+    start_two();
+    REQUIRE(!pthread_create(&thread, NULL, wait_for_full, NULL));
+    while (!atomic_load(&go) && !cuSimHeld())
+        sched_yield();
+    printf("MEASURED %u stuck\n", cuSimHeld());
+    for (int i = 0; i < n; i++) {
+        steps(&other, 1, 1 + i % 3);
+        allocate();
+        look_at_event();
+    }
+    print_value(&other);
+    step(&other);
+    REQUIRE(!cuSimHeld() || !atomic_load(&has_synced));
     exit(0);
 }
 
@@ -918,21 +1465,32 @@ int main(int argc, char **argv)
         int (*run)(int n);
     } cases[] = {
         {"ahead", ahead},
+        {"too-long", too_long},
         {"patient", patient},
         {"rests", rests},
         {"exit-handler", exit_handler},
         {"forks", forks},
         {"graphs-refused", graphs_refused},
         {"told-by-launch", told_by_launch},
+        {"told-alone", told_alone},
         {"build-behind", build_behind},
         {"query-with-lock", query_with_lock},
         {"tied", tied},
+        {"in-turn", in_turn},
+        {"seen-by-other", seen_by_other},
+        {"many", many},
         {"singles", singles},
         {"slow-singles", slow_singles},
+        {"slower-singles", slower_singles},
+        {"measured-singles", measured_singles},
         {"stuck", stuck},
         {"behind", behind},
         {"beside", beside},
+        {"behind-steps", behind_steps},
+        {"adds", adds},
         {"patience", patience},
+        {"patience-new", patience_new},
+        {"patience-known", patience_known},
         {"gate", gate},
         {"slow-gpu", slow_gpu},
         {"slower-gpu", slower_gpu},
@@ -940,6 +1498,12 @@ int main(int argc, char **argv)
         {"exit-far", exit_far},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
+        {"exit-at-fault", exit_at_fault},
+        {"exit-asked", exit_asked},
+        {"no-context", no_context},
+        {"host-function-fills", host_function_fills},
+        {"stuck-nth", stuck_nth},
+        {"stuck-always", stuck_always},
         {"destroys", destroys},
         {"exit-beside", exit_beside},
     };

@@ -73,6 +73,12 @@ tasks() {
     [ "$(taken)" -eq 19 ] # those beside the work, to the next ones with work
 }
 
+@test "streams that work when they are destroyed build no more than pays, and a long one behind them is replayed" {
+    AUTOGRAPH_TEST_PROFIT=2 AUTOGRAPH_TEST_BUILD=thread # the price of a build, and no trials
+    SIMCUDA_LATE=autograph-build:5 tasks short 1500
+    [ "$(figure 'graphs built')" -le 600 ] # each by itself would build one or more
+}
+
 @test "attributes and captures end with their stream" {
     tasks properties 30
     [ "$(taken)" -eq 39 ]

@@ -220,6 +220,30 @@ static int busy(int n)
     return print("behind work", &w[0]) | print("beside work", &w[1]);
 }
 
+/* The same by short tasks, and a long one behind them: how many of its steps went by graphs alone
+ * shows whether it was given any. */
+static int short_tasks(int n)
+{
+    enum { SHORT = 3, LONG = 2000, BUSY_US = 300 };
+    ag_prog_start();
+    struct word w = make_word();
+    CUfunction spin = ag_prog_function(ag_prog_module(), "spin_us");
+    for (int i = 0; i < n; i++) {
+        CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        steps(&w, stream, 0, SHORT);
+        CHECK(ag_prog_launch(spin, stream, (void *[]){&(int){BUSY_US}}));
+        CHECK(cuStreamDestroy_v2(stream));
+    }
+    CHECK(cuCtxSynchronize());
+    CUstream last = make_stream(CU_STREAM_NON_BLOCKING, 0);
+    uint64_t before = cuSimCallCount("cuGraphLaunch");
+    steps(&w, last, 1, LONG);
+    bool library = cuSimCallCount("cuGraphInstantiateWithFlags");
+    if (library && cuSimCallCount("cuGraphLaunch") - before < LONG / 2)
+        printf("the last stream has no graphs\n");
+    return print("short tasks", &w);
+}
+
 /* What belongs to a handle ends with it: every other stream has an attribute, or ends in a capture.
  */
 static int properties(int n)
@@ -376,6 +400,7 @@ int main(int argc, char **argv)
         {"busy", busy},           {"properties", properties},
         {"changes", changes},     {"many", many},
         {"room", room},           {"crowds", crowds},
+        {"short", short_tasks},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

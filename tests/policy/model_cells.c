@@ -128,11 +128,11 @@ static void submitter_runs(struct machine *m, uint64_t until)
 
 static bool is_wanted(const struct rig *r, struct machine *m)
 {
-    const struct ag_policy *p = ag_engine_policy(&r->engine);
+    struct ag_policy *p = ag_engine_policy(&r->engine);
     if (m->way != AUTO)
         return m->way == THREAD;
-    return ag_submit_may_gain(&m->pairs, true, ag_policy_gap(p)) &&
-           ag_submit_is_wanted(&m->pairs, false, r->now, ag_policy_counts(p)->ops);
+    return ag_submit_may_gain(&m->pairs, p, true) &&
+           ag_submit_is_wanted(&m->pairs, p, false, r->now);
 }
 
 static bool is_far_ahead(const struct rig *r, struct machine *m, uint32_t ops)
@@ -149,7 +149,8 @@ static bool puts_chunk(struct rig *r, struct machine *m, const struct ag_chunk *
     if (is_far_ahead(r, m, ops))
         return false;
     m->last_comes = ag_submit_last_comes(behind);
-    return ag_submit_takes(&m->ring, ag_submit_chunk(awaited, behind), m->state, m->way == AUTO) &&
+    struct ag_submit_offer offer = ag_submit_chunk(awaited, behind, m->pairs.tries);
+    return ag_submit_takes(&m->ring, offer, m->state, m->way == AUTO) &&
            ag_ring_put(&m->ring, m, ops, arguments, ops * ARGUMENTS);
 }
 

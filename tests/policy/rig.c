@@ -215,8 +215,10 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
     return true;
 }
 
-static bool launch_whole(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+static bool launch_whole(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes,
+                         uint64_t began)
 {
+    (void)began;
     struct rig *r = rig_of(e);
     assert_int_equal(chunk->count, r->ops - r->submitted);
     assert_int_equal(chunk->state, AG_CHUNK_READY);
@@ -328,14 +330,20 @@ static struct rig_given given_since(const struct rig *r, uint64_t submitted, uin
     return (struct rig_given){r->submitted - submitted, r->launches - launches};
 }
 
-/* Every third op that is expected takes the caller's own hot path. */
-static void arrive(struct rig *r, ag_key key, struct ag_verdict *v)
+/* Every third op that is expected takes the caller's own hot path. Returns the room of one that
+ * only joins, else NULL. */
+static uint8_t *arrive(struct rig *r, ag_key key, struct ag_verdict *v)
 {
     struct ag_engine *e = &r->engine;
-    if (r->ops % 3 || ag_engine_expected(e) != key)
+    bool hot = r->ops % 3 == 0 && ag_engine_expected(e) == key;
+    uint8_t *room = hot ? ag_engine_join(e, bytes_of(key)) : NULL;
+    if (room)
+        v->what = AG_DO_DEFER;
+    else if (!hot)
         ag_engine_op(e, key, r->now, v);
     else if (ag_engine_step(e, v))
         ag_engine_run_ends(e, r->now, v);
+    return room;
 }
 
 /* Tells the policy of a key that comes for the first time. */
@@ -362,7 +370,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     r->dormant += e->policy.dormant > 0;
     if (r->tells_new)
         meet(r, key);
-    arrive(r, key, &v);
+    uint8_t *joined = arrive(r, key, &v);
     if (e->policy.state->odds.last == ag_policy_counts(&e->policy)->ops) {
         r->segment_hash = r->segment_len = 0; /* it ended the segment, and belongs to none */
         r->segment_known = true;
@@ -371,7 +379,7 @@ struct rig_given rig_op(struct rig *r, ag_key key)
         r->segment_len++;
     }
     r->keys[r->ops++ % AG_MAX_SEQUENCE_OPS] = key;
-    uint8_t *room = ag_engine_record(e, key, bytes_of(key), &v);
+    uint8_t *room = joined ? joined : ag_engine_record(e, key, bytes_of(key), &v);
     assert_int_equal(room == NULL, v.what == AG_DO_EAGER || e->state == AG_ENGINE_BYPASSED);
     if (!room || v.what == AG_DO_RECORD) {
         assert_int_equal(r->submitted, op);
@@ -380,7 +388,10 @@ struct rig_given rig_op(struct rig *r, ag_key key)
     }
     if (room) {
         memcpy(room, &op, sizeof(op));
-        ag_engine_recorded(e, &v, now);
+        if (joined)
+            ag_engine_joined(e);
+        else
+            ag_engine_recorded(e, &v, now);
     }
     answer_due(r, r->ops);
     check(r);

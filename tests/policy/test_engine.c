@@ -34,16 +34,23 @@ static void submit(struct ag_engine *e, ag_key key, const uint8_t *bytes)
     it.count++;
 }
 
-static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes,
+                   uint64_t began)
 {
     (void)e;
     assert_false(it.flushing);
+    assert_int_equal(began, 7);
     if (it.graph_fails)
         return false;
     for (uint32_t i = 0; i < chunk->count; i++)
         memcpy(&it.submitted[it.count++], bytes + i * sizeof(uint64_t), sizeof(uint64_t));
     it.launches++;
     return true;
+}
+
+static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes)
+{
+    return launch(e, chunk, bytes, 7);
 }
 
 static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
@@ -90,7 +97,7 @@ static void broken(struct ag_engine *e, const char *what)
     it.mistakes++;
 }
 
-static const struct ag_engine_world world = {submit,     launch, launched,  launch, flush_begins,
+static const struct ag_engine_world world = {submit,     launch, launched,  cover,  flush_begins,
                                              flush_ends, build,  deferring, broken, 1};
 
 static void start(void)
@@ -361,6 +368,39 @@ static void disturb(struct rig *r, uint64_t dice)
     }
 }
 
+/* An op that only joins is one of those that are deferred, or their first. */
+static void test_where_an_op_joins(void **state)
+{
+    (void)state;
+    const ag_key keys[OPS] = {21, 22, 23};
+    for (int in = 0; in < AG_NUM_ENGINE_STATES; in++) {
+        bring_to((enum ag_engine_state)in);
+        struct ag_engine *e = &it.engine;
+        if (in == AG_ENGINE_EAGER) { /* there is room once something was recorded */
+            record_some(AG_DO_RECORD);
+            ag_engine_drop(e);
+        }
+        bool joins = in == AG_ENGINE_EAGER || in == AG_ENGINE_DEFERRING;
+        uint32_t before = e->num_recorded;
+        e->policy.next = keys;
+        e->policy.stop = keys + OPS;
+        e->policy.doing = AG_DO_DEFER;
+        uint8_t *room = ag_engine_join(e, 8);
+        assert_int_equal(room != NULL, joins);
+        assert_int_equal(e->num_recorded, before + joins);
+        assert_ptr_equal(e->policy.next, keys + joins);
+        if (!room)
+            continue;
+        ag_engine_joined(e);
+        assert_true(it.deferring && ag_engine_deferred(e) == before + 1);
+        e->policy.doing = AG_DO_RECORD;
+        assert_null(ag_engine_join(e, 8));
+        e->policy.doing = AG_DO_DEFER;
+        assert_non_null(ag_engine_join(e, 8));
+        assert_null(ag_engine_join(e, 8)); /* the last one ends the chunk */
+    }
+}
+
 static void test_order_whatever_happens(void **state)
 {
     (void)state;
@@ -396,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_counts_that_do_not_fit),
         cmocka_unit_test(test_what_loses_deferred_ops),
         cmocka_unit_test(test_what_submits_twice),
+        cmocka_unit_test(test_where_an_op_joins),
         cmocka_unit_test(test_a_chunk_to_build_that_was_not_recorded),
         cmocka_unit_test(test_a_chunk_of_one_op_is_not_told),
         cmocka_unit_test(test_no_memory),

@@ -1,6 +1,7 @@
 /* test_submit.c - who makes the launches: for which streams the submitter is wanted, what goes into
  * a ring, and when the submitter is woken, looks, naps and sleeps. */
 #include "rig.h"
+#include "policy/internal.h"
 #include "policy/submit.h"
 
 enum { MS = 1000000 };
@@ -19,16 +20,24 @@ static void put(struct ag_ring *r, bool is_single, uint32_t n)
 static void test_streams_that_may_gain(void **state)
 {
     (void)state;
+    struct rig *r = rig_open(NULL);
+    struct ag_policy *policy = ag_engine_policy(&r->engine);
     struct ag_pairs p = {.second = true};
-    assert_true(ag_submit_may_gain(&p, true, AG_SUBMIT_GAP_NS));
-    assert_false(ag_submit_may_gain(&p, true, AG_SUBMIT_GAP_NS - 1));
-    assert_false(ag_submit_may_gain(&p, false, AG_SUBMIT_GAP_NS));
+    policy->state->gap = AG_SUBMIT_GAP_NS - 1;
+    assert_false(ag_submit_may_gain(&p, policy, true));
+    policy->state->gap = AG_SUBMIT_GAP_NS;
+    assert_true(ag_submit_may_gain(&p, policy, true));
+    assert_false(ag_submit_may_gain(&p, policy, false));
     assert_true(p.second);
     p.tries = true; /* a comparison goes on, whatever the host's pace */
-    assert_true(ag_submit_may_gain(&p, true, 0));
-    assert_true(p.tries);
-    assert_false(ag_submit_may_gain(&p, false, AG_SUBMIT_GAP_NS));
-    assert_false(p.tries);
+    ag_policy_launched_by(policy, false, true);
+    policy->state->gap = 0;
+    assert_true(ag_submit_may_gain(&p, policy, true));
+    assert_true(p.tries && policy->state->compares);
+    policy->state->gap = AG_SUBMIT_GAP_NS;
+    assert_false(ag_submit_may_gain(&p, policy, false));
+    assert_false(p.tries || policy->state->compares);
+    rig_close(r);
     assert_true(ag_submit_gains_by_ops(AG_SUBMIT_SPIN_NS - 1));
     assert_false(ag_submit_gains_by_ops(AG_SUBMIT_SPIN_NS));
 }
@@ -37,14 +46,21 @@ static void test_streams_that_may_gain(void **state)
 static void test_comparison(void **state)
 {
     (void)state;
-    struct ag_pairs p = {.second = true, .next_ns = 1000 * MS};
-    assert_true(ag_submit_is_wanted(&p, true, 1000 * MS, 0));
+    struct rig *r = rig_open(NULL);
+    struct ag_policy *policy = ag_engine_policy(&r->engine);
+    struct ag_pairs p = {.second = true, .last = true, .next_ns = 1000 * MS};
+    assert_true(ag_submit_is_wanted(&p, policy, true, 1000 * MS));
     assert_false(p.tries);
-    ag_submit_is_wanted(&p, false, 1000 * MS, 0);
+    assert_true(policy->state->by_submitter && !policy->state->compares);
+    ag_submit_is_wanted(&p, policy, false, 1000 * MS);
     assert_true(p.tries);
+    assert_true(policy->state->by_submitter && policy->state->compares);
     p.second = true;
-    assert_false(ag_submit_is_wanted(&p, true, 1000 * MS, 0));
-    assert_true(p.tries);
+    p.last = false;
+    assert_false(ag_submit_is_wanted(&p, policy, true, 1000 * MS));
+    assert_true(p.tries && !policy->state->by_submitter);
+    assert_false(policy->state->compares); /* who knows when it goes on */
+    rig_close(r);
 }
 
 static void test_far_ahead(void **state)
@@ -58,12 +74,14 @@ static void test_far_ahead(void **state)
 static void test_offers(void **state)
 {
     (void)state;
-    struct ag_submit_offer o = ag_submit_chunk(true, 0);
+    struct ag_submit_offer o = ag_submit_chunk(true, 0, false);
     assert_true(o.by_itself && !o.single && !o.wakes);
-    assert_false(ag_submit_chunk(false, 0).by_itself);
-    assert_false(ag_submit_chunk(true, 1).by_itself);
-    assert_false(ag_submit_chunk(true, AG_SUBMIT_WORTH_WAKING - 1).wakes);
-    assert_true(ag_submit_chunk(false, AG_SUBMIT_WORTH_WAKING).wakes);
+    assert_false(ag_submit_chunk(false, 0, false).by_itself);
+    assert_false(ag_submit_chunk(true, 1, false).by_itself);
+    assert_false(ag_submit_chunk(true, AG_SUBMIT_WORTH_WAKING - 1, false).wakes);
+    assert_true(ag_submit_chunk(false, AG_SUBMIT_WORTH_WAKING, false).wakes);
+    assert_true(ag_submit_chunk(false, 1, true).wakes); /* what is compared must take part */
+    assert_false(ag_submit_chunk(false, 0, true).wakes);
     assert_true(ag_submit_last_comes(1));
     assert_false(ag_submit_last_comes(0) || ag_submit_last_comes(2));
 }

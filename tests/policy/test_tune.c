@@ -393,6 +393,64 @@ static void test_built_late(void **state)
     rig_close(r);
 }
 
+static double cut_after(struct rig *r, struct machine *m, uint32_t steps)
+{
+    mean(r, m, steps);
+    rig_mark(r);
+    mean(r, m, 4);
+    return rig_ops_per_launch(r);
+}
+
+/* Longer chunks suit the program's thread. They go before the submitter is compared with it for the
+ * first time, and whenever the answer changes; and while two are compared, no others are tried. */
+static void test_who_launches(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct ag_policy *p = &r->engine.policy;
+    struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
+    double before = cut_after(r, &m, 12);
+    rig_at_least(cut_after(r, &m, 500), before * 2);
+    ag_policy_launched_by(p, false, true);
+    rig_at_most(cut_after(r, &m, 12), before);
+    rig_at_most(cut_after(r, &m, 500), before);
+    ag_policy_launched_by(p, false, false);
+    rig_at_least(cut_after(r, &m, 500), before * 2);
+    ag_policy_launched_by(p, false, true); /* compared again, with the same answer */
+    rig_at_least(cut_after(r, &m, 12), before * 2);
+    ag_policy_launched_by(p, true, false);
+    rig_at_most(cut_after(r, &m, 12), before);
+    rig_at_least(cut_after(r, &m, 500), before * 2);
+    ag_policy_launched_by(p, false, false);
+    rig_at_most(cut_after(r, &m, 12), before);
+    rig_close(r);
+}
+
+/* A trial that a comparison interrupts has neither won nor lost: it comes again soon. */
+static void test_put_off(void **state)
+{
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    struct ag_policy *p = &r->engine.policy;
+    struct machine m = {.host = 10000, .gpu = 2000, .seed = 7};
+    ag_policy_launched_by(p, true, true);
+    double before = cut_after(r, &m, 100);
+    ag_policy_launched_by(p, true, false);
+    const struct ag_sequence *b = p->state->sequence;
+    assert_non_null(b);
+    for (int i = 0; i < 100 && b->tune.mode != AG_TUNE_TRIES; i++)
+        step(r, &m, 1, STEP);
+    assert_int_equal(b->tune.mode, AG_TUNE_TRIES);
+    mean(r, &m, 6);
+    assert_int_not_equal(b->aside.num_chunks, 0);
+    ag_policy_launched_by(p, true, true);
+    rig_at_most(cut_after(r, &m, 6), before);
+    assert_int_equal(b->aside.num_chunks, 0);
+    ag_policy_launched_by(p, true, false);
+    rig_at_least(cut_after(r, &m, 500), before * 2);
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -403,7 +461,8 @@ int main(void)
         cmocka_unit_test(test_left_half_way),  cmocka_unit_test(test_short_sequence),
         cmocka_unit_test(test_loop),           cmocka_unit_test(test_disturbed),
         cmocka_unit_test(test_built_late),     cmocka_unit_test(test_short_end),
-        cmocka_unit_test(test_few_ends),
+        cmocka_unit_test(test_few_ends),       cmocka_unit_test(test_who_launches),
+        cmocka_unit_test(test_put_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,7 @@
 
 _Atomic uint32_t ag_open_streams;
 _Atomic uint64_t ag_stream_generation = 1;
-__thread struct ag_dormant_streams ag_dormant_streams __attribute__((tls_model("initial-exec")));
+__thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));
 static bool in_child;
 static uint32_t capturing_now;
 

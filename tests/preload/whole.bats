@@ -51,6 +51,16 @@ under() {
   grep -q "launched nothing\|replayed" "$AUTOGRAPH_LOG_FILE"
 }
 
+@test "a program that closes the dump: nothing is written to its own file, and that is said" {
+  [ -z "${AG_RUNTIME-}" ] || skip "a thread of the library writes there, which ThreadSanitizer calls a race"
+  export AUTOGRAPH_TRACE="$BATS_TEST_TMPDIR/dump"
+  LD_PRELOAD="$library" "$bin/preload_own_file" "$BATS_TEST_TMPDIR/own" late 2>"$BATS_TEST_TMPDIR/err"
+  cat "$BATS_TEST_TMPDIR/err"
+  [ ! -s "$BATS_TEST_TMPDIR/own" ]
+  grep -q "the program has closed $AUTOGRAPH_TRACE; it ends here" "$BATS_TEST_TMPDIR/err"
+  [ -s "$AUTOGRAPH_TRACE" ]
+}
+
 @test "a module is unloaded: graphs of others stay" {
   for handles in fresh reuse; do
     SIMCUDA_HANDLES=$handles AUTOGRAPH_TEST_CHUNK=4 run under "$bin/preload_modules" # a change of pace recuts nothing

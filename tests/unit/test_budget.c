@@ -2,6 +2,7 @@
  * to launch. */
 #include "tests/unit/unit.h"
 #include "capture/graphs/budget.h"
+#include "capture/settings/options.h"
 #include "driver/entries.h"
 #include "policy/policy.h"
 
@@ -75,11 +76,53 @@ static void none_asks_for_more_of_what_was_dropped(void **state)
     assert_ptr_equal(atomic_load(&used.incoming), AG_REQUESTED);
 }
 
+/* Kernels may have arguments of 32 KiB, of which the library keeps several sets. */
+static void arguments_count(void **state)
+{
+    enum { BYTES = 1 << 20 };
+    (void)state;
+    assert_int_equal(ag_budget_used(), 0);
+    struct ag_graphs *g = calloc(1, sizeof(*g));
+    struct ag_chunk chunk = {0};
+    g->context = &context;
+    g->chunks = 1;
+    g->count = 32;
+    g->num_bytes = BYTES;
+    g->num_variants = 1; /* not there: nothing is asked of it */
+    ag_chunk_set_user(&chunk, g);
+    ag_budget_take(g);
+    assert_true(ag_budget_used() >= 2 * BYTES);
+    uint64_t before = ag_budget_used();
+    ag_budget_take_history(g);
+    assert_int_equal(ag_budget_used(), before); /* without memory for it */
+    g->history = malloc(1);
+    ag_budget_take_history(g);
+    assert_true(ag_budget_used() >= before + 2 * BYTES);
+    ag_graphs_discard(&chunk);
+    assert_int_equal(ag_graphs_collect(UINT32_MAX), 1);
+    assert_int_equal(ag_budget_used(), 0);
+}
+
+/* Graphs that would not fit by themselves make no room, for which others would go in vain. */
+static void what_cannot_fit_evicts_nothing(void **state)
+{
+    (void)state;
+    ag_options.memory_mb = 1;
+    struct ag_graphs small = {.count = 1}, large = {.count = 1, .num_bytes = 1 << 20};
+    dropped(0);
+    assert_true(ag_budget_room(&small, true, 0));
+    assert_false(ag_budget_room(&large, true, 0));
+    assert_int_equal(ag_graphs_dropped(), 1);
+    assert_int_equal(ag_graphs_collect(UINT32_MAX), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_in_a_ring_stay),
         cmocka_unit_test(none_asks_for_more_of_what_was_dropped),
+        cmocka_unit_test(arguments_count),
+        cmocka_unit_test(what_cannot_fit_evicts_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,8 @@ static bool are_named(const uint64_t *words)
 {
     struct ag_param params[] = {{.offset = 0, .size = 4, .recorded = 0},
                                 {.offset = 4, .size = 8 * WORDS + 4, .recorded = 4}};
-    struct ag_function function = {.num_params = 2, .params = params};
-    struct ag_signature signature = {.kind = AG_OP_LAUNCH, .function = &function};
+    struct ag_signature signature = {.kind = AG_OP_LAUNCH,
+                                     .layout = {.num_params = 2, .params = params}};
     uint8_t recorded[8 + 8 * WORDS] = {0};
     memcpy(recorded + 8, words, (size_t)8 * WORDS); /* the second parameter has a gap in front */
     return ag_outside_is_named(&signature, recorded, 0);

@@ -119,7 +119,7 @@ static void test_who_gives_up_wakes_the_next(void **state)
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     assert_int_equal(atomic_load(&lock.state), 0);
-    assert_int_equal(ag_locks_held, 0);
+    assert_int_equal(ag_thread.locks_held, 0);
 }
 
 /* ---- by hand: what the others do while this thread sleeps -------------------------------- */
@@ -161,7 +161,7 @@ static void test_who_gives_up_tells_the_holder(void **state)
     instead_of_sleep = NULL;
     assert_int_equal(atomic_load(&scene.state), 2);
     assert_int_equal(woken, 0);
-    assert_int_equal(ag_locks_held, 0);
+    assert_int_equal(ag_thread.locks_held, 0);
 }
 
 /* The word that tells to give up, in a page of its own. */

@@ -2,6 +2,7 @@
 #include "tests/unit/unit.h"
 #include <signal.h>
 #include <sys/wait.h>
+#include "capture/system/current.c"
 #include "capture/system/lock.c"
 
 static struct ag_lock outer, inner, other;

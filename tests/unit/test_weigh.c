@@ -46,7 +46,8 @@ static enum { NONE, COPIES, OF_BRANCHES } others;
 static struct ag_stream *make(void)
 {
     struct ag_policy_config config;
-    struct ag_stream *s = calloc(1, sizeof(*s));
+    struct ag_stream *s = aligned_alloc(_Alignof(struct ag_stream), sizeof(*s));
+    memset(s, 0, sizeof(*s));
     ag_policy_defaults(&config);
     assert_false(ag_engine_open(&s->engine, &config, &(struct ag_policy_hooks){0}, &world));
     ag_engine_not_replayed(&s->engine, 1); /* so the count of replayed ops is not 0 */

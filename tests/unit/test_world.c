@@ -44,7 +44,8 @@ static CUresult CUDAAPI copy(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUs
     return CUDA_SUCCESS;
 }
 
-static struct ag_signature signature = {.kind = AG_OP_COPY, .width = 8, .recorded_bytes = 16};
+static struct ag_signature signature = {
+    .kind = AG_OP_COPY, .width = 8, .layout.recorded_bytes = 16};
 static struct ag_context context;
 
 static void record(struct ag_stream *s, uint64_t dst, enum ag_do what)
@@ -59,7 +60,8 @@ static void record(struct ag_stream *s, uint64_t dst, enum ag_do what)
 static struct ag_stream *make(void)
 {
     struct ag_policy_config config;
-    struct ag_stream *s = calloc(1, sizeof(*s));
+    struct ag_stream *s = aligned_alloc(_Alignof(struct ag_stream), sizeof(*s));
+    memset(s, 0, sizeof(*s));
     ag_policy_defaults(&config);
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)get_current;
     ag_real[AG_SYM_cuMemcpyDtoDAsync_v2] = (void *)copy;
@@ -241,7 +243,7 @@ static void wait_for_submitter(const struct ag_stream *s)
 /* Launches the chunk. Returns whether it was handed over. */
 static bool begin_chunk(struct handing *h)
 {
-    assert_true(ag_driver_world.launch(&h->s->engine, h->chunk, h->bytes));
+    assert_true(ag_driver_world.launch(&h->s->engine, h->chunk, h->bytes, ag_clock_ns()));
     ag_driver_world.launched(&h->s->engine, h->chunk, 0);
     return h->s->handed;
 }
