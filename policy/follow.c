@@ -182,18 +182,29 @@ void ag_into_history(struct ag_policy_state *s, uint32_t upto)
     }
 }
 
+/* The stream leaves the followed sequence at index `at`. */
+static void leave(struct ag_policy_state *s, uint32_t at)
+{
+    struct ag_sequence *b = s->sequence;
+    ag_into_history(s, at);
+    if (b->periodic) {
+        s->loop = ag_sequence_ref(b);
+        s->loop_at = at;
+    }
+    b->streak = 0;
+    ag_sequence_left(b, at);
+}
+
 /* Copies the followed ops to s->subsegment and stops following. */
 void ag_depart(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     s->last_op = 0; /* while ops are followed, nothing notes when they came */
     uint32_t at = ag_position(p);
-    ag_into_history(s, at);
     for (uint32_t i = s->pure ? 0 : s->from; i < at; i++)
         ag_keys_push(&s->subsegment, s->sequence->keys[i]);
     s->pure = false;
-    s->sequence->streak = 0;
-    ag_sequence_left(s->sequence, at);
+    leave(s, at);
     ag_follow_nothing(p);
 }
 
@@ -329,11 +340,8 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
     uint32_t began = running ? b->plan.chunks[s->chunk].first : at;
     uint64_t run_began = s->run_began;
     struct ag_chunk *left = running ? &b->plan.chunks[s->chunk] : NULL;
-    if (b) {
-        ag_into_history(s, at);
-        ag_sequence_left(b, at);
-        b->streak = 0;
-    }
+    if (b)
+        leave(s, at);
     if (b && at && at == b->len)
         ag_cut_wanted(p, other, at);
     ag_follow(p, other, at, now);
@@ -391,13 +399,11 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
         p->counts.mismatches++;
     }
     if (turn) {
-        ag_into_history(s, at);
         s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
         s->segment_len += at;
         s->looped += at;
         ag_chain_learn(s, AG_CHAIN_SUBSEGMENT, NULL, ag_content_id(b->prefix[unit], unit));
-        b->streak = 0;
-        ag_sequence_left(b, at);
+        leave(s, at);
         ag_follow_nothing(p);
     } else {
         s->keep = after;
@@ -436,6 +442,10 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
         p->idle = false;
         advance(p, now, v);
         return;
+    }
+    if (p->idle && !s->pure && s->sequence && ag_position(p) == s->from) {
+        ag_follow_nothing(p); /* the loop does not go on behind the sync point */
+        s->pure = true;
     }
     if (ag_may_be_odd(p) && ag_is_odd(p, key)) {
         ag_passes_new(p);

@@ -328,6 +328,8 @@ struct ag_policy_state {
     uint32_t segments; /* begun until now */
 
     struct ag_ref last; /* what the last segment was, or varied */
+    struct ag_ref loop; /* that the stream has left in this segment ... */
+    uint32_t loop_at;   /* ... and where */
 
     /* realignment after a departure */
     struct ag_ref departed;

@@ -121,9 +121,13 @@ static struct ag_sequence *whole_segment(struct ag_policy *p)
     return sequence;
 }
 
+/* If nothing is known of what comes next, and the stream was in a loop, it mostly goes on with the
+ * loop's next op: a program waits behind some of the turns, and may read something back then. */
 static void begin_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
+    struct ag_sequence *loop = ag_sequence_get(s, s->loop);
+    uint32_t at = loop && s->loop_at % ag_unit(loop) ? s->loop_at : 0;
     struct ag_sequence *next = ag_chain_predict(s, AG_CHAIN_REAL);
     p->idle = true;
     s->pure = true;
@@ -133,9 +137,15 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     s->splits = 0;
     s->looped = 0;
     s->segments++;
+    s->loop.serial = 0;
     s->fresh_began = p->fresh;
     s->last_id[AG_CHAIN_SUBSEGMENT] = ag_mix(s->last_id[AG_CHAIN_REAL] + 1);
     s->id_before[AG_CHAIN_SUBSEGMENT] = ag_mix(s->id_before[AG_CHAIN_REAL] + 1);
+    if (!next && loop) {
+        s->pure = !at;             /* ag_policy_op() sees to it if another op comes */
+        ag_follow(p, loop, at, 0); /* the pause before it is not the host's pace */
+        return;
+    }
     if (!next)
         next = ag_chain_predict(s, AG_CHAIN_SUBSEGMENT);
     if (next)
@@ -224,7 +234,7 @@ uint32_t ag_end_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     uint32_t deferred = ag_policy_deferred(p);
-    if (p->idle && !(s->sequence && ag_position(p))) {
+    if (p->idle && !(s->sequence && ag_position(p) != s->from)) {
         if (p->measured) /* what is followed next began before this was known */
             ag_policy_measured(p, p->measured, now);
         return 0;

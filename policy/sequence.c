@@ -306,7 +306,7 @@ static struct ag_sequence *oldest(struct ag_policy_state *s, bool with_graphs)
 /* It is expected next, but none of its ops has come. */
 static bool is_only_expected(const struct ag_policy *p, const struct ag_sequence *sequence)
 {
-    return p->state->sequence == sequence && p->idle && !ag_position(p);
+    return p->state->sequence == sequence && p->idle && ag_position(p) == p->state->from;
 }
 
 /* The one that is expected goes last: the stream may have ended, or do nothing for long. */
