@@ -124,7 +124,8 @@ void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
 {
     struct ag_ahead *a = &s->ahead;
     a->ops += ops;
-    if (a->ops - a->last >= AG_AHEAD_SPACING && a->pending < AG_AHEAD_EVENTS) {
+    bool due = a->ops + ops - a->last > AG_AHEAD_SPACING; /* with as many ops once more */
+    if (due && a->pending < AG_AHEAD_EVENTS) {
         if (atomic_load(&a->made) == AG_MADE) {
             uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
             a->last = a->at[next] = a->ops;

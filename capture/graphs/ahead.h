@@ -3,7 +3,7 @@
  *
  * The driver's queue holds some 1000 items, and then a launch waits. A graph is one item, however
  * many ops it has, so a program that never waits would be 10,000 ops ahead and more
- * (docs/results-log.md, "Behind 86391d68"). So an event is recorded behind every AG_AHEAD_SPACING
+ * (docs/results-log.md, "Behind 86391d68"). So an event is recorded at least every AG_AHEAD_SPACING
  * ops that went by graphs. Where AG_AHEAD_MOST ops lie behind the oldest that has not passed, the
  * launch waits for that. A program that launches eagerly would wait by then, too. Ops that go by
  * themselves count while such an event has not passed. Then there is room in the queue, and the

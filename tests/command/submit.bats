@@ -207,6 +207,20 @@ far_behind="launches that waited for the GPU, which was far behind"
     done
 }
 
+# At most 180 ops.
+@test "graphs of 64 ops have an event behind every second one" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer makes it long, and it is about calls alone"
+    local most
+    SIMCUDA_LOG=$PWD/calls SIMCUDA_QUEUE=1021 AUTOGRAPH_TEST_CHUNK=64 AUTOGRAPH_SUBMIT=inline same "$submit" gpu-of-64 20000
+    cat with.out
+    grep -qx 'MEASURED 6[34] ops a graph' with.out
+    most=$(awk '$4 == "cuEventRecord" { if (records++ > 20 && graphs > most) most = graphs; graphs = 0 }
+        $4 == "cuGraphLaunch" { graphs++ }
+        END { print (records > 50 ? most : "too few records") }' calls)
+    echo "graphs between two events: $most"
+    [ "$most" = 2 ]
+}
+
 @test "events that cannot be made or recorded are counted, and made later" {
     local failed="events that could not be made or recorded, without which graphs may get too far ahead of the GPU"
     for call in cuEventCreate cuEventRecord; do

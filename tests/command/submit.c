@@ -959,6 +959,12 @@ static int slower_gpu(int n)
     return slow_loop(n, 20, 20);
 }
 
+/* Graphs of 64 ops: a third one would come too far behind an event. */
+static int gpu_of_64(int n)
+{
+    return slow_loop(n, 20, 16);
+}
+
 /* Nor to cut the loop shorter: a turn is about as long as what lies between two events. */
 static int gpu_of_turns(int n)
 {
@@ -1494,6 +1500,7 @@ int main(int argc, char **argv)
         {"gate", gate},
         {"slow-gpu", slow_gpu},
         {"slower-gpu", slower_gpu},
+        {"gpu-of-64", gpu_of_64},
         {"gpu-of-turns", gpu_of_turns},
         {"exit-far", exit_far},
         {"stuck-call", stuck_call},
