@@ -369,8 +369,8 @@ enum {
     AG_AHEAD_MOST = 1024,          /* ops behind an event, with which a launch waits for that ... */
     AG_AHEAD_MOST_NS = 1000000000, /* ... for so long */
     /* Most ops by graphs between two events: three graphs of 60 ops, which last longer than a rest.
-     * Measured: log, "Behind 87a8aed3"; with 96 the events cost up to 0.6 %. With these, a graph
-     * of 64 and the ops of an event that is about to pass, the GPU is at most 1,267 ops behind. */
+     * Measured: log, "Behind 87a8aed3"; with 96 the events cost up to 0.6 %. So a program is at
+     * most 1,267 launches ahead: 1,023 behind an event, a graph of 64, and 180 in front of it. */
     AG_AHEAD_SPACING = 180,
     AG_AHEAD_EVENTS = 2 * AG_AHEAD_MOST / AG_AHEAD_SPACING + 2, /* more than half as far apart */
 };
