@@ -208,8 +208,8 @@ static void in_trial(const struct ag_policy_state *s, struct ag_sequence *b, uin
     }
 }
 
-/* Deferred ops of the sequence had to be submitted eagerly, which is expensive if chunks are
- * long. */
+/* Deferred ops of the sequence had to be submitted eagerly, which is expensive if chunks are long:
+ * so they get as long as they were before. */
 void ag_tune_failed(struct ag_sequence *b)
 {
     struct ag_tune *t = &b->tune;
@@ -218,7 +218,7 @@ void ag_tune_failed(struct ag_sequence *b)
     uint32_t visits = AG_TUNE_VISITS_A_FAIL << 2 * (t->up - 1);
     if ((uint32_t)++t->fails < AG_TUNE_MOST_FAILS + t->visits / visits)
         return;
-    t->up = 0;
+    t->up--;
     t->replan = true;
     rest(t);
 }
