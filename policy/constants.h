@@ -110,6 +110,9 @@ enum {
     /* Longest time for which the GPU may wait for a chunk to fill. Measured: performance.md,
      * "Plans"; at most 7 % from the best fixed size in 36 cells. */
     AG_PLAN_HOLD_NS = 12000,
+    /* The time for which a launch is deferred at most. No chunk is planned to take more of it, as a
+     * program may pause. */
+    AG_PLAN_HELD_THOUSANDTHS = 600,
     /* First chunk of a segment: the GPU is likely to be idle, and waits no longer than this.
      * Measured: log, "The first chunk of a step with a sync": 2 to 12 ops are about as good. */
     AG_PLAN_FIRST_CHUNK = 4,
@@ -279,8 +282,8 @@ enum {
      * 20 us lasts 26 to 28. */
     AG_SUBMIT_SPIN_NS = 30000, /* if chunks come more often, it looks for them all the time */
     AG_SUBMIT_NAP_NS = 20000,  /* the first nap */
-    /* Chosen: twice as long as a chunk is held back. Behind a chunk naps stay short for so long,
-     * and the thread looks all the time for the one behind which the program waits. */
+    /* Chosen: no chunk is planned to be held back for longer. Behind a chunk naps stay short for so
+     * long, and the thread looks all the time for the one behind which the program waits. */
     AG_SUBMIT_BUSY_NS = 300000,
     AG_SUBMIT_LONGEST_NAP_NS = 110000, /* in place of a longer one it sleeps until it is woken */
     /* Chunks behind the one that comes: launching fewer costs the program less than a wake-up. */
@@ -311,6 +314,9 @@ enum {
 /* ---- the watchdog ---------------------------------------------------------------------------- */
 
 enum {
+    /* A launch goes when it has been deferred for so much of the longest time. The rest is for the
+     * watchdog's own way. */
+    AG_WATCHDOG_DUE_THOUSANDTHS = 900,
     AG_WATCHDOG_IDLE_LOOKS = 200, /* in a row without a deferral before it sleeps */
     /* Looks are fast for a while once a stream had to wait for a slow one: a program that has
      * polled memory does so again. Measured: log, "A word that a program polls". Chosen: so many

@@ -13,7 +13,7 @@ void ag_policy_defaults(struct ag_policy_config *config)
                                         .fixed_chunk = 0,
                                         .profit = false,
                                         .max_sequences = 8192,
-                                        .hold_most_ns = 150000};
+                                        .hold_most_ns = 500 * AG_PLAN_HELD_THOUSANDTHS};
 }
 
 int ag_policy_open(struct ag_policy *p, const struct ag_policy_config *config,

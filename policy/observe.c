@@ -88,6 +88,11 @@ uint32_t ag_policy_gap(const struct ag_policy *p)
     return p->state->gap;
 }
 
+uint64_t ag_policy_began(const struct ag_policy *p)
+{
+    return p->state->run_began;
+}
+
 /* After a departure, looks for the same sequence a little further on. */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {

@@ -209,6 +209,8 @@ static inline ag_key ag_policy_expected(const struct ag_policy *p)
 }
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);
+/* When the first op of the followed chunk may have come at the earliest; 0: not known. */
+uint64_t ag_policy_began(const struct ag_policy *p);
 /* Whether the next op may complete a chunk, or begin a sequence, so that ag_policy_op() needs its
  * time. For other ops the time may be 0, which is none. */
 static inline bool ag_policy_wants_time(const struct ag_policy *p)

@@ -33,10 +33,11 @@ static void (*submit_deferred)(struct ag_stream *stream);
 
 struct watch {
     uint32_t number;
-    bool fast;    /* the time since the look before was short */
-    bool early;   /* the next look comes as soon as a pause may be long enough */
-    uint64_t due; /* when that is; UINT64_MAX: no program seems to pause */
-    uint64_t gap; /* the least time between two ops of streams that may pause, when last seen */
+    bool fast;     /* the time since the look before was short */
+    bool early;    /* the next look comes as soon as a pause may be long enough */
+    uint64_t due;  /* when that is; UINT64_MAX: no program seems to pause */
+    uint64_t last; /* when something has to go that may still stay; UINT64_MAX: nothing */
+    uint64_t gap;  /* the least time between two ops of streams that may pause, when last seen */
     uint32_t looks;
     uint64_t counted_ns; /* of this thread's processor time */
     uint64_t asked_ns;   /* when it last counted the processors */
@@ -46,6 +47,15 @@ struct watch {
 static uint64_t slow_ns(void)
 {
     return (uint64_t)ag_options.max_defer_us * 1000 / 2;
+}
+
+/* When what the stream holds back has to go; 0: it is not known since when it does. What is in the
+ * ring is older than what the engine tells of. The caller holds the stream's lock. */
+static uint64_t last_of(struct ag_stream *s)
+{
+    uint64_t began = ag_policy_began(ag_engine_policy(&s->engine));
+    bool knows = began && ag_stream_ring_is_at_rest(s);
+    return knows ? began + (uint64_t)ag_options.max_defer_us * AG_WATCHDOG_DUE_THOUSANDTHS : 0;
 }
 
 /* The host may pause for so long before it counts as a pause. */
@@ -202,6 +212,11 @@ static bool submit(const struct look *seen, struct watch *w)
     uint64_t now = ag_clock_ns();
     bool still = seen->deferrals >= ag_deferring_since(s); /* else it holds back something newer */
     bool long_ago = still && (!w->fast || now - seen->seen_ns >= slow_ns());
+    uint64_t last = long_ago ? last_of(s) : 0;
+    if (now < last) {
+        long_ago = false;
+        w->last = last < w->last ? last : w->last;
+    }
     if ((long_ago || pauses_again(s, seen->seen_ns, now, w)) && ag_stream_is_live(s) &&
         ag_context_try(s->context->handle, &entered) && ag_stream_ring_is_free(s)) {
         atomic_store(&ag_watchdog_state, AG_WATCHDOG_BUSY);
@@ -234,7 +249,7 @@ enum sight { NOTHING, DEFERRED, RELIEVED };
 static enum sight look(struct watch *w)
 {
     uint64_t ns = ag_clock_ns();
-    w->due = UINT64_MAX;
+    w->due = w->last = UINT64_MAX;
     uint64_t gap = w->gap;
     w->gap = UINT64_MAX;
     const struct looks *old = &looks[turn & 1];
@@ -290,8 +305,9 @@ static void wait_for_next_look(struct watch *w)
               slow_ns() > AG_WATCHDOG_FAST_NS;
     uint64_t ns = w->fast ? fast_ns(w) : slow_ns(), now = ag_clock_ns();
     w->early = w->fast && !w->early && w->due < now + ns;
-    if (w->early)
-        ns = w->due > now ? w->due - now : 0;
+    uint64_t next = w->early && w->due < w->last ? w->due : w->last;
+    if (next < now + ns)
+        ns = next > now ? next - now : 0;
     wait_for(ns);
 }
 

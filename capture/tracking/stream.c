@@ -152,7 +152,7 @@ static int open_engine(struct ag_engine *engine)
     config.max_chunk = ag_options.max_chunk;
     config.fixed_chunk = ag_options.chunk;
     config.profit = ag_options.profit == 1;
-    config.hold_most_ns = ag_options.max_defer_us * 300; /* the watchdog looks twice in that time */
+    config.hold_most_ns = ag_options.max_defer_us * AG_PLAN_HELD_THOUSANDTHS;
     return ag_engine_open(engine, &config, policy_hooks, engine_world);
 }
 

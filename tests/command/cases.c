@@ -362,6 +362,22 @@ static int fast_host_sleeps(int n)
     return host_pauses(n, 20e-6, true, 5e3);
 }
 
+/* N steps of ten launches, 35 ms apart. */
+static int slow_fill(int n)
+{
+    const struct timespec apart = {.tv_nsec = 35000000};
+    start();
+    for (int i = 0; i < n; i++) {
+        for (uint64_t k = 1; k <= 10; k++) {
+            CHECK(cuLaunchKernel(hash, (unsigned int)k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &k}, NULL));
+            nanosleep(&apart, NULL);
+        }
+        CHECK(cuStreamSynchronize(stream));
+    }
+    return print_value();
+}
+
 /* Launches that the driver refuses in the call itself. */
 static int refused(int n)
 {
@@ -965,6 +981,7 @@ static const struct {
              {"pauses-once", pauses_once},
              {"drops", drops},
              {"sixty-kinds", sixty_kinds},
+             {"slow-fill", slow_fill},
              {"slow-host-pauses", slow_host_pauses},
              {"fast-host-pauses", fast_host_pauses},
              {"fast-host-sleeps", fast_host_sleeps},

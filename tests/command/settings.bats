@@ -290,6 +290,17 @@ choices() {
     AUTOGRAPH_MAX_DEFER_US=100 sees_its_flag_within 15000
 }
 
+# It takes 350 ms to fill a chunk. A look comes each 250 ms, and what has to go goes behind 450.
+@test "the watchdog leaves a chunk alone for nearly all of AUTOGRAPH_MAX_DEFER_US" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_CHUNK=10 AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_SUBMIT=inline AUTOGRAPH_MAX_DEFER_US=500000
+    for try in 1 2 3 4 5; do # a busy machine may hold the program up for longer
+        same "$cases" slow-fill 14
+        [ "$(figure 'flushes by the watchdog')" -ne 0 ] || break
+    done
+    [ "$(figure 'flushes by the watchdog')" -eq 0 ]
+    at_least replayed "$(figure replayed)" 100
+}
+
 # 101 pauses, at a new place each time. A wait for a slow look takes 20,000 us or more. Looks are fast for a thread alone that
 # runs three quarters of such a wait, which none does beside ten others.
 @test "where a stream has had to wait for the watchdog, it looks more often for a while" {

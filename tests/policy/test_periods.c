@@ -326,7 +326,7 @@ static void test_slow_pace(void **state)
     (void)state;
     struct rig *r = rig_open(NULL);
     for (uint32_t i = 0; i < 4000; i++) {
-        r->now += 115000;
+        r->now += 230000;
         rig_op(r, rig_key(10, i % 10));
         if (i % 10 == 9)
             rig_sync(r);
