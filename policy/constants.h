@@ -125,6 +125,12 @@ enum {
     AG_PLAN_STEADY_NS = 48000,
     AG_PLAN_STEADY_VISITS = 512,
     AG_PLAN_STEADY_TURNS = 16,
+    /* Where the host takes that long between two ops of a loop, the GPU waits for it anyway, and a
+     * chunk has more than four ops. Measured: log, "Behind d98de5eb". A new plan pays off after a
+     * thousand launches. */
+    AG_PLAN_SLOW_LOOP_NS = 3000,
+    AG_PLAN_SLOW_LOOP_CHUNK = 8,
+    AG_PLAN_SLOW_LOOP_VISITS = 64,
     /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
      * times as many until each further one. Chosen: a new plan means new graphs, and the pace of a
      * slow host may halve and double from step to step. */
@@ -177,7 +183,7 @@ enum {
     AG_TUNE_END_SHARE = 50,      /* chunks of less than 1/50 of a sequence cannot keep it waiting */
     AG_TUNE_SLOW_HOST_NS = 2000, /* between two ops: about the GPU's time for a small kernel */
     AG_TUNE_EQUAL = 1000,        /* thousandths of the time with the plan before: no gain */
-    AG_TUNE_FASTER = 985,        /* at most this much, to win */
+    AG_TUNE_FASTER = 993,        /* at most this much, to win */
     AG_TUNE_FIRST_REST = 2048,   /* visits */
     AG_TUNE_LONGEST_REST = 65536,
     AG_TUNE_GROWTH = 4,

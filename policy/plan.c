@@ -23,6 +23,13 @@ static bool is_steady(const struct ag_sequence *sequence)
            sequence->left * AG_PLAN_STEADY_TURNS <= sequence->kept;
 }
 
+/* A loop that goes on, and whose host is so slow that the GPU waits for it however it is cut. */
+static bool is_slow_loop(const struct ag_policy_state *s, const struct ag_sequence *sequence)
+{
+    return sequence->periodic && s->gap >= AG_PLAN_SLOW_LOOP_NS &&
+           sequence->visits >= AG_PLAN_SLOW_LOOP_VISITS && ag_sequence_is_kept(sequence);
+}
+
 /* Most ops in a chunk of this sequence at the host's present pace. `up` is the number of times the
  * chunks were made longer; < 0: shorter, the first time only towards the end. */
 uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence *sequence, int up)
@@ -34,8 +41,9 @@ uint32_t ag_plan_limit(const struct ag_policy_state *s, const struct ag_sequence
     uint32_t limit = AG_PLAN_HOLD_NS / gap;
     if (is_steady(sequence) && AG_PLAN_STEADY_NS / gap >= sequence->len && most >= sequence->len)
         limit = AG_PLAN_STEADY_NS / gap;
-    if (limit < 4)
-        limit = 4;
+    uint32_t least = is_slow_loop(s, sequence) ? AG_PLAN_SLOW_LOOP_CHUNK : 4;
+    if (limit < least)
+        limit = least;
     if (up < -1)
         limit >>= 2 * (-up - 1);
     if (up > 0)
@@ -173,7 +181,8 @@ static struct plan plan_of(struct ag_policy_state *s, const struct ag_sequence *
 }
 
 /* The length of the chunk at `at`. Call it for all chunks, from the first to the last. A chunk ends
- * at a cut, and the next one is as short as on an idle GPU; then the plan goes on as without. */
+ * at a cut, and the next one is as short as on an idle GPU, unless the GPU waits for it anyway;
+ * then the plan goes on as without. */
 static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
                          const struct ag_sequence *sequence, uint32_t at)
 {
@@ -186,7 +195,8 @@ static uint32_t count_at(const struct ag_policy_state *s, struct plan *plan,
     }
     uint32_t end = plan->end;
     if (sequence->num_cuts) {
-        uint32_t first = ag_is_cut(sequence, at) ? first_count(s, plan->limit) : end - at;
+        bool is_short = ag_is_cut(sequence, at) && !is_slow_loop(s, sequence);
+        uint32_t first = is_short ? first_count(s, plan->limit) : end - at;
         end = ag_cut_behind(sequence, at, end);
         end = first < end - at ? at + first : end;
     }

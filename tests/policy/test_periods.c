@@ -302,6 +302,39 @@ static void test_hold_most(void **state)
     }
 }
 
+/* Whether a loop of 66 ops that waits anywhere behind so many turns gets chunks of eight within so
+ * many waits. While it is compared who launches, no other chunks are tried. */
+static bool gets_eight(uint64_t gap, uint64_t turns, int waits)
+{
+    struct rig *r = rig_open(NULL);
+    uint64_t seed = 1;
+    bool eight = false;
+    r->gap = gap;
+    ag_policy_launched_by(&r->engine.policy, false, true);
+    for (int wait = 0; wait < waits; wait++) {
+        for (uint64_t op = 0, n = 66 * turns + rig_random(&seed) % 66; op < n; op++)
+            rig_op(r, rig_key(20, op % 66));
+        const struct ag_sequence *b = r->engine.policy.state->sequence;
+        eight |= b && b->len == 66 && b->plan.longest == 8;
+        rig_sync(r);
+    }
+    rig_close(r);
+    return eight;
+}
+
+/* Where the host takes long between two ops of a loop, its chunks have more than four, unless the
+ * stream leaves it too often, or such a chunk takes too long to fill. */
+static void test_slow_loop(void **state)
+{
+    (void)state;
+    assert_true(gets_eight(20000, 12, 40));
+    assert_false(gets_eight(20000, 12, 4));
+    assert_true(gets_eight(3100, 12, 40));
+    assert_false(gets_eight(2900, 12, 40));
+    assert_false(gets_eight(20000, 2, 200));
+    assert_false(gets_eight(64000, 12, 40));
+}
+
 /* One interrupt says nothing of the host's pace, whenever it comes. */
 static void test_interrupts(void **state)
 {
@@ -385,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_aligned),
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_hold_most),
+        cmocka_unit_test(test_slow_loop),
         cmocka_unit_test(test_interrupts),
         cmocka_unit_test(test_slow_pace),
         cmocka_unit_test(test_many_loops),
