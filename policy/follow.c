@@ -266,6 +266,14 @@ void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t
         ag_profit_gained(&sequence->profit, ns, sequence->len);
 }
 
+static void learn_fill(struct ag_policy_state *s, struct ag_chunk *chunk, uint64_t ns)
+{
+    uint32_t before = chunk->fill_ns, most = s->config.hold_most_ns + 1;
+    uint32_t latest = ns < most ? (uint32_t)ns : most;
+    chunk->fill_ns = before ? before - before / 8 + latest / 8 : latest;
+    ag_learn_gap(s, ns / chunk->count);
+}
+
 void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
@@ -295,7 +303,7 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
             /* the time of the first run behind a sync point or a pause includes the wait */
             if (s->run_began && now > s->run_began && (chunk->first || b->periodic) &&
                 !ag_is_cut(b, chunk->first))
-                ag_learn_gap(s, (now - s->run_began) / chunk->count);
+                learn_fill(s, chunk, now - s->run_began);
             else if (s->first_op && now > s->first_op && chunk->count > 1)
                 ag_learn_gap(s, (now - s->first_op) / (chunk->count - 1));
         } else {

@@ -68,12 +68,53 @@ static uint32_t first_count(const struct ag_policy_state *s, uint32_t limit)
     return first;
 }
 
+static uint32_t chunk_in(const struct ag_plan *plan, uint32_t position)
+{
+    uint32_t low = 0, high = plan->num_chunks;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (plan->chunks[middle].first <= position)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Ops of those chunks of the plan before, from `at` on, that fill in time together: the ops of a
+ * slow host come at an uneven pace. 0: it has none there. */
+static uint32_t joined_count(const struct ag_policy_state *s, const struct ag_sequence *sequence,
+                             uint32_t at, uint32_t limit)
+{
+    const struct ag_plan *before = sequence->plan.num_chunks    ? &sequence->plan
+                                   : sequence->aside.num_chunks ? &sequence->aside
+                                                                : &s->retired;
+    uint32_t count = 0;
+    uint64_t ns = 0;
+    if (!before->num_chunks || before->chunks->sequence != sequence)
+        return 0;
+    for (uint32_t i = chunk_in(before, at); i < before->num_chunks; i++) {
+        const struct ag_chunk *chunk = &before->chunks[i];
+        ns += chunk->fill_ns ? chunk->fill_ns : (uint64_t)chunk->count * s->gap;
+        if (chunk->first != at + count || count + chunk->count > limit ||
+            (count && ns > s->config.hold_most_ns))
+            break;
+        count += chunk->count;
+    }
+    return count;
+}
+
 static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequence *sequence,
                            uint32_t limit, uint32_t at, uint32_t previous)
 {
     uint32_t left = sequence->len - at, count;
+    uint32_t joined = sequence->periodic && s->gap >= AG_PLAN_SLOW_LOOP_NS
+                          ? joined_count(s, sequence, at, limit)
+                          : 0;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
+    } else if (joined) {
+        count = joined;
     } else if (is_loop(sequence)) {
         /* the GPU is busy with the period before, so cut evenly, into whole repeating units */
         uint32_t unit = sequence->arguments_period ? sequence->arguments_period : ag_unit(sequence);
@@ -223,6 +264,7 @@ static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32
         chunks[i].hits = old->hits;
         chunks[i].fails = old->fails;
         chunks[i].cold_until = old->cold_until;
+        chunks[i].fill_ns = old->fill_ns;
         atomic_store_explicit(&chunks[i].state, state, memory_order_release);
     }
 }
@@ -284,13 +326,5 @@ bool ag_plan_is_stale(struct ag_policy_state *s, struct ag_sequence *sequence)
 
 uint32_t ag_plan_chunk_at(const struct ag_sequence *sequence, uint32_t position)
 {
-    uint32_t low = 0, high = sequence->plan.num_chunks;
-    while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (sequence->plan.chunks[middle].first <= position)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return chunk_in(&sequence->plan, position);
 }

@@ -124,6 +124,7 @@ struct ag_chunk {
     uint64_t cold_until; /* no deferral until the sequence has this many visits */
     void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
     bool published;      /* ag_policy_cover() can find it */
+    uint32_t fill_ns;    /* in which the host mostly issues it; 0: not known */
     struct ag_chunk *next_same_head, *prev_same_head; /* ready chunks with the same first key */
 };
 /* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */

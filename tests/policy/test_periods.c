@@ -335,6 +335,31 @@ static void test_slow_loop(void **state)
     assert_false(gets_eight(64000, 12, 40));
 }
 
+/* Every twelfth op comes late. No chunk is planned that would take too long to fill for that, and
+ * the others are as long as elsewhere. */
+static void test_uneven_loop(void **state)
+{
+    (void)state;
+    static const uint64_t late_ns = 250000, usual_ns = 10000;
+    struct rig *r = rig_open(NULL);
+    ag_policy_launched_by(&r->engine.policy, false, true);
+    for (uint32_t op = 0; op < 72 * 200; op++) {
+        r->now += op % 12 == 6 ? late_ns : usual_ns;
+        rig_op(r, rig_key(20, op % 72));
+    }
+    const struct ag_sequence *b = r->engine.policy.state->sequence;
+    assert_int_equal(b->len, 72);
+    assert_int_equal(b->plan.longest, 8);
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++) {
+        const struct ag_chunk *chunk = &b->plan.chunks[i];
+        uint64_t ns = 0;
+        for (uint32_t op = chunk->first; op < chunk->first + chunk->count; op++)
+            ns += op % 12 == 6 ? late_ns : usual_ns;
+        assert_true(ns <= r->engine.policy.state->config.hold_most_ns);
+    }
+    rig_close(r);
+}
+
 /* One interrupt says nothing of the host's pace, whenever it comes. */
 static void test_interrupts(void **state)
 {
@@ -419,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_hold_most),
         cmocka_unit_test(test_slow_loop),
+        cmocka_unit_test(test_uneven_loop),
         cmocka_unit_test(test_interrupts),
         cmocka_unit_test(test_slow_pace),
         cmocka_unit_test(test_many_loops),

@@ -305,7 +305,7 @@ static void test_loop(void **state)
         }
         rig_at_least(rig_replayed(r), 99);
         if (gpu_bound)
-            rig_at_most(rig_ops_per_launch(r), 6);
+            rig_at_most(rig_ops_per_launch(r), 8);
         else
             rig_at_least(rig_ops_per_launch(r), 10);
         rig_close(r);
