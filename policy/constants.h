@@ -110,8 +110,8 @@ enum {
     /* Longest time for which the GPU may wait for a chunk to fill. Measured: performance.md,
      * "Plans"; at most 7 % from the best fixed size in 36 cells. */
     AG_PLAN_HOLD_NS = 12000,
-    /* The time for which a launch is deferred at most. No chunk is planned to take more of it, as a
-     * program may pause. */
+    /* Of AUTOGRAPH_MAX_DEFER_US: no chunk is planned to take longer to fill. The rest is for pauses
+     * of the host. Chosen. */
     AG_PLAN_HELD_THOUSANDTHS = 600,
     /* First chunk of a segment: the GPU is likely to be idle, and waits no longer than this.
      * Measured: log, "The first chunk of a step with a sync": 2 to 12 ops are about as good. */
@@ -320,8 +320,8 @@ enum {
 /* ---- the watchdog ---------------------------------------------------------------------------- */
 
 enum {
-    /* A launch goes when it has been deferred for so much of the longest time. The rest is for the
-     * watchdog's own way. */
+    /* Of AUTOGRAPH_MAX_DEFER_US: a launch that has been deferred for so long goes. The rest is for
+     * the watchdog to wake. Chosen. */
     AG_WATCHDOG_DUE_THOUSANDTHS = 900,
     AG_WATCHDOG_IDLE_LOOKS = 200, /* in a row without a deferral before it sleeps */
     /* Looks are fast for a while once a stream had to wait for a slow one: a program that has

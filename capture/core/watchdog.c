@@ -36,7 +36,7 @@ struct watch {
     bool fast;     /* the time since the look before was short */
     bool early;    /* the next look comes as soon as a pause may be long enough */
     uint64_t due;  /* when that is; UINT64_MAX: no program seems to pause */
-    uint64_t last; /* when something has to go that may still stay; UINT64_MAX: nothing */
+    uint64_t last; /* when the first of what may still stay has to go; UINT64_MAX: nothing may */
     uint64_t gap;  /* the least time between two ops of streams that may pause, when last seen */
     uint32_t looks;
     uint64_t counted_ns; /* of this thread's processor time */
@@ -49,8 +49,8 @@ static uint64_t slow_ns(void)
     return (uint64_t)ag_options.max_defer_us * 1000 / 2;
 }
 
-/* When what the stream holds back has to go; 0: it is not known since when it does. What is in the
- * ring is older than what the engine tells of. The caller holds the stream's lock. */
+/* When what the stream holds back has to go; 0: nobody knows since when it holds that back. What is
+ * in the ring is older than what the engine knows of. The caller holds the stream's lock. */
 static uint64_t last_of(struct ag_stream *s)
 {
     uint64_t began = ag_policy_began(ag_engine_policy(&s->engine));
