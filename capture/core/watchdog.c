@@ -36,7 +36,7 @@ struct watch {
     bool fast;     /* the time since the look before was short */
     bool early;    /* the next look comes as soon as a pause may be long enough */
     uint64_t due;  /* when that is; UINT64_MAX: no program seems to pause */
-    uint64_t last; /* when the first of what may still stay has to go; UINT64_MAX: nothing may */
+    uint64_t last; /* when the first of what was left alone has to go; UINT64_MAX: nothing was */
     uint64_t gap;  /* the least time between two ops of streams that may pause, when last seen */
     uint32_t looks;
     uint64_t counted_ns; /* of this thread's processor time */
