@@ -33,13 +33,18 @@ static void become(struct ag_engine *e, enum ag_engine_state to)
         e->world->deferring(e, defers);
 }
 
-bool ag_engine_enter(struct ag_engine *e, enum ag_engine_state to)
+static inline bool enter(struct ag_engine *e, enum ag_engine_state to)
 {
     bool holds = to == AG_ENGINE_RECORDING || to == AG_ENGINE_DEFERRING;
     if (!(changes[e->state] & 1u << to) || holds != (e->num_recorded > 0))
         return ag_engine_broken(e, refusals[to]);
     become(e, to);
     return true;
+}
+
+bool ag_engine_enter(struct ag_engine *e, enum ag_engine_state to)
+{
+    return enter(e, to);
 }
 
 /* Discards the recorded ops, which have been submitted. */
@@ -132,13 +137,6 @@ void ag_engine_pause(struct ag_engine *e, uint64_t now)
 
 /* ---- the way of an op -------------------------------------------------------------------- */
 
-void ag_engine_run_ends(struct ag_engine *e, uint64_t now, struct ag_verdict *v)
-{
-    ag_policy_run_end(&e->policy, now, v);
-    if (v->flush)
-        flush(e, v->flush, AG_ENGINE_DEPARTED);
-}
-
 /* The policy wants something done before the op that it has just heard of. */
 void ag_engine_act(struct ag_engine *e, const struct ag_verdict *v)
 {
@@ -212,7 +210,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, uint64_t now)
     e->counts.replayed += chunk->count;
     e->num_recorded = e->num_bytes = 0;
     if (e->state == AG_ENGINE_DEFERRING)
-        ag_engine_enter(e, AG_ENGINE_EAGER);
+        enter(e, AG_ENGINE_EAGER);
     e->world->launched(e, chunk, now);
     return true;
 }

@@ -189,24 +189,35 @@ static inline bool ag_engine_step(struct ag_engine *e, struct ag_verdict *v)
     *v = (struct ag_verdict){.what = ag_policy_step(&e->policy, &ends)};
     return ends;
 }
-void ag_engine_run_ends(struct ag_engine *e, uint64_t now, struct ag_verdict *v);
+static inline void ag_engine_run_ends(struct ag_engine *e, uint64_t now, struct ag_verdict *v)
+{
+    ag_policy_run_end(&e->policy, now, v);
+    if (__builtin_expect(v->flush, 0))
+        ag_engine_act(e, v);
+}
+/* Room for the arguments of an op that is deferred and begins no chunk while another is recorded.
+ * NULL: there is more to do, and nothing has been done. */
+static inline uint8_t *ag_engine_room(struct ag_engine *e, ag_key key, uint32_t bytes)
+{
+    bool may = e->state == AG_ENGINE_DEFERRING || e->state == AG_ENGINE_EAGER;
+    if (__builtin_expect(
+            !may || e->num_recorded == e->max_recorded || bytes > e->max_bytes - e->num_bytes, 0))
+        return NULL;
+    uint8_t *room = e->bytes + e->num_bytes;
+    e->recorded[e->num_recorded++] = (struct ag_recorded){key, e->num_bytes};
+    e->num_bytes += bytes;
+    return room;
+}
 /* The expected op has come. If it is only deferred and ends no chunk, this is the way above up to
  * its arguments: they go where the result says, and ag_engine_joined() comes next. NULL: there is
  * more to do, and nothing has been done. */
 static inline uint8_t *ag_engine_join(struct ag_engine *e, uint32_t bytes)
 {
-    bool may = e->state == AG_ENGINE_DEFERRING || e->state == AG_ENGINE_EAGER;
-    if (__builtin_expect(!may || e->num_recorded == e->max_recorded ||
-                             bytes > e->max_bytes - e->num_bytes ||
-                             !ag_policy_is_inside(&e->policy),
-                         0))
-        return NULL;
+    ag_key key = ag_policy_expected(&e->policy);
+    uint8_t *room = ag_policy_is_inside(&e->policy) ? ag_engine_room(e, key, bytes) : NULL;
     bool ends;
-    uint8_t *room = e->bytes + e->num_bytes;
-    e->recorded[e->num_recorded++] =
-        (struct ag_recorded){ag_policy_expected(&e->policy), e->num_bytes};
-    e->num_bytes += bytes;
-    ag_policy_step(&e->policy, &ends);
+    if (__builtin_expect(room != NULL, 1))
+        ag_policy_step(&e->policy, &ends);
     return room;
 }
 static inline void ag_engine_joined(struct ag_engine *e)

@@ -236,8 +236,11 @@ void ag_chunk_failed(struct ag_chunk *chunk)
 
 void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 {
-    p->state->run_began = now;
-    ag_replan(p, now);
+    struct ag_policy_state *s = p->state;
+    const struct ag_sequence *b = s->sequence;
+    s->run_began = now;
+    if (b && (p->next == b->keys || b->tune.replan))
+        ag_replan(p, now);
 }
 
 /* Other threads may have gone on meanwhile. */
@@ -274,7 +277,53 @@ static void learn_fill(struct ag_policy_state *s, struct ag_chunk *chunk, uint64
     ag_learn_gap(s, ns / chunk->count);
 }
 
-void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+/* Whether it is known how long the host took to issue the chunk. The time of the first run behind a
+ * sync point or a pause includes the wait. */
+static inline bool is_timed(const struct ag_policy_state *s, const struct ag_chunk *chunk,
+                            uint64_t now)
+{
+    const struct ag_sequence *b = chunk->sequence;
+    return s->run_began && now > s->run_began && (chunk->first || b->periodic) &&
+           !(b->num_cuts && ag_is_cut(b, chunk->first));
+}
+
+/* The chunk has its graph, and all of its ops have come: it goes. */
+static inline void replays(struct ag_policy *p, struct ag_chunk *chunk, struct ag_verdict *v)
+{
+    v->done = chunk;
+    if (__builtin_expect(!chunk->published, 0))
+        ag_chunk_publish(p->state, chunk);
+    p->counts.replayed += chunk->count;
+    chunk->hits++;
+}
+
+/* Most runs that end are a chunk with a graph, and the next one of the plan has its graph as well.
+ * So this takes as few instructions and cache lines as it can. What is due once for each visit is
+ * left to its first chunk, or to its last. False: there is more to do, and nothing has been done.
+ */
+static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+{
+    struct ag_policy_state *s = p->state;
+    struct ag_sequence *b = s->sequence;
+    struct ag_chunk *chunk = &b->plan.chunks[s->chunk], *next = chunk + 1;
+    if (p->doing != AG_DO_DEFER || s->chunk + 1 >= b->plan.num_chunks || s->retired.chunks)
+        return false;
+    if (ag_chunk_state(chunk) != AG_CHUNK_READY || ag_chunk_state(next) != AG_CHUNK_READY ||
+        b->visits < next->cold_until)
+        return false;
+    if (!is_timed(s, chunk, now)) /* it may be behind a cut, which wants to know */
+        return false;
+    p->idle = false;
+    replays(p, chunk, v);
+    learn_fill(s, chunk, now - s->run_began);
+    s->chunk++;
+    s->run_began = now;
+    p->stop = end_of(b, next);
+    return true;
+}
+
+static __attribute__((noinline)) void end_run(struct ag_policy *p, uint64_t now,
+                                              struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence;
@@ -294,21 +343,16 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         v->what = AG_DO_EAGER;
         v->fresh = false;
         ag_chunk_failed(chunk);
+    } else if (chunk && p->doing == AG_DO_DEFER) {
+        replays(p, chunk, v);
+        if (is_timed(s, chunk, now))
+            learn_fill(s, chunk, now - s->run_began);
+        else if (s->first_op && now > s->first_op && chunk->count > 1)
+            ag_learn_gap(s, (now - s->first_op) / (chunk->count - 1));
+        ag_something_repeats(s);
     } else if (chunk) {
         v->done = chunk;
-        if (p->doing == AG_DO_DEFER) {
-            ag_chunk_publish(s, chunk);
-            p->counts.replayed += chunk->count;
-            chunk->hits++;
-            /* the time of the first run behind a sync point or a pause includes the wait */
-            if (s->run_began && now > s->run_began && (chunk->first || b->periodic) &&
-                !ag_is_cut(b, chunk->first))
-                learn_fill(s, chunk, now - s->run_began);
-            else if (s->first_op && now > s->first_op && chunk->count > 1)
-                ag_learn_gap(s, (now - s->first_op) / (chunk->count - 1));
-        } else {
-            atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
-        }
+        atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);
         ag_something_repeats(s);
     }
     if (b->num_cuts && p->doing == AG_DO_DEFER && s->run_began && now > s->run_began)
@@ -318,6 +362,12 @@ void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
         ag_end_period(p, now);
     else
         begin_run(p, at, now);
+}
+
+void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+{
+    if (!goes_straight_on(p, now, v))
+        end_run(p, now, v);
 }
 
 static void advance(struct ag_policy *p, uint64_t now, struct ag_verdict *v)

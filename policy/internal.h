@@ -421,7 +421,10 @@ void ag_passes_new(struct ag_policy *p);
 /* Behind odd ops, this one goes on in the sequence that the stream left, at a cut. */
 bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now);
 void ag_sequence_is_new(struct ag_policy_state *s);
-void ag_something_repeats(struct ag_policy_state *s);
+static inline void ag_something_repeats(struct ag_policy_state *s)
+{
+    s->unproductive = s->barren = 0;
+}
 void ag_wake(struct ag_policy *p);
 void ag_learn_gap(struct ag_policy_state *s, uint64_t ns);
 
@@ -497,7 +500,10 @@ bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b
                             int percent);
 
 /* profit.c */
-bool ag_profit_defers(const struct ag_profit *profit);
+static inline bool ag_profit_defers(const struct ag_profit *g)
+{
+    return g->mode != AG_PROFIT_EAGER && g->mode != AG_PROFIT_TRIES_EAGER;
+}
 void ag_profit_first(struct ag_profit *profit, uint64_t ns);
 void ag_profit_followed(struct ag_profit *profit);
 void ag_profit_gained(struct ag_profit *profit, int64_t ns, uint32_t len);

@@ -47,11 +47,6 @@ void ag_sequence_is_new(struct ag_policy_state *s)
     s->unproductive = AG_AWAKE_OPS;
 }
 
-void ag_something_repeats(struct ag_policy_state *s)
-{
-    s->unproductive = s->barren = 0;
-}
-
 void ag_wake(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;

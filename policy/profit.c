@@ -53,11 +53,6 @@ static uint64_t median_of(const struct ag_profit_samples *samples)
     return ag_samples_middle(samples->ns, AG_PROFIT_SAMPLES, 0);
 }
 
-bool ag_profit_defers(const struct ag_profit *g)
-{
-    return g->mode != AG_PROFIT_EAGER && g->mode != AG_PROFIT_TRIES_EAGER;
-}
-
 static void enter(struct ag_profit *g, enum ag_profit_mode mode, uint32_t visits)
 {
     g->mode = mode;

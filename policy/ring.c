@@ -7,7 +7,7 @@
 
 /* Where `n` bytes fit in that are not in use; AG_RING_BYTES: nowhere. What is in use goes from the
  * first slot in use to the last, or from the first to the end and on from the beginning. */
-static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put, uint32_t n)
+static inline uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put, uint32_t n)
 {
     const struct ag_ring_slot *first = &r->slots[taken % AG_RING_SLOTS];
     const struct ag_ring_slot *last = &r->slots[(put - 1) % AG_RING_SLOTS];
@@ -21,7 +21,8 @@ static uint32_t place_for(const struct ag_ring *r, uint32_t taken, uint32_t put,
 }
 
 /* Where the arguments of the next slot lie. NULL: there is no room, no credit or no memory. */
-static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
+static inline __attribute__((always_inline)) uint8_t *room(struct ag_ring *r, uint32_t ops,
+                                                           uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     uint32_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
@@ -41,7 +42,7 @@ static uint8_t *room(struct ag_ring *r, uint32_t ops, uint32_t n)
     return r->bytes + at;
 }
 
-static void fill(struct ag_ring *r, void *graphs, ag_key key)
+static inline __attribute__((always_inline)) void fill(struct ag_ring *r, void *graphs, ag_key key)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
     struct ag_ring_slot *slot = &r->slots[put % AG_RING_SLOTS];

@@ -65,18 +65,9 @@ void ag_deferring_ends(struct ag_stream *s)
         ends(s);
 }
 
-/* The chunk's ops were held back already, or its only op comes now. */
-void ag_deferring_hands(struct ag_stream *s)
+void ag_deferring_begins_in_ring(struct ag_stream *s)
 {
-    bool held = atomic_load_explicit(&s->deferring, memory_order_relaxed) == AG_DEFERS;
-    uint64_t deferrals = atomic_load_explicit(&s->deferrals, memory_order_relaxed);
-    ag_ring_note_number(s->ring, held ? deferrals : deferrals + 1);
-}
-
-void ag_deferring_handed(struct ag_stream *s)
-{
-    if (atomic_load_explicit(&s->deferring, memory_order_relaxed) != AG_DEFERS)
-        begins(s, AG_DEFERS_HANDED);
+    begins(s, AG_DEFERS_HANDED);
 }
 
 uint64_t ag_deferring_since(const struct ag_stream *s)

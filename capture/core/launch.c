@@ -378,21 +378,35 @@ static inline bool joins(struct ag_stream *s, const struct ag_signature *signatu
     return true;
 }
 
-/* The expected op has come. The caller holds the lock; this function releases it. */
-static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key,
-                                                 const struct ag_incoming *in)
+/* The expected launch ends a chunk that is held back, as most of those do that do not join one: the
+ * rule of joins() holds. The policy knows of it. False: there is more to do. */
+static inline bool ends_chunk(struct ag_stream *s, const struct ag_signature *signature,
+                              const struct ag_incoming *in, const struct ag_verdict *v,
+                              uint64_t now)
 {
-    struct ag_signature *signature = (struct ag_signature *)(uintptr_t)key;
-    struct ag_verdict v;
-    uint64_t now = 0;
-    ag_stream_open(s);
-    if (ag_engine_step(&s->engine, &v)) {
-        now = ag_clock_ns();
-        ag_engine_run_ends(&s->engine, now, &v);
-    }
+    if (__builtin_expect(!v->done || v->what != AG_DO_DEFER || ag_trace_on(), 0))
+        return false;
+    uint8_t *room =
+        ag_engine_room(&s->engine, ag_signature_key(signature), signature->layout.recorded_bytes);
+    if (__builtin_expect(!room, 0))
+        return false;
+    ag_op_record(room, signature, in);
+    ag_engine_chunk_done(&s->engine, v, now);
+    ag_compare_look(s);
+    ag_weigh_look(s);
+    return true;
+}
+
+/* The expected op does something else. */
+static __attribute__((noinline)) CUresult follow_on(struct ag_stream *s,
+                                                    const struct ag_signature *signature,
+                                                    const struct ag_incoming *in,
+                                                    const struct ag_verdict *verdict, uint64_t now)
+{
+    const struct ag_verdict v = *verdict;
     bool eager = act(s, signature, in, &v, now);
     CUresult pending = ag_stream_tell(s);
-    if (__builtin_expect(!eager, 1)) {
+    if (!eager) {
         if (v.what != AG_DO_DEFER)
             is_sample(s);
         leave(s, v.done);
@@ -406,6 +420,25 @@ static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key
         return ag_passing_refused(s, in, r, pending);
     if (__builtin_expect(first, 0))
         ag_passing_prove(s, in, disproofs);
+    return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
+}
+
+/* The expected op has come. The caller holds the lock; this function releases it. */
+static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key,
+                                                 const struct ag_incoming *in)
+{
+    const struct ag_signature *signature = ag_key_signature(key);
+    struct ag_verdict v;
+    uint64_t now = 0;
+    ag_stream_open(s);
+    if (__builtin_expect(ag_engine_step(&s->engine, &v), 1)) {
+        now = ag_clock_ns();
+        ag_engine_run_ends(&s->engine, now, &v);
+    }
+    if (__builtin_expect(!ends_chunk(s, signature, in, &v, now), 0))
+        return follow_on(s, signature, in, &v, now);
+    CUresult pending = ag_stream_tell(s);
+    leave(s, true);
     return ag_incoming_first_error(in, CUDA_SUCCESS, pending);
 }
 

@@ -20,11 +20,14 @@
 #include <time.h>
 
 enum { RINGS = 64 };
-static _Atomic uint32_t state; /* enum ag_submitter_state */
-static _Atomic bool stopping;
-static _Atomic bool last_comes; /* behind the next chunk the program may wait */
+/* What each chunk that is handed over reads lies in one cache line. */
+static struct {
+    _Alignas(64) _Atomic uint32_t state; /* enum ag_submitter_state */
+    _Atomic uint32_t num_rings;
+    _Atomic bool stopping;
+    _Atomic bool last_comes; /* behind the next chunk the program may wait */
+} shared;
 static _Atomic(struct ag_ring *) rings[RINGS];
-static _Atomic uint32_t num_rings;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of starting */
 static pthread_t thread;
 static __thread bool is_submitter __attribute__((tls_model("initial-exec")));
@@ -54,8 +57,8 @@ static void wait_briefly(unsigned int looks)
 
 static void expect_last(bool comes)
 {
-    if (atomic_load_explicit(&last_comes, memory_order_relaxed) != comes)
-        atomic_store(&last_comes, comes);
+    if (atomic_load_explicit(&shared.last_comes, memory_order_relaxed) != comes)
+        atomic_store(&shared.last_comes, comes);
 }
 
 /* The ring is at rest: what the driver had to say is told by the next call that may tell it. */
@@ -131,18 +134,18 @@ bool ag_submitter_settle_if_prompt(struct ag_stream *s)
     return !s->ring || !s->ring->active || settle(s, false);
 }
 
-static void wake(void)
+static __attribute__((cold, noinline)) void wake(void)
 {
-    uint32_t was = atomic_load(&state);
+    uint32_t was = atomic_load(&shared.state);
     if ((was == AG_SUBMITTER_ASLEEP || was == AG_SUBMITTER_NAPS) &&
-        atomic_compare_exchange_strong(&state, &was, AG_SUBMITTER_AWAKE))
-        syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+        atomic_compare_exchange_strong(&shared.state, &was, AG_SUBMITTER_AWAKE))
+        syscall(SYS_futex, &shared.state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void *run(void *unused);
 
 /* Where no thread can be started, it is tried again much later: a try takes system calls. */
-static bool start(void)
+static __attribute__((cold, noinline)) bool start(void)
 {
     static _Atomic uint32_t left;
     uint32_t n = atomic_load(&left);
@@ -155,23 +158,21 @@ static bool start(void)
         return false;
     }
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
-    if (atomic_load(&state) == AG_SUBMITTER_ABSENT && !atomic_load(&stopping)) {
-        atomic_store(&state, AG_SUBMITTER_AWAKE);
+    if (atomic_load(&shared.state) == AG_SUBMITTER_ABSENT && !atomic_load(&shared.stopping)) {
+        atomic_store(&shared.state, AG_SUBMITTER_AWAKE);
         if (!ag_thread_start(&thread, "autograph-send", run)) {
-            atomic_store(&state, AG_SUBMITTER_ABSENT);
+            atomic_store(&shared.state, AG_SUBMITTER_ABSENT);
             atomic_store(&left, AG_THREAD_RETRY);
         }
     }
     ag_mutex_unlock(&mutex);
-    return atomic_load(&state) != AG_SUBMITTER_ABSENT;
+    return atomic_load(&shared.state) != AG_SUBMITTER_ABSENT;
 }
 
-/* Whether the stream has a ring, which the thread looks at. */
-static bool has_ring(struct ag_stream *s)
+/* Gives the stream a ring, which the thread looks at. */
+static __attribute__((cold, noinline)) bool gets_ring(struct ag_stream *s)
 {
-    if (s->ring)
-        return true;
-    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == RINGS)
+    if (atomic_load_explicit(&shared.num_rings, memory_order_relaxed) == RINGS)
         return false;
     struct ag_ring *ring = aligned_alloc(_Alignof(struct ag_ring), sizeof(*ring));
     if (!ring)
@@ -179,11 +180,11 @@ static bool has_ring(struct ag_stream *s)
     memset(ring, 0, sizeof(*ring));
     ring->stream = s;
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER);
-    uint32_t n = atomic_load(&num_rings);
+    uint32_t n = atomic_load(&shared.num_rings);
     bool fits = n < RINGS;
     if (fits) {
         atomic_store(&rings[n], ring);
-        atomic_store(&num_rings, n + 1);
+        atomic_store(&shared.num_rings, n + 1);
         atomic_store(&ag_rings_are_used, true);
         s->ring = ring;
     }
@@ -193,10 +194,9 @@ static bool has_ring(struct ag_stream *s)
     return fits;
 }
 
+/* Call it only if there is another: `at` is in a cache line that the thread writes. */
 static bool is_stuck_at_another(const struct ag_ring *ring)
 {
-    if (atomic_load_explicit(&num_rings, memory_order_relaxed) == 1)
-        return false; /* there is no other. `at` is in a cache line that the thread writes */
     const struct ag_ring *other = atomic_load_explicit(&at.ring, memory_order_relaxed);
     return other && other != ring &&
            ag_submit_is_stuck(atomic_load_explicit(&at.since_ns, memory_order_relaxed),
@@ -204,43 +204,52 @@ static bool is_stuck_at_another(const struct ag_ring *ring)
 }
 
 /* Whether the thread will take what is put into the stream's ring now. */
-static bool will_take(struct ag_stream *s, struct ag_submit_offer offer)
+static inline __attribute__((always_inline)) bool will_take(struct ag_stream *s,
+                                                            struct ag_submit_offer offer)
 {
-    if (atomic_load_explicit(&stopping, memory_order_relaxed) || !has_ring(s))
+    if (atomic_load_explicit(&shared.stopping, memory_order_relaxed) ||
+        (__builtin_expect(!s->ring, 0) && !gets_ring(s)))
         return false;
     /* an error is told by the next call that may tell it; if all goes well, nobody settles */
     if (atomic_load_explicit(&s->handed_error, memory_order_relaxed) != CUDA_SUCCESS)
         return false;
-    uint32_t now = atomic_load_explicit(&state, memory_order_relaxed);
-    return ag_submit_takes(s->ring, offer, now, ag_options.submit == AG_SUBMIT_AUTO) &&
-           !is_stuck_at_another(s->ring) && (now != AG_SUBMITTER_ABSENT || start());
+    uint32_t now = atomic_load_explicit(&shared.state, memory_order_relaxed);
+    bool others = atomic_load_explicit(&shared.num_rings, memory_order_relaxed) > 1;
+    return (ag_submit_takes(s->ring, offer, now, true) ||
+            (ag_options.submit != AG_SUBMIT_AUTO && ag_submit_takes(s->ring, offer, now, false))) &&
+           !(others && is_stuck_at_another(s->ring)) &&
+           (__builtin_expect(now != AG_SUBMITTER_ABSENT, 1) || start());
 }
 
 /* Call it before something is put in. */
-static void notes(struct ag_stream *s)
+static inline void notes(struct ag_stream *s)
 {
-    if (ag_trace_on() || __builtin_expect(ag_ring_times_put(s->ring), 0))
+    if (__builtin_expect(ag_trace_on() || ag_ring_times_put(s->ring), 0))
         ag_ring_note_time(s->ring, ag_clock_ns());
     ag_deferring_hands(s);
 }
 
-static void was_put(struct ag_stream *s, bool single)
+static inline void was_put(struct ag_stream *s, bool single)
 {
     ag_deferring_handed(s);
-    if (ag_submit_must_wake(s->ring, single, atomic_load(&state)))
+    if (__builtin_expect(ag_submit_must_wake(s->ring, single, atomic_load(&shared.state)), 0))
         wake();
 }
 
 /* Then the program's launch waits, with the ring at rest. The program may have waited for the GPU
  * since the submitter last looked. */
-static bool is_far_ahead(struct ag_stream *s, uint32_t ops)
+static __attribute__((cold, noinline)) void look_ahead(struct ag_stream *s)
+{
+    struct ag_visit visit = ag_driver_enter(s);
+    ag_ahead_passes(s);
+    ag_driver_leave(s, visit);
+}
+
+static inline bool is_far_ahead(struct ag_stream *s, uint32_t ops)
 {
     struct ag_ring *ring = s->ring;
-    if (ring && ag_ahead_is_due(s) && ag_ring_is_at_rest(ring)) {
-        struct ag_visit visit = ag_driver_enter(s);
-        ag_ahead_passes(s);
-        ag_driver_leave(s, visit);
-    }
+    if (ring && __builtin_expect(ag_ahead_is_due(s), 0) && ag_ring_is_at_rest(ring))
+        look_ahead(s);
     return ag_ahead_is_far(s, ops + (ring ? ag_ring_held_ops(ring) : 0));
 }
 
@@ -259,7 +268,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
         atomic_store_explicit(&g->handed, handed, memory_order_relaxed);
         return false;
     }
-    ag_count(AG_COUNT_HANDED);
+    s->handed_chunks++;
     was_put(s, false);
     return true;
 }
@@ -327,7 +336,7 @@ bool ag_submitter_hand_recorded(struct ag_stream *s, ag_key key, const uint8_t *
 static uint32_t look(void)
 {
     uint32_t work = 0;
-    uint32_t n = atomic_load_explicit(&num_rings, memory_order_acquire);
+    uint32_t n = atomic_load_explicit(&shared.num_rings, memory_order_acquire);
     for (uint32_t i = 0; i < n; i++) {
         struct ag_ring *ring = atomic_load_explicit(&rings[i], memory_order_relaxed);
         if (!ag_ring_is_empty(ring)) {
@@ -359,9 +368,9 @@ static bool nap(uint64_t ns)
 {
     struct timespec t = {.tv_nsec = (long)ns};
     uint32_t naps = AG_SUBMITTER_NAPS;
-    atomic_store(&state, AG_SUBMITTER_NAPS);
-    syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_NAPS, &t, NULL, 0);
-    return !atomic_compare_exchange_strong(&state, &naps, AG_SUBMITTER_AWAKE);
+    atomic_store(&shared.state, AG_SUBMITTER_NAPS);
+    syscall(SYS_futex, &shared.state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_NAPS, &t, NULL, 0);
+    return !atomic_compare_exchange_strong(&shared.state, &naps, AG_SUBMITTER_AWAKE);
 }
 
 void ag_submitter_count_time(void)
@@ -383,13 +392,13 @@ static void tell_time(void)
 static void serve(struct ag_submit_pace *p, uint64_t *told)
 {
     ag_submit_woken(p, ag_clock_ns());
-    while (!ag_submit_sleeps(p) && !atomic_load(&stopping)) {
+    while (!ag_submit_sleeps(p) && !atomic_load(&shared.stopping)) {
         uint64_t since = ag_submit_since(p);
         if (ag_trace_on() && since - *told >= AG_SUBMIT_TELLS_NS) {
             *told = since;
             tell_time();
         }
-        if (look_until(p, ag_submit_until(p, atomic_load(&last_comes))))
+        if (look_until(p, ag_submit_until(p, atomic_load(&shared.last_comes))))
             continue;
         if (nap(p->nap))
             ag_submit_woken(p, ag_clock_ns());
@@ -409,19 +418,20 @@ static void *run(void *unused)
         atomic_store(&processor_time, clock);
     ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED); /* other threads may capture */
     prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul); /* or naps take 50 us longer */
-    while (!atomic_load(&stopping)) {
+    while (!atomic_load(&shared.stopping)) {
         serve(&pace, &told);
         /* Say that this thread sleeps, then look once more. Whoever put a chunk in meanwhile either
          * reads that state or is seen by this look. */
-        atomic_store(&state, AG_SUBMITTER_ASLEEP);
+        atomic_store(&shared.state, AG_SUBMITTER_ASLEEP);
         atomic_thread_fence(memory_order_seq_cst);
         if (look() != pace.work) {
-            atomic_store(&state, AG_SUBMITTER_AWAKE);
+            atomic_store(&shared.state, AG_SUBMITTER_AWAKE);
             continue;
         }
         tell_time();
-        while (atomic_load(&state) == AG_SUBMITTER_ASLEEP && !atomic_load(&stopping))
-            syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_ASLEEP, NULL, NULL, 0);
+        while (atomic_load(&shared.state) == AG_SUBMITTER_ASLEEP && !atomic_load(&shared.stopping))
+            syscall(SYS_futex, &shared.state, FUTEX_WAIT_PRIVATE, AG_SUBMITTER_ASLEEP, NULL, NULL,
+                    0);
     }
     tell_time();
     atomic_store(&processor_time, 0);
@@ -430,13 +440,13 @@ static void *run(void *unused)
 
 void ag_submitter_stop(void)
 {
-    atomic_store(&stopping, true);
+    atomic_store(&shared.stopping, true);
     ag_mutex_lock(&mutex, AG_RANK_SUBMITTER); /* another thread may be starting it */
-    bool runs = atomic_load(&state) != AG_SUBMITTER_ABSENT;
+    bool runs = atomic_load(&shared.state) != AG_SUBMITTER_ABSENT;
     ag_mutex_unlock(&mutex);
     if (!runs)
         return;
-    atomic_store(&state, AG_SUBMITTER_AWAKE);
-    syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    atomic_store(&shared.state, AG_SUBMITTER_AWAKE);
+    syscall(SYS_futex, &shared.state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     ag_thread_join(thread);
 }

@@ -174,10 +174,9 @@ static uint32_t cycle_of(const struct ag_graphs *g)
  * launches this loop needs five graphs, launched in turn; in graphs of 60 it needs one. (Measured
  * on an H100: 1.00-1.18 us a kernel with five, 0.985 with one; docs/performance.md.) Returns how
  * many ops the arguments take to repeat if it is time to look, else 0. */
-static uint32_t look_at_cycle(struct ag_graphs *g, const struct ag_sequence *sequence)
+static __attribute__((cold, noinline)) uint32_t look_at_cycle(struct ag_graphs *g,
+                                                              const struct ag_sequence *sequence)
 {
-    if (__builtin_expect(g->given < g->look_at, 1))
-        return 0;
     g->look_at *= AG_BUILD_LOOK_GROWTH;
     return ag_sequence_facts(sequence).periodic ? cycle_of(g) : 0;
 }
@@ -194,7 +193,8 @@ static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began
         ag_policy_submitted(ag_engine_policy(e), now);
         return;
     }
-    uint32_t cycle = look_at_cycle(g, sequence); /* the policy may drop the graphs next */
+    /* the policy may drop the graphs next */
+    uint32_t cycle = g->given < g->look_at ? 0 : look_at_cycle(g, sequence);
     /* updates cost time per op, as the gaps between ops do, so they count for the pace */
     ag_policy_submitted(ag_engine_policy(e), now - s->update_ns);
     if (cycle)

@@ -1,6 +1,7 @@
 /* compare.c - see compare.h. */
 #include "capture/report/compare.h"
 #include "capture/system/clock.h"
+#include "capture/system/hot.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/settings/options.h"
@@ -10,7 +11,7 @@
 
 enum { MOST_PAIRS = 4096 };
 
-_Atomic uint32_t ag_compare_span;
+_Atomic uint32_t ag_compare_span AG_HOT;
 _Atomic uint64_t ag_compare_rested_ns, ag_compare_weighed_ns;
 static _Atomic uint32_t rest_ops = AG_COMPARE_LEAST_REST;
 static _Atomic uint64_t told; /* ops of all streams, except those a dormant stream is passing */

@@ -36,6 +36,7 @@ static void add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->sequences += c->sequences;
     t->evicted += c->evicted;
     t->singles += s->singles;
+    t->handed_chunks += s->handed_chunks;
     int64_t handed = gained_ns(s, true);
     t->gained_ns += gained_ns(s, false) + handed;
     t->handed_gained_ns += handed;

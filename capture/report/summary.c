@@ -173,7 +173,8 @@ void ag_summary_print(void)
     char process[128];
     ag_process_name(process, sizeof(process));
     ag_stats_collect(&t);
-    atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t.singles); /* counted by streams */
+    atomic_store(&ag_counts[AG_COUNT_HANDED], t.handed_chunks); /* counted by streams, as singles */
+    atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t.singles);
     atomic_store(&ag_counts[AG_COUNT_WEIGHED], ag_shortfall_weighed(&t));
     ag_shortfall_find(&t, &f);
     if (f.launched)

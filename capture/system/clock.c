@@ -1,5 +1,6 @@
 /* clock.c - the rate of the processor's counter. */
 #include "capture/system/clock.h"
+#include "capture/system/hot.h"
 
 enum { FAKED_NS = 10000000 };
 
@@ -23,7 +24,7 @@ static bool is_faked(void)
 }
 
 #if defined(__x86_64__)
-struct ag_clock ag_clock;
+struct ag_clock ag_clock AG_HOT;
 
 enum {
     MEASURED_NS = 1000000,

@@ -79,6 +79,7 @@ struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
     uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
     uint64_t singles;           /* ops that were handed over one by one */
+    uint64_t handed_chunks;     /* that went into rings */
     uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops, by the reason why they were eager */
     int64_t gained_ns, handed_gained_ns; /* by all of these; the second is part of the first */
 };
@@ -162,10 +163,12 @@ struct ag_stream {
     _Atomic int handed_error;        /* what the driver said of them; CUresult */
     _Atomic uint32_t handed_eagerly; /* ops of those whose graph could not be launched */
     bool handed;                     /* the last chunk went into the ring */
-    bool hands_ops;   /* as far as is known the submitter makes it faster: it gets single ops */
-    bool handed_op;   /* the last eager op went into the ring */
-    uint64_t asks_at; /* when to ask again whether it does (core/wanted.h), ns */
+    bool hands_ops; /* as far as is known the submitter makes it faster: it gets single ops */
+    bool handed_op; /* the last eager op went into the ring */
+    uint64_t handed_chunks;
+    uint64_t asks_at;      /* when to ask again whether it does (core/wanted.h), ns */
     struct ag_doubt doubt; /* whether its graphs gain anything (core/weigh.h) */
+    uint64_t ties;         /* event records and waits */
     /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
      */
     _Atomic int64_t graph_ops[2], graph_ns[2];
@@ -200,7 +203,6 @@ struct ag_stream {
     bool flush_hands;             /* that goes into the ring */
     int quiet;                    /* records of late that nobody asked for (core/quiet.h) */
     uint64_t asked_at, asked_ops; /* ag_record.at, and the stream's ops, when somebody did */
-    uint64_t ties;                /* event records and waits */
     uint32_t asked;               /* single ops for which this was asked */
     uint32_t turns;               /* of the submitter and the program's thread, in tests */
     uint64_t singles;             /* ops that went into the ring by themselves */
@@ -227,9 +229,9 @@ struct ag_stream {
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
-    _Atomic uint64_t done;    /* the driver has got them, or a graph stands for them */
-    _Atomic uint32_t num_due; /* records that are due */
-    struct ag_ahead ahead;    /* how far its graphs are ahead of the GPU */
+    _Atomic uint64_t done;              /* the driver has got them, or a graph stands for them */
+    _Atomic uint32_t num_due;           /* records that are due */
+    _Alignas(64) struct ag_ahead ahead; /* how far its graphs are ahead of the GPU */
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 

@@ -343,6 +343,53 @@ static void test_fixed_chunk(void **state)
     }
 }
 
+/* Graphs that the ops [from, to) of a step of 12 in chunks of four launch, and those of these ops
+ * that are submitted by themselves. */
+static struct rig_given part(struct rig *r, uint32_t from, uint32_t to)
+{
+    struct rig_given all = {0};
+    for (uint32_t i = from; i < to; i++) {
+        struct rig_given given = rig_op(r, rig_key(1, i));
+        all.graphs += given.graphs;
+        all.ops += given.graphs ? 0 : given.ops;
+    }
+    return all;
+}
+
+/* A chunk behind another one of the same visit is looked at as well as the first: whether it rests,
+ * and whether its graph is still there when its last op has come. */
+static void test_later_chunks(void **state)
+{
+    (void)state;
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.fixed_chunk = 4;
+    config.profit = 0;
+    struct rig *r = rig_open(&config);
+    for (int step = 0; step < 20; step++) {
+        part(r, 0, 12);
+        rig_sync(r);
+    }
+    for (int which = 0; which < 3; which++) {
+        part(r, 0, 6);
+        struct ag_chunk *chunks = r->engine.policy.state->sequence->plan.chunks;
+        assert_int_equal(r->engine.policy.state->sequence->plan.num_chunks, 3);
+        if (which == 1)
+            atomic_store(&chunks[1].state, AG_CHUNK_FAILED);
+        if (which == 2)
+            chunks[2].cold_until = UINT64_MAX;
+        struct rig_given second = part(r, 6, 8), third = part(r, 8, 12);
+        assert_int_equal(second.graphs, which != 1);
+        assert_int_equal(second.ops, which == 1 ? 4 : 0);
+        assert_int_equal(third.graphs, which != 2);
+        assert_int_equal(third.ops, which == 2 ? 4 : 0);
+        atomic_store(&chunks[1].state, AG_CHUNK_READY);
+        chunks[2].cold_until = 0;
+        rig_sync(r);
+    }
+    rig_close(r);
+}
+
 /* The thresholds of the configuration. */
 static void test_thresholds(void **state)
 {
@@ -379,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_launches_fail),
         cmocka_unit_test(test_answer_writes_the_state_only),
         cmocka_unit_test(test_fixed_chunk),
+        cmocka_unit_test(test_later_chunks),
         cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
