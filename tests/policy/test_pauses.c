@@ -350,6 +350,32 @@ static void test_slow_places(void **state)
     rig_close(r);
 }
 
+/* Behind a place at which a loop of a slow host pauses the GPU waits anyway: no chunk of one op
+ * there. In a loop of a host that is not slow, there is one. */
+static void test_slow_loop_that_pauses(void **state)
+{
+    (void)state;
+    enum { LOOP = 66, PLACE = 30 };
+    for (int slow = 0; slow < 2; slow++) {
+        struct rig *r = rig_open(NULL);
+        r->gap = slow ? 10000 : 2500;
+        for (uint32_t op = 0; op < LOOP * 300; op++) {
+            rig_op(r, rig_key(1, op % LOOP));
+            if (op < LOOP * 100 || op % LOOP != PLACE - 1)
+                continue;
+            if (ag_engine_deferred(&r->engine))
+                rig_pause(r);
+            r->now += 700000;
+        }
+        const struct ag_sequence *b = r->engine.policy.state->sequence;
+        assert_int_equal(b->len, LOOP);
+        const struct ag_chunk *behind = &b->plan.chunks[ag_plan_chunk_at(b, PLACE)];
+        assert_int_equal(behind->first, PLACE);
+        assert_int_equal(behind->count == 1, !slow);
+        rig_close(r);
+    }
+}
+
 /* Now and then the program's thread loses its processor, and the watchdog strikes. Some places are
  * met three times by chance, and the sequence is cut there for a while; it must not fall to pieces.
  */
@@ -407,14 +433,23 @@ static void test_accidents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_polled_loops),    cmocka_unit_test(test_polls_behind_some_turns),
-        cmocka_unit_test(test_polls_in_a_step), cmocka_unit_test(test_polls_in_a_turn),
-        cmocka_unit_test(test_new_ops),         cmocka_unit_test(test_unforeseen),
-        cmocka_unit_test(test_measured),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_full_table),      cmocka_unit_test(test_polls_no_more),
-        cmocka_unit_test(test_polls_for_ever),  cmocka_unit_test(test_polls_behind_any_turns),
-        cmocka_unit_test(test_many_places),     cmocka_unit_test(test_rare_accidents),
-        cmocka_unit_test(test_accidents),       cmocka_unit_test(test_slow_places),
+        cmocka_unit_test(test_polled_loops),
+        cmocka_unit_test(test_polls_behind_some_turns),
+        cmocka_unit_test(test_polls_in_a_step),
+        cmocka_unit_test(test_polls_in_a_turn),
+        cmocka_unit_test(test_new_ops),
+        cmocka_unit_test(test_unforeseen),
+        cmocka_unit_test(test_measured),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_full_table),
+        cmocka_unit_test(test_polls_no_more),
+        cmocka_unit_test(test_polls_for_ever),
+        cmocka_unit_test(test_polls_behind_any_turns),
+        cmocka_unit_test(test_many_places),
+        cmocka_unit_test(test_rare_accidents),
+        cmocka_unit_test(test_accidents),
+        cmocka_unit_test(test_slow_places),
+        cmocka_unit_test(test_slow_loop_that_pauses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
