@@ -305,9 +305,9 @@ static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence;
-    struct ag_chunk *chunk = &b->plan.chunks[s->chunk], *next = chunk + 1;
     if (p->doing != AG_DO_DEFER || s->chunk + 1 >= b->plan.num_chunks || s->retired.chunks)
         return false;
+    struct ag_chunk *chunk = &b->plan.chunks[s->chunk], *next = chunk + 1;
     if (ag_chunk_state(chunk) != AG_CHUNK_READY || ag_chunk_state(next) != AG_CHUNK_READY ||
         b->visits < next->cold_until)
         return false;
