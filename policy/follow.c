@@ -295,12 +295,12 @@ static inline void replays(struct ag_policy *p, struct ag_chunk *chunk, struct a
         ag_chunk_publish(p->state, chunk);
     p->counts.replayed += chunk->count;
     chunk->hits++;
+    ag_something_repeats(p->state);
 }
 
 /* Most runs that end are a chunk with a graph, and the next one of the plan has its graph as well.
- * So this takes as few instructions and cache lines as it can. What is due once for each visit is
- * left to its first chunk, or to its last. False: there is more to do, and nothing has been done.
- */
+ * So this takes as few instructions and cache lines as it can. False: there is more to do, and
+ * nothing has been done. */
 static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
@@ -310,6 +310,9 @@ static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag
     struct ag_chunk *chunk = &b->plan.chunks[s->chunk], *next = chunk + 1;
     if (ag_chunk_state(chunk) != AG_CHUNK_READY || ag_chunk_state(next) != AG_CHUNK_READY ||
         b->visits < next->cold_until)
+        return false;
+    /* ops that were deferred already may go on in a sequence that itself must not be deferred */
+    if ((s->config.profit && !ag_profit_defers(&b->profit)) || ag_is_measured(p, b, now))
         return false;
     if (!is_timed(s, chunk, now)) /* it may be behind a cut, which wants to know */
         return false;
@@ -349,7 +352,6 @@ static __attribute__((noinline)) void end_run(struct ag_policy *p, uint64_t now,
             learn_fill(s, chunk, now - s->run_began);
         else if (s->first_op && now > s->first_op && chunk->count > 1)
             ag_learn_gap(s, (now - s->first_op) / (chunk->count - 1));
-        ag_something_repeats(s);
     } else if (chunk) {
         v->done = chunk;
         atomic_store_explicit(&chunk->state, AG_CHUNK_BUILDING, memory_order_release);

@@ -166,16 +166,22 @@ static void print_answers(const char *process, const struct ag_totals *t,
     print_shortfall(process, t);
 }
 
+/* Brings the counters up to date that streams count, too. */
+static void collect(struct ag_totals *t)
+{
+    ag_stats_collect(t);
+    atomic_store(&ag_counts[AG_COUNT_HANDED], t->handed_chunks);
+    atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t->singles);
+    atomic_store(&ag_counts[AG_COUNT_WEIGHED], ag_shortfall_weighed(t));
+}
+
 void ag_summary_print(void)
 {
     struct ag_totals t;
     struct ag_shortfall f;
     char process[128];
     ag_process_name(process, sizeof(process));
-    ag_stats_collect(&t);
-    atomic_store(&ag_counts[AG_COUNT_HANDED], t.handed_chunks); /* counted by streams, as singles */
-    atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t.singles);
-    atomic_store(&ag_counts[AG_COUNT_WEIGHED], ag_shortfall_weighed(&t));
+    collect(&t);
     ag_shortfall_find(&t, &f);
     if (f.launched)
         print_answers(process, &t, &f);
@@ -225,7 +231,7 @@ void ag_figures_fill(struct ag_live_page *page)
 void ag_figures_list(struct ag_lines *l)
 {
     struct ag_totals t;
-    ag_stats_collect(&t);
+    collect(&t);
 #define TOTAL(name) ag_lines_add(l, #name, "%llu", (unsigned long long)t.name);
     TOTAL(ops)
     TOTAL(replayed)

@@ -509,6 +509,14 @@ weighs() {
     at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
 }
 
+@test "a dump has how many chunks and single launches were handed over, also without a summary" {
+    AUTOGRAPH_TRACE=$PWD/dump AUTOGRAPH_STATS=0 under "$submit" ahead 600
+    tr '\0' '\n' <dump | grep -a '^HANDED' >counters
+    cat counters
+    at_least "chunks" "$(sed -n 's/^HANDED=//p' counters)" 1
+    at_least "single launches" "$(sed -n 's/^HANDED_SINGLY=//p' counters)" 1
+}
+
 # ---- launches that are in no graph
 
 singly() {

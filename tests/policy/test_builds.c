@@ -390,6 +390,83 @@ static void test_later_chunks(void **state)
     rig_close(r);
 }
 
+/* A step of 500 ops of which in each later step only a part comes, from the middle of a chunk to
+ * the end of another, between ops in random order: the stream does not go dormant for those. */
+static void test_middle_alone(void **state)
+{
+    (void)state;
+    struct ag_policy_config config;
+    ag_policy_defaults(&config);
+    config.fixed_chunk = 4;
+    struct rig *r = rig_open(&config);
+    uint64_t seed = 7;
+    steps(r, 60, 500);
+    rig_mark(r);
+    for (int step = 0; step < 4000; step++) {
+        for (uint32_t i = 0; i < 16 + 194; i++)
+            rig_op(r, i < 8 || i >= 8 + 194 ? rig_key(2, rig_random(&seed) % 64)
+                                            : rig_key(500, i - 8 + 10));
+        rig_sync(r);
+    }
+    assert_int_equal(r->dormant, 0);
+    rig_at_least(rig_replayed(r), 85);
+    rig_close(r);
+}
+
+/* A step of `len` ops, of which the first six are those of any other such step. */
+static void begun_alike(struct rig *r, uint32_t len)
+{
+    for (uint32_t i = 0; i < len; i++)
+        rig_op(r, rig_key(i < 6 ? 1 : len, i));
+    rig_sync(r);
+}
+
+/* Steps of 66 ops are expected, and some have 90, which must go eagerly: by the profitability
+ * check, or because the program measures. They turn out to be those in the middle of a chunk that
+ * both have. That chunk may go as a graph, the next ones may not. */
+static void test_entered_inside_a_chunk(void **state)
+{
+    (void)state;
+    for (int measured = 0; measured < 2; measured++) {
+        struct ag_policy_config config;
+        ag_policy_defaults(&config);
+        config.fixed_chunk = 4;
+        config.profit = true;
+        struct rig *r = rig_open(&config);
+        struct ag_policy_state *s = r->engine.policy.state;
+        for (int step = 0; step < 400; step++)
+            begun_alike(r, step % 4 == 3 || (step > 40 && step < 60) ? 90 : 66);
+        r->now += 2 * AG_MEASURE_LONGEST_NS;
+        struct ag_sequence *longer = NULL;
+        for (struct ag_sequence *b = s->by_id; b; b = b->hh.next) {
+            b->first_seen_ns = 1;
+            longer = b->len == 90 ? b : longer;
+        }
+        assert_non_null(longer);
+        uint64_t seed = 3, ops = 0, replayed = 0;
+        for (int step = 0; step < 400; step++) {
+            bool comes = rig_random(&seed) % 4 == 0;
+            const struct ag_sequence *expected = s->sequence;
+            if (comes && measured) {
+                longer->first_seen_ns = r->now;
+                r->engine.policy.measured = 256;
+            } else if (comes) {
+                longer->profit.mode = AG_PROFIT_EAGER;
+                longer->profit.left = longer->profit.patience = 100000;
+            }
+            uint64_t before = r->replayed;
+            begun_alike(r, comes ? 90 : 66);
+            if (comes && expected && expected != longer) {
+                ops += 90;
+                replayed += r->replayed - before;
+            }
+        }
+        rig_at_least((double)ops, 90 * 40);
+        rig_at_most(100.0 * (double)replayed / (double)ops, 20);
+        rig_close(r);
+    }
+}
+
 /* The thresholds of the configuration. */
 static void test_thresholds(void **state)
 {
@@ -427,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_answer_writes_the_state_only),
         cmocka_unit_test(test_fixed_chunk),
         cmocka_unit_test(test_later_chunks),
+        cmocka_unit_test(test_middle_alone),
+        cmocka_unit_test(test_entered_inside_a_chunk),
         cmocka_unit_test(test_thresholds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
