@@ -47,6 +47,13 @@ none() {
   readelf -lW "$library" | grep GNU_STACK | grep -q ' RW '
 }
 
+@test "what each launch reads of the process is one cache line (capture/system/hot.h)" {
+  read -r size alignment <<< "$(readelf -SW "$library" | awk '{for (i = 1; i < NF; i++) if ($i == "ag_hot") print $(i + 4), $NF}')"
+  echo "$size (hexadecimal) bytes, aligned to $alignment"
+  [ $((16#$size)) -le 64 ]
+  [ "$alignment" -eq 64 ]
+}
+
 @test "thread-local storage is initial-exec and under 1 KB" {
   size=$(readelf -lW "$library" | awk '$1 == "TLS" {print $6}')
   echo "bytes: $size"
