@@ -325,6 +325,7 @@ static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag
     return true;
 }
 
+/* The run ends in any other way. */
 static __attribute__((noinline)) void end_run(struct ag_policy *p, uint64_t now,
                                               struct ag_verdict *v)
 {

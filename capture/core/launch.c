@@ -378,8 +378,9 @@ static inline bool joins(struct ag_stream *s, const struct ag_signature *signatu
     return true;
 }
 
-/* The expected launch ends a chunk that is held back, as most of those do that do not join one: the
- * rule of joins() holds. The policy knows of it. False: there is more to do. */
+/* The expected op, of which the policy knows by now, ends a chunk that is held back. Most ops that
+ * do not join a chunk end one, so this, too, takes as few instructions and cache lines as it can.
+ * False: it does something else, and nothing has been done. */
 static inline bool ends_chunk(struct ag_stream *s, const struct ag_signature *signature,
                               const struct ag_incoming *in, const struct ag_verdict *v,
                               uint64_t now)
@@ -397,7 +398,7 @@ static inline bool ends_chunk(struct ag_stream *s, const struct ag_signature *si
     return true;
 }
 
-/* The expected op does something else. */
+/* The expected op does anything else. The caller holds the lock; this function releases it. */
 static __attribute__((noinline)) CUresult follow_on(struct ag_stream *s,
                                                     const struct ag_signature *signature,
                                                     const struct ag_incoming *in,

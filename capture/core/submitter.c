@@ -215,6 +215,7 @@ static inline __attribute__((always_inline)) bool will_take(struct ag_stream *s,
         return false;
     uint32_t now = atomic_load_explicit(&shared.state, memory_order_relaxed);
     bool others = atomic_load_explicit(&shared.num_rings, memory_order_relaxed) > 1;
+    /* the option is in a cache line of its own, so it is asked only where it matters */
     return (ag_submit_takes(s->ring, offer, now, true) ||
             (ag_options.submit != AG_SUBMIT_AUTO && ag_submit_takes(s->ring, offer, now, false))) &&
            !(others && is_stuck_at_another(s->ring)) &&
@@ -236,8 +237,6 @@ static inline void was_put(struct ag_stream *s, bool single)
         wake();
 }
 
-/* Then the program's launch waits, with the ring at rest. The program may have waited for the GPU
- * since the submitter last looked. */
 static __attribute__((cold, noinline)) void look_ahead(struct ag_stream *s)
 {
     struct ag_visit visit = ag_driver_enter(s);
@@ -245,6 +244,8 @@ static __attribute__((cold, noinline)) void look_ahead(struct ag_stream *s)
     ag_driver_leave(s, visit);
 }
 
+/* Whether the stream is so far ahead of the GPU that the program's launch has to wait, with the
+ * ring at rest. The program may have waited for the GPU since the submitter last looked. */
 static inline bool is_far_ahead(struct ag_stream *s, uint32_t ops)
 {
     struct ag_ring *ring = s->ring;
