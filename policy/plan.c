@@ -277,7 +277,7 @@ void ag_plan(struct ag_policy_state *s, struct ag_sequence *sequence)
         ag_cuts_copy(sequence, plan.model);
     for (uint32_t at = 0; at < sequence->len; n++)
         at += count_at(s, &plan, sequence, at);
-    struct ag_chunk *chunks = calloc(n, sizeof(*chunks));
+    struct ag_chunk *chunks = ag_new(n * sizeof(*chunks));
     if (!chunks) {
         free(plan.ends);
         return;

@@ -110,23 +110,25 @@ struct ag_policy_hooks {
     void *context;
 };
 
+/* What the end of a chunk reads and writes of it is in its first cache line. */
 struct ag_chunk {
-    struct ag_sequence *sequence;
+    _Alignas(64) struct ag_sequence *sequence;
     uint32_t first; /* index of its first op in the sequence */
     uint32_t count; /* number of ops, at least 1 */
-    bool goes_on;   /* without cuts it would be one with the chunk before it */
     _Atomic uint8_t state;
+    bool goes_on;        /* without cuts it would be one with the chunk before it */
+    bool published;      /* ag_policy_cover() can find it */
     uint8_t retries;     /* failed builds so far */
-    uint64_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
-                            policy has not noticed the failure yet */
     uint32_t hits;       /* launches since the chunk was last judged */
     uint32_t fails;      /* flushes instead of launches since then */
+    uint32_t fill_ns;    /* in which the host mostly issues it; 0: not known */
     uint64_t cold_until; /* no deferral until the sequence has this many visits */
     void *user;          /* the caller's graphs; ag_policy_hooks.drop frees them */
-    bool published;      /* ag_policy_cover() can find it */
-    uint32_t fill_ns;    /* in which the host mostly issues it; 0: not known */
+    uint64_t retry_at;   /* visits of the sequence at which a failed build is tried again; 0: the
+                            policy has not noticed the failure yet */
     struct ag_chunk *next_same_head, *prev_same_head; /* ready chunks with the same first key */
 };
+_Static_assert(offsetof(struct ag_chunk, retry_at) <= 64, "as docs/fast-path.md has it");
 /* A chunk's sequence, the index of its first op there, and the number of its ops, at least 1. */
 static inline struct ag_sequence *ag_chunk_sequence(const struct ag_chunk *chunk)
 {

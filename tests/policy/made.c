@@ -8,7 +8,7 @@ struct ag_chunk *made_chunk(void *user, uint32_t first)
     struct made {
         struct ag_chunk chunk; /* first: whoever frees it frees both */
         struct ag_sequence sequence;
-    } *made = calloc(1, sizeof(*made));
+    } *made = ag_new(sizeof(*made));
     if (!made)
         abort();
     made->sequence = (struct ag_sequence){.plan = {.chunks = &made->chunk, .num_chunks = 8}};
