@@ -42,7 +42,7 @@ static inline bool enter(struct ag_engine *e, enum ag_engine_state to)
     return true;
 }
 
-bool ag_engine_enter(struct ag_engine *e, enum ag_engine_state to)
+__attribute__((hot)) bool ag_engine_enter(struct ag_engine *e, enum ag_engine_state to)
 {
     return enter(e, to);
 }
@@ -205,7 +205,7 @@ bool ag_engine_makes_room(struct ag_engine *e, uint32_t bytes, const struct ag_v
 /* Whether the chunk could be launched as one graph. */
 static bool launch(struct ag_engine *e, struct ag_chunk *chunk, uint64_t now)
 {
-    if (!e->world->launch(e, chunk, e->bytes, now))
+    if (__builtin_expect(!e->world->launch(e, chunk, e->bytes, now), 0))
         return false;
     e->counts.replayed += chunk->count;
     e->num_recorded = e->num_bytes = 0;
@@ -216,11 +216,12 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, uint64_t now)
 }
 
 /* The chunk's last op is recorded: launches the chunk, or asks for its graphs. */
-void ag_engine_chunk_done(struct ag_engine *e, const struct ag_verdict *v, uint64_t now)
+__attribute__((hot)) void ag_engine_chunk_done(struct ag_engine *e, const struct ag_verdict *v,
+                                               uint64_t now)
 {
     struct ag_chunk *chunk = v->done;
     bool deferred = v->what == AG_DO_DEFER;
-    if (chunk->count == e->num_recorded && deferred && launch(e, chunk, now))
+    if (__builtin_expect(chunk->count == e->num_recorded && deferred, 1) && launch(e, chunk, now))
         return;
     if (e->state == AG_ENGINE_EAGER) /* the chunk's only op */
         ag_engine_enter(e, v->what + AG_ENGINE_EAGER);

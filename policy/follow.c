@@ -234,12 +234,12 @@ void ag_chunk_failed(struct ag_chunk *chunk)
     }
 }
 
-void ag_policy_submitted(struct ag_policy *p, uint64_t now)
+__attribute__((hot)) void ag_policy_submitted(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
     const struct ag_sequence *b = s->sequence;
     s->run_began = now;
-    if (b && (p->next == b->keys || b->tune.replan))
+    if (__builtin_expect(b && (p->next == b->keys || b->tune.replan), 0))
         ag_replan(p, now);
 }
 
@@ -301,20 +301,25 @@ static inline void replays(struct ag_policy *p, struct ag_chunk *chunk, struct a
 /* Most runs that end are a chunk with a graph, and the next one of the plan has its graph as well.
  * So this takes as few instructions and cache lines as it can. False: there is more to do, and
  * nothing has been done. */
-static inline bool goes_straight_on(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+static inline __attribute__((always_inline)) bool
+goes_straight_on(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence;
-    if (p->doing != AG_DO_DEFER || s->chunk + 1 >= b->plan.num_chunks || s->retired.chunks)
+    if (__builtin_expect(
+            p->doing != AG_DO_DEFER || s->chunk + 1 >= b->plan.num_chunks || s->retired.chunks, 0))
         return false;
     struct ag_chunk *chunk = &b->plan.chunks[s->chunk], *next = chunk + 1;
-    if (ag_chunk_state(chunk) != AG_CHUNK_READY || ag_chunk_state(next) != AG_CHUNK_READY ||
-        b->visits < next->cold_until)
+    if (__builtin_expect(ag_chunk_state(chunk) != AG_CHUNK_READY ||
+                             ag_chunk_state(next) != AG_CHUNK_READY || b->visits < next->cold_until,
+                         0))
         return false;
     /* ops that were deferred already may go on in a sequence that itself must not be deferred */
-    if ((s->config.profit && !ag_profit_defers(&b->profit)) || ag_is_measured(p, b, now))
+    if (__builtin_expect(
+            (s->config.profit && !ag_profit_defers(&b->profit)) || ag_is_measured(p, b, now), 0))
         return false;
-    if (!is_timed(s, chunk, now)) /* it may be behind a cut, which wants to know */
+    /* it may be behind a cut, which wants to know */
+    if (__builtin_expect(!is_timed(s, chunk, now), 0))
         return false;
     p->idle = false;
     replays(p, chunk, v);
@@ -367,9 +372,9 @@ static __attribute__((noinline)) void end_run(struct ag_policy *p, uint64_t now,
         begin_run(p, at, now);
 }
 
-void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
+__attribute__((hot)) void ag_policy_run_end(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
 {
-    if (!goes_straight_on(p, now, v))
+    if (__builtin_expect(!goes_straight_on(p, now, v), 0))
         end_run(p, now, v);
 }
 

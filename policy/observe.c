@@ -62,7 +62,7 @@ void ag_wake(struct ag_policy *p)
     ag_follow_nothing(p);
 }
 
-void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
+__attribute__((hot)) void ag_learn_gap(struct ag_policy_state *s, uint64_t ns)
 {
     /* A long gap lies between two steps, or in a pause. Several in a row are the pace of a slow
      * host. */

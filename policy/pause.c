@@ -69,14 +69,14 @@ bool ag_has_cuts(const struct ag_sequence *b)
     return false;
 }
 
-bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk)
+__attribute__((hot)) bool ag_policy_awaited(const struct ag_policy *p, const struct ag_chunk *chunk)
 {
     const struct ag_sequence *b = chunk->sequence;
     bool behind_odd = p->counts.ops - chunk->count == p->state->odds.last;
     return chunk->first || b->periodic ? ag_is_cut(b, chunk->first) : !behind_odd;
 }
 
-uint32_t ag_chunk_behind(const struct ag_chunk *chunk)
+__attribute__((hot)) uint32_t ag_chunk_behind(const struct ag_chunk *chunk)
 {
     const struct ag_sequence *b = chunk->sequence;
     return b->periodic ? UINT32_MAX : b->plan.num_chunks - 1 - (uint32_t)(chunk - b->plan.chunks);

@@ -208,7 +208,7 @@ static inline const void *ag_policy_place(const struct ag_policy *p)
 /* The key of the expected op; 0 if none is expected. */
 static inline ag_key ag_policy_expected(const struct ag_policy *p)
 {
-    return p->next == p->stop ? 0 : *p->next;
+    return __builtin_expect(p->next != p->stop, 1) ? *p->next : 0;
 }
 /* The host's time between two ops, without the launches themselves, ns; 0: not known yet. */
 uint32_t ag_policy_gap(const struct ag_policy *p);
@@ -223,7 +223,7 @@ static inline bool ag_policy_wants_time(const struct ag_policy *p)
 /* Whether the expected op is deferred and is not the last of its run. */
 static inline bool ag_policy_is_inside(const struct ag_policy *p)
 {
-    return p->doing == AG_DO_DEFER && p->next + 1 != p->stop;
+    return __builtin_expect(p->doing == AG_DO_DEFER && p->next + 1 != p->stop, 1);
 }
 /* The expected op has come. Sets `*ends` if it was the last of its run. */
 static inline enum ag_do ag_policy_step(struct ag_policy *p, bool *ends)

@@ -58,7 +58,8 @@ static inline __attribute__((always_inline)) void fill(struct ag_ring *r, void *
     atomic_store(&r->put, put + 1);
 }
 
-bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n)
+__attribute__((hot)) bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops,
+                                      const uint8_t *bytes, uint32_t n)
 {
     uint8_t *to = room(r, ops, n);
     if (!to)

@@ -11,10 +11,10 @@
                             unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, \
                             unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, \
                             void **kernelParams, void **extra);                                    \
-    CUresult ag_core_##name(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,            \
-                            unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, \
-                            unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, \
-                            void **kernelParams, void **extra)                                     \
+    __attribute__((hot)) CUresult ag_core_##name(                                                  \
+        CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,         \
+        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,                    \
+        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra)          \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
             return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
@@ -74,9 +74,10 @@ AG_LAUNCH_HOOK(cuLaunchKernel, AG_LEGACY)
 AG_LAUNCH_HOOK(cuLaunchKernel_ptsz, AG_PTSZ)
 #endif
 
-static __attribute__((noinline)) CUresult launch_config(enum ag_sym sym, bool ptsz,
-                                                        const CUlaunchConfig *config, CUfunction f,
-                                                        void **params, void **extra)
+static __attribute__((noinline, hot)) CUresult launch_config(enum ag_sym sym, bool ptsz,
+                                                             const CUlaunchConfig *config,
+                                                             CUfunction f, void **params,
+                                                             void **extra)
 {
     struct ag_launch launch = {
         .sym = sym,
@@ -107,7 +108,8 @@ static bool may_record(const CUlaunchConfig *config)
 /* It is for the driver to judge a config of NULL, and a NULL list of attributes with a count above
  * 0. */
 #define AG_LAUNCH_EX_HOOK(name, is_ptsz)                                                           \
-    AG_HOOK name(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra)    \
+    __attribute__((hot)) AG_HOOK name(const CUlaunchConfig *config, CUfunction f,                  \
+                                      void **kernelParams, void **extra)                           \
     {                                                                                              \
         if (!ag_hooked() || !config || (config->numAttrs && !config->attrs))                       \
             return AG_CALL(name, config, f, kernelParams, extra);                                  \

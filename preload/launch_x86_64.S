@@ -21,28 +21,29 @@
     leaq    (%rax, %rax, 2), %rax
     leaq    AG_LAUNCH_SLOTS(%r11, %rax, 8), %rax
     cmpq    %r10, %fs:AG_LAUNCH_STREAM(%rax)
-    jne     1f
+    je      2f
+1:
+    jmp     ag_core_\name
+2:
     movq    %fs:AG_LAUNCH_GENERATION(%r11), %r11
     cmpq    %r11, ag_stream_generation(%rip)
-    jne     1f
+    jne     1b
     movq    %fs:AG_LAUNCH_HELD(%rax), %r11
     movq    %fs:AG_LAUNCH_DORMANT(%rax), %rax
     cmpl    $0, AG_LAUNCH_ACTIVE(%rax)
-    je      1f
+    je      1b
     cmpl    $0, (%r11)
-    jne     1f
+    jne     1b
     movl    AG_LAUNCH_LEFT(%rax), %r11d
     subl    $1, %r11d
-    jc      1f
+    jc      1b
     movl    %r11d, AG_LAUNCH_LEFT(%rax)
     jmp     *ag_real + 8 * \index(%rip)
-1:
-    jmp     ag_core_\name
     .cfi_endproc
     .size   \name, . - \name
     .endm
 
-    .text
+    .section .text.hot, "ax", @progbits
 #include "driver/generated/launch.inc"
 
     .hidden ag_thread

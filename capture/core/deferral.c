@@ -4,7 +4,7 @@
 #include "capture/core/watchdog.h"
 
 /* A dormant stream was open for the error alone. */
-CUresult ag_stream_tell(struct ag_stream *s)
+__attribute__((hot)) CUresult ag_stream_tell(struct ag_stream *s)
 {
     CUresult r = s->pending;
     if (__builtin_expect(r != CUDA_SUCCESS, 0)) {
@@ -17,7 +17,7 @@ CUresult ag_stream_tell(struct ag_stream *s)
     return r;
 }
 
-static void begins(struct ag_stream *s, enum ag_deferring how)
+__attribute__((hot)) static void begins(struct ag_stream *s, enum ag_deferring how)
 {
     /* While hooks bypass the locks they would overtake ops that are deferred now. This does not
      * cover the end of the process and the child of a fork: there they do overtake. */
@@ -38,7 +38,7 @@ static void begins(struct ag_stream *s, enum ag_deferring how)
     ag_watchdog_arm();
 }
 
-static void ends(struct ag_stream *s)
+__attribute__((hot)) static void ends(struct ag_stream *s)
 {
     if (!atomic_load_explicit(&s->deferring, memory_order_relaxed))
         return;
@@ -51,12 +51,12 @@ static void ends(struct ag_stream *s)
     ag_engine_broken(&s->engine, "a stream that defers and is ordered with others is counted");
 }
 
-void ag_deferring_begins(struct ag_stream *s)
+__attribute__((hot)) void ag_deferring_begins(struct ag_stream *s)
 {
     begins(s, AG_DEFERS);
 }
 
-void ag_deferring_ends(struct ag_stream *s)
+__attribute__((hot)) void ag_deferring_ends(struct ag_stream *s)
 {
     const struct ag_ring *ring = s->ring;
     if (ring && ring->active)

@@ -399,10 +399,9 @@ static inline bool ends_chunk(struct ag_stream *s, const struct ag_signature *si
 }
 
 /* The expected op does anything else. The caller holds the lock; this function releases it. */
-static __attribute__((noinline)) CUresult follow_on(struct ag_stream *s,
-                                                    const struct ag_signature *signature,
-                                                    const struct ag_incoming *in,
-                                                    const struct ag_verdict *verdict, uint64_t now)
+static __attribute__((noinline, hot)) CUresult
+follow_on(struct ag_stream *s, const struct ag_signature *signature, const struct ag_incoming *in,
+          const struct ag_verdict *verdict, uint64_t now)
 {
     const struct ag_verdict v = *verdict;
     bool eager = act(s, signature, in, &v, now);
@@ -425,8 +424,8 @@ static __attribute__((noinline)) CUresult follow_on(struct ag_stream *s,
 }
 
 /* The expected op has come. The caller holds the lock; this function releases it. */
-static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key,
-                                                 const struct ag_incoming *in)
+static __attribute__((noinline, hot)) CUresult follow(struct ag_stream *s, ag_key key,
+                                                      const struct ag_incoming *in)
 {
     const struct ag_signature *signature = ag_key_signature(key);
     struct ag_verdict v;
@@ -446,13 +445,13 @@ static __attribute__((noinline)) CUresult follow(struct ag_stream *s, ag_key key
 /* Whether another stream may hold something back that goes before a launch into this one. */
 static inline bool orders(const struct ag_stream *s)
 {
-    if (!s->legacy && !s->blocking)
+    if (!(s->legacy | s->blocking))
         return false;
     const _Atomic uint32_t *held = ag_stream_held_before(s);
     return !held || atomic_load(held) || ag_thread.in_host_function;
 }
 
-CUresult ag_core_launch(const struct ag_launch *l)
+__attribute__((hot)) CUresult ag_core_launch(const struct ag_launch *l)
 {
     struct ag_incoming in = {.kind = AG_OP_LAUNCH, .launch = l};
     if (ag_state_bypasses()) {

@@ -5,10 +5,10 @@
 #include "capture/tracking/fork.h"
 #include <alloca.h>
 
-void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
-                  const struct ag_incoming *in)
+__attribute__((hot)) void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
+                                       const struct ag_incoming *in)
 {
-    if (in->kind == AG_OP_LAUNCH) {
+    if (__builtin_expect(in->kind == AG_OP_LAUNCH, 1)) {
         ag_record_launch(recorded, &signature->layout, in->launch);
     } else if (in->kind == AG_OP_MEMSET) {
         struct ag_recorded_fill fill = {in->fill->dst, in->fill->value};

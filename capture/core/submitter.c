@@ -254,10 +254,11 @@ static inline bool is_far_ahead(struct ag_stream *s, uint32_t ops)
     return ag_ahead_is_far(s, ops + (ring ? ag_ring_held_ops(ring) : 0));
 }
 
-bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes, uint64_t now,
-                       bool awaited, uint32_t behind)
+__attribute__((hot)) bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g,
+                                            const uint8_t *bytes, uint64_t now, bool awaited,
+                                            uint32_t behind)
 {
-    if (!ag_submitter_is_wanted(s, now) || is_far_ahead(s, g->count))
+    if (__builtin_expect(!ag_submitter_is_wanted(s, now) || is_far_ahead(s, g->count), 0))
         return false;
     expect_last(ag_submit_last_comes(behind));
     if (!will_take(s, ag_submit_chunk(awaited, behind, s->pairs.tries)))
@@ -265,7 +266,7 @@ bool ag_submitter_hand(struct ag_stream *s, struct ag_graphs *g, const uint8_t *
     notes(s);
     uint32_t handed = atomic_load_explicit(&g->handed, memory_order_relaxed);
     atomic_store_explicit(&g->handed, handed + 1, memory_order_relaxed);
-    if (!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes)) {
+    if (__builtin_expect(!ag_ring_put(s->ring, g, g->count, bytes, g->num_bytes), 0)) {
         atomic_store_explicit(&g->handed, handed, memory_order_relaxed);
         return false;
     }

@@ -89,8 +89,8 @@ static bool cover(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *by
     return ag_graphs_launch(s, g, bytes);
 }
 
-static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *bytes,
-                   uint64_t began)
+__attribute__((hot)) static bool launch(struct ag_engine *e, struct ag_chunk *chunk,
+                                        const uint8_t *bytes, uint64_t began)
 {
     struct ag_stream *s = stream_of(e);
     struct ag_graphs *g = ag_chunk_user(chunk);
@@ -98,7 +98,7 @@ static bool launch(struct ag_engine *e, struct ag_chunk *chunk, const uint8_t *b
     bool failed = atomic_load_explicit(&g->failed, memory_order_relaxed);
     ag_ahead_make_if_due(s);
     bool looks = ++g->given >= g->look_at; /* behind the launch, with the ring at rest */
-    s->handed = !failed && !looks &&
+    s->handed = __builtin_expect(!failed && !looks, 1) &&
                 ag_submitter_hand(s, g, bytes, began, ag_policy_awaited(ag_engine_policy(e), chunk),
                                   ag_chunk_behind(chunk));
     if (s->handed)
@@ -181,7 +181,8 @@ static __attribute__((cold, noinline)) uint32_t look_at_cycle(struct ag_graphs *
     return ag_sequence_facts(sequence).periodic ? cycle_of(g) : 0;
 }
 
-static void launched(struct ag_engine *e, struct ag_chunk *chunk, uint64_t began)
+__attribute__((hot)) static void launched(struct ag_engine *e, struct ag_chunk *chunk,
+                                          uint64_t began)
 {
     struct ag_stream *s = stream_of(e);
     struct ag_graphs *g = ag_chunk_user(chunk);
@@ -210,7 +211,7 @@ static void build(struct ag_engine *e, struct ag_chunk *chunk)
 
 /* ---- holding back ------------------------------------------------------------------------ */
 
-static void deferring(struct ag_engine *e, bool on)
+__attribute__((hot)) static void deferring(struct ag_engine *e, bool on)
 {
     if (on)
         ag_deferring_begins(stream_of(e));

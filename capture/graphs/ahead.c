@@ -120,7 +120,7 @@ static bool record(CUevent event, CUstream stream)
     return done;
 }
 
-void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
+__attribute__((hot)) void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
 {
     struct ag_ahead *a = &s->ahead;
     a->ops += ops;

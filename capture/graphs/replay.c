@@ -258,7 +258,8 @@ static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const str
     return r;
 }
 
-bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
+__attribute__((hot)) bool ag_graphs_launch(struct ag_stream *s, struct ag_graphs *g,
+                                           const uint8_t *bytes)
 {
     uint32_t chosen = g->successor[g->last], changes = 0;
     struct marks marks;

@@ -49,7 +49,8 @@ static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct
     }
 }
 
-void ag_record_launch(uint8_t *recorded, const struct ag_layout *l, const struct ag_launch *launch)
+__attribute__((hot)) void ag_record_launch(uint8_t *recorded, const struct ag_layout *l,
+                                           const struct ag_launch *launch)
 {
     uint32_t n = l->num_params;
     void **params = launch->params;

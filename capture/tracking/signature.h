@@ -69,11 +69,12 @@ static inline bool ag_signature_is_event(const struct ag_signature *signature)
 static inline bool ag_signature_says(const struct ag_signature *signature,
                                      const struct ag_launch *launch, uint8_t branch)
 {
-    return signature->func == launch->func && signature->kind == AG_OP_LAUNCH &&
-           signature->branch == branch &&
-           !memcmp(signature->dims, launch->dims, sizeof(signature->dims)) &&
-           signature->num_attrs == launch->num_attrs &&
-           (!signature->num_attrs ||
+    return __builtin_expect(signature->func == launch->func && signature->kind == AG_OP_LAUNCH &&
+                                signature->branch == branch &&
+                                !memcmp(signature->dims, launch->dims, sizeof(signature->dims)) &&
+                                signature->num_attrs == launch->num_attrs,
+                            1) &&
+           (__builtin_expect(!signature->num_attrs, 1) ||
             ag_attributes_equal(signature->attrs, launch->attrs, signature->num_attrs));
 }
 

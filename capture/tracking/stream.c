@@ -370,7 +370,7 @@ static inline __attribute__((always_inline)) struct ag_stream *get(CUstream hand
     return get_another(handle, ctx, create, knows);
 }
 
-struct ag_stream *ag_stream_get(CUstream handle, bool ptsz)
+__attribute__((hot)) struct ag_stream *ag_stream_get(CUstream handle, bool ptsz)
 {
     return get(handle, ptsz, true);
 }
@@ -466,7 +466,7 @@ bool ag_stream_lock_if_prompt(struct ag_stream *s)
     return ag_lock_unless(&s->lock, AG_RANK_STREAM, &s->in_driver);
 }
 
-struct ag_visit ag_driver_enter(struct ag_stream *s)
+__attribute__((hot)) struct ag_visit ag_driver_enter(struct ag_stream *s)
 {
     struct ag_visit visit;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &visit.cancel);
@@ -475,7 +475,7 @@ struct ag_visit ag_driver_enter(struct ag_stream *s)
     return visit;
 }
 
-void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
+__attribute__((hot)) void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 {
     ag_context_leave(visit.entered);
     atomic_store_explicit(&s->in_driver, false, memory_order_release);

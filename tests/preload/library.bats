@@ -54,6 +54,21 @@ none() {
   [ "$alignment" -eq 64 ]
 }
 
+# The linker puts what is marked as hot in front of all other code, which begins with the compiler's own.
+@test "what each launch runs lies together, in few pages (docs/fast-path.md, rule 12)" {
+  nm "$library" | awk '
+    {at[$3] = $1}
+    END {
+      split("cuLaunchKernel ag_core_cuLaunchKernel ag_core_launch ag_stream_get ag_record_launch ag_policy_run_end ag_engine_chunk_done ag_submitter_hand ag_ring_put", names)
+      for (i in names) {
+        print names[i], at[names[i]], at["deregister_tm_clones"]
+        if (at[names[i]] == "" || at[names[i]] >= at["deregister_tm_clones"])
+          apart = 1
+      }
+      exit apart
+    }'
+}
+
 @test "thread-local storage is initial-exec and under 1 KB" {
   size=$(readelf -lW "$library" | awk '$1 == "TLS" {print $6}')
   echo "bytes: $size"
