@@ -309,6 +309,7 @@ enum {
     /* A launch queue holds about 1000 launches or graphs. The ring adds a quarter as many ops. */
     AG_RING_SLOTS = 256,
     AG_RING_CREDIT = 256,
+    AG_RING_FETCHED = 12, /* cache lines of arguments. Chosen */
     /* Before a build, what is in rings is waited for (capture/tracking/waits.c). Chosen: longer
      * than a full ring takes, and a build may come later. */
     AG_RINGS_MOST_NS = 10000000,

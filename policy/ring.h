@@ -43,6 +43,30 @@ struct ag_ring {
     _Atomic uint32_t role; /* 1: somebody has it */
 };
 
+/* Fetches a cache line that will be written. Another processor may have written it last. */
+static inline void ag_fetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line)); /* GCC takes it for newer ones */
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+/* A chunk with `n` bytes of arguments may soon be put in: fetches what is written then, as far as
+ * that pays. Measured: log, "What the end of a chunk waits for". */
+static inline void ag_ring_fetch(struct ag_ring *r, uint32_t n)
+{
+    uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
+    ag_fetch_to_write(&r->put);
+    __builtin_prefetch((const void *)&r->taken);
+    ag_fetch_to_write(&r->slots[put % AG_RING_SLOTS]);
+    ag_fetch_to_write(&r->bytes);
+    const uint8_t *bytes = r->bytes; /* the ring is mostly empty */
+    for (uint32_t i = 0; bytes && i < AG_RING_FETCHED && i * 64 < n; i++)
+        ag_fetch_to_write(bytes + i * 64);
+}
+
 /* Puts a chunk in, with a copy of its arguments. False: there is no room, no credit or no memory.
  */
 bool ag_ring_put(struct ag_ring *r, void *graphs, uint32_t ops, const uint8_t *bytes, uint32_t n);

@@ -391,6 +391,7 @@ static inline bool ends_chunk(struct ag_stream *s, const struct ag_signature *si
         ag_engine_room(&s->engine, ag_signature_key(signature), signature->layout.recorded_bytes);
     if (__builtin_expect(!room, 0))
         return false;
+    ag_fetch_to_write(&((struct ag_graphs *)ag_chunk_user(v->done))->last_used_ns);
     ag_op_record(room, signature, in);
     ag_engine_chunk_done(&s->engine, v, now);
     ag_compare_look(s);
@@ -429,7 +430,10 @@ static __attribute__((noinline, hot)) CUresult follow(struct ag_stream *s, ag_ke
 {
     const struct ag_signature *signature = ag_key_signature(key);
     struct ag_verdict v;
+    struct ag_ring *ring = atomic_load_explicit(&s->ring, memory_order_relaxed);
     uint64_t now = 0;
+    if (ring && s->hands_ops)
+        ag_ring_fetch(ring, ag_engine_content(&s->engine).num_bytes);
     ag_stream_open(s);
     if (__builtin_expect(ag_engine_step(&s->engine, &v), 1)) {
         now = ag_clock_ns();
