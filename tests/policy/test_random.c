@@ -1,6 +1,12 @@
 /*
  * test_random.c - random programs of nested loops, branches and disturbances: nothing is asserted
  * but what must always hold (rig.h). AG_SEEDS sets how many programs, AG_SEED where they start.
+ *
+ *     test_policy_random PROGRAMS
+ *
+ * prints, for each program, what became of its ops and how the policy changed with each, as one
+ * number. CMakeLists.txt compares these with those of a policy that never takes its short way
+ * (goes_straight_on() in follow.c).
  */
 #include "rig.h"
 #include <stdio.h>
@@ -18,8 +24,11 @@ struct node {
 struct program {
     struct node nodes[NODES];
     uint64_t seed;
-    uint32_t visits;  /* of nodes */
-    uint32_t trouble; /* one op in so many is disturbed; 0: never */
+    uint32_t visits;   /* of nodes */
+    uint32_t trouble;  /* one op in so many is disturbed; 0: never */
+    bool measures;     /* the program may, behind sync points of the disturbances */
+    uint64_t graph_ns; /* of the host, for each launch of a graph; 0: as for a single op */
+    uint64_t digest;
     struct rig *rig;
 };
 
@@ -31,7 +40,7 @@ static uint32_t below(struct program *g, uint32_t n)
 static void trouble(struct program *g)
 {
     struct rig *r = g->rig;
-    switch (below(g, 9)) {
+    switch (below(g, g->measures ? 10 : 9)) {
     case 0:
     case 1:
         rig_break(r);
@@ -53,6 +62,11 @@ static void trouble(struct program *g)
         if (!ag_policy_deferred(&r->engine.policy) && !r->engine.policy.dormant)
             rig_rest(r, 1 + below(g, 40));
         break;
+    case 9:
+        r->now += below(g, 2) * (uint64_t)AG_MEASURE_LONGEST_NS;
+        ag_policy_may_measure(&r->engine.policy, below(g, 300));
+        rig_sync(r);
+        break;
     default: {
         struct ag_sequence *b = ag_policy_victim(&r->engine.policy);
         if (b)
@@ -61,9 +75,63 @@ static void trouble(struct program *g)
     }
 }
 
+static void add(struct program *g, uint64_t value)
+{
+    g->digest = ag_mix(g->digest ^ value) + 1;
+}
+
+static void add_state(struct program *g, struct rig_given given)
+{
+    const struct ag_policy *p = &g->rig->engine.policy;
+    const struct ag_policy_state *s = p->state;
+    const struct ag_sequence *b = s->sequence;
+    const uint64_t values[] = {given.ops,
+                               given.graphs,
+                               p->doing,
+                               p->idle,
+                               p->measured,
+                               p->dormant,
+                               p->counts.ops,
+                               s->gap,
+                               s->long_gaps,
+                               p->counts.replayed,
+                               s->run_began,
+                               s->unproductive,
+                               s->barren,
+                               s->recorded,
+                               p->counts.switches,
+                               s->pure,
+                               s->first_op,
+                               p->counts.mismatches,
+                               p->counts.sequences,
+                               p->counts.resyncs,
+                               s->retired.num_chunks};
+    for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+        add(g, values[i]);
+    if (!b)
+        return;
+    add(g, b->serial);
+    add(g, b->visits);
+    add(g, ag_position(p));
+    for (uint32_t i = 0; i < b->plan.num_chunks; i++) {
+        const struct ag_chunk *chunk = &b->plan.chunks[i];
+        add(g, (uint64_t)chunk->hits << 32 | chunk->fails);
+        add(g, chunk->fill_ns);
+        add(g, chunk->cold_until);
+    }
+}
+
+static void launch(struct rig *r, const struct ag_chunk *chunk)
+{
+    const struct program *g = r->world;
+    r->now += chunk && g->graph_ns ? g->graph_ns : r->launch_ns;
+}
+
 static void emit(struct program *g, ag_key key)
 {
-    rig_op(g->rig, key);
+    struct rig_given given = rig_op(g->rig, key);
+    if (g->measures)
+        add_state(g, given);
     if (g->trouble && below(g, g->trouble) == 0)
         trouble(g);
 }
@@ -102,9 +170,9 @@ static void walk(struct program *g, uint32_t at, uint32_t depth)
     }
 }
 
-static void run_program(uint64_t seed)
+static uint64_t run_program(uint64_t seed, bool measures)
 {
-    struct program g = {.seed = seed * 77 + 5};
+    struct program g = {.seed = seed * 77 + 5, .measures = measures};
     struct ag_policy_config config;
     uint32_t alphabet = 1 + below(&g, 30);
     ag_policy_defaults(&config);
@@ -142,10 +210,16 @@ static void run_program(uint64_t seed)
         g.rig->decline_percent = below(&g, 100 - g.rig->fail_percent);
     if (below(&g, 4) == 0)
         g.rig->launch_fail_percent = below(&g, 30);
+    if (measures && below(&g, 2)) {
+        g.graph_ns = below(&g, 60000);
+        g.rig->world = &g;
+        g.rig->launch = launch;
+    }
     g.trouble = below(&g, 2) ? 0 : 10 + below(&g, 300);
     for (uint32_t i = 0; g.rig->ops < OPS && g.visits < 4 * OPS; i++)
         walk(&g, i % 3, 0);
     rig_close(g.rig);
+    return g.digest;
 }
 
 static uint64_t running;
@@ -165,7 +239,7 @@ static void test_random_programs(void **state)
     uint64_t first = start ? strtoull(start, NULL, 10) : 1;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         running = seed;
-        run_program(seed);
+        run_program(seed, false);
     }
     running = 0;
 }
@@ -185,8 +259,13 @@ static void test_swapped_blocks(void **state)
     rig_close(r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        for (int seed = 1; seed <= atoi(argv[1]); seed++)
+            printf("%d %016llx\n", seed, (unsigned long long)run_program((uint64_t)seed, true));
+        return 0;
+    }
     const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(test_random_programs, say_seed),
                                        cmocka_unit_test(test_swapped_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
