@@ -213,6 +213,15 @@ static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
         s->of_branches++;
 }
 
+/* The same of an op that no graph may hold. */
+static inline void count_unrecorded(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (in->kind > AG_OP_COPY || in->reads)
+        return;
+    atomic_fetch_add_explicit(&s->unrecorded, 1, memory_order_relaxed);
+    s->of_branches += in->branch != 0;
+}
+
 /* The op is done. Releases the lock, and waits if the graph is too far ahead of the GPU. */
 static inline void leave(struct ag_stream *s, bool done)
 {
@@ -264,6 +273,7 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         signature = NULL;
     uint8_t bad = signature ? ag_signature_bad(signature) : 0;
     if (!signature || bad) {
+        count_unrecorded(s, in);
         ag_branch_passes(s, in);
         ag_unlock(&s->lock);
         return ag_passing_unrecorded(s, in, bad, why);
@@ -476,8 +486,11 @@ __attribute__((hot)) CUresult ag_core_launch(const struct ag_launch *l)
     if (!is_understood(s))
         return ag_passing_not_understood(s, &in);
     if (is_dormant(s)) {
-        if (ag_passing_waits_for_peers(l))
+        if (ag_passing_waits_for_peers(l)) {
+            ag_dormant_step_back(&s->dormant);
+            atomic_fetch_add_explicit(&s->unrecorded, 1, memory_order_relaxed);
             return ag_passing_of_peers(s, &in);
+        }
         if (!ag_trace_on()) /* a dump names every launch */
             ag_stream_remember_dormant(s, l->stream);
         ag_trace_passed(s, &in, NULL);

@@ -967,6 +967,7 @@ static const struct {
              {"changing-attribute", changing_attribute},
              {"changing-limit", changing_limit},
              {"collective", collective},
+             {"collective-busy", collective_busy},
              {"collective-dormant", collective_dormant},
              {"refused", refused},
              {"last-mib", last_mib},

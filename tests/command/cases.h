@@ -20,6 +20,7 @@ int print_value(void);
 uint32_t *new_word(void);
 void CUDA_CB wait_in_function(void *flag);
 int collective(int n);
+int collective_busy(int n);
 int collective_dormant(int n);
 int host_function(int n);
 int function_in_graph(int n);

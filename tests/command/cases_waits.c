@@ -26,6 +26,28 @@ int collective(int n)
     return print_value();
 }
 
+/* Four collectives in each step, two other launches, and the program's own work, which decides. */
+int collective_busy(int n)
+{
+    uint64_t work = 1;
+    size_t bytes = 8;
+    start();
+    CUfunction peers = ag_prog_function(module, "ncclDevKernel_SendRecv");
+    CUdeviceptr other = ag_prog_alloc(4096);
+    for (int i = 0; i < n; i++) {
+        for (unsigned int k = 0; k < 4; k++) {
+            CHECK(ag_prog_launch(peers, stream, (void *[]){&other, &data, &bytes}));
+            if (k % 2)
+                launch(0, k);
+        }
+        CHECK(cuStreamSynchronize(stream));
+        for (int turn = 0; turn < 100000; turn++)
+            work ^= work * 0x9e3779b97f4a7c15ull >> (turn % 32 + 1);
+    }
+    printf("%016llx\n", (unsigned long long)work);
+    return print_value();
+}
+
 static uint32_t peer_came;
 
 static void wait_for_peer(const struct cuSimLaunch *l)

@@ -79,6 +79,11 @@ replayed_share() {
     sed -n 's/.*replayed .* of .* ops (\([0-9]*\)\.[0-9]*%).*/\1/p' summary
 }
 
+# In thousandths, as the summary has it.
+times_as_fast() {
+    sed -n 's/.*compared with eager: 0*\([0-9]*\)\.\([0-9]*\) times.*/\1\2/p' summary | sed 's/^0*//'
+}
+
 # as_fast_as_eager COMMAND...: the summary says so, of a program that is decided by its own work and takes a number of steps
 # as its last argument. The spans and the program get longer until there are enough spans with enough ops to be compared.
 as_fast_as_eager() {
@@ -91,8 +96,7 @@ as_fast_as_eager() {
     done
     at_least replayed "$(figure replayed)" 100
     at_least pairs "${pairs:-0}" 5
-    at_least "times as fast, at most 1.5" 1500 \
-        "$(sed -n 's/.*compared with eager: 0*\([0-9]*\)\.\([0-9]*\) times.*/\1\2/p' summary | sed 's/^0*//')"
+    at_least "times as fast, at most 1.5" 1500 "$(times_as_fast)"
 }
 
 # sees_its_flag_within US [PERCENT]: the program of `faults spin` under the library, until it waits for less than so many us
