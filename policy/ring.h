@@ -47,14 +47,15 @@ struct ag_ring {
 static inline void ag_fetch_to_write(const void *line)
 {
 #if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line)); /* GCC takes it for newer ones */
+    /* GCC makes a plain prefetch of __builtin_prefetch(), unless told of a newer processor */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 #else
     __builtin_prefetch(line, 1);
 #endif
 }
 
 /* A chunk with `n` bytes of arguments may soon be put in: fetches what is written then, as far as
- * that pays. Measured: log, "What the end of a chunk waits for". */
+ * that pays. Measured: log, "What helps, in turns in one process". */
 static inline void ag_ring_fetch(struct ag_ring *r, uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);

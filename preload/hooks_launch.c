@@ -61,7 +61,7 @@ _Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
         unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra
 
 #define AG_LAUNCH_HOOK(name, is_ptsz)                                                              \
-    AG_HOOK name(AG_LAUNCH_PARAMETERS)                                                             \
+    __attribute__((hot)) AG_HOOK name(AG_LAUNCH_PARAMETERS)                                        \
     {                                                                                              \
         if (!((hStream || !is_ptsz) && ag_dormant_passes(hStream)))                                \
             return ag_core_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,           \
