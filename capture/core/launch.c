@@ -218,7 +218,7 @@ static inline void count_unrecorded(struct ag_stream *s, const struct ag_incomin
 {
     if (in->kind > AG_OP_COPY || in->reads)
         return;
-    atomic_fetch_add_explicit(&s->unrecorded, 1, memory_order_relaxed);
+    s->unrecorded++;
     s->of_branches += in->branch != 0;
 }
 
@@ -487,8 +487,7 @@ __attribute__((hot)) CUresult ag_core_launch(const struct ag_launch *l)
         return ag_passing_not_understood(s, &in);
     if (is_dormant(s)) {
         if (ag_passing_waits_for_peers(l)) {
-            ag_dormant_step_back(&s->dormant);
-            atomic_fetch_add_explicit(&s->unrecorded, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&s->collectives, 1, memory_order_relaxed);
             return ag_passing_of_peers(s, &in);
         }
         if (!ag_trace_on()) /* a dump names every launch */

@@ -20,9 +20,11 @@ static void add_stream(struct ag_totals *t, const struct ag_stream *s)
 {
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     const struct ag_engine_counts *e = ag_engine_counts(&s->engine);
-    uint64_t is_dormant = atomic_load(&s->dormant.left);
-    t->ops += c->ops + c->dormant - is_dormant;
-    t->dormant += c->dormant - is_dormant;
+    uint64_t passed = c->dormant - atomic_load(&s->dormant.left);
+    uint64_t collectives = atomic_load(&s->collectives); /* these are counted by themselves */
+    passed -= collectives < passed ? collectives : passed;
+    t->ops += c->ops + passed;
+    t->dormant += passed;
     t->replayed += e->replayed;
     t->covered += e->covered;
     t->flushed += e->flushed;

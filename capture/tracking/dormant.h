@@ -47,12 +47,6 @@ static inline __attribute__((always_inline)) bool ag_dormant_step(struct ag_dorm
     return true;
 }
 
-/* The op that was counted down is none of those that pass. */
-static inline void ag_dormant_step_back(struct ag_dormant *dormant)
-{
-    atomic_fetch_add_explicit(&dormant->left, 1, memory_order_relaxed);
-}
-
 static inline bool ag_dormant_is_active(const struct ag_dormant *dormant)
 {
     return __builtin_expect(atomic_load_explicit(&dormant->active, memory_order_relaxed), 0);

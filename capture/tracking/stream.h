@@ -227,9 +227,9 @@ struct ag_stream {
     uint64_t of_branches;       /* other ops of its branches. These count them themselves while it
                                    is dormant */
     uint32_t whys[AG_NUM_WHYS]; /* sampled eager ops, by the reason why they were eager */
-    /* Launches, fills and copies that are no ops of its policy, as no graph may hold them. While it
-     * is dormant, collectives alone are counted here: others are among what it lets pass. */
-    _Atomic uint64_t unrecorded;
+    uint64_t unrecorded; /* launches, fills and copies that came while it was awake and are no ops
+                            of its policy, as no graph may hold them */
+    _Atomic uint64_t collectives; /* among what it let pass while it was dormant */
     /* written by whoever has the lock and a ring at rest, or the ring's role */
     _Atomic uint64_t updates, launches;
     _Atomic uint64_t done;              /* the driver has got them, or a graph stands for them */
@@ -353,8 +353,7 @@ static inline uint64_t ag_stream_ops(const struct ag_stream *s)
  * it counts them alike, so they say how fast it gets on. */
 static inline uint64_t ag_stream_launches(const struct ag_stream *s)
 {
-    return ag_stream_ops(s) - s->only_awake +
-           atomic_load_explicit(&s->unrecorded, memory_order_relaxed);
+    return ag_stream_ops(s) + s->unrecorded - s->only_awake;
 }
 
 /* The counter of its context that says that it holds something back which goes before ops of other

@@ -62,7 +62,7 @@ none() {
       split("cuLaunchKernel ag_core_cuLaunchKernel ag_core_launch ag_stream_get ag_record_launch ag_policy_run_end ag_engine_chunk_done ag_submitter_hand ag_ring_put", names)
       for (i in names) {
         print names[i], at[names[i]], at["deregister_tm_clones"]
-        if (at[names[i]] == "" || at[names[i]] >= at["deregister_tm_clones"])
+        if (at[names[i]] == "" || at[names[i]] "" >= at["deregister_tm_clones"] "") # as words: 1e3 is no number here
           apart = 1
       }
       exit apart
