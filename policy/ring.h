@@ -64,7 +64,7 @@ static inline void ag_ring_fetch(struct ag_ring *r, uint32_t n)
     ag_fetch_to_write(&r->slots[put % AG_RING_SLOTS]);
     ag_fetch_to_write(&r->bytes);
     const uint8_t *bytes = r->bytes; /* the ring is mostly empty */
-    for (uint32_t i = 0; bytes && i < AG_RING_FETCHED && i * 64 < n; i++)
+    for (size_t i = 0; bytes && i < AG_RING_FETCHED && i * 64 < n; i++)
         ag_fetch_to_write(bytes + i * 64);
 }
 
