@@ -318,7 +318,7 @@ goes_straight_on(struct ag_policy *p, uint64_t now, struct ag_verdict *v)
     if (__builtin_expect(
             (s->config.profit && !ag_profit_defers(&b->profit)) || ag_is_measured(p, b, now), 0))
         return false;
-    /* it may be behind a cut, which wants to know */
+    /* a chunk without a time may be behind a cut, and end_run() tells the cut of it */
     if (__builtin_expect(!is_timed(s, chunk, now), 0))
         return false;
     p->idle = false;

@@ -54,8 +54,10 @@ static inline void ag_fetch_to_write(const void *line)
 #endif
 }
 
-/* A chunk with `n` bytes of arguments may soon be put in: fetches what is written then, as far as
- * that pays. Measured: log, "What helps, in turns in one process". */
+/* A chunk with `n` bytes of arguments may soon be put in: fetches the lines that this will write,
+ * and the one that says what has been taken. Where the ring is not empty, the arguments go
+ * elsewhere and their lines are fetched in vain. Measured: log, "What helps, in turns in one
+ * process". */
 static inline void ag_ring_fetch(struct ag_ring *r, uint32_t n)
 {
     uint32_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
@@ -63,7 +65,7 @@ static inline void ag_ring_fetch(struct ag_ring *r, uint32_t n)
     __builtin_prefetch((const void *)&r->taken);
     ag_fetch_to_write(&r->slots[put % AG_RING_SLOTS]);
     ag_fetch_to_write(&r->bytes);
-    const uint8_t *bytes = r->bytes; /* the ring is mostly empty */
+    const uint8_t *bytes = r->bytes;
     for (size_t i = 0; bytes && i < AG_RING_FETCHED && i * 64 < n; i++)
         ag_fetch_to_write(bytes + i * 64);
 }

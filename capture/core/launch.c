@@ -213,7 +213,7 @@ static inline void count_kind(struct ag_stream *s, const struct ag_incoming *in)
         s->of_branches++;
 }
 
-/* The same of an op that no graph may hold. */
+/* Counts an op that no graph may hold. */
 static inline void count_unrecorded(struct ag_stream *s, const struct ag_incoming *in)
 {
     if (in->kind > AG_OP_COPY || in->reads)

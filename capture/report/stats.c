@@ -21,7 +21,7 @@ static void add_stream(struct ag_totals *t, const struct ag_stream *s)
     const struct ag_policy_counts *c = ag_policy_counts(ag_engine_policy(&s->engine));
     const struct ag_engine_counts *e = ag_engine_counts(&s->engine);
     uint64_t passed = c->dormant - atomic_load(&s->dormant.left);
-    uint64_t collectives = atomic_load(&s->collectives); /* these are counted by themselves */
+    uint64_t collectives = atomic_load(&s->collectives); /* a count of their own has them */
     passed -= collectives < passed ? collectives : passed;
     t->ops += c->ops + passed;
     t->dormant += passed;

@@ -55,7 +55,7 @@ none() {
 }
 
 # The linker puts what is marked as hot in front of all other code, which begins with the compiler's own.
-@test "what each launch runs lies together, in few pages (docs/fast-path.md, rule 12)" {
+@test "what each launch runs lies together (docs/fast-path.md, rule 12)" {
   nm "$library" | awk '
     {at[$3] = $1}
     END {
