@@ -25,6 +25,11 @@ void ag_pairs_abort(struct ag_pairs *p)
     p->next_ns = 0;
 }
 
+bool ag_pairs_are_awaited(const struct ag_pairs *p, uint64_t now)
+{
+    return p->tries || (p->next_ns && !p->interval_ns && now < p->next_ns + BEGINS_NS);
+}
+
 /* The time is that from beginning to beginning, which processes that wait for each other have in
  * common, whenever each of them comes to its answer. */
 static void wait_longer(struct ag_pairs *p)

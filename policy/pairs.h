@@ -38,6 +38,9 @@ struct ag_pairs {
     uint32_t percent; /* median of the last: speed of the second way, of the first */
 };
 
+/* Whether the ways are compared now, or soon for the first time. If ag_pairs_choose() is not called
+ * any more, no comparison comes. */
+bool ag_pairs_are_awaited(const struct ag_pairs *p, uint64_t now_ns);
 /* A comparison that is under way ends without an answer; the next one comes as the first did. */
 void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns

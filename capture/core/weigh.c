@@ -27,8 +27,8 @@ static bool gpu_is_behind(const struct ag_stream *s)
     return s->ahead.waited_at && ag_stream_ops(s) < s->ahead.waited_at + AG_AHEAD_MOST;
 }
 
-/* Nothing changes while the program measures its launches, while the submitter is compared, or in
- * an eager span of report/compare.h. */
+/* Nothing changes while the program measures its launches, or in an eager span of
+ * report/compare.h. */
 static bool may_weigh(struct ag_stream *s)
 {
     /* while the stream is dormant, neither ops nor ties are seen */
@@ -36,17 +36,18 @@ static bool may_weigh(struct ag_stream *s)
     bool tied =
         s->ties && s->ties * AG_WEIGH_OPS_A_TIE >= seen && ag_engine_counts(&s->engine)->replayed;
     return ag_options.profit && (tied || (gains_little(s, seen) && !gpu_is_behind(s))) &&
-           ag_engine_is_idle(&s->engine) && !s->pairs.tries && !ag_measures() &&
+           ag_engine_is_idle(&s->engine) && !ag_measures() &&
            atomic_load_explicit(&ag_compare_span, memory_order_relaxed) != AG_COMPARE_RESTS;
 }
 
 void ag_weigh_meet(struct ag_stream *s)
 {
-    if (!may_weigh(s)) {
+    uint64_t now = may_weigh(s) ? ag_clock_monotonic_ns() : 0;
+    /* the submitter is compared first, as graphs may be faster by it alone */
+    if (!now || ag_pairs_are_awaited(&s->pairs, now)) {
         ag_pairs_abort(&s->without);
         return;
     }
-    uint64_t now = ag_clock_monotonic_ns();
     bool without = ag_pairs_choose(&s->without, now, ag_stream_launches(s) - s->of_branches);
     if (s->without.tries)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include "capture/tracking/count.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/tracking/stream.h"
+#include "policy/submit.h"
 #include "tests/policy/made.h"
 #include <time.h>
 
@@ -36,7 +37,8 @@ static const struct ag_engine_world world = {.deferring = becomes, .broken = bro
 struct play {
     uint64_t graph_ns, eager_ns; /* of an op */
     uint32_t ops_a_tie;
-    int64_t gain_ns; /* that the library knows of */
+    int64_t gain_ns;    /* that the library knows of */
+    uint64_t handed_ns; /* of an op if the submitter launches it; 0: it is not asked */
 };
 
 /* Every other op is one that a dormant stream does not count: a copy to the host, or one of a
@@ -78,7 +80,9 @@ static double play(struct ag_stream *s, const struct play *how, double seconds)
         made_op(policy);
         s->only_awake += is_other && others == COPIES;
         s->of_branches += is_other && others == OF_BRANCHES;
-        now_ns += how->graph_ns;
+        bool hands =
+            how->handed_ns && ag_submit_is_wanted(&s->pairs, policy, s->without.tries, now_ns);
+        now_ns += hands ? how->handed_ns : how->graph_ns;
         s->doubt.gain_ns += how->gain_ns;
         if (ag_policy_counts(policy)->ops % how->ops_a_tie == 0)
             s->ties++;
@@ -108,6 +112,41 @@ static void the_faster_way_is_taken(void **state)
         assert_true(ag_counts[AG_COUNT_WEIGHED] > before);
         drop(s);
     }
+}
+
+/* Which way is the faster with graphs is known before they are compared with none. */
+static void the_submitter_is_compared_first(void **state)
+{
+    (void)state;
+    static const struct {
+        struct play how;
+        bool eager;
+    } cases[] = {
+        {{3200, 3000, 10, 1000, 2500}, false},
+        {{3200, 3000, 10, 1000, 4000}, true},
+        {{3200, 3000, 10, 1000, 3100}, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct ag_stream *s = make();
+        for (int ms = 0; ms < 2000 && !s->without.tries; ms++)
+            play(s, &cases[i].how, 0.001);
+        assert_int_equal(s->pairs.trials, 1);
+        double share = play(s, &cases[i].how, 20);
+        assert_true(cases[i].eager ? share > 0.9 : share < 0.1);
+        drop(s);
+    }
+}
+
+/* It may not be asked any more, as where there is no processor for it. */
+static void a_submitter_that_is_not_asked_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct ag_stream *s = make();
+    play(s, &(struct play){3200, 3000, 10, 1000, 2500}, 0.01);
+    assert_true(s->pairs.next_ns && !s->pairs.tries);
+    play(s, &(struct play){3200, 3000, 10, 1000, 0}, 2);
+    assert_true(play(s, &(struct play){3200, 3000, 10, 1000, 0}, 20) > 0.9);
+    drop(s);
 }
 
 static void both_ways_are_judged_by_what_both_count(void **state)
@@ -158,6 +197,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_faster_way_is_taken),
+        cmocka_unit_test(the_submitter_is_compared_first),
+        cmocka_unit_test(a_submitter_that_is_not_asked_is_not_waited_for),
         cmocka_unit_test(both_ways_are_judged_by_what_both_count),
         cmocka_unit_test(only_tied_streams_and_those_that_gain_little_are_compared),
         cmocka_unit_test(a_stream_that_is_tied_no_more_ends_its_comparison),
