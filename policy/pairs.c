@@ -30,6 +30,12 @@ bool ag_pairs_are_awaited(const struct ag_pairs *p, uint64_t now)
     return p->tries || (p->next_ns && !p->interval_ns && now < p->next_ns + BEGINS_NS);
 }
 
+void ag_pairs_soon(struct ag_pairs *p)
+{
+    if (!p->next_ns)
+        p->next_ns = 1;
+}
+
 /* The time is that from beginning to beginning, which processes that wait for each other have in
  * common, whenever each of them comes to its answer. */
 static void wait_longer(struct ag_pairs *p)

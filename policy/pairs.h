@@ -41,6 +41,8 @@ struct ag_pairs {
 /* Whether the ways are compared now, or soon for the first time. If ag_pairs_choose() is not called
  * any more, no comparison comes. */
 bool ag_pairs_are_awaited(const struct ag_pairs *p, uint64_t now_ns);
+/* The program is not at its beginning: a first comparison may come at once. */
+void ag_pairs_soon(struct ag_pairs *p);
 /* A comparison that is under way ends without an answer; the next one comes as the first did. */
 void ag_pairs_abort(struct ag_pairs *p);
 /* Call this often, with the time of the machine's clock and the number of ops until now. Returns

@@ -48,6 +48,8 @@ void ag_weigh_meet(struct ag_stream *s)
         ag_pairs_abort(&s->without);
         return;
     }
+    if (s->pairs.next_ns)
+        ag_pairs_soon(&s->without);
     bool without = ag_pairs_choose(&s->without, now, ag_stream_launches(s) - s->of_branches);
     if (s->without.tries)
         atomic_store_explicit(&ag_compare_weighed_ns, now, memory_order_relaxed);

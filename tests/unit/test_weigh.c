@@ -98,10 +98,10 @@ static void the_faster_way_is_taken(void **state)
         struct play how;
         bool eager;
     } cases[] = {
-        {{6000, 3000, 10, 1000}, true},       {{3200, 3000, 10, 1000}, true},
-        {{3000, 3000, 10, 1000}, false},      {{3000, 6000, 10, 1000}, false},
-        {{6000, 3000, 100, 1000}, true},      {{3200, 3000, UINT32_MAX, 400}, true},
-        {{3000, 3000, UINT32_MAX, 0}, false},
+        {{6000, 3000, 10, 1000, 0}, true},       {{3200, 3000, 10, 1000, 0}, true},
+        {{3000, 3000, 10, 1000, 0}, false},      {{3000, 6000, 10, 1000, 0}, false},
+        {{6000, 3000, 100, 1000, 0}, true},      {{3200, 3000, UINT32_MAX, 400, 0}, true},
+        {{3000, 3000, UINT32_MAX, 0, 0}, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ag_stream *s = make();
@@ -128,9 +128,13 @@ static void the_submitter_is_compared_first(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ag_stream *s = make();
-        for (int ms = 0; ms < 2000 && !s->without.tries; ms++)
+        int ms = 0, known = 0;
+        for (; ms < 2000 && !s->without.tries; ms++) {
             play(s, &cases[i].how, 0.001);
+            known += !s->pairs.trials;
+        }
         assert_int_equal(s->pairs.trials, 1);
+        assert_in_range(ms - known, 0, AG_PAIRS_BEGINS * AG_PAIRS_SPAN_NS / 1000000 + 10);
         double share = play(s, &cases[i].how, 20);
         assert_true(cases[i].eager ? share > 0.9 : share < 0.1);
         drop(s);
@@ -154,12 +158,12 @@ static void both_ways_are_judged_by_what_both_count(void **state)
     (void)state;
     for (others = COPIES; others <= OF_BRANCHES; others++) {
         struct ag_stream *s = make();
-        play(s, &(struct play){3200, 3000, 10, 1000}, 1);
-        assert_true(play(s, &(struct play){3200, 3000, 10, 1000}, 20) > 0.9);
+        play(s, &(struct play){3200, 3000, 10, 1000, 0}, 1);
+        assert_true(play(s, &(struct play){3200, 3000, 10, 1000, 0}, 20) > 0.9);
         drop(s);
         s = make();
-        play(s, &(struct play){3000, 3000, 10, 1000}, 1);
-        assert_true(play(s, &(struct play){3000, 3000, 10, 1000}, 20) < 0.1);
+        play(s, &(struct play){3000, 3000, 10, 1000, 0}, 1);
+        assert_true(play(s, &(struct play){3000, 3000, 10, 1000, 0}, 20) < 0.1);
         drop(s);
     }
     others = NONE;
@@ -169,12 +173,12 @@ static void only_tied_streams_and_those_that_gain_little_are_compared(void **sta
 {
     (void)state;
     struct ag_stream *s = make();
-    assert_true(play(s, &(struct play){6000, 3000, 200, 600}, 10) == 0);
-    assert_true(play(s, &(struct play){6000, 3000, 200, 400}, 10) > 0.5);
+    assert_true(play(s, &(struct play){6000, 3000, 200, 600, 0}, 10) == 0);
+    assert_true(play(s, &(struct play){6000, 3000, 200, 400, 0}, 10) > 0.5);
     drop(s);
     s = make();
     ag_options.profit = 0;
-    assert_true(play(s, &(struct play){6000, 3000, 10, 0}, 10) == 0);
+    assert_true(play(s, &(struct play){6000, 3000, 10, 0, 0}, 10) == 0);
     drop(s);
 }
 
@@ -184,10 +188,10 @@ static void a_stream_that_is_tied_no_more_ends_its_comparison(void **state)
     (void)state;
     struct ag_stream *s = make();
     for (int ms = 0; ms < 2000 && !s->without.tries; ms++)
-        play(s, &(struct play){6000, 3000, 10, 1000}, 0.001);
+        play(s, &(struct play){6000, 3000, 10, 1000, 0}, 0.001);
     assert_true(s->without.tries);
     s->ties = 1;
-    play(s, &(struct play){6000, 3000, 1000000, 1000}, 0.1);
+    play(s, &(struct play){6000, 3000, 1000000, 1000, 0}, 0.1);
     assert_false(s->without.tries);
     assert_false(s->without.second);
     drop(s);
