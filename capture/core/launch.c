@@ -222,6 +222,16 @@ static inline void count_unrecorded(struct ag_stream *s, const struct ag_incomin
     s->of_branches += in->branch != 0;
 }
 
+/* Whether the stream expects such a launch with another grid. */
+static bool takes_place(struct ag_stream *s, const struct ag_signature *signature)
+{
+    ag_key key = ag_engine_expected(&s->engine);
+    return key && ag_signature_takes(ag_key_signature(key), signature) &&
+           !signature->function->clusters;
+}
+
+static CUresult follow(struct ag_stream *s, ag_key key, const struct ag_incoming *in);
+
 /* The op is done. Releases the lock, and waits if the graph is too far ahead of the GPU. */
 static inline void leave(struct ag_stream *s, bool done)
 {
@@ -277,6 +287,10 @@ static CUresult arrive(struct ag_stream *s, const struct ag_incoming *in)
         ag_branch_passes(s, in);
         ag_unlock(&s->lock);
         return ag_passing_unrecorded(s, in, bad, why);
+    }
+    if (__builtin_expect(signature->any_grid, 0) && takes_place(s, signature)) {
+        count_kind(s, in);
+        return follow(s, ag_engine_expected(&s->engine), in);
     }
     ag_stream_leaves_dormant(s);
     ag_policy_launch_takes(ag_engine_policy(&s->engine),

@@ -35,6 +35,7 @@ static CUresult submit_launch(CUstream stream, const struct ag_signature *signat
                              .attrs = signature->attrs,
                              .num_attrs = signature->num_attrs};
     memcpy(call.dims, signature->dims, sizeof(call.dims));
+    ag_signature_grid(signature, recorded, call.dims);
     return ag_call_launch(&call);
 }
 

@@ -6,11 +6,13 @@
 #include <alloca.h>
 
 static void kernel_params(const struct ag_graphs *g, const struct ag_signature *signature,
-                          void **params, CUDA_KERNEL_NODE_PARAMS *p)
+                          const uint8_t *recorded, void **params, CUDA_KERNEL_NODE_PARAMS *p)
 {
-    *p = (CUDA_KERNEL_NODE_PARAMS){.gridDimX = signature->dims[0],
-                                   .gridDimY = signature->dims[1],
-                                   .gridDimZ = signature->dims[2],
+    unsigned int grid[3];
+    ag_signature_grid(signature, recorded, grid);
+    *p = (CUDA_KERNEL_NODE_PARAMS){.gridDimX = grid[0],
+                                   .gridDimY = grid[1],
+                                   .gridDimZ = grid[2],
                                    .blockDimX = signature->dims[3],
                                    .blockDimY = signature->dims[4],
                                    .blockDimZ = signature->dims[5],
@@ -136,7 +138,7 @@ CUresult ag_node_add(CUgraph graph, const struct ag_graphs *g, const struct ag_s
     if (signature->kind == AG_OP_LAUNCH) {
         void **params = alloca((signature->layout.num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);
-        kernel_params(g, signature, params, &p);
+        kernel_params(g, signature, recorded, params, &p);
         r = AG_REAL(cuGraphAddKernelNode_v2)(&node->node, graph, NULL, 0, &p);
         node->is_kernel = true;
         if (r == CUDA_SUCCESS)
@@ -190,7 +192,7 @@ CUresult ag_node_update(CUgraphExec exec, const struct ag_graphs *g, const struc
     if (signature->kind == AG_OP_LAUNCH) {
         void **params = alloca((signature->layout.num_params + 1) * sizeof(*params));
         ag_signature_params(signature, recorded, params);
-        kernel_params(g, signature, params, &p);
+        kernel_params(g, signature, recorded, params, &p);
         return AG_REAL(cuGraphExecKernelNodeSetParams_v2)(exec, node->node, &p);
     }
     if (node->own) {

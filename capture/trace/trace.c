@@ -125,13 +125,13 @@ static uint64_t digest(const struct ag_signature *signature, const struct ag_inc
         return ag_digest_word(1, (uint64_t)(uintptr_t)in->event->event);
     const struct ag_layout *l = &signature->layout;
     if (in->launch->params && !in->launch->extra) {
-        uint64_t hash = 1;
+        uint64_t hash = l->has_grid ? ag_digest(1, in->launch->dims, 3 * sizeof(int)) : 1;
         for (uint32_t i = 0; i < l->num_params; i++)
             hash = ag_digest(hash, in->launch->params[i], l->params[i].size);
         return hash;
     }
     uint8_t small[4096];
-    if (!l->num_params || l->recorded_bytes > sizeof(small))
+    if (!l->recorded_bytes || l->recorded_bytes > sizeof(small))
         return 1;
     ag_record_launch(small, l, in->launch);
     return ag_digest(1, small, l->recorded_bytes);

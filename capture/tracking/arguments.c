@@ -1,6 +1,5 @@
 /* arguments.c - see arguments.h. */
 #include "capture/tracking/arguments.h"
-#include <string.h>
 
 /* The launch's packed parameter buffer (cuLaunchKernel, CU_LAUNCH_PARAM_BUFFER_POINTER), or NULL.
  */
@@ -32,7 +31,8 @@ bool ag_launch_has_arguments(const struct ag_launch *launch, const struct ag_lay
 static __attribute__((noinline)) void record_any(uint8_t *recorded, const struct ag_layout *l,
                                                  const struct ag_launch *launch)
 {
-    memset(recorded + l->recorded_bytes - 8, 0, 8); /* comparisons include the padding */
+    uint32_t end = l->recorded_bytes - (l->has_grid ? sizeof(struct ag_recorded_grid) : 0);
+    memset(recorded + end - 8, 0, 8); /* comparisons include the padding */
     size_t size;
     const uint8_t *packed = launch->params ? NULL : packed_buffer(launch->extra, &size);
     for (uint32_t i = 0; i < l->num_params; i++) {
@@ -54,6 +54,10 @@ __attribute__((hot)) void ag_record_launch(uint8_t *recorded, const struct ag_la
 {
     uint32_t n = l->num_params;
     void **params = launch->params;
+    if (__builtin_expect(l->has_grid, 0)) {
+        struct ag_recorded_grid grid = {{launch->dims[0], launch->dims[1], launch->dims[2]}, 0};
+        memcpy(recorded + l->recorded_bytes - sizeof(grid), &grid, sizeof(grid));
+    }
     if (__builtin_expect(!l->all_words || !params, 0)) {
         if (n)
             record_any(recorded, l, launch);

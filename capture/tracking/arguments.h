@@ -7,6 +7,7 @@
 
 #include "driver/call.h"
 #include "capture/tracking/function.h"
+#include <string.h>
 
 /* Recorded arguments of memsets and copies. Records and waits have none. */
 struct ag_recorded_fill {
@@ -15,6 +16,17 @@ struct ag_recorded_fill {
 struct ag_recorded_copy {
     uint64_t dst, src;
 };
+/* The last recorded bytes of a launch whose layout has a grid. */
+struct ag_recorded_grid {
+    uint32_t dims[3], zero;
+};
+static inline struct ag_recorded_grid ag_recorded_grid(const uint8_t *recorded,
+                                                       const struct ag_layout *layout)
+{
+    struct ag_recorded_grid grid;
+    memcpy(&grid, recorded + layout->recorded_bytes - sizeof(grid), sizeof(grid));
+    return grid;
+}
 
 /* Whether the launch brings its arguments in a form that can be recorded. A launch without
  * arguments, of a kernel that has parameters, is left to the driver to refuse. */

@@ -46,7 +46,7 @@ static void read_layout(struct ag_function *f)
     }
     if (r != CUDA_ERROR_INVALID_VALUE)
         return; /* the list goes on: every launch would miss the rest of its parameters */
-    f->layout = (struct ag_layout){params, (recorded + 7) & ~7u, (uint16_t)n, all_words};
+    f->layout = (struct ag_layout){params, (recorded + 7) & ~7u, (uint16_t)n, all_words, false};
     f->usable = true;
 }
 

@@ -28,6 +28,7 @@ struct ag_layout {
     uint32_t recorded_bytes; /* multiple of 8 */
     uint16_t num_params;
     bool all_words; /* every parameter has eight bytes: recorded without checking sizes */
+    bool has_grid;  /* behind the parameters lies the launch's grid, struct ag_recorded_grid */
 };
 
 struct ag_function {

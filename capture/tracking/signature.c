@@ -4,6 +4,7 @@
  */
 #include "capture/tracking/signature.h"
 #include "capture/system/digest.h"
+#include "capture/tracking/count.h"
 #include "driver/error.h"
 #include "capture/system/lock.h"
 #include "capture/settings/options.h"
@@ -100,18 +101,17 @@ struct wanted_launch {
 static bool same_launch(const struct ag_signature *s, const void *what)
 {
     const struct wanted_launch *wanted = what;
-    return ag_signature_says(s, wanted->launch, wanted->branch);
+    return !(ag_signature_bad(s) & AG_SIGNATURE_INVALID) &&
+           ag_signature_says(s, wanted->launch, wanted->branch);
 }
 
-/* Where a launch is proven that differs from this one in the grid alone. The limits of a grid are
- * those of every device (CUDA C++ Programming Guide, technical specifications per compute
- * capability). Clusters must divide the grid. */
+/* Where a launch is proven that differs from this one in the grid alone. Clusters must divide the
+ * grid. */
 static uint64_t proven_but_for_grid(const struct ag_signature *s)
 {
     const unsigned int *dims = s->dims;
     uint64_t contexts = 0;
-    if (s->num_attrs || s->function->clusters || !dims[0] || !dims[1] || !dims[2] ||
-        dims[0] > INT32_MAX || dims[1] > UINT16_MAX || dims[2] > UINT16_MAX)
+    if (s->num_attrs || s->function->clusters || !ag_grid_is_possible(dims))
         return 0;
     const struct ag_signature *other = s->function->signatures;
     for (int i = 0; other && i < AG_SIGNATURES_LATEST; i++, other = other->sibling)
@@ -122,8 +122,84 @@ static uint64_t proven_but_for_grid(const struct ag_signature *s)
     return contexts;
 }
 
+/* Every observed launch comes here, so this must be fast. The products do not wait for each other.
+ * The words are loaded just as the hook stored them, because wider loads would have to wait for
+ * those stores. */
+static uint64_t hash_of_launch(const struct ag_launch *l, uint8_t branch)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull + branch;
+    hash += l->dims[0] * 0xBF58476D1CE4E5B9ull + l->dims[1] * 0x94D049BB133111EBull;
+    hash += l->dims[2] * 0xD6E8FEB86659FD93ull + l->dims[3] * 0xA0761D6478BD642Full;
+    hash += l->dims[4] * 0xE7037ED1A0B428DBull + l->dims[5] * 0x8EBC6AF09C88C6E3ull;
+    hash += l->dims[AG_DIM_SHARED] * 0x589965CC75374CC3ull;
+    return ag_digest_word(hash, hash >> 32);
+}
+
+static uint64_t hash_of_any_grid(const struct ag_launch *launch, uint8_t branch)
+{
+    struct ag_launch any = *launch;
+    memset(any.dims, 0, 3 * sizeof(*any.dims));
+    return hash_of_launch(&any, branch);
+}
+
+static bool differs_in_grid_alone(const struct ag_signature *s, const struct ag_signature *other)
+{
+    return !other->num_attrs && other->branch == s->branch && !ag_signature_bad(other) &&
+           ag_signature_has_block(other, s->dims);
+}
+
+/* Whether a launch comes with ever new grids, if this one is new: its grid becomes an argument. */
+static bool has_many_grids(struct ag_signature *s)
+{
+    const struct ag_signature *other = s->function->signatures;
+    s->grids = 1;
+    for (int i = 0; other && i < AG_SIGNATURES_LATEST && s->grids == 1; i++) {
+        if (differs_in_grid_alone(s, other))
+            s->grids = other->grids + 1;
+        other = other->sibling;
+    }
+    return s->grids > (uint32_t)ag_options.grids && !s->num_attrs && !s->function->clusters &&
+           ag_grid_is_possible(s->dims);
+}
+
+static bool of_any_grid(const struct ag_signature *s, const void *what)
+{
+    const struct wanted_launch *wanted = what;
+    const struct ag_launch *l = wanted->launch;
+    return s->any_grid && s->func == l->func && s->branch == wanted->branch &&
+           ag_signature_has_block(s, l->dims) && ag_grid_is_possible(l->dims) &&
+           !(ag_signature_bad(s) & AG_SIGNATURE_INVALID);
+}
+
+static bool was_launch(const struct ag_signature *s, const void *what)
+{
+    const struct wanted_launch *wanted = what;
+    return ag_signature_says(s, wanted->launch, wanted->branch);
+}
+
+static void records_grid(struct ag_signature *s)
+{
+    s->layout.has_grid = true;
+    s->layout.recorded_bytes += sizeof(struct ag_recorded_grid);
+}
+
+/* From now on it stands for all grids that are not known. Known ones have new signatures, which
+ * record their grid, too. */
+static void becomes_any_grid(struct ag_signature *s, const struct ag_launch *launch)
+{
+    for (struct ag_signature *o = s->function->signatures; o; o = o->sibling)
+        if (differs_in_grid_alone(s, o))
+            atomic_fetch_or(&o->bad, AG_SIGNATURE_INVALID);
+    records_grid(s);
+    s->any_grid = true;
+    s->hash = hash_of_any_grid(launch, s->branch);
+    memset(s->dims, 0, 3 * sizeof(*s->dims));
+    ag_count(AG_COUNT_ANY_GRID);
+}
+
+/* `any`: that of any grid, of which this one is known; or NULL. */
 static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, uint8_t branch,
-                                        const char **why)
+                                        const struct ag_signature *any, const char **why)
 {
     struct ag_function *f = ag_function_get(&tables.functions, l->func, l->stream, true);
     if (!f || !f->usable) {
@@ -156,36 +232,28 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
             memcpy(&attrs[i].value, &l->attrs[i].value, ag_attribute_size(&attrs[i]));
         }
     }
-    struct ag_signature *s = insert(&(struct ag_signature){.kind = AG_OP_LAUNCH,
-                                                           .branch = branch,
-                                                           .hash = hash,
-                                                           .func = l->func,
-                                                           .num_attrs = l->num_attrs,
-                                                           .attrs = attrs,
-                                                           .function = f,
-                                                           .layout = f->layout});
+    struct ag_signature made = {.kind = AG_OP_LAUNCH,
+                                .branch = branch,
+                                .hash = hash,
+                                .func = l->func,
+                                .num_attrs = l->num_attrs,
+                                .attrs = attrs,
+                                .function = f,
+                                .layout = f->layout};
+    memcpy(made.dims, l->dims, sizeof(made.dims));
+    made.proven = proven_but_for_grid(&made);
+    if (any)
+        records_grid(&made);
+    else if (has_many_grids(&made))
+        becomes_any_grid(&made, l);
+    struct ag_signature *s = insert(&made);
     if (!s) {
         free(attrs);
         return NULL;
     }
-    memcpy(s->dims, l->dims, sizeof(s->dims));
-    s->proven = proven_but_for_grid(s);
     s->sibling = f->signatures;
     f->signatures = s;
     return s;
-}
-
-/* Every observed launch comes here, so this must be fast. The products do not wait for each other.
- * The words are loaded just as the hook stored them, because wider loads would have to wait for
- * those stores. */
-static uint64_t hash_of_launch(const struct ag_launch *l, uint8_t branch)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)l->func * 0x9E3779B97F4A7C15ull + branch;
-    hash += l->dims[0] * 0xBF58476D1CE4E5B9ull + l->dims[1] * 0x94D049BB133111EBull;
-    hash += l->dims[2] * 0xD6E8FEB86659FD93ull + l->dims[3] * 0xA0761D6478BD642Full;
-    hash += l->dims[4] * 0xE7037ED1A0B428DBull + l->dims[5] * 0x8EBC6AF09C88C6E3ull;
-    hash += l->dims[AG_DIM_SHARED] * 0x589965CC75374CC3ull;
-    return ag_digest_word(hash, hash >> 32);
 }
 
 struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
@@ -206,9 +274,14 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
 {
     *why = "no memory";
     ag_lock(&lock, AG_RANK_SIGNATURES);
-    struct ag_signature *signature = find(hash, same_launch, &(struct wanted_launch){l, branch});
+    struct wanted_launch wanted = {l, branch};
+    struct ag_signature *signature = find(hash, same_launch, &wanted), *any = NULL;
+    if (!signature && !l->num_attrs)
+        any = find(hash_of_any_grid(l, branch), of_any_grid, &wanted);
+    if (any && !find(hash, was_launch, &wanted))
+        signature = any;
     if (!signature)
-        signature = make_launch(hash, l, branch, why);
+        signature = make_launch(hash, l, branch, any, why);
     ag_unlock(&lock);
     if (signature)
         cache->entries[hash & (AG_SIGNATURE_CACHE - 1)] = signature;
@@ -319,8 +392,11 @@ static void disprove_kernel(const struct ag_kernel *kernel, int attribute)
         if (f->kernel != kernel)
             continue;
         f->clusters = f->clusters || attribute >= CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET;
-        for (struct ag_signature *s = f->signatures; s; s = s->sibling)
+        for (struct ag_signature *s = f->signatures; s; s = s->sibling) {
             atomic_store_explicit(&s->proven, 0, memory_order_relaxed);
+            if (f->clusters && s->any_grid)
+                atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
+        }
     }
 }
 

@@ -17,11 +17,12 @@
 struct ag_signature {
     /* what a launch that is followed reads of it, in one cache line (current.h says why) */
     _Alignas(64) CUfunction func;
-    unsigned int dims[AG_DIMS];
+    unsigned int dims[AG_DIMS]; /* the grid is zero if `any_grid` */
     unsigned int num_attrs;
     struct ag_layout layout; /* of fills and copies only the recorded bytes */
     uint8_t kind;
     uint8_t branch;      /* ag_incoming.branch */
+    bool any_grid;       /* of launches: their grid is an argument and nothing else */
     _Atomic uint8_t bad; /* AG_SIGNATURE_*: not to be deferred if any is set */
 
     _Atomic bool met;        /* a policy has met it */
@@ -39,12 +40,13 @@ struct ag_signature {
     uint64_t hash;
     struct ag_signature *next;    /* next in the same bucket */
     struct ag_signature *sibling; /* the next one of the same function */
+    uint32_t grids; /* of launches that differ in nothing else, of which this was the latest */
 };
 
 enum {
     AG_SIGNATURE_FAILED = 1,     /* a launch of this signature has failed */
     AG_SIGNATURE_OVER_LIMIT = 2, /* needs more dynamic shared memory than its function may have */
-    AG_SIGNATURE_INVALID = 4,    /* its function's module has ended */
+    AG_SIGNATURE_INVALID = 4,    /* its function's module has ended, or another took its place */
 };
 
 static inline uint8_t ag_signature_bad(const struct ag_signature *signature)
@@ -65,12 +67,36 @@ static inline bool ag_signature_is_event(const struct ag_signature *signature)
     return signature->kind >= AG_OP_RECORD;
 }
 
+/* Whether a device may take the grid. These are the limits of every device (CUDA C++ Programming
+ * Guide, technical specifications per compute capability). */
+static inline bool ag_grid_is_possible(const unsigned int *dims)
+{
+    return dims[0] - 1 < INT32_MAX && dims[1] - 1 < UINT16_MAX && dims[2] - 1 < UINT16_MAX;
+}
+
+/* Whether the block and the dynamic shared memory are equal. */
+static inline bool ag_signature_has_block(const struct ag_signature *signature,
+                                          const unsigned int *dims)
+{
+    return !memcmp(signature->dims + 3, dims + 3, sizeof(signature->dims) - 3 * sizeof(*dims));
+}
+
+/* Whether a launch of the signature `any`, which stands for any grid, can take the place of this
+ * one. */
+static inline bool ag_signature_takes(const struct ag_signature *signature,
+                                      const struct ag_signature *any)
+{
+    return any->any_grid && signature->func == any->func && signature->layout.has_grid &&
+           signature->branch == any->branch && ag_signature_has_block(signature, any->dims) &&
+           !ag_signature_bad(signature);
+}
+
 /* Whether the launch, on that branch, has this signature. */
 static inline bool ag_signature_says(const struct ag_signature *signature,
                                      const struct ag_launch *launch, uint8_t branch)
 {
     return __builtin_expect(signature->func == launch->func && signature->kind == AG_OP_LAUNCH &&
-                                signature->branch == branch &&
+                                !signature->any_grid && signature->branch == branch &&
                                 !memcmp(signature->dims, launch->dims, sizeof(signature->dims)) &&
                                 signature->num_attrs == launch->num_attrs,
                             1) &&
@@ -140,6 +166,18 @@ static inline void ag_signature_params(const struct ag_signature *signature,
 {
     for (uint32_t i = 0; i < signature->layout.num_params; i++)
         params[i] = (void *)(uintptr_t)(recorded + signature->layout.params[i].recorded);
+}
+
+/* The grid of a recorded launch. */
+static inline void ag_signature_grid(const struct ag_signature *signature, const uint8_t *recorded,
+                                     unsigned int *dims)
+{
+    if (!signature->layout.has_grid) {
+        memcpy(dims, signature->dims, 3 * sizeof(*dims));
+        return;
+    }
+    struct ag_recorded_grid grid = ag_recorded_grid(recorded, &signature->layout);
+    memcpy(dims, grid.dims, sizeof(grid.dims));
 }
 
 /* Whether a function waits for peers when it is launched. Also true if nothing can be found out

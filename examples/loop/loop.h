@@ -34,6 +34,7 @@ struct loop_options {
     enum loop_sync sync;
     bool graph;        /* the step captured by hand, one graph launch a step */
     bool changing;     /* other arguments in every step */
+    bool resized;      /* another grid in every step, as where the size of the work changes */
     bool never_repeat; /* other grids and arguments in every step, without any period */
     bool legacy_stream;
     bool memsets;

@@ -13,6 +13,7 @@ static const char usage[] =
     "  --sync=kernel|step|poll|none  when the program waits for the GPU (step)\n"
     "  --graph                  the step captured by hand, one graph launch a step\n"
     "  --changing               other arguments in every step\n"
+    "  --resized                another grid in every step\n"
     "  --never-repeat           other grids and arguments in every step, without any period\n"
     "  --stream=own|legacy      the stream of all launches (own)\n"
     "  --memsets                a memset before each kernel, which reads what it filled\n"
@@ -38,6 +39,7 @@ struct loop_options loop_parse(int argc, char **argv)
                (struct ex_option[]){{.name = "sync", .text = &sync},
                                     {.name = "graph", .flag = &o.graph},
                                     {.name = "changing", .flag = &o.changing},
+                                    {.name = "resized", .flag = &o.resized},
                                     {.name = "never-repeat", .flag = &o.never_repeat},
                                     {.name = "stream", .text = &stream},
                                     {.name = "memsets", .flag = &o.memsets},
@@ -63,11 +65,11 @@ struct loop_options loop_parse(int argc, char **argv)
     if (!o.legacy_stream && strcmp(stream, "own")) {
         fail("--stream is own or legacy");
     }
-    if (o.graph &&
-        (o.changing || o.never_repeat || o.legacy_stream || o.sync == LOOP_SYNC_KERNEL)) {
+    if (o.graph && (o.changing || o.resized || o.never_repeat || o.legacy_stream ||
+                    o.sync == LOOP_SYNC_KERNEL)) {
         fail("--graph goes with --sync=step, poll and none only, on a stream of its own");
     }
-    if (o.sync == LOOP_SYNC_POLL && (o.memsets || o.changing || o.never_repeat)) {
+    if (o.sync == LOOP_SYNC_POLL && (o.memsets || o.changing || o.resized || o.never_repeat)) {
         fail("--sync=poll goes with plain kernels only");
     }
     if (o.fork &&
@@ -99,6 +101,9 @@ struct loop_launch loop_launch_at(const struct loop_options *options, uint32_t s
     }
     if (options->changing) {
         launch.add += 31 * step;
+    }
+    if (options->resized) {
+        launch.grid = 1 + ex_hash(step + 1) % 997;
     }
     if (options->never_repeat) {
         uint32_t random = ex_hash(step * 4099u + kernel + 1);
@@ -173,9 +178,9 @@ int loop_result(const struct loop_options *options, const char *binding, double 
 {
     static const char *const sync_names[] = {"sync-kernel", "sync-step", "poll", "no-sync"};
     char variant[160];
-    snprintf(variant, sizeof variant, "%s%s%s%s%s%s%s%s%s", sync_names[options->sync],
+    snprintf(variant, sizeof variant, "%s%s%s%s%s%s%s%s%s%s", sync_names[options->sync],
              options->graph ? "-graph" : "", options->changing ? "-changing" : "",
-             options->never_repeat ? "-never-repeat" : "",
+             options->resized ? "-resized" : "", options->never_repeat ? "-never-repeat" : "",
              options->legacy_stream ? "-legacy-stream" : "", options->memsets ? "-memsets" : "",
              options->fork ? "-fork" : "", options->timing ? "-timing" : "",
              options->gpu_us ? "-busy" : "");

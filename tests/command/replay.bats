@@ -80,6 +80,19 @@ polls() {
     [ "$(figure 'graphs built')" -eq 0 ]
 }
 
+# As where the work has another size each time. A few sizes would be learnt one by one.
+@test "another grid in each step: it is set as arguments are" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0
+    for sync in step none; do
+        same "$loop" --resized --sync=$sync --steps=600 --reps=2
+        cat summary
+        [ "$(figure 'as they come with many')" -eq 1 ]
+        at_least "share replayed" "$(replayed_share)" 70
+    done
+    AUTOGRAPH_TEST_GRIDS=100000 same "$loop" --resized --steps=600 --reps=2
+    [ "$(replayed_share)" -lt 40 ]
+}
+
 # compared STEPS-OF COMMAND... N: some spans are eager and some are not, results are the same, and the summary tells the
 # gain. A span has its length in time; how many ops and pairs come of it is the machine's affair. So the command runs
 # with its option STEPS-OF (--steps, --reps) ever higher until there are enough, which a library that does not take

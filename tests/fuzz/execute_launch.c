@@ -2,12 +2,21 @@
 #include "tests/fuzz/execute_op.h"
 #include "tests/fuzz/model.h"
 
-static const struct {
+struct shape {
     unsigned int grid[3], block[3], shared;
-} shapes[FZ_SHAPES] = {
-    {{1, 1, 1}, {1, 1, 1}, 0},  {{1, 1, 1}, {32, 1, 1}, 0},   {{4, 1, 1}, {32, 2, 1}, 0},
-    {{2, 3, 1}, {8, 2, 2}, 64}, {{4, 1, 1}, {32, 2, 1}, 128}, {{16, 2, 2}, {64, 1, 1}, 1024},
 };
+
+static struct shape shape_of(int number)
+{
+    static const struct shape shapes[FZ_SHAPES] = {
+        {{1, 1, 1}, {1, 1, 1}, 0},  {{1, 1, 1}, {32, 1, 1}, 0},   {{4, 1, 1}, {32, 2, 1}, 0},
+        {{2, 3, 1}, {8, 2, 2}, 64}, {{4, 1, 1}, {32, 2, 1}, 128}, {{16, 2, 2}, {64, 1, 1}, 1024},
+    };
+    unsigned int n = (unsigned int)(number - FZ_SHAPES);
+    if (number < FZ_SHAPES)
+        return shapes[number];
+    return (struct shape){{n / 2 % 24 + 1, n / 48 + 1, 1}, {n % 2 ? 64 : 32, 1, 1}, 0};
+}
 
 static void pack(struct fz_arguments *g, const void *bytes, size_t n)
 {
@@ -115,8 +124,9 @@ static unsigned int make_attributes(int how, CUlaunchAttribute *list)
 void fz_launch(const struct fz_run *r, int slot, CUfunction f, int how, int shape,
                struct fz_arguments *g)
 {
-    const unsigned int *d = shapes[shape].grid, *b = shapes[shape].block;
-    unsigned int shared = shapes[shape].shared;
+    const struct shape dims = shape_of(shape);
+    const unsigned int *d = dims.grid, *b = dims.block;
+    unsigned int shared = dims.shared;
     CUstream s = handle(r, slot);
     CUlaunchAttribute attributes[2];
     CUlaunchConfig config = {.gridDimX = d[0],

@@ -26,6 +26,7 @@ struct gen {
     int32_t counter;
     unsigned int odd_calls; /* of 100 ops, how many are of the rarer kinds */
     int sets;               /* of arguments that a loop takes in turn, more than graphs; 0: none */
+    bool grows;             /* launches of loops have ever other grids */
     bool renews;            /* streams are destroyed and made anew in the iterations of loops */
 };
 
@@ -367,12 +368,13 @@ static void make_op(struct gen *g, struct fz_op *op, int stream)
 /* ---- loops ------------------------------------------------------------------------------ */
 
 /* How an op's arguments go from iteration to iteration. */
-enum rule { SAME, COUNTS, ALTERNATES, STEPS, MOVES, SWAPS, RESHAPES, RULES, CYCLES };
+enum rule { SAME, COUNTS, ALTERNATES, STEPS, MOVES, SWAPS, RESHAPES, RULES, CYCLES, GROWS };
 
 struct item {
     struct fz_op op;
     enum rule rule;
     int sets;  /* of CYCLES */
+    int first; /* grid of GROWS */
     int inner; /* > 0: this many times an inner loop of the next `inner_length` items */
     int inner_length;
 };
@@ -419,6 +421,9 @@ static struct fz_op at_iteration(const struct item *item, int i)
         if (op.kind == FZ_launch && i % 6 == 5)
             op.a[4] = (op.a[4] + 1) % FZ_SHAPES;
         break;
+    case GROWS:
+        op.a[4] = FZ_SHAPES + (item->first + i * 2 + (i % 7 == 6)) % FZ_GRIDS;
+        break;
     case SAME:
     case RULES:
         break;
@@ -445,6 +450,10 @@ static int make_body(struct gen *g, struct item *body, int length, int streams)
         memset(&body[i], 0, sizeof body[i]);
         make_op(g, &body[i].op, own[below(g, streams)]);
         body[i].rule = changing && chance(g, 40) ? (enum rule)below(g, RULES) : SAME;
+        if (g->grows && body[i].op.kind == FZ_launch && chance(g, 30)) {
+            body[i].rule = GROWS;
+            body[i].first = below(g, FZ_GRIDS);
+        }
     }
     if (!g->threads && chance(g, 12)) { /* memory that comes and goes */
         int at = below(g, length), buf = pick_buf(g);
@@ -1087,6 +1096,7 @@ void fz_generate(struct fz_program *p, const struct fz_shape_of_program *how)
     collect(g);
     bool traps = how->seed % 13 == 5;
     g->renews = how->seed % 4 == 1;
+    g->grows = how->seed % 9 == 2;
     g->sets = how->seed % 17 == 3 ? 17 + (int)(how->seed % 8) : 0;
     while (p->count < g->target) {
         if (chance(g, 45))

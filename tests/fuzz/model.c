@@ -306,7 +306,7 @@ static enum fz_legal do_launch(const struct step *s)
 {
     const int32_t *a = s->op->a; /* stream kernel module how shape buf off buf2 off2 k */
     if (!in_range(a[1], FZ_KERNELS) || !module_usable(s, a[2]) || !in_range(a[3], FZ_HOWS) ||
-        !in_range(a[4], FZ_SHAPES))
+        !in_range(a[4], FZ_SHAPES + FZ_GRIDS))
         return FZ_ILLEGAL;
     if (s->m->capturing[s->thread] && a[3] > FZ_EX)
         return FZ_ILLEGAL;

@@ -38,6 +38,7 @@ enum {
     FZ_THREADS = 4,
     FZ_KERNELS = 6, /* those that `launch` chooses from */
     FZ_SHAPES = 6,
+    FZ_GRIDS = 96, /* further shapes: grids of two kinds of blocks */
     FZ_HOWS = 9,
     FZ_BADS = 8,
     FZ_MISCS = 12,

@@ -1,6 +1,7 @@
 /* test_signature.c - signatures, argument layout and kernel settings, over a driver of a few
  * functions. */
 #include "tests/unit/unit.h"
+#include "capture/settings/options.h"
 #include "driver/call.h"
 #include "capture/tracking/function.h"
 #include "capture/tracking/signature.h"
@@ -94,6 +95,7 @@ static int invalidate_all(void **state)
     struct ag_signature_tables old = ag_signatures_detach();
     ag_signatures_destroy(&old);
     layouts_asked = 0;
+    ag_options.grids = 1000;
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)current;
     ag_real[AG_SYM_cuFuncGetParamInfo] = (void *)func_info;
     ag_real[AG_SYM_cuKernelGetParamInfo] = (void *)kernel_info;
@@ -261,6 +263,116 @@ static void test_no_launch_is_like_another_if_there_are_clusters(void **state)
     ag_signature_prove(signature_of(&l), HERE);
     l.dims[0] = 4;
     assert_false(is_alike(&l));
+}
+
+enum { MANY = 9 }; /* grids, until they become an argument */
+
+/* Launches the function with so many grids, the last of them new to it. */
+static struct ag_signature *with_grids(struct ag_launch *l, unsigned int n)
+{
+    struct ag_signature *s = NULL;
+    ag_options.grids = MANY;
+    for (l->dims[0] = 1; l->dims[0] <= n; l->dims[0]++)
+        s = signature_of(l);
+    l->dims[0] = n;
+    return s;
+}
+
+static void test_ever_new_grids_become_an_argument(void **state)
+{
+    struct ag_launch l = launch_of(&plain, three), other = l;
+    (void)state;
+    other.dims[0] = 5;
+    struct ag_signature *before = signature_of(&other);
+    assert_false(with_grids(&l, MANY)->layout.has_grid); /* one of them was known */
+    ag_signature_prove(before, HERE);
+    l.dims[0]++;
+    struct ag_signature *any = signature_of(&l);
+    assert_true(any->any_grid && any->layout.has_grid);
+    for (int i = 0; i < 3; i++) {
+        l.dims[i] += 7;
+        assert_ptr_equal(signature_of(&l), any);
+        assert_ptr_equal(signature_of(&l), any);
+        assert_false(ag_signature_is_launch(any, &l, 0)); /* this may be a known one */
+        assert_true(ag_signature_takes(any, any));
+    }
+    /* a known grid has a signature of its own, but records the grid, too */
+    assert_int_equal(ag_signature_bad(before), AG_SIGNATURE_INVALID);
+    struct ag_signature *known = signature_of(&other);
+    assert_false(known == before || known->any_grid || !known->layout.has_grid);
+    assert_ptr_equal(signature_of(&other), known);
+    assert_false(ag_signature_is_launch(known, &l, 0));
+    assert_true(ag_signature_is_launch(known, &other, 0) && ag_signature_takes(known, any));
+    assert_false(ag_signature_takes(any, known) || ag_signature_takes(before, any));
+    /* whatever else differs makes another signature */
+    for (int i = 3; i < AG_DIMS; i++) {
+        other = l;
+        other.dims[i]++;
+        assert_ptr_not_equal(signature_of(&other), any);
+        assert_false(ag_signature_takes(signature_of(&other), any));
+    }
+    other = launch_of(&library, two);
+    assert_false(signature_of(&other)->layout.has_grid ||
+                 ag_signature_takes(signature_of(&other), any));
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value.priority = 1};
+    other = l;
+    other.attrs = &attribute;
+    other.num_attrs = 1;
+    assert_false(ag_signature_is_launch(any, &other, 0) || signature_of(&other)->layout.has_grid);
+}
+
+/* The driver refuses such a launch, and the program must hear of that from the launch. */
+static void test_no_signature_stands_for_an_impossible_grid(void **state)
+{
+    static const unsigned int grids[][3] = {{0, 1, 1},    {1, 0, 1},          {1, 1, 0},
+                                            {0, 0, 0},    {0x80000000, 1, 1}, {1, 65536, 1},
+                                            {1, 1, 65536}};
+    struct ag_launch l = launch_of(&plain, three);
+    (void)state;
+    struct ag_signature *any = with_grids(&l, MANY + 1);
+    assert_true(any->any_grid);
+    for (size_t i = 0; i < sizeof grids / sizeof *grids; i++) {
+        memcpy(l.dims, grids[i], sizeof grids[i]);
+        assert_false(ag_signature_is_launch(any, &l, 0));
+        assert_false(signature_of(&l)->any_grid);
+    }
+    memcpy(l.dims, (unsigned int[]){0x7fffffff, 65535, 65535}, 12);
+    assert_ptr_equal(signature_of(&l), any);
+    /* with clusters not every grid is possible */
+    ag_function_disprove((CUfunction)&plain, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+    assert_int_equal(ag_signature_bad(any), AG_SIGNATURE_INVALID);
+    assert_false(signature_of(&l)->any_grid);
+}
+
+static void test_a_grid_is_recorded_behind_the_arguments(void **state)
+{
+    struct fake *functions[] = {&plain, &other_handle, &bare};
+    void **params[] = {three, two, NULL};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        uint8_t one[64], other[64];
+        unsigned int dims[3];
+        struct ag_launch l = launch_of(functions[i], params[i]);
+        struct ag_signature *without = signature_of(&l), *any = with_grids(&l, MANY + 1);
+        uint32_t n = without->layout.recorded_bytes;
+        assert_int_equal(any->layout.recorded_bytes, n + 16);
+        memset(one, 0xa5, sizeof one);
+        memset(other, 0x5a, sizeof other);
+        memcpy(l.dims, (unsigned int[]){6, 5, 4}, 12);
+        ag_record_launch(one, &any->layout, &l);
+        ag_record_launch(other, &any->layout, &l);
+        assert_memory_equal(one, other, n + 16);
+        ag_record_launch(other, &without->layout, &l);
+        assert_memory_equal(one, other, n + 16); /* the arguments lie where they did */
+        ag_signature_grid(any, one, dims);
+        assert_memory_equal(dims, l.dims, 12);
+        ag_signature_grid(without, one, dims);
+        assert_int_equal(dims[0], 1);
+        l.dims[2]++;
+        ag_record_launch(other, &any->layout, &l);
+        assert_memory_equal(one, other, n);
+        assert_memory_not_equal(one, other, n + 16);
+    }
 }
 
 /* By id: what of a value means something (cuda.h), as ranges of bytes from its beginning. */
@@ -664,8 +776,9 @@ static void test_the_same_limit_again_and_again(void **state)
     signature_of(&l);
     set_on(f, LIMIT, 16384, 0);
     double few = set_again(f);
-    for (l.dims[0] = 2; l.dims[0] < 20000; l.dims[0]++)
-        signature_of(&l);
+    for (l.dims[3] = 1; l.dims[3] <= 1000; l.dims[3]++)
+        for (l.dims[4] = 1; l.dims[4] <= 20; l.dims[4]++)
+            signature_of(&l);
     set_on(f, LIMIT, 16384, 0);
     double many = set_again(f);
     if (many > few * 10)
@@ -685,6 +798,9 @@ int main(void)
         cmocka_unit_test_setup(test_the_like_of_a_launch_differs_in_the_grid_alone, invalidate_all),
         cmocka_unit_test_setup(test_no_launch_is_like_another_if_there_are_clusters,
                                invalidate_all),
+        cmocka_unit_test_setup(test_ever_new_grids_become_an_argument, invalidate_all),
+        cmocka_unit_test_setup(test_no_signature_stands_for_an_impossible_grid, invalidate_all),
+        cmocka_unit_test_setup(test_a_grid_is_recorded_behind_the_arguments, invalidate_all),
         cmocka_unit_test_setup(test_of_an_attribute_only_what_its_id_defines_counts,
                                invalidate_all),
         cmocka_unit_test_setup(test_a_refused_signature_is_never_expected, invalidate_all),

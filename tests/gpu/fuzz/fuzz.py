@@ -113,6 +113,7 @@ class Machine:
         return options + (["--without", self.args.without] if self.args.without else [])
 
     def library_env(self, setting):
+        setting = {"AUTOGRAPH_TEST_GRIDS": "4", **setting}
         more = dict(item.split("=", 1) for item in self.args.env)
         if self.args.forks:
             setting = {"AUTOGRAPH_TEST_JOIN": "1", **setting}

@@ -26,7 +26,7 @@ MOSTLY = re.compile(r"^autograph: why not more: mostly because (.*) \(about (\d+
 # Counters that name no loss.
 HARMLESS = ("chunks that took over", "graphs dropped", "flushes by the watchdog", "times that the graphs", "graph launches",
             "single launches", "ops that the library's own thread", "speed with the library's own thread",
-            "times that a stream, which forks", "ns that chunks and single launches waited")
+            "times that a stream, which forks", "kernels whose grid counts", "ns that chunks and single launches waited")
 
 
 def counted(text):
