@@ -166,6 +166,7 @@ hold_long() {
 }
 
 @test "a collective kernel is launched behind a build, not beside it: by itself, and in a graph" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     export AUTOGRAPH_TEST_BUILD=thread SIMCUDA_WAITS=1
     for in_graph in 0 1; do
         same "$states" peers $in_graph
@@ -175,6 +176,7 @@ hold_long() {
 }
 
 @test "signatures that are too many are invalidated once nothing waits for the program" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     SIMCUDA_WAITS=1 AUTOGRAPH_MEMORY_MB=1 same "$states" signatures-beside-wait 100
     at_least "times" "$(figure 'times that all sequences were invalidated (limits, unknown calls, too many signatures)')" 1
 }
@@ -475,6 +477,7 @@ beside() {
 }
 
 @test "threads that are cancelled while they wait for a build leave no lock behind" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     [ -z "${AG_RUNTIME-}" ] || skip "AddressSanitizer's runtime does not bear threads that are cancelled inside a call"
     AUTOGRAPH_TEST_BUILD=thread SIMCUDA_SLOW_US=300 same "$states" cancel-behind-build 30
     cat summary

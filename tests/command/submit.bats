@@ -157,6 +157,7 @@ ordered() {
 }
 
 @test "graphs are built and dropped beside a submitter that waits for room in a queue" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     SIMCUDA_QUEUE=64 AUTOGRAPH_TEST_BUILD=thread AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 6
     at_least "graphs dropped" "$(figure 'graphs dropped')" 20
 }
@@ -169,6 +170,7 @@ ordered() {
 }
 
 @test "all signatures are forgotten later if that would wait for the submitter" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     local times='times that all sequences were invalidated (limits, unknown calls, too many signatures)'
     for _ in 1 2 3 4 5; do # a stream that rests early, on a busy machine, shows too few signatures
         SIMCUDA_QUEUE=64 AUTOGRAPH_MEMORY_MB=1 AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 7
@@ -253,6 +255,7 @@ far_behind="launches that waited for the GPU, which was far behind"
 
 # Launches that go by themselves count while graphs are in front of them, and wait as those do.
 @test "launches that go by themselves get no further ahead of the GPU behind graphs" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     for mode in inline thread; do
         for kind in new known; do
             AG_TIMEOUT=60 AUTOGRAPH_TEST_CHUNK=20 AUTOGRAPH_SUBMIT=$mode same "$submit" patience-$kind 900
@@ -307,6 +310,7 @@ in_a_call() {
 }
 
 @test "a submitter that is stuck in a call keeps nobody else waiting, and its own stream within the credit" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     hows=({0..7}) # launches of graphs and single ones, or any call; before what it does, or behind it
     [ -z "${AG_RUNTIME-}" ] || hows=(6) # a sanitizer makes each run long
     for how in "${hows[@]}"; do
@@ -498,6 +502,7 @@ weighs() {
 
 # 2 launches and a sync that repeat, then up to 69 of which a third is new each time. tests/unit/test_weigh.c has the rest.
 @test "a stream that gains little goes eager now and then, to be compared" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     export SIMCUDA_MODE=null SIMCUDA_PACE=2500:2000:450:1000 AUTOGRAPH_SUBMIT=inline AUTOGRAPH_STATS=2
     export AUTOGRAPH_LOG_FILE=$PWD/summary AUTOGRAPH_TEST_PROFIT=1
     for ms in 1000 3000 9000; do
@@ -524,6 +529,7 @@ singly() {
 }
 
 @test "launches that never repeat are handed over; what was never launched is the program's to launch" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     for try in {1..5}; do # others on the machine may keep the thread from its processor
         AUTOGRAPH_STATS=2 AUTOGRAPH_LOG_FILE=$PWD/summary.$try under "$submit" singles 3000 >with.out
         mv "summary.$try" summary
