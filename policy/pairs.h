@@ -14,7 +14,8 @@
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
  * measure what the others do.
  *
- * Until the first comparison, half a second from the start at most, the first way is taken.
+ * Until the first comparison, half a second from the start at most, the first way is taken. One
+ * that has had to wait for something else (ag_pairs_soon()) begins at the next chance.
  */
 #pragma once
 
@@ -41,7 +42,7 @@ struct ag_pairs {
 /* Whether the ways are compared now, or soon for the first time. If ag_pairs_choose() is not called
  * any more, no comparison comes. */
 bool ag_pairs_are_awaited(const struct ag_pairs *p, uint64_t now_ns);
-/* The program is not at its beginning: a first comparison may come at once. */
+/* The program is not at its beginning: a comparison that nothing puts off may come at once. */
 void ag_pairs_soon(struct ag_pairs *p);
 /* A comparison that is under way ends without an answer; the next one comes as the first did. */
 void ag_pairs_abort(struct ag_pairs *p);

@@ -112,7 +112,7 @@ void ag_core_invalidate_signatures(void)
 
 struct dropping {
     struct ag_policy *policy;
-    const struct ag_kernel *kernel; /* NULL: graphs with invalid functions */
+    const struct ag_kernel *kernel; /* NULL: graphs with invalid signatures */
 };
 
 static bool concerns(const struct ag_signature *signature, const struct ag_kernel *kernel)

@@ -15,6 +15,9 @@
  * the submitter sleeps. Each 16 ms a chunk asks whether to hand over at all (wanted.h). The
  * stream's first such chunk allocates the ring. The same holds for an op that is in no chunk.
  *
+ * A launch whose grid is an argument and is not known is looked up in the table of signatures,
+ * under its lock, before it is followed.
+ *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */
 #include "capture/core/launch.h"
@@ -226,8 +229,7 @@ static inline void count_unrecorded(struct ag_stream *s, const struct ag_incomin
 static bool takes_place(struct ag_stream *s, const struct ag_signature *signature)
 {
     ag_key key = ag_engine_expected(&s->engine);
-    return key && ag_signature_takes(ag_key_signature(key), signature) &&
-           !signature->function->clusters;
+    return key && ag_signature_takes(ag_key_signature(key), signature);
 }
 
 static CUresult follow(struct ag_stream *s, ag_key key, const struct ag_incoming *in);

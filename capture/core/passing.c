@@ -77,7 +77,9 @@ CUresult ag_passing_unrecorded(struct ag_stream *s, const struct ag_incoming *in
     bool collective = !strcmp(why, "collective kernel");
     if (bad)
         why = bad & AG_SIGNATURE_FAILED ? "a launch of this signature has failed"
-                                        : "more shared memory than its function attribute allows";
+              : bad & AG_SIGNATURE_OVER_LIMIT
+                  ? "more shared memory than its function attribute allows"
+                  : "a signature that another thread has just given up";
     ag_count(collective ? AG_COUNT_COLLECTIVE : AG_COUNT_NOT_RECORDABLE);
     if (!collective)
         ag_shortfall_not_recordable(why);

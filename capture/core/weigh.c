@@ -43,8 +43,9 @@ static bool may_weigh(struct ag_stream *s)
 void ag_weigh_meet(struct ag_stream *s)
 {
     uint64_t now = may_weigh(s) ? ag_clock_monotonic_ns() : 0;
-    /* the submitter is compared first, as graphs may be faster by it alone */
-    if (!now || ag_pairs_are_awaited(&s->pairs, now)) {
+    /* The submitter is compared first, as graphs may be faster by it alone. Its comparison leaves
+     * out the time of eager spans (wanted.c). */
+    if (!now || ag_pairs_are_awaited(&s->pairs, now - atomic_load(&ag_compare_rested_ns))) {
         ag_pairs_abort(&s->without);
         return;
     }

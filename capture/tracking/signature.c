@@ -283,7 +283,7 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
     if (!signature)
         signature = make_launch(hash, l, branch, any, why);
     ag_unlock(&lock);
-    if (signature)
+    if (signature && !signature->any_grid) /* that of another grid may come to the same place */
         cache->entries[hash & (AG_SIGNATURE_CACHE - 1)] = signature;
     return signature;
 }

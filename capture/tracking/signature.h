@@ -2,8 +2,8 @@
  * signature.h - the signature of an op: everything in a launch, fill or copy except argument
  * values.
  *
- * Signatures are interned: equal signatures are the same object, and its address is the op's key
- * in the policy.
+ * Signatures are interned: equal signatures are the same object, but for those that another has
+ * taken the place of, and its address is the op's key in the policy.
  */
 #pragma once
 
