@@ -29,6 +29,7 @@
 #include "capture/core/flush.h"
 #include "capture/trace/live.h"
 #include "capture/tracking/dormancy.h"
+#include "capture/core/measure.h"
 #include "capture/core/op.h"
 #include "capture/core/passing.h"
 #include "capture/core/submitter.h"
@@ -200,7 +201,8 @@ static struct ag_signature *signature_of(struct ag_stream *s, const struct ag_in
         struct ag_visit visit = ag_driver_enter(s);
         if (may_load)
             ag_waits_rings_pass(); /* the driver may wait for the GPU in that */
-        signature = ag_signature_ask(&s->signatures, in->launch, in->branch, hash, why);
+        signature =
+            ag_signature_ask(&s->signatures, in->launch, in->branch, hash, !ag_measures(), why);
         ag_driver_leave(s, visit);
     }
     return signature;

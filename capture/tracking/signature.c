@@ -148,18 +148,19 @@ static bool differs_in_grid_alone(const struct ag_signature *s, const struct ag_
            ag_signature_has_block(other, s->dims);
 }
 
-/* Whether a launch comes with ever new grids, if this one is new: its grid becomes an argument. */
-static bool has_many_grids(struct ag_signature *s)
+/* Whether a launch comes with ever new grids, if this one is new: its grid becomes an argument.
+ * `counts`: this one is not a tuner's, to which candidates would look alike. */
+static bool has_many_grids(struct ag_signature *s, bool counts)
 {
     const struct ag_signature *other = s->function->signatures;
-    s->grids = 1;
-    for (int i = 0; other && i < AG_SIGNATURES_LATEST && s->grids == 1; i++) {
+    for (int i = 0; other && i < AG_SIGNATURES_LATEST && !s->grids; i++) {
         if (differs_in_grid_alone(s, other))
-            s->grids = other->grids + 1;
+            s->grids = other->grids;
         other = other->sibling;
     }
-    return s->grids > (uint32_t)ag_options.grids && !s->num_attrs && !s->function->clusters &&
-           ag_grid_is_possible(s->dims);
+    s->grids += counts;
+    return counts && s->grids > (uint32_t)ag_options.grids && !s->num_attrs &&
+           !s->function->clusters && ag_grid_is_possible(s->dims);
 }
 
 static bool of_any_grid(const struct ag_signature *s, const void *what)
@@ -199,7 +200,8 @@ static void becomes_any_grid(struct ag_signature *s, const struct ag_launch *lau
 
 /* `any`: that of any grid, of which this one is known; or NULL. */
 static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l, uint8_t branch,
-                                        const struct ag_signature *any, const char **why)
+                                        const struct ag_signature *any, bool counts,
+                                        const char **why)
 {
     struct ag_function *f = ag_function_get(&tables.functions, l->func, l->stream, true);
     if (!f || !f->usable) {
@@ -244,7 +246,7 @@ static struct ag_signature *make_launch(uint64_t hash, const struct ag_launch *l
     made.proven = proven_but_for_grid(&made);
     if (any)
         records_grid(&made);
-    else if (has_many_grids(&made))
+    else if (has_many_grids(&made, counts))
         becomes_any_grid(&made, l);
     struct ag_signature *s = insert(&made);
     if (!s) {
@@ -270,7 +272,7 @@ struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
 }
 
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const struct ag_launch *l,
-                                      uint8_t branch, uint64_t hash, const char **why)
+                                      uint8_t branch, uint64_t hash, bool counts, const char **why)
 {
     *why = "no memory";
     ag_lock(&lock, AG_RANK_SIGNATURES);
@@ -281,7 +283,7 @@ struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache, const st
     if (any && !find(hash, was_launch, &wanted))
         signature = any;
     if (!signature)
-        signature = make_launch(hash, l, branch, any, why);
+        signature = make_launch(hash, l, branch, any, counts, why);
     ag_unlock(&lock);
     if (signature && !signature->any_grid) /* that of another grid may come to the same place */
         cache->entries[hash & (AG_SIGNATURE_CACHE - 1)] = signature;
@@ -338,7 +340,8 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
     switch (in->kind) {
     case AG_OP_LAUNCH:
         signature = ag_signature_cached(cache, in->launch, in->branch, &hash);
-        return signature ? signature : ag_signature_ask(cache, in->launch, in->branch, hash, why);
+        return signature ? signature
+                         : ag_signature_ask(cache, in->launch, in->branch, hash, true, why);
     case AG_OP_MEMSET:
         wanted.elem_size = (uint8_t)in->fill->elem_size;
         wanted.width = in->fill->width;

@@ -117,11 +117,12 @@ struct ag_signature *ag_signature_cached(const struct ag_signature_cache *cache,
                                          const struct ag_launch *launch, uint8_t branch,
                                          uint64_t *hash);
 
-/* The signature of a launch that the cache does not have. Asks the driver if nobody has. Results as
+/* The signature of a launch that the cache does not have. Asks the driver if nobody has. `counts`:
+ * a new grid is one of many that may become an argument. Results as
  * of ag_signature_of(). */
 struct ag_signature *ag_signature_ask(struct ag_signature_cache *cache,
                                       const struct ag_launch *launch, uint8_t branch, uint64_t hash,
-                                      const char **why);
+                                      bool counts, const char **why);
 
 /* Whether the function was launched before. */
 bool ag_signatures_know(CUfunction func);
