@@ -204,7 +204,7 @@ void names_of_signature(const struct dump *d, const struct ag_dump_signature *s,
         snprintf(text, size, "copy %llu B", (unsigned long long)s->width);
     else if (s->kind == AG_DUMP_RECORD || s->kind == AG_DUMP_WAIT)
         snprintf(text, size, "%s", dump_string(d, s->name));
-    else if (!s->dims[0])
+    else if (!s->dims[0] && !s->dims[1] && !s->dims[2])
         snprintf(text, size, "%s <<<any; %u,%u,%u>>>", names_kernel(dump_string(d, s->name)),
                  s->dims[3], s->dims[4], s->dims[5]);
     else

@@ -15,8 +15,8 @@
  * the submitter sleeps. Each 16 ms a chunk asks whether to hand over at all (wanted.h). The
  * stream's first such chunk allocates the ring. The same holds for an op that is in no chunk.
  *
- * A launch whose grid is an argument and is not known is looked up in the table of signatures,
- * under its lock, before it is followed.
+ * Where a kernel's grid is an argument, a launch with a new grid is first looked up in the table of
+ * signatures, under its lock.
  *
  * An eager launch is made without the lock: nobody may wait for the driver because of us.
  */

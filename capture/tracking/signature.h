@@ -22,7 +22,7 @@ struct ag_signature {
     struct ag_layout layout; /* of fills and copies only the recorded bytes */
     uint8_t kind;
     uint8_t branch;      /* ag_incoming.branch */
-    bool any_grid;       /* of launches: their grid is an argument and nothing else */
+    bool any_grid;       /* it stands for launches of all grids without a signature */
     _Atomic uint8_t bad; /* AG_SIGNATURE_*: not to be deferred if any is set */
 
     _Atomic bool met;        /* a policy has met it */
