@@ -126,6 +126,8 @@ static void run_stream(const struct fz_run *r)
     else
         check(r, cuStreamCreate(&r->h->stream[slot], flags));
     unsigned long long id = 0;
+    if (!r->h->stream[slot]) /* refused: the id of NULL is that of the legacy stream */
+        return;
     check(r, cuStreamGetId(r->h->stream[slot], &id));
     fz_note_stream(r->h, id, slot, -1);
 }
