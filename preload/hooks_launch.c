@@ -54,6 +54,7 @@ _Static_assert(offsetof(struct ag_dormant_slot, held) == AG_LAUNCH_HELD, "the sa
 _Static_assert(offsetof(struct ag_dormant, active) == AG_LAUNCH_ACTIVE, "the same");
 _Static_assert(offsetof(struct ag_dormant, left) == AG_LAUNCH_LEFT, "the same");
 _Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
+_Static_assert(CU_STREAM_PER_THREAD == (CUstream)AG_LAUNCH_PER_THREAD, "the same");
 #else
 #define AG_LAUNCH_PARAMETERS                                                                       \
     CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,             \
@@ -63,7 +64,7 @@ _Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
 #define AG_LAUNCH_HOOK(name, is_ptsz)                                                              \
     __attribute__((hot)) AG_HOOK name(AG_LAUNCH_PARAMETERS)                                        \
     {                                                                                              \
-        if (!((hStream || !is_ptsz) && ag_dormant_passes(hStream)))                                \
+        if (!ag_dormant_passes(hStream, is_ptsz))                                                  \
             return ag_core_##name(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,           \
                                   blockDimZ, sharedMemBytes, hStream, kernelParams, extra);        \
         return AG_REAL(name)(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,     \
@@ -115,7 +116,7 @@ static bool may_record(const CUlaunchConfig *config)
             return AG_CALL(name, config, f, kernelParams, extra);                                  \
         if (may_record(config))                                                                    \
             ag_core_events_unseen();                                                               \
-        if ((config->hStream || !is_ptsz) && ag_dormant_passes(config->hStream))                   \
+        if (ag_dormant_passes(config->hStream, is_ptsz))                                           \
             return AG_CALL(name, config, f, kernelParams, extra);                                  \
         return launch_config(AG_SYM_##name, is_ptsz, config, f, kernelParams, extra);              \
     }
@@ -130,7 +131,7 @@ AG_LAUNCH_EX_HOOK(cuLaunchKernelEx_ptsz, AG_PTSZ)
                  unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,            \
                  void **kernelParams)                                                              \
     {                                                                                              \
-        if (!ag_hooked() || ((hStream || !is_ptsz) && ag_dormant_passes(hStream)))                 \
+        if (!ag_hooked() || ag_dormant_passes(hStream, is_ptsz))                                   \
             return AG_CALL(name, f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, \
                            sharedMemBytes, hStream, kernelParams);                                 \
         CUlaunchAttribute cooperative = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,                    \

@@ -6,13 +6,14 @@
 #include "preload/launch_stub.h"
 #include "preload/stub_macros.inc"
 
-    /* `per_thread`: a stream of NULL is the thread's own, of which nothing is kept. */
+    /* `per_thread`: a stream of NULL is the thread's own default stream. */
     .macro AG_LAUNCH_STUB name, index, per_thread
     AG_ENTRY \name
     movq    24(%rsp), %r10 /* the stream */
     .if \per_thread
+    movl    $AG_LAUNCH_PER_THREAD, %eax
     testq   %r10, %r10
-    je      1f
+    cmoveq  %rax, %r10
     .endif
     movq    ag_thread@gottpoff(%rip), %r11
     movabsq $AG_LAUNCH_MULTIPLIER, %rax

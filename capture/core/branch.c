@@ -124,7 +124,7 @@ void ag_forks_meet_shared_events(void)
 
 static bool is_plain(const struct ag_stream *s)
 {
-    return !atomic_load(&s->not_understood) && !s->in_order && ag_stream_is_own(s) &&
+    return !atomic_load(&s->not_understood) && !s->in_order && !s->thread && ag_stream_is_own(s) &&
            !ag_dormant_is_active(&s->dormant);
 }
 

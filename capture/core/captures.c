@@ -5,6 +5,7 @@
 #include "capture/graphs/pause.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
+#include "capture/tracking/per_thread.h"
 #include <stdlib.h>
 
 static struct ag_lock captures_lock; /* of the count, of leaving the state with it, and the list */
@@ -104,8 +105,9 @@ uint32_t ag_core_streams_capturing(void)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         ag_lock(&s->lock, AG_RANK_STREAM); /* a stream alive now stays so meanwhile */
-        if (ag_stream_is_live(s) && !s->legacy && AG_HAVE(cuStreamIsCapturing) &&
-            AG_REAL(cuStreamIsCapturing)(s->handle, &status) == CUDA_SUCCESS)
+        bool may_ask = !s->legacy && (!s->thread || ag_stream_is_of_this_thread(s));
+        if (ag_stream_is_live(s) && may_ask && AG_HAVE(cuStreamIsCapturing) &&
+            AG_REAL(cuStreamIsCapturing)(ag_stream_handle(s), &status) == CUDA_SUCCESS)
             count += status != CU_STREAM_CAPTURE_STATUS_NONE;
         ag_unlock(&s->lock);
     }

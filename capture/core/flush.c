@@ -9,6 +9,7 @@
 #include "capture/core/weigh.h"
 #include "capture/tracking/dormancy.h"
 #include "capture/tracking/fork.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 
@@ -24,6 +25,7 @@ void ag_stream_end_segment(struct ag_stream *s)
 {
     if (stays(s))
         return;
+    ag_per_thread_gather(s);
     ag_submitter_settle(s);
     if (atomic_load(&s->origin)) /* a branch holds nothing back, and does not rest by itself */
         return;
@@ -221,7 +223,7 @@ void ag_flush_await(const struct ag_stream *s)
 static void flush_in_host_function(const struct ag_stream *s)
 {
     uint8_t branch = 0;
-    if (!s || s->legacy || ag_stream_is_per_thread(s->handle, false))
+    if (!s || s->legacy)
         return;
     const struct ag_stream *origin = atomic_load(&s->origin), *legacy = s->context->legacy;
     ag_flush_await(origin ? origin : s);

@@ -5,6 +5,7 @@
  * These calls are rare, so the code is simple: it pauses the builder, every stream submits what it
  * has deferred and invalidates what it must, and then the tables are freed.
  */
+#include "capture/core/invalidate.h"
 #include "capture/core/branch.h"
 #include "capture/core/broken.h"
 #include "capture/graphs/ahead.h"
@@ -24,6 +25,7 @@
 #include "capture/graphs/request.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
 #include "capture/tracking/waits.h"
@@ -226,6 +228,7 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
 {
     come_to_rest(s);
     CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call returns it */
+    ag_per_thread_forget(s); /* who waits for the context waits for the legacy stream as well */
     ag_stream_close(s);
     ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));
@@ -249,7 +252,7 @@ static bool is_idle(struct ag_stream *s)
 {
     struct ag_visit visit = ag_driver_enter(s);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    bool idle = AG_REAL(cuStreamQuery)(s->handle) == CUDA_SUCCESS;
+    bool idle = AG_REAL(cuStreamQuery)(ag_stream_handle(s)) == CUDA_SUCCESS;
     ag_core_mode(mode);
     ag_driver_leave(s, visit);
     return idle;
@@ -271,6 +274,7 @@ static struct ag_stream *park(struct ag_stream *s)
     struct ag_stream *ends = s;
     come_to_rest(s);
     if (may_be_parked(s) && ag_engine_park(&s->engine)) {
+        ag_per_thread_forget(s);
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
         struct ag_visit visit = ag_driver_enter(s);
@@ -282,14 +286,8 @@ static struct ag_stream *park(struct ag_stream *s)
     return ends;
 }
 
-CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
+static CUresult invalidate_stream(struct ag_stream *named)
 {
-    if (!ag_state_tracks())
-        return CUDA_SUCCESS;
-    struct ag_stream *named = ag_stream_find(stream, false);
-    if (!named || named->legacy)
-        return CUDA_SUCCESS; /* the driver refuses to destroy a default stream */
-    ag_trace_sync_point(NULL, sym);
     ag_flush_for_order(named);
     struct ag_stream *s = park(named);
     if (!s)
@@ -313,6 +311,25 @@ CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
         ag_graphs_collect(UINT32_MAX);
     ag_pause_resume();
     return r;
+}
+
+CUresult ag_core_invalidate_stream(CUstream stream, enum ag_sym sym)
+{
+    struct ag_stream *s = ag_state_tracks() ? ag_stream_find(stream, false) : NULL;
+    if (!s || s->legacy || s->thread)
+        return CUDA_SUCCESS; /* the driver refuses to destroy a default stream */
+    ag_trace_sync_point(NULL, sym);
+    return invalidate_stream(s);
+}
+
+/* Its thread has ended, and can hear of no error. */
+void ag_invalidate_ended_threads(const struct ag_context *context)
+{
+    struct ag_stream *s;
+    while ((s = ag_per_thread_ended(context))) {
+        invalidate_stream(s);
+        ag_stream_release(s);
+    }
 }
 
 static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym sym)

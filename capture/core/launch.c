@@ -354,8 +354,8 @@ static inline bool is_dormant(struct ag_stream *s)
 
 __attribute__((noinline)) bool ag_stream_becomes_own(struct ag_stream *s)
 {
-    if (ag_thread.in_host_function)
-        return false;
+    if (ag_thread.in_host_function || (s->thread && !ag_stream_is_of_this_thread(s)))
+        return false; /* or its memory is another thread's stream by now */
     if (atomic_load(&s->owner))
         atomic_store(&s->shared, true);
     if (atomic_load(&s->origin) || ag_stream_forks(s))
@@ -497,8 +497,8 @@ __attribute__((hot)) CUresult ag_core_launch(const struct ag_launch *l)
     if (!s) {
         if (ag_passing_waits_for_peers(l))
             return ag_passing_of_peers(NULL, &in);
-        ag_count(AG_COUNT_PER_THREAD);
-        ag_trace_passed(NULL, &in, "per-thread default stream");
+        ag_count(AG_COUNT_UNKNOWN_STREAM);
+        ag_trace_passed(NULL, &in, "unknown stream");
         return ag_op_call(&in);
     }
     if (!is_understood(s))
@@ -509,7 +509,7 @@ __attribute__((hot)) CUresult ag_core_launch(const struct ag_launch *l)
             return ag_passing_of_peers(s, &in);
         }
         if (!ag_trace_on()) /* a dump names every launch */
-            ag_stream_remember_dormant(s, l->stream);
+            ag_stream_remember_dormant(s, s->thread ? CU_STREAM_PER_THREAD : l->stream);
         ag_trace_passed(s, &in, NULL);
         return ag_op_call(&in);
     }

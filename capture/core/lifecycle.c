@@ -5,6 +5,7 @@
 #include "capture/report/compare.h"
 #include "capture/core/enter.h"
 #include "capture/core/flush.h"
+#include "capture/core/invalidate.h"
 #include "capture/trace/live.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/nvtx.h"
@@ -60,6 +61,8 @@ static void stream_made(struct ag_stream *s)
     ag_request_prepare(s);
     ag_compare_start();
     ag_trace_stream(s);
+    if (s->thread)
+        ag_invalidate_ended_threads(s->context);
 }
 
 static void fill_page(struct ag_live_page *page)

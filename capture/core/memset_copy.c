@@ -36,10 +36,10 @@ static CUresult on_addresses(struct ag_stream *s, struct ag_incoming *in, enum a
 {
     if (!s || (memory != AG_MEMORY_PLAIN && !in->movable)) {
         const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];
-        ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_PER_THREAD);
+        ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_UNKNOWN_STREAM);
         if (s)
             ag_shortfall_not_recordable(why);
-        ag_trace_passed(s, in, s ? why : "per-thread default stream");
+        ag_trace_passed(s, in, s ? why : "unknown stream");
         CUresult pending = ag_core_stream_sync_point(stream, ptsz, sym, false);
         return ag_incoming_first_error(in, ag_op_call(in), pending);
     }

@@ -3,6 +3,7 @@
 #include "capture/graphs/ahead.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/fork.h"
+#include "capture/tracking/per_thread.h"
 #include <alloca.h>
 
 __attribute__((hot)) void ag_op_record(uint8_t *recorded, const struct ag_signature *signature,
@@ -75,7 +76,8 @@ static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded)
 {
-    CUstream stream = signature->branch ? s->fork->streams[signature->branch]->handle : s->handle;
+    CUstream stream =
+        signature->branch ? s->fork->streams[signature->branch]->handle : ag_stream_handle(s);
     if (!signature->branch && !ag_signature_is_event(signature))
         ag_ahead_calls(s);
     if (ag_stream_forks(s))

@@ -108,7 +108,7 @@ bool ag_core_read_back(const struct ag_copy *c, bool sync, CUresult *result)
     if ((!pinned && !is_pageable(c->dst)) || !(read.staging = take_place(s, &bit)))
         return false;
     copy.read = &read;
-    CUstream handle = s->handle;
+    CUstream handle = s->thread ? CU_STREAM_PER_THREAD : s->handle; /* its own thread calls */
     struct ag_context *context = s->context;
     ag_core_thread_will_wait(s);
     CUresult pending = ag_incoming_arrives(s, &in), r = CUDA_SUCCESS; /* the first may be its own */

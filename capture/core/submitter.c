@@ -172,7 +172,8 @@ static __attribute__((cold, noinline)) bool start(void)
 /* Gives the stream a ring, which the thread looks at. */
 static __attribute__((cold, noinline)) bool gets_ring(struct ag_stream *s)
 {
-    if (atomic_load_explicit(&shared.num_rings, memory_order_relaxed) == RINGS)
+    /* only its own thread can put anything into a per-thread default stream */
+    if (s->thread || atomic_load_explicit(&shared.num_rings, memory_order_relaxed) == RINGS)
         return false;
     struct ag_ring *ring = aligned_alloc(_Alignof(struct ag_ring), sizeof(*ring));
     if (!ring)

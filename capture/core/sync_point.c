@@ -15,6 +15,7 @@
 #include "capture/tracking/hostfunction.h"
 #include "capture/core/measure.h"
 #include "capture/tracking/memory.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
@@ -162,14 +163,19 @@ void ag_core_thread_will_wait(const struct ag_stream *s)
         every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
 }
 
-/* Reports an earlier error, even while hooks bypass (during a capture of the program's). */
+/* What has to be done even while hooks bypass (during a capture of the program's): reports an
+ * earlier error, and gathers what has strayed. */
 static CUresult tell(CUstream stream, bool ptsz)
 {
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     if (!s)
         return CUDA_SUCCESS;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    CUresult r = ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
+    CUresult r = CUDA_SUCCESS;
+    if (ag_stream_is_live(s)) {
+        ag_per_thread_gather(s);
+        r = ag_stream_tell(s);
+    }
     ag_unlock(&s->lock);
     return r;
 }
@@ -271,8 +277,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     ag_trace_sync_point(s, sym);
     ag_live_poll();
     if (!s) {
-        /* This is the per-thread default stream, a stream that was never launched to, or no stream
-         * at all. Only the legacy stream's order can depend on it. */
+        /* A stream that was never launched to, or no stream at all. Only the legacy stream's order
+         * can depend on it. */
         if (reach_of(sym) == NO_STREAM)
             return query_unknown(stream, ptsz);
         if (ag_stream_is_per_thread(stream, ptsz)) {

@@ -35,6 +35,8 @@ static bool is_faster(struct ag_stream *s)
 
 static bool is_wanted(struct ag_stream *s)
 {
+    if (s->thread) /* it gets no ring */
+        return false;
     if (ag_options.test_switch)
         return has_its_turn(s);
     if (ag_options.submit != AG_SUBMIT_AUTO)

@@ -3,6 +3,7 @@
 #include "capture/system/clock.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/fork.h"
+#include "capture/tracking/per_thread.h"
 
 /* In the relaxed mode it ends no capture of the program's. Of an error the program hears by a call
  * of its own. */
@@ -130,7 +131,7 @@ __attribute__((hot)) void ag_ahead_launched(struct ag_stream *s, uint32_t ops)
             uint32_t next = (a->oldest + a->pending) % AG_AHEAD_EVENTS;
             a->last = a->at[next] = a->ops;
             if (a->events[next])
-                a->pending += record(a->events[next], s->handle);
+                a->pending += record(a->events[next], ag_stream_handle(s));
             else
                 atomic_store(&a->made, AG_NOT_MADE); /* as many ops later it is tried again */
         } else {

@@ -18,6 +18,7 @@
 #include "capture/tracking/hostmemory.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
+#include "capture/tracking/per_thread.h"
 #include <stdlib.h>
 
 /* ---- updates ---------------------------------------------------------------------------- */
@@ -109,7 +110,7 @@ static void upload(struct ag_stream *s, struct ag_variant *v)
     if (ag_state_captures())
         return;
     ag_probe_begins();
-    CUresult r = AG_REAL(cuGraphUpload)(v->exec, s->handle);
+    CUresult r = AG_REAL(cuGraphUpload)(v->exec, ag_stream_handle(s));
     ag_probe_ends();
     if (r != CUDA_SUCCESS) {
         ag_info("build", "cuGraphUpload failed with error %d", (int)r);
@@ -249,7 +250,7 @@ static CUresult submit(struct ag_stream *s, const struct ag_graphs *g, const str
         ag_fork_graph_begins(s, g->branches, g->waits);
     bool empty = g->events && !v->exec; /* records and waits alone */
     ag_probe_begins(); /* if it fails, the ops go one by one, and the program hears of those */
-    CUresult r = empty ? CUDA_SUCCESS : AG_REAL(cuGraphLaunch)(v->exec, s->handle);
+    CUresult r = empty ? CUDA_SUCCESS : AG_REAL(cuGraphLaunch)(v->exec, ag_stream_handle(s));
     ag_probe_ends();
     if (__builtin_expect(ag_stream_forks(s), 0) && r == CUDA_SUCCESS)
         ag_fork_graph_ends(s, g->branches);

@@ -18,7 +18,7 @@ static _Atomic bool observing, told;
 
 static uint64_t unseen(void)
 {
-    return ag_counted(AG_COUNT_PER_THREAD) + ag_counted(AG_COUNT_NOT_UNDERSTOOD) +
+    return ag_counted(AG_COUNT_UNKNOWN_STREAM) + ag_counted(AG_COUNT_NOT_UNDERSTOOD) +
            ag_counted(AG_COUNT_NOT_RECORDABLE) + ag_counted(AG_COUNT_COLLECTIVE);
 }
 
@@ -259,9 +259,8 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
     consider(f, captured,
              "it has begun a stream capture that has not ended, and nothing is replayed meanwhile",
              "end stream captures that fail, too");
-    consider(f, ag_counted(AG_COUNT_PER_THREAD), "it launches to the per-thread default stream",
-             "launch to streams that the program creates, or build without --default-stream "
-             "per-thread");
+    consider(f, ag_counted(AG_COUNT_UNKNOWN_STREAM), "nothing can be kept of its streams",
+             "the program may lack memory");
     consider(f, ag_counted(AG_COUNT_NOT_UNDERSTOOD), "its streams have properties that graphs lack",
              "set them for launches instead of streams, if they are needed");
     snprintf(f->text, sizeof(f->text), "its ops cannot be recorded (%s)", main_kind());

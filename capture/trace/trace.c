@@ -331,7 +331,8 @@ void ag_trace_stream(const struct ag_stream *s)
     struct ag_dump_stream d = {.id = stream_id(s),
                                .flags = flags,
                                .priority = s->priority,
-                               .handle = (uint64_t)(uintptr_t)s->handle,
+                               .handle = s->thread ? (uint64_t)(uintptr_t)CU_STREAM_PER_THREAD
+                                                   : (uint64_t)(uintptr_t)s->handle,
                                .context = (uint64_t)(uintptr_t)s->context->handle};
     ag_trace_define(AG_DUMP_STREAM, &d, sizeof(d), NULL, 0);
 }

@@ -39,7 +39,8 @@ static const _Atomic uint32_t *held_before(struct ag_stream *s)
     static const _Atomic uint32_t nothing;
     if (atomic_load(&s->context->ending)) /* its handle may become another's */
         return NULL;
-    if (s->legacy && ag_contexts()->next) /* another context may be current next time */
+    if ((s->legacy || s->thread) &&
+        ag_contexts()->next) /* another context may be current next time */
         return NULL;
     return s->legacy || s->blocking ? ag_stream_held_before(s) : &nothing;
 }

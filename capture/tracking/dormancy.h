@@ -14,5 +14,6 @@ void ag_dormancy_start(void (*settle)(struct ag_stream *stream));
  * The second function wakes both. They are called under the stream's lock. */
 void ag_stream_goes_dormant(struct ag_stream *stream);
 void ag_stream_leaves_dormant(struct ag_stream *stream);
-/* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may. */
+/* Lets this thread's next launches on a dormant stream pass by ag_dormant_passes(), if they may.
+ * `handle`: the program's; for a per-thread default stream CU_STREAM_PER_THREAD. */
 void ag_stream_remember_dormant(struct ag_stream *stream, CUstream handle);

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "capture/system/current.h"
+#include "driver/entries.h"
 
 struct ag_dormant {
     _Atomic uint32_t active;
@@ -52,10 +53,12 @@ static inline bool ag_dormant_is_active(const struct ag_dormant *dormant)
     return __builtin_expect(atomic_load_explicit(&dormant->active, memory_order_relaxed), 0);
 }
 
-/* Whether a launch on this stream goes straight to the driver. Do not call it with NULL if NULL
- * means the per-thread default stream. */
-static inline __attribute__((always_inline)) bool ag_dormant_passes(const void *stream)
+/* Whether a launch on this stream goes straight to the driver. `ptsz`: NULL is the calling thread's
+ * own default stream. */
+static inline __attribute__((always_inline)) bool ag_dormant_passes(const void *stream, bool ptsz)
 {
+    if (ptsz && !stream)
+        stream = CU_STREAM_PER_THREAD;
     const struct ag_dormant_slot *slot = &ag_thread.dormant[ag_dormant_slot_of(stream)];
     return slot->stream == stream &&
            ag_thread.generation ==

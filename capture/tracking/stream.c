@@ -1,5 +1,5 @@
 /* stream.c - streams come, are found, parked and go. */
-#include "capture/tracking/stream.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
 #include "capture/settings/options.h"
@@ -15,11 +15,11 @@ static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
 static void (*stream_made)(struct ag_stream *);
 
-/* The key that finds a stream: its handle, or for the legacy stream its context. The lowest bit
- * distinguishes the two. */
+/* The key that finds a stream: its handle, or for default streams their context. The lowest bits
+ * distinguish them. Per-thread default streams of one context have the same key. */
 static inline uintptr_t key_of(CUstream handle, CUcontext ctx)
 {
-    return ctx ? (uintptr_t)ctx | 1 : (uintptr_t)handle;
+    return !ctx ? (uintptr_t)handle : (uintptr_t)ctx | (handle == CU_STREAM_LEGACY ? 1 : 3);
 }
 
 static inline uint32_t hash(uintptr_t key)
@@ -59,11 +59,17 @@ static struct ag_stream **bucket(uintptr_t key)
     return &buckets[hash(key) % (sizeof(buckets) / sizeof(buckets[0]))];
 }
 
+/* The thread that a stream of that handle belongs to, or 0. */
+static inline uintptr_t thread_of(CUstream handle)
+{
+    return handle == CU_STREAM_PER_THREAD ? ag_this_thread() : 0;
+}
+
 /* Under the lock. */
-static struct ag_stream *look_up(uintptr_t key)
+static struct ag_stream *look_up(uintptr_t key, uintptr_t of)
 {
     struct ag_stream *s = *bucket(key);
-    while (s && s->key != key)
+    while (s && !(s->key == key && s->thread == of))
         s = s->chained;
     return s;
 }
@@ -117,9 +123,12 @@ struct ag_context *ag_contexts(void)
 /* Memory for a stream, all 0 except the lock. Reuses the memory of a stream that is gone, if there
  * is any. A thread that found the old stream earlier may be about to take its lock, or hold it.
  * Under the lock. */
-static struct ag_stream *allocate(struct ag_context *context, bool legacy)
+static struct ag_stream *allocate(struct ag_context *context, bool legacy, bool per_thread)
 {
-    struct ag_stream **from = legacy ? &context->old_legacy : &left, *s = *from;
+    struct ag_stream **from = legacy ? &context->old_legacy : &left, *s;
+    while (per_thread && *from && (*from)->ring) /* the submitter could launch nothing there */
+        from = &(*from)->chained;
+    s = *from;
     if (!s) {
         s = aligned_alloc(_Alignof(struct ag_stream), sizeof(*s));
         return s ? memset(s, 0, sizeof(*s)) : NULL;
@@ -165,7 +174,7 @@ static void chain(struct ag_stream *s)
 /* What a new stream is. */
 struct kind {
     CUstream handle;
-    uintptr_t key;
+    uintptr_t key, thread;
     struct ag_context *context;
     int priority;
     bool legacy, blocking;
@@ -181,7 +190,7 @@ static struct ag_stream *parked_like(const struct kind *like)
     bool any = ag_stream_table.parked && !like->legacy && !atomic_load(&like->context->ending);
     for (struct ag_stream *s = any ? ag_stream_table.newest : NULL; s; s = s->next)
         if (s->parked && s->context == like->context && s->blocking == like->blocking &&
-            s->priority == like->priority)
+            s->priority == like->priority && !(like->thread && s->ring))
             found = s;
     return found;
 }
@@ -192,6 +201,7 @@ static void unpark(struct ag_stream *s, const struct kind *like)
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     s->handle = like->handle;
     s->key = like->key;
+    s->thread = like->thread;
     s->serial = ++ag_stream_table.last_serial;
     s->gone = false;
     ag_engine_reopen(&s->engine);
@@ -203,12 +213,13 @@ static void unpark(struct ag_stream *s, const struct kind *like)
 
 static struct ag_stream *open_anew(const struct kind *like, const struct ag_engine *engine)
 {
-    struct ag_stream *s = allocate(like->context, like->legacy);
+    struct ag_stream *s = allocate(like->context, like->legacy, like->thread);
     if (!s)
         return NULL;
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     s->handle = like->handle;
     s->key = like->key;
+    s->thread = like->thread;
     s->legacy = like->legacy;
     s->in_order = ag_streams_are_in_order();
     s->blocking = like->blocking;
@@ -243,8 +254,8 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
 {
     unsigned int flags = 0;
     int priority = 0;
-    bool legacy = handle == CU_STREAM_LEGACY;
-    if (!legacy) {
+    bool legacy = handle == CU_STREAM_LEGACY, per_thread = handle == CU_STREAM_PER_THREAD;
+    if (!legacy && !per_thread) {
         ag_probe_begins(); /* there may be no such stream */
         bool known = AG_REAL(cuStreamGetFlags)(handle, &flags) == CUDA_SUCCESS &&
                      AG_REAL(cuStreamGetCtx)(handle, &ctx) == CUDA_SUCCESS;
@@ -261,13 +272,14 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         return NULL;
 
     struct kind like = {
-        .handle = handle,
-        .key = key_of(handle, legacy ? ctx : NULL),
+        .handle = per_thread ? ag_per_thread_name() : handle,
+        .key = key_of(handle, legacy || per_thread ? ctx : NULL),
+        .thread = thread_of(handle),
         .legacy = legacy,
         .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
         .priority = priority};
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    struct ag_stream *other = look_up(like.key), *s = NULL;
+    struct ag_stream *other = look_up(like.key, like.thread), *s = NULL;
     like.context = other ? NULL : context_get(ctx);
     struct ag_stream *parked = like.context ? parked_like(&like) : NULL;
     if (parked)
@@ -281,9 +293,12 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         return other;
     if (parked)
         ag_count(AG_COUNT_UNPARKED);
+    if (per_thread)
+        ag_per_thread_begins();
     stream_made(s);
     ag_debug("start", "stream %p of context %p: %s, priority %d%s", (void *)handle, (void *)ctx,
              legacy        ? "legacy default"
+             : per_thread  ? "per-thread default"
              : s->blocking ? "blocking"
                            : "non-blocking",
              priority, parked ? ", goes on with what another one has learnt" : "");
@@ -299,17 +314,17 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
 static struct ag_stream *known(uintptr_t key, CUstream handle, bool *lasts)
 {
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    struct ag_stream *s = look_up(key);
+    struct ag_stream *s = look_up(key, thread_of(handle));
     struct ag_context *context = s ? s->context : NULL;
     uint64_t serial = s ? s->serial : 0;
     *lasts = !s || !atomic_load(&context->ending);
     ag_unlock(&ag_stream_table.lock);
     CUcontext ctx;
-    if (*lasts || handle == CU_STREAM_LEGACY ||
+    if (*lasts || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD ||
         AG_REAL(cuStreamGetCtx)(handle, &ctx) != CUDA_SUCCESS || ctx == context->handle)
         return s;
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    s = look_up(key);
+    s = look_up(key, 0);
     if (s && s->serial == serial) {
         unchain(s);
         s = NULL;
@@ -353,13 +368,12 @@ static __attribute__((noinline)) struct ag_stream *get_another(CUstream handle, 
 static inline __attribute__((always_inline)) struct ag_stream *get(CUstream handle, bool ptsz,
                                                                    bool create)
 {
-    if (ag_stream_is_per_thread(handle, ptsz))
-        return NULL;
     CUcontext ctx = NULL;
-    if (!handle || handle == CU_STREAM_LEGACY) {
-        handle = CU_STREAM_LEGACY;
+    bool per_thread = ag_stream_is_per_thread(handle, ptsz);
+    if (per_thread || !handle || handle == CU_STREAM_LEGACY) {
+        handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
         ctx = ag_context_current();
-        if (!ctx)
+        if (!ctx || (per_thread && ag_thread.in_host_function))
             return NULL;
     }
     uintptr_t key = key_of(handle, ctx);
@@ -429,6 +443,7 @@ struct ag_stream *ag_stream_park(struct ag_stream *s)
     unchain(s);
     atomic_fetch_add(&ag_stream_generation, 1);
     s->handle = NULL;
+    s->thread = 0;
     s->parked = ++last_parked;
     struct ag_stream *old = ++ag_stream_table.parked > AG_MOST_PARKED ? longest_parked() : NULL;
     if (old) {
@@ -477,6 +492,8 @@ __attribute__((hot)) struct ag_visit ag_driver_enter(struct ag_stream *s)
 
 __attribute__((hot)) void ag_driver_leave(struct ag_stream *s, struct ag_visit visit)
 {
+    if (__builtin_expect(s->strays, 0))
+        ag_per_thread_strayed(s);
     ag_context_leave(visit.entered);
     atomic_store_explicit(&s->in_driver, false, memory_order_release);
     pthread_setcancelstate(visit.cancel, NULL);

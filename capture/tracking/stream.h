@@ -2,8 +2,8 @@
  * stream.h - what the library keeps for each stream, and how it finds a stream.
  *
  * Every stream that is launched to, in any context, gets a struct ag_stream. The legacy default
- * stream has one per context. The per-thread default stream has none: its handle means a different
- * stream in each thread, so no other thread could drain it. Its work is submitted at once.
+ * stream has one per context, and per-thread default streams one per thread and context
+ * (per_thread.h).
  *
  * Locking: `lock` covers what the fields say. It is held across driver calls that submit this
  * stream's deferred work, because whoever comes next must come after that work. It is never held
@@ -131,9 +131,11 @@ struct ag_stream {
      * says why). Threads that look at all streams read the first one alone, which launches do not
      * write. */
     _Alignas(128) struct ag_stream *next;
-    CUstream handle;         /* the legacy stream's is CU_STREAM_LEGACY; NULL: it is parked. Changes
-                                when it is parked, and when the next stream goes on with it. Written
-                                under its lock and the table's, as `serial` */
+    CUstream handle; /* the legacy stream's is CU_STREAM_LEGACY, that of a per-thread default
+                        stream names its thread and is none of the driver's; NULL: it is
+                        parked. Changes when it is parked, and when the next stream goes on
+                        with it. Written under its lock and the table's, as `serial`. What
+                        the driver gets is ag_stream_handle() */
     _Atomic uintptr_t owner; /* the thread that launched last, or used it first; 0: nobody */
     _Atomic(struct ag_stream *) origin; /* of whom it is a branch, or NULL */
     struct ag_context *context;         /* constant, as the next three and `priority` */
@@ -178,6 +180,8 @@ struct ag_stream {
 
     struct ag_stream *prev;
     int priority;
+    uintptr_t thread; /* whose default stream it is (per_thread.h), or 0; written as `handle` */
+    bool ended;       /* that thread has ended, and nobody knows yet; under the table's lock */
     _Atomic uint64_t serial;
     /* under the table's lock */
     uintptr_t key;   /* the key under which it is found */
@@ -188,12 +192,15 @@ struct ag_stream {
     _Atomic bool due;            /* some of its records are due (fork.h) */
     _Atomic bool asked_for;      /* somebody has asked for an event of its fork (fork.h) */
     _Atomic bool in_driver;      /* the lock's holder is in the driver, for this stream */
+    bool strays;                 /* in a visit under way; under its lock, see per_thread.h */
 
     /* under its lock */
-    bool gone;             /* its handle has ended; a context that stays does not open it */
-    _Atomic(void *) green; /* the green context it belongs to, or NULL */
-    struct ag_fork *fork;  /* its own branches (fork.h), or NULL */
-    uint64_t taken_at;     /* ops when another thread took over the fork */
+    bool gone;              /* its handle has ended; a context that stays does not open it */
+    bool strayed;           /* see per_thread.h */
+    CUevent behind_strayed; /* recorded behind that, or NULL */
+    _Atomic(void *) green;  /* the green context it belongs to, or NULL */
+    struct ag_fork *fork;   /* its own branches (fork.h), or NULL */
+    uint64_t taken_at;      /* ops when another thread took over the fork */
     _Atomic(const struct ag_stream *) suitor; /* what it may become a branch of, or NULL; anybody
                                                  may write NULL */
     uint32_t suits;               /* times that it forked from that and joined it (core/branch.c) */
@@ -285,8 +292,9 @@ extern struct ag_stream_table {
     uint64_t last_serial;
 } ag_stream_table;
 
-/* Finds the stream's state, or creates it. Returns NULL for the per-thread default stream, for a
- * handle that the driver does not know, and without memory. Takes no reference, see above. */
+/* Finds the stream's state, or creates it. Returns NULL for a handle that the driver does not know,
+ * for a per-thread default stream in a host function, and without memory. Takes no reference, see
+ * above. */
 struct ag_stream *ag_stream_get(CUstream handle, bool ptsz);
 /* The same, but never creates it. */
 struct ag_stream *ag_stream_find(CUstream handle, bool ptsz);
@@ -326,7 +334,8 @@ static inline bool ag_stream_is_live(const struct ag_stream *s)
     return ag_engine_is_open(&s->engine);
 }
 
-/* Counts the stream in ag_open_streams, or no longer. Call them under its lock. */
+/* Counts the stream in ag_open_streams, or no longer. One that has strayed stays there, so that no
+ * call passes it by. Call them under its lock. */
 static inline void ag_stream_open(struct ag_stream *s)
 {
     if (__builtin_expect(atomic_load_explicit(&s->open, memory_order_relaxed), 1))
@@ -336,7 +345,7 @@ static inline void ag_stream_open(struct ag_stream *s)
 }
 static inline void ag_stream_close(struct ag_stream *s)
 {
-    if (!atomic_load_explicit(&s->open, memory_order_relaxed))
+    if (!atomic_load_explicit(&s->open, memory_order_relaxed) || s->strayed)
         return;
     atomic_store_explicit(&s->open, false, memory_order_release);
     atomic_fetch_sub(&ag_open_streams, 1);
@@ -372,10 +381,20 @@ static inline const _Atomic uint32_t *ag_stream_held_before(const struct ag_stre
     return s->legacy ? &s->context->blocking_held : s->blocking ? &s->context->legacy_held : NULL;
 }
 
-/* Whether `handle` names this stream, and the stream is alive. Call it under the stream's lock. */
+/* Whether it is the calling thread's own default stream. */
+static inline bool ag_stream_is_of_this_thread(const struct ag_stream *s)
+{
+    return s->thread && s->thread == ag_this_thread();
+}
+
+/* Whether `handle` names this stream, and the stream is alive. NULL names both kinds of default
+ * streams: the caller has found the stream by its own handle. Call it under the stream's lock. */
 static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
 {
-    return s->handle == (handle ? handle : CU_STREAM_LEGACY) && ag_stream_is_live(s);
+    bool named = s->handle == (handle ? handle : CU_STREAM_LEGACY);
+    if (__builtin_expect(!named, 0))
+        named = (!handle || handle == CU_STREAM_PER_THREAD) && ag_stream_is_of_this_thread(s);
+    return named && ag_stream_is_live(s);
 }
 
 /* Whether nobody is launching what is in the stream's ring; whether all of it has been launched.

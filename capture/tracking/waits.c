@@ -11,6 +11,7 @@
 #include "capture/system/clock.h"
 #include "capture/system/thread.h"
 #include "capture/tracking/streams.h"
+#include "capture/tracking/per_thread.h"
 #include <sched.h>
 
 _Atomic bool ag_rings_are_used;
@@ -32,7 +33,8 @@ static bool record_locked(struct ag_stream *s)
     if (!s->behind_wait &&
         AG_REAL(cuEventCreate)(&s->behind_wait, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         s->behind_wait = NULL;
-    return s->behind_wait && AG_REAL(cuEventRecord)(s->behind_wait, s->handle) == CUDA_SUCCESS;
+    return s->behind_wait &&
+           AG_REAL(cuEventRecord)(s->behind_wait, ag_stream_handle(s)) == CUDA_SUCCESS;
 }
 
 bool ag_waits_record(struct ag_stream *s)

@@ -12,7 +12,7 @@ common_setup() {
     life=$AG_BUILD/tests/command/command_life states=$AG_BUILD/tests/command/command_states
     tasks=$AG_BUILD/tests/command/command_tasks
     submit=$AG_BUILD/tests/command/command_submit forks=$AG_BUILD/tests/command/command_forks
-    faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order
+    faults=$AG_BUILD/tests/gpu/faults order=$AG_BUILD/tests/gpu/order strayed=$AG_BUILD/tests/gpu/strayed
     preload=${AG_RUNTIME:+$AG_RUNTIME:}$library
     eager=(timeout -k 5 "${AG_TIMEOUT:=120}") # -k: a handler of the program's may hang as well
     [ -z "${AG_RUNTIME-}" ] || eager+=(env "LD_PRELOAD=$AG_RUNTIME")

@@ -389,11 +389,26 @@ calls_and_ms() {
     at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
 }
 
-@test "launches to the per-thread default stream stay eager" {
-    same "$cases" per-thread 50
+@test "launches to the per-thread default stream are replayed" {
+    AUTOGRAPH_TEST_BUILD=inline same "$cases" per-thread 50
     cat summary
-    [ "$(figure 'ops on the per-thread default stream, submitted eagerly')" -eq 1000 ]
-    [ "$(figure 'graphs built')" -eq 0 ]
+    at_least "replayed per cent" "$(replayed_share)" 90
+}
+
+# What held back ops of such a stream are submitted by goes into the legacy stream, unless it is their own thread.
+@test "a thread waits for what another one has submitted for its per-thread default stream" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=1024
+    AUTOGRAPH_MAX_DEFER_US=1000000 same "$strayed"
+    cat with.out summary
+    at_least "times that it waited" "$(figure 'for its per-thread default stream')" 5
+    at_least "replayed per cent" "$(replayed_share)" 60
+}
+
+@test "a per-thread default stream goes on with what that of a thread that has ended had learnt" {
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 same "$strayed" 8
+    cat summary
+    [ "$(figure 'streams that went on with what one that had been destroyed had learnt')" -eq 6 ]
+    at_least "replayed per cent" "$(replayed_share)" 95
 }
 
 @test "copies of managed memory stay eager, the kernels between them do not" {
@@ -418,7 +433,12 @@ calls_and_ms() {
   none grep -q "graphs of a kernel were dropped" summary
 }
 @test "threads with a stream each" { same "$order" threads; }
-@test "threads with their default streams" { same "$order" per-thread-streams; }
+@test "threads with their default streams" {
+    needs_own_kernels
+    AUTOGRAPH_TEST_BUILD=inline same "$order" per-thread-streams
+    cat summary
+    at_least "replayed per cent" "$(replayed_share)" 80
+}
 
 @test "a loop that is cut in equal pieces needs one graph of each kind" {
     # A sanitizer makes 20 launches take longer than the watchdog waits.

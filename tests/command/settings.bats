@@ -124,13 +124,11 @@ choices() {
     AUTOGRAPH_TEST_BUILD=inline says 0 "$cases" repeat 60 # a builder's thread may get no processor in time
 }
 
-@test "the reason that is told is the largest: a tool, a table, the per-thread stream, a kind of op, no repetition" {
+@test "the reason that is told is the largest: a tool, a table, a kind of op, no repetition" {
     CUDA_INJECTION64_PATH=/nowhere says 1 "$cases" repeat 60
     grep -q 'a tool watches the driver. What to do: run it without the tool' err
     SIMCUDA_TABLES=01020304-0506-0708-090a-0b0c0d0e0f10 AUTOGRAPH_TEST_BUILD=inline says 1 "$cases" table 100
     grep -q 'an export table that nobody knows .*0102.*AUTOGRAPH_FORCE=1' err
-    says 1 "$cases" per-thread 1000
-    grep -q 'launches to the per-thread default stream. What to do: launch to streams that the program creates' err
     says 1 "$loop" --never-repeat --steps=200 --reps=1
     grep -q 'not known to repeat' err
 }

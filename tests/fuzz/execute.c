@@ -171,14 +171,59 @@ static int by_thread(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_default(const struct fz_stream_seen *s)
+{
+    return s->slot == 0 || s->slot == 2;
+}
+
+/* What another thread of the library submits for a per-thread default stream goes into the legacy
+ * one, as that keeps its place. So where a program uses both kinds, what ran there is printed
+ * without its order, which memory and results show. */
+static void print_defaults(const struct fz_handles *h, FILE *out)
+{
+    char *texts[1 + FZ_THREADS], **lines = NULL;
+    size_t num_texts = 0, n = 0;
+    for (size_t i = 0; i < h->num_seen; i++) {
+        if (!is_default(&h->seen[i]) || num_texts == sizeof texts / sizeof *texts)
+            continue;
+        char *text = cuSimLogText("exec", h->seen[i].id, 0), *state = NULL;
+        texts[num_texts++] = text;
+        for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line;
+             line = strtok_r(NULL, "\n", &state)) {
+            if (!(n & (n - 1)) && !(lines = realloc(lines, (n ? 2 * n : 1) * sizeof *lines)))
+                abort();
+            lines[n++] = strchr(line + 5, ' ');
+        }
+    }
+    if (n)
+        qsort(lines, n, sizeof *lines, by_text);
+    for (size_t i = 0; i < n; i++)
+        fprintf(out, "order of default streams%s\n", lines[i]);
+    while (num_texts)
+        free(texts[--num_texts]);
+    free(lines);
+}
+
 /* What ran on each stream, in order. Streams of several threads come into being in any order. */
 static void print_order(const struct fz_handles *h, FILE *out)
 {
+    size_t defaults = 0;
     if (fz_limits.forks) /* a graph of the library's has work of several streams */
         return;
     qsort(h->seen, h->num_seen, sizeof *h->seen, by_thread);
+    for (size_t i = 0; i < h->num_seen; i++)
+        defaults += is_default(&h->seen[i]);
+    if (defaults > 1)
+        print_defaults(h, out);
     for (size_t i = 0; i < h->num_seen; i++) {
         const struct fz_stream_seen *s = &h->seen[i];
+        if (defaults > 1 && is_default(s))
+            continue;
         char *text = cuSimLogText("exec", s->id, 0);
         for (char *line = text, *next; line && *line; line = next) {
             next = line + strcspn(line, "\n");

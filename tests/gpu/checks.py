@@ -104,6 +104,8 @@ def all_checks(folder, simulated):
                     measures=case == "spin")
     for case in ORDERS:
         yield Check(f"order: {case}", [f"{folder}/order", case])
+    yield Check("order: strayed", [f"{folder}/strayed"])
+    yield Check("order: threads that end", [f"{folder}/strayed", "8"])
     if simulated:
         return
     for case, status in DEVICE_ORDERS.items():

@@ -213,7 +213,7 @@ HTML
     env -u COLUMNS "$AG_COMMAND" report heat | cmp - <(COLUMNS=80 autograph report heat)
     # what stands in the last column is there, broken at blanks
     [ -n "${AG_RUNTIME:-}" ] || # which stands between the program and the library
-        COLUMNS=80 autograph report reasons | tr -s ' \n' ' ' | grep -q 'per-thread default stream elsewhere in tools_reasons'
+        COLUMNS=80 autograph report reasons | tr -s ' \n' ' ' | grep -q 'a copy that overlaps, or is elsewhere in tools_reasons'
     COLUMNS=80 autograph env | tr -s ' \n' ' ' | grep -qF 'file for messages and the summary instead of stderr; %p is the pid, %r the rank, %h the host, %e the program'
 }
 

@@ -10,7 +10,7 @@ CUresult cuCtxCreate_v2(CUcontext *ctx, unsigned int flags, CUdevice device);
 
 enum { STEPS = 600, OPS = 24 };
 
-static CUstream stream;
+static CUstream stream, side;
 static CUdeviceptr memory;
 
 static void check(CUresult r)
@@ -39,8 +39,8 @@ __attribute__((noinline)) static void impatient(void)
 
 __attribute__((noinline)) static void elsewhere(void)
 {
-    check(cuMemsetD32Async(memory, 1, 64, CU_STREAM_PER_THREAD));
-    check(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    check(cuMemcpyDtoDAsync_v2(memory + 32, memory, 64, side)); /* the two overlap */
+    check(cuStreamSynchronize(side));
 }
 
 __attribute__((noinline)) static void end_step(void)
@@ -56,6 +56,7 @@ int main(void)
     check(cuDeviceGet(&device, 0));
     check(cuCtxCreate_v2(&context, 0, device));
     check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    check(cuStreamCreate(&side, CU_STREAM_NON_BLOCKING));
     check(cuMemAlloc_v2(&memory, 8192));
     for (int step = 0; step < 2 * STEPS; step++) {
         for (int i = 0; i < OPS; i++) {

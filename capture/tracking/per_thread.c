@@ -1,0 +1,115 @@
+/* per_thread.c - see per_thread.h. */
+#include "capture/tracking/per_thread.h"
+#include "capture/tracking/count.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key; /* its value: the thread's number */
+static bool have_key;
+
+CUstream ag_per_thread_name(void)
+{
+    return (CUstream)(ag_this_thread() | 1); /* handles are addresses of objects */
+}
+
+/* It calls no driver, which may have forgotten the thread by now. */
+static void thread_ends(void *number)
+{
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    for (struct ag_stream *s = ag_stream_table.newest; s; s = s->next)
+        s->ended |= s->thread == (uintptr_t)number;
+    ag_unlock(&ag_stream_table.lock);
+}
+
+static void make_key(void)
+{
+    have_key = pthread_key_create(&key, thread_ends) == 0;
+}
+
+void ag_per_thread_begins(void)
+{
+    pthread_once(&once, make_key);
+    if (have_key) /* without memory the stream stays until its context ends */
+        pthread_setspecific(key, (void *)ag_this_thread());
+}
+
+struct ag_stream *ag_per_thread_ended(const struct ag_context *context)
+{
+    struct ag_stream *found = NULL;
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    for (struct ag_stream *s = ag_stream_table.newest; s && !found; s = s->next)
+        if (s->ended && s->context == context)
+            found = s;
+    if (found) {
+        found->ended = false;
+        atomic_fetch_add(&found->references, 1);
+    }
+    ag_unlock(&ag_stream_table.lock);
+    return found;
+}
+
+CUstream ag_per_thread_handle(struct ag_stream *s)
+{
+    if (ag_stream_is_of_this_thread(s))
+        return CU_STREAM_PER_THREAD;
+    s->strays = true;
+    return CU_STREAM_LEGACY;
+}
+
+/* The event is recorded right behind the work, as others may put work into streams of their own
+ * that only ends once this one's thread has waited. */
+void ag_per_thread_strayed(struct ag_stream *s)
+{
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    s->strays = false;
+    s->strayed = true;
+    ag_stream_open(s);
+    if (!s->behind_strayed &&
+        AG_REAL(cuEventCreate)(&s->behind_strayed, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        s->behind_strayed = NULL;
+    if (s->behind_strayed &&
+        AG_REAL(cuEventRecord)(s->behind_strayed, CU_STREAM_LEGACY) != CUDA_SUCCESS) {
+        AG_REAL(cuEventDestroy_v2)(s->behind_strayed);
+        s->behind_strayed = NULL;
+    }
+    ag_core_mode(mode);
+}
+
+static void destroy_event(struct ag_stream *s)
+{
+    if (s->behind_strayed)
+        AG_REAL(cuEventDestroy_v2)(s->behind_strayed);
+    s->behind_strayed = NULL;
+    s->strayed = false;
+}
+
+/* A stream that captures would capture the wait. Without an event the host waits. */
+void ag_per_thread_gathers(struct ag_stream *s)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!ag_stream_is_of_this_thread(s))
+        return;
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    if (AG_HAVE(cuStreamIsCapturing))
+        AG_REAL(cuStreamIsCapturing)(CU_STREAM_PER_THREAD, &status);
+    if (status == CU_STREAM_CAPTURE_STATUS_NONE) {
+        ag_count(AG_COUNT_GATHERED);
+        if (!s->behind_strayed ||
+            AG_REAL(cuStreamWaitEvent)(CU_STREAM_PER_THREAD, s->behind_strayed, 0) != CUDA_SUCCESS)
+            AG_REAL(cuStreamSynchronize)(CU_STREAM_LEGACY);
+        destroy_event(s);
+    }
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+}
+
+void ag_per_thread_forget(struct ag_stream *s)
+{
+    if (!s->strayed)
+        return;
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    destroy_event(s);
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+}

@@ -1,0 +1,42 @@
+/*
+ * per_thread.h - default streams that belong to a thread.
+ *
+ * The handle of such a stream means another one in each thread, so only its own thread can put
+ * anything into it. Whoever else has to submit what it holds back puts that into the legacy default
+ * stream of the context: that goes behind all that the thread's stream has got, and before whatever
+ * it gets later (CUDA Programming Guide, default stream). The stream has then *strayed*: a wait of
+ * the host for it would not wait for that work, and a query would not see it, not even behind an
+ * event record in the stream (H200, driver 580: tests/gpu/order/strayed.c). So an event is recorded
+ * behind the work, and the stream waits for that before its own thread may wait for the stream.
+ */
+#pragma once
+
+#include "capture/tracking/stream.h"
+
+/* The handle that ag_stream.handle has for the calling thread's default stream. The driver knows no
+ * such stream. */
+CUstream ag_per_thread_name(void);
+/* The calling thread has such a stream: when it ends, that is found by the next function. */
+void ag_per_thread_begins(void);
+/* A stream of the context whose thread has ended, with a reference; NULL: there is none. Each is
+ * returned once. */
+struct ag_stream *ag_per_thread_ended(const struct ag_context *context);
+/* What has strayed in the visit that ends (ag_driver_leave()) can be waited for. */
+__attribute__((cold)) void ag_per_thread_strayed(struct ag_stream *s);
+/* The handle by which the calling thread puts something into the stream, or asks for it. Call it
+ * under the stream's lock, in a visit of the driver (ag_driver_enter()). */
+__attribute__((cold)) CUstream ag_per_thread_handle(struct ag_stream *s);
+static inline CUstream ag_stream_handle(struct ag_stream *s)
+{
+    return __builtin_expect(!s->thread, 1) ? s->handle : ag_per_thread_handle(s);
+}
+/* From here on a wait for the stream waits for what has strayed. Does nothing in a thread that is
+ * not the stream's. The caller holds the stream's lock. */
+__attribute__((cold)) void ag_per_thread_gathers(struct ag_stream *s);
+static inline void ag_per_thread_gather(struct ag_stream *s)
+{
+    if (__builtin_expect(s->strayed, 0))
+        ag_per_thread_gathers(s);
+}
+/* Nobody can wait for the stream any more. The caller holds the stream's lock. */
+void ag_per_thread_forget(struct ag_stream *s);

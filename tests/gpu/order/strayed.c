@@ -1,0 +1,188 @@
+/*
+ * strayed.c - what a thread waits for after another one has submitted what it held back.
+ *
+ *   strayed           for each way to wait: `ROUNDS` steps in the per-thread default stream
+ *   strayed THREADS   so many threads, one after the other, each with 2 * ROUNDS such steps
+ *
+ * A step is a number of kernels that count up a word, and a wait. In the middle of a step another
+ * thread sets an attribute of the kernel, which ends the segments of all streams, or launches into
+ * the legacy default stream, which goes behind all that came before. When the first thread has
+ * waited, the word has to show all of its kernels. A stream reads it that waits for no other.
+ */
+#define _GNU_SOURCE
+#include "tests/gpu/matrix/spin.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { STEP = 16, BEFORE = 10, ROUNDS = 30, US = 50 };
+
+static struct spin spin;
+static CUcontext context;
+static CUevent event;
+static CUstream other; /* a non-blocking one */
+static CUdeviceptr word;
+static long long cycles;
+
+static void launch(int k, bool slow)
+{
+    uint32_t one = 1;
+    long long none = 0;
+    void *params[] = {&word, &one, slow ? &cycles : &none};
+    unsigned int block = 32 * (1 + ex_hash((uint32_t)k) % 8);
+    CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, block, 1, 1, 0, CU_STREAM_PER_THREAD, params, NULL));
+}
+
+static void by_sync(void)
+{
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+
+static void by_query(void)
+{
+    CUresult r;
+    while ((r = cuStreamQuery(CU_STREAM_PER_THREAD)) == CUDA_ERROR_NOT_READY) {
+    }
+    CHECK(r);
+}
+
+static void by_event(void)
+{
+    CHECK(cuEventRecord(event, CU_STREAM_PER_THREAD));
+    CHECK(cuEventSynchronize(event));
+}
+
+static void by_another_stream(void)
+{
+    CHECK(cuEventRecord(event, CU_STREAM_PER_THREAD));
+    CHECK(cuStreamWaitEvent(other, event, 0));
+    CHECK(cuStreamSynchronize(other));
+}
+
+static void by_kernel(void)
+{
+    uint32_t none = 0;
+    long long no_time = 0;
+    void *params[] = {&spin.sum, &none, &no_time};
+    CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, 1, 1, 1, 64, CU_STREAM_PER_THREAD, params, NULL));
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+}
+
+static void *launch_to_legacy(void *unused)
+{
+    CHECK(cuCtxSetCurrent(context));
+    spin_launch(&spin, CU_STREAM_LEGACY, 1, 0, 0);
+    return unused;
+}
+
+static void *set_attribute(void *unused)
+{
+    static int carveout;
+    CHECK(cuCtxSetCurrent(context));
+    carveout = 60 - carveout;
+    CHECK(cuFuncSetAttribute(spin.kernel, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                             carveout));
+    return unused;
+}
+
+static void in_another_thread(void *(*run)(void *))
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, NULL)) {
+        perror("pthread_create");
+        exit(1);
+    }
+    pthread_join(thread, NULL);
+}
+
+static uint32_t count_now(void)
+{
+    uint32_t count;
+    CHECK(cuMemcpyDtoHAsync(&count, word, sizeof count, other));
+    CHECK(cuStreamSynchronize(other));
+    return count;
+}
+
+/* Returns how many kernels had not run when they should have. */
+static uint32_t step(uint32_t *launched, void *(*disturb)(void *), void (*wait)(void))
+{
+    for (int k = 0; k < STEP; k++) {
+        if (disturb && k == BEFORE) {
+            in_another_thread(disturb);
+            wait();
+            uint32_t count = count_now();
+            if (count != *launched) {
+                return *launched - count;
+            }
+        }
+        launch(k, disturb != NULL);
+        ++*launched;
+    }
+    by_sync();
+    return *launched - count_now();
+}
+
+static void *steps_of_a_thread(void *unused)
+{
+    uint32_t launched, lost = 0;
+    CHECK(cuCtxSetCurrent(context));
+    launched = count_now();
+    for (int i = 0; i < 2 * ROUNDS && !lost; i++) {
+        lost = step(&launched, NULL, NULL);
+    }
+    if (lost) {
+        printf("a thread: WRONG, %u kernels have not run\n", lost);
+        exit(1);
+    }
+    return unused;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*wait)(void);
+    } ways[] = {{"sync", by_sync},
+                {"query", by_query},
+                {"event", by_event},
+                {"another stream", by_another_stream},
+                {"kernel", by_kernel}};
+    bool good = true;
+    spin_start(&spin);
+    cycles = (long long)(US * driver_cycles_per_us());
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&word, sizeof(uint32_t)));
+    CHECK(cuMemsetD32(word, 0, 1));
+    for (long i = argc > 1 ? ex_number("THREADS", argv[1], 1) : 0; i; i--) {
+        in_another_thread(steps_of_a_thread);
+        printf("a thread: ok\n");
+    }
+    for (size_t i = 0; argc == 1 && i < 2 * sizeof ways / sizeof *ways; i++) {
+        bool by_attribute = i < sizeof ways / sizeof *ways; /* first, while nothing else is open */
+        size_t way = i % (sizeof ways / sizeof *ways);
+        uint32_t launched = count_now(), lost = 0;
+        for (int round = 0; round < ROUNDS && !lost; round++) {
+            for (int calm = round ? 2 : ROUNDS; calm && !lost; calm--) {
+                lost = step(&launched, NULL, NULL);
+            }
+            if (!lost) {
+                lost = step(&launched, by_attribute ? set_attribute : launch_to_legacy,
+                            ways[way].wait);
+            }
+        }
+        printf("%s, %s: %s\n", by_attribute ? "attribute" : "legacy", ways[way].name,
+               lost ? "WRONG" : "ok");
+        CHECK(cuCtxSynchronize());
+        good &= !lost;
+    }
+    CHECK(cuCtxSynchronize());
+    spin_verify(&spin, "strayed");
+    CHECK(cuMemFree(word));
+    CHECK(cuStreamDestroy(other));
+    CHECK(cuEventDestroy(event));
+    spin_stop(&spin);
+    return good ? 0 : 1;
+}
