@@ -137,8 +137,10 @@ int main(int argc, char **argv)
     size_t bytes = l.options.size * sizeof *l.data;
     uint32_t *host = loop_initial(&l.options);
 
-    if (!l.options.legacy_stream) {
+    if (l.options.stream == LOOP_STREAM_OWN) {
         CHECK(cudaStreamCreate(&l.stream));
+    } else if (l.options.stream == LOOP_STREAM_PER_THREAD) {
+        l.stream = cudaStreamPerThread;
     }
     if (l.options.gpu_us) {
         int khz;
@@ -182,7 +184,7 @@ int main(int argc, char **argv)
     if (l.side) {
         CHECK(cudaStreamDestroy(l.side));
     }
-    if (l.stream) {
+    if (l.options.stream == LOOP_STREAM_OWN) {
         CHECK(cudaStreamDestroy(l.stream));
     }
     free(host);

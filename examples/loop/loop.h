@@ -27,6 +27,7 @@ extern "C" {
 
 #define LOOP_FILLED 64
 
+enum loop_stream { LOOP_STREAM_OWN, LOOP_STREAM_LEGACY, LOOP_STREAM_PER_THREAD };
 enum loop_sync { LOOP_SYNC_KERNEL, LOOP_SYNC_STEP, LOOP_SYNC_POLL, LOOP_SYNC_NONE };
 
 struct loop_options {
@@ -36,7 +37,7 @@ struct loop_options {
     bool changing;     /* other arguments in every step */
     bool resized;      /* another grid in every step, as where the size of the work changes */
     bool never_repeat; /* other grids and arguments in every step, without any period */
-    bool legacy_stream;
+    enum loop_stream stream;
     bool memsets;
     bool fork;
     bool timing;

@@ -15,7 +15,7 @@ static const char usage[] =
     "  --changing               other arguments in every step\n"
     "  --resized                another grid in every step\n"
     "  --never-repeat           other grids and arguments in every step, without any period\n"
-    "  --stream=own|legacy      the stream of all launches (own)\n"
+    "  --stream=own|legacy|per-thread  the stream of all launches (own)\n"
     "  --memsets                a memset before each kernel, which reads what it filled\n"
     "  --fork                   after the first kernel, two streams with a half of the data each\n"
     "  --timing                 events around each step, and the time between them\n"
@@ -61,19 +61,24 @@ struct loop_options loop_parse(int argc, char **argv)
     } else {
         fail("--sync is kernel, step, poll or none");
     }
-    o.legacy_stream = !strcmp(stream, "legacy");
-    if (!o.legacy_stream && strcmp(stream, "own")) {
-        fail("--stream is own or legacy");
+    if (!strcmp(stream, "own")) {
+        o.stream = LOOP_STREAM_OWN;
+    } else if (!strcmp(stream, "legacy")) {
+        o.stream = LOOP_STREAM_LEGACY;
+    } else if (!strcmp(stream, "per-thread")) {
+        o.stream = LOOP_STREAM_PER_THREAD;
+    } else {
+        fail("--stream is own, legacy or per-thread");
     }
-    if (o.graph && (o.changing || o.resized || o.never_repeat || o.legacy_stream ||
+    if (o.graph && (o.changing || o.resized || o.never_repeat || o.stream != LOOP_STREAM_OWN ||
                     o.sync == LOOP_SYNC_KERNEL)) {
         fail("--graph goes with --sync=step, poll and none only, on a stream of its own");
     }
     if (o.sync == LOOP_SYNC_POLL && (o.memsets || o.changing || o.resized || o.never_repeat)) {
         fail("--sync=poll goes with plain kernels only");
     }
-    if (o.fork &&
-        (o.legacy_stream || o.memsets || (o.sync != LOOP_SYNC_STEP && o.sync != LOOP_SYNC_NONE))) {
+    if (o.fork && (o.stream != LOOP_STREAM_OWN || o.memsets ||
+                   (o.sync != LOOP_SYNC_STEP && o.sync != LOOP_SYNC_NONE))) {
         fail("--fork goes with --sync=step and --sync=none only, on streams of its own");
     }
     if (o.fork && o.size % 2) {
@@ -177,11 +182,12 @@ int loop_result(const struct loop_options *options, const char *binding, double 
                 uint32_t steps, const uint32_t *data)
 {
     static const char *const sync_names[] = {"sync-kernel", "sync-step", "poll", "no-sync"};
+    static const char *const stream_names[] = {"", "-legacy-stream", "-per-thread-stream"};
     char variant[160];
     snprintf(variant, sizeof variant, "%s%s%s%s%s%s%s%s%s%s", sync_names[options->sync],
              options->graph ? "-graph" : "", options->changing ? "-changing" : "",
              options->resized ? "-resized" : "", options->never_repeat ? "-never-repeat" : "",
-             options->legacy_stream ? "-legacy-stream" : "", options->memsets ? "-memsets" : "",
+             stream_names[options->stream], options->memsets ? "-memsets" : "",
              options->fork ? "-fork" : "", options->timing ? "-timing" : "",
              options->gpu_us ? "-busy" : "");
     return ex_result("loop", binding, variant, us_per_launch,

@@ -149,8 +149,10 @@ int main(int argc, char **argv)
     if (l.options.gpu_us) {
         l.busy_cycles = (long long)(l.options.gpu_us * driver_cycles_per_us());
     }
-    if (!l.options.legacy_stream) {
+    if (l.options.stream == LOOP_STREAM_OWN) {
         CHECK(cuStreamCreate(&l.stream, CU_STREAM_DEFAULT));
+    } else if (l.options.stream == LOOP_STREAM_PER_THREAD) {
+        l.stream = CU_STREAM_PER_THREAD;
     }
     if (l.options.fork) {
         CHECK(cuStreamCreate(&l.side, CU_STREAM_DEFAULT));
@@ -189,7 +191,7 @@ int main(int argc, char **argv)
     if (l.side) {
         CHECK(cuStreamDestroy(l.side));
     }
-    if (l.stream) {
+    if (l.options.stream == LOOP_STREAM_OWN) {
         CHECK(cuStreamDestroy(l.stream));
     }
     CHECK(cuModuleUnload(module));

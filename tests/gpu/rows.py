@@ -119,6 +119,8 @@ def further_rows(binding):
                  label="C loop, 20 kernels and a polled word"),
         loop_row(binding, "legacy stream, 20 tiny, sync per step", "--sync=step",
                  "--stream=legacy", eager_goal=0.99, quick=False),
+        loop_row(binding, "per-thread default stream, 20 tiny, sync per step", "--sync=step",
+                 "--stream=per-thread", eager_goal=1.8),
         loop_row(binding, "never repeats, no sync", "--sync=none", "--never-repeat",
                  eager_goal=0.99, pairs=PAIRS, quick=False),
         # The driver's own functions either way: how far apart two readings of one thing are.
