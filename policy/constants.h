@@ -445,6 +445,9 @@ enum {
     AG_QUIET_EARLY = -4096, /* one behind further ops: quiet records until it is tried again */
     AG_QUIET_FAR = 64,      /* ops behind a record from which on one query is no ask for it */
     AG_QUIET_RESTS = 256,   /* records that do not count after something else has ended the fork */
+    /* capture/core/passing.c: ops of a per-thread default stream between two questions whether
+     * waits for the program are over. Chosen: a question takes some calls of the driver. */
+    AG_PASSED_BEHIND_WAITS = 64,
 };
 
 /* ---- reporting ------------------------------------------------------------------------------- */

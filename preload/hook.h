@@ -22,6 +22,12 @@
 enum { AG_LEGACY = false, AG_PTSZ = true };
 enum { AG_RETURNS = false, AG_BLOCKS = true };
 
+/* The handle of a stream, with a name of its own for the calling thread's default stream. */
+static inline CUstream ag_named(CUstream stream, bool ptsz)
+{
+    return ptsz && !stream ? CU_STREAM_PER_THREAD : stream;
+}
+
 #define AG_LIKELY(x) __builtin_expect(!!(x), 1)
 
 /* The real call, as the value of an expression. If the driver lacks the function, the result is

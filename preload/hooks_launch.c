@@ -26,7 +26,7 @@
             .func = f,                                                                             \
             .dims = {gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,                \
                      sharedMemBytes},                                                              \
-            .stream = hStream,                                                                     \
+            .stream = ag_named(hStream, is_ptsz),                                                  \
             .params = kernelParams,                                                                \
             .extra = extra,                                                                        \
             .attrs = NULL,                                                                         \
@@ -86,7 +86,7 @@ static __attribute__((noinline, hot)) CUresult launch_config(enum ag_sym sym, bo
         .func = f,
         .dims = {config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
                  config->blockDimY, config->blockDimZ, config->sharedMemBytes},
-        .stream = config->hStream,
+        .stream = ag_named(config->hStream, ptsz),
         .params = params,
         .extra = extra,
         .attrs = config->attrs,

@@ -17,7 +17,7 @@
             .elem_size = size,                                                                     \
             .width = N,                                                                            \
             .height = 1,                                                                           \
-            .stream = hStream,                                                                     \
+            .stream = ag_named(hStream, is_ptsz),                                                  \
         };                                                                                         \
         ag_process_op();                                                                           \
         return ag_core_memset(&fill);                                                              \
@@ -38,7 +38,7 @@
             .elem_size = size,                                                                     \
             .width = Width,                                                                        \
             .height = Height,                                                                      \
-            .stream = hStream,                                                                     \
+            .stream = ag_named(hStream, is_ptsz),                                                  \
         };                                                                                         \
         ag_process_op();                                                                           \
         return ag_core_memset(&fill);                                                              \
@@ -68,7 +68,7 @@ AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, AG_PTSZ, unsigned int, 4)
             .dst = to,                                                                             \
             .src = from,                                                                           \
             .bytes = ByteCount,                                                                    \
-            .stream = hStream,                                                                     \
+            .stream = ag_named(hStream, is_ptsz),                                                  \
         };                                                                                         \
         ag_process_op();                                                                           \
         return ag_core_copy(&copy);                                                                \
@@ -95,7 +95,7 @@ AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
                                    .dst = (CUdeviceptr)(uintptr_t)dstHost,                         \
                                    .src = srcDevice,                                               \
                                    .bytes = ByteCount,                                             \
-                                   .stream = of_stream};                                           \
+                                   .stream = ag_named(of_stream, is_ptsz)};                        \
             if (ag_core_read_back(&copy, is_sync, &pending))                                       \
                 return pending;                                                                    \
             pending = sync_point;                                                                  \

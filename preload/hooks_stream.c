@@ -14,7 +14,7 @@ AG_STREAM_HOOK(cuStreamSynchronize_ptsz, hStream, AG_PTSZ, AG_BLOCKS, (CUstream 
         struct ag_event_call call = {.sym = AG_SYM_##name,                                         \
                                      .ptsz = is_ptsz,                                              \
                                      .event = hEvent,                                              \
-                                     .stream = hStream,                                            \
+                                     .stream = ag_named(hStream, is_ptsz),                         \
                                      .flags = the_flags};                                          \
         return ag_core_event_call(&call);                                                          \
     }

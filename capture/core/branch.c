@@ -9,6 +9,7 @@
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
+#include "capture/core/wait.h"
 #include "capture/graphs/pause.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/count.h"
@@ -181,16 +182,6 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     ag_unlock(&a->lock);
 }
 
-/* Also false if that cannot be found out now. */
-static bool nothing_waits(void)
-{
-    if (!ag_pause_enter())
-        return false;
-    bool rest = ag_waits_at_rest();
-    ag_pause_leave();
-    return rest;
-}
-
 void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial)
 {
     if (s == of || !ag_options.join || ag_state_builds_nothing())
@@ -214,10 +205,10 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial
         ag_count(AG_COUNT_SHARED_EVENTS);
         return;
     }
-    if (fit && nothing_waits()) {
+    if (fit && ag_nothing_waits()) {
         join(a, b);
         /* another thread's wait has begun, and may have missed the fork */
-        if (!nothing_waits() || atomic_load(&shared_events))
+        if (!ag_nothing_waits() || atomic_load(&shared_events))
             ag_branches_end(b);
     }
     of = atomic_load(&of->origin) ? atomic_load(&of->origin) : of;
@@ -233,7 +224,7 @@ void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial
 void ag_branch_begins_alone(struct ag_stream *s)
 {
     bool begins = false;
-    if (ag_state_builds_nothing() || !is_plain(s) || !nothing_waits())
+    if (ag_state_builds_nothing() || !is_plain(s) || !ag_nothing_waits())
         return;
     ag_lock(&s->lock, AG_RANK_STREAM);
     if (ag_stream_is_live(s) && !atomic_load(&s->origin) && is_plain(s) && !ag_state_is_eager()) {
@@ -241,6 +232,6 @@ void ag_branch_begins_alone(struct ag_stream *s)
         begins = ag_fork_begin_alone(s);
     }
     ag_unlock(&s->lock);
-    if (begins && !nothing_waits()) /* as in ag_branch_waited() */
+    if (begins && !ag_nothing_waits()) /* as in ag_branch_waited() */
         ag_branches_end(s);
 }

@@ -105,7 +105,8 @@ uint32_t ag_core_streams_capturing(void)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
         ag_lock(&s->lock, AG_RANK_STREAM); /* a stream alive now stays so meanwhile */
-        bool may_ask = !s->legacy && (!s->thread || ag_stream_is_of_this_thread(s));
+        bool may_ask = !s->legacy && (!s->thread || (ag_stream_is_of_this_thread(s) &&
+                                                     s->context->handle == ag_context_current()));
         if (ag_stream_is_live(s) && may_ask && AG_HAVE(cuStreamIsCapturing) &&
             AG_REAL(cuStreamIsCapturing)(ag_stream_handle(s), &status) == CUDA_SUCCESS)
             count += status != CU_STREAM_CAPTURE_STATUS_NONE;

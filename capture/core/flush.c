@@ -30,8 +30,12 @@ void ag_stream_end_segment(struct ag_stream *s)
     if (atomic_load(&s->origin)) /* a branch holds nothing back, and does not rest by itself */
         return;
     if (ag_dormant_is_active(&s->dormant)) {
-        if (atomic_load_explicit(&s->dormant.left, memory_order_relaxed))
-            return; /* the policy is not looking, and nothing was recorded since it stopped */
+        if (atomic_load_explicit(&s->dormant.left, memory_order_relaxed)) {
+            /* the policy is not looking, and nothing was recorded since it stopped */
+            if (s->thread && s->pending == CUDA_SUCCESS) /* it was open for what had strayed */
+                ag_stream_close(s);
+            return;
+        }
         ag_stream_leaves_dormant(s);
     }
     ag_policy_may_measure(ag_engine_policy(&s->engine), ag_measured_ops());
@@ -259,6 +263,8 @@ void ag_flush_for_order(const struct ag_stream *s)
             flush_blocking_streams(context, NULL);
     } else if (s->blocking) {
         struct ag_stream *legacy = context->legacy;
+        if (s->thread)
+            ag_per_thread_gather_own();
         if (legacy && atomic_load(&s->origin) != legacy)
             end_branches_of_legacy(legacy);
         if (legacy && atomic_load(&legacy->deferring))

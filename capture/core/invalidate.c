@@ -228,7 +228,8 @@ static CUresult close_stream(struct ag_stream *s, bool gone)
 {
     come_to_rest(s);
     CUresult r = gone ? ag_stream_tell(s) : CUDA_SUCCESS; /* else a later call returns it */
-    ag_per_thread_forget(s); /* who waits for the context waits for the legacy stream as well */
+    if (gone)
+        ag_per_thread_forget(s, false);
     ag_stream_close(s);
     ag_engine_close(&s->engine);
     memset(&s->signatures, 0, sizeof(s->signatures));
@@ -252,7 +253,9 @@ static bool is_idle(struct ag_stream *s)
 {
     struct ag_visit visit = ag_driver_enter(s);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    bool idle = AG_REAL(cuStreamQuery)(ag_stream_handle(s)) == CUDA_SUCCESS;
+    /* that of a thread that has ended: the legacy stream waits for it */
+    CUstream handle = s->thread ? CU_STREAM_LEGACY : s->handle;
+    bool idle = AG_REAL(cuStreamQuery)(handle) == CUDA_SUCCESS;
     ag_core_mode(mode);
     ag_driver_leave(s, visit);
     return idle;
@@ -274,7 +277,7 @@ static struct ag_stream *park(struct ag_stream *s)
     struct ag_stream *ends = s;
     come_to_rest(s);
     if (may_be_parked(s) && ag_engine_park(&s->engine)) {
-        ag_per_thread_forget(s);
+        ag_per_thread_forget(s, false);
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
         struct ag_visit visit = ag_driver_enter(s);
@@ -335,7 +338,7 @@ void ag_invalidate_ended_threads(const struct ag_context *context)
 static struct ag_stream *not_understood(CUstream stream, bool ptsz, enum ag_sym sym)
 {
     struct ag_stream *s = ag_state_tracks() ? ag_stream_get(stream, ptsz) : NULL;
-    if (!s || atomic_exchange(&s->not_understood, true))
+    if (!s || atomic_fetch_or(&s->not_understood, AG_LACKS_SETTINGS) & AG_LACKS_SETTINGS)
         return s;
     ag_count_sync_point(sym);
     ag_info("invalidate", "%s: stream %p is never deferred again", ag_sym_name(sym),
@@ -423,7 +426,7 @@ static void context_stays(struct ag_context *context)
             ag_engine_reopen(&s->engine);
             if (s->pending != CUDA_SUCCESS)
                 ag_stream_open(s);
-            if (atomic_load(&s->not_understood))
+            if (atomic_load(&s->not_understood) & AG_LACKS_SETTINGS)
                 ag_engine_bypass(&s->engine);
         }
         ag_unlock(&s->lock);
@@ -444,6 +447,9 @@ static CUresult context_has_ended(struct ag_context *context)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (s->context != context)
             continue;
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        ag_per_thread_forget(s, true);
+        ag_unlock(&s->lock);
         CUresult r = close_stream(s, true);
         if (first == CUDA_SUCCESS && !(ag_error_ends_context(r) && atomic_load(&context->broken)))
             first = r;

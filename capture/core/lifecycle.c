@@ -13,12 +13,14 @@
 #include "capture/graphs/request.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/dormancy.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
 #include "capture/report/summary.h"
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_file.h"
 #include "capture/core/submitter.h"
+#include "capture/core/wait.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
 #include <stdlib.h>
@@ -61,8 +63,11 @@ static void stream_made(struct ag_stream *s)
     ag_request_prepare(s);
     ag_compare_start();
     ag_trace_stream(s);
-    if (s->thread)
-        ag_invalidate_ended_threads(s->context);
+    if (!s->thread)
+        return;
+    if (!ag_nothing_waits()) /* its beginning has missed this stream */
+        atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
+    ag_invalidate_ended_threads(s->context);
 }
 
 static void fill_page(struct ag_live_page *page)
@@ -99,6 +104,7 @@ void ag_core_after_fork_in_child(void)
     ag_trace_after_fork();
     ag_live_after_fork();
     atomic_store(&ag_open_streams, 0);
+    atomic_store(&ag_per_thread_strays, 0);
 }
 
 void ag_core_launched_nothing(void)

@@ -8,6 +8,7 @@
 #include "capture/report/shortfall.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
 #include "capture/trace/trace.h"
 
@@ -96,6 +97,7 @@ CUresult ag_passing_unrecorded(struct ag_stream *s, const struct ag_incoming *in
 
 CUresult ag_incoming_call_now(const struct ag_incoming *in)
 {
+    ag_per_thread_gather_own();
     if (ag_state_tracks())
         count_passed();
     return ag_op_call(in);
@@ -115,12 +117,31 @@ CUresult ag_passing_of_peers(struct ag_stream *s, const struct ag_incoming *in)
     return r;
 }
 
+/* An op of a per-thread default stream while some stream may wait for the program. Whether that is
+ * over takes calls of the driver, so it is asked now and then. */
+static CUresult passes_behind_waits(struct ag_stream *s, const struct ag_incoming *in)
+{
+    if (++s->passed % AG_PASSED_BEHIND_WAITS == 0 && ag_nothing_waits()) {
+        atomic_fetch_and(&s->not_understood, (uint8_t)~AG_BEHIND_WAITS);
+        if (!ag_nothing_waits()) /* one has begun meanwhile, and may have missed the stream */
+            atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
+    }
+    if (in->kind == AG_OP_LAUNCH && ag_passing_waits_for_peers(in->launch))
+        return ag_passing_of_peers(s, in);
+    ag_count(AG_COUNT_BEHIND_WAITS);
+    ag_trace_passed(s, in,
+                    "per-thread default stream, while another stream may wait for the program");
+    return ag_op_call(in);
+}
+
 /* Another thread may have deferred an op while the stream became one. */
 CUresult ag_passing_not_understood(struct ag_stream *s, const struct ag_incoming *in)
 {
     ag_stream_is_used(s); /* it may become understood later */
     if (atomic_load(&s->deferring))
         ag_stream_submit_deferred(s, true);
+    if (atomic_load(&s->not_understood) == AG_BEHIND_WAITS)
+        return passes_behind_waits(s, in);
     if (in->kind == AG_OP_LAUNCH && ag_passing_waits_for_peers(in->launch))
         return ag_passing_of_peers(s, in);
     ag_count(AG_COUNT_NOT_UNDERSTOOD);

@@ -17,6 +17,7 @@
 #include "capture/core/sync_point.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/memory.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
 #include "driver/error.h"
 
@@ -79,6 +80,7 @@ static CUresult finish(const struct ag_incoming *in, CUstream stream, bool refus
     const struct ag_copy *c = in->copy;
     if (refused)
         return ag_op_call(in);
+    ag_per_thread_gather_own(); /* another thread may have submitted it */
     CUresult r = AG_REAL(cuStreamSynchronize)(stream);
     if (r == CUDA_SUCCESS)
         memcpy((void *)(uintptr_t)c->dst, (const void *)(uintptr_t)c->read->staging, c->bytes);

@@ -29,19 +29,23 @@
  * nothing of a stream can show in a call, the call does not wait for that stream. It leaves what
  * another thread holds back there to the watchdog.
  */
-enum reach { NO_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
+enum reach { NO_STREAM, LEGACY_STREAM, BLOCKING_STREAMS, EVERY_STREAM };
 
 static enum reach reach_of(enum ag_sym sym)
 {
     unsigned int flags = sym < AG_SYM_COUNT ? ag_entries[sym].flags : 0;
-    return flags & AG_ENTRY_PROMPT   ? NO_STREAM
-           : flags & AG_ENTRY_LEGACY ? BLOCKING_STREAMS
-                                     : EVERY_STREAM;
+    if (flags & AG_ENTRY_PROMPT)
+        return NO_STREAM;
+    /* of two default streams: only the legacy one is ordered with the thread's own */
+    if (flags & AG_ENTRY_LEGACY)
+        return flags & AG_ENTRY_PTSZ ? LEGACY_STREAM : BLOCKING_STREAMS;
+    return EVERY_STREAM;
 }
 
 static bool waits_for(enum reach reach, const struct ag_stream *s)
 {
-    return reach == EVERY_STREAM || (reach == BLOCKING_STREAMS && (s->blocking || s->legacy));
+    return reach == EVERY_STREAM || (reach != NO_STREAM && s->legacy) ||
+           (reach == BLOCKING_STREAMS && s->blocking);
 }
 
 enum flags {
@@ -163,19 +167,14 @@ void ag_core_thread_will_wait(const struct ag_stream *s)
         every_stream(NULL, s, OWN_ONLY, EVERY_STREAM);
 }
 
-/* What has to be done even while hooks bypass (during a capture of the program's): reports an
- * earlier error, and gathers what has strayed. */
+/* Reports an earlier error, even while hooks bypass (during a capture of the program's). */
 static CUresult tell(CUstream stream, bool ptsz)
 {
     struct ag_stream *s = ag_stream_find(stream, ptsz);
     if (!s)
         return CUDA_SUCCESS;
     ag_lock(&s->lock, AG_RANK_STREAM);
-    CUresult r = CUDA_SUCCESS;
-    if (ag_stream_is_live(s)) {
-        ag_per_thread_gather(s);
-        r = ag_stream_tell(s);
-    }
+    CUresult r = ag_stream_is_live(s) ? ag_stream_tell(s) : CUDA_SUCCESS;
     ag_unlock(&s->lock);
     return r;
 }
@@ -265,6 +264,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
         ag_core_events_unseen(); /* its nodes may record some, and wait for some */
     if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
+    ag_per_thread_gather_own();
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
     struct ag_stream *s = ag_stream_find(stream, ptsz);
@@ -333,6 +333,7 @@ static bool copies_between_devices(enum ag_sym sym, const CUdeviceptr *places)
 
 static CUresult barrier(enum ag_sym sym, unsigned int flags, const CUdeviceptr *places)
 {
+    ag_per_thread_gather_own();
     if (ag_state_bypasses() || ag_thread.in_host_function ||
         !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
@@ -341,7 +342,7 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags, const CUdeviceptr *
     bool between = copies_between_devices(sym, places);
     enum reach reach = between ? EVERY_STREAM : reach_of(sym);
     CUresult r = every_stream(NULL, NULL, flags, reach);
-    if (reach == BLOCKING_STREAMS || between)
+    if (reach == LEGACY_STREAM || reach == BLOCKING_STREAMS || between)
         ag_flush_records(between);
     if (names_no_stream(sym)) {
         ag_forks_end(); /* a branch's work may lie in another stream */

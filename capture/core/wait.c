@@ -4,20 +4,52 @@
  */
 #include "capture/core/wait.h"
 #include "capture/core/branch.h"
+#include "capture/core/flush.h"
 #include "capture/tracking/count.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
 #include "capture/tracking/memory.h"
+#include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
 #include "capture/tracking/waits.h"
 
 static _Atomic bool graphs_wait; /* some graph of the program's may wait */
+
+bool ag_nothing_waits(void)
+{
+    if (!ag_pause_enter())
+        return false;
+    bool rest = ag_waits_at_rest();
+    ag_pause_leave();
+    return rest;
+}
+
+/* What others submit for a per-thread default stream goes behind all blocking streams of its
+ * context (per_thread.h). If one of these waits for the program, and the program for that work, it
+ * hangs. So until the wait is over, such streams hold nothing back. */
+static void per_thread_streams_pass(void)
+{
+    if (!atomic_load(&ag_per_thread_any))
+        return;
+    struct ag_streams all = ag_streams_snapshot();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        if (!s->thread)
+            continue;
+        ag_lock(&s->lock, AG_RANK_STREAM);
+        if (s->thread)
+            atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
+        ag_stream_submit(s, ag_stream_is_own(s));
+        ag_unlock(&s->lock);
+    }
+}
 
 bool ag_wait_of_peers_begins(void)
 {
     if (ag_state_builds_nothing())
         return false;
     ag_pause_hold();
+    per_thread_streams_pass();
     ag_forks_end(); /* as in ag_core_wait_begins(): a peer may be the program's */
     return true;
 }
@@ -55,8 +87,10 @@ bool ag_core_wait_begins(CUstream stream, bool ptsz)
         ag_core_graphs_wait(); /* the call becomes a node, and nothing waits yet */
         return false;
     }
-    if (holds)
+    if (holds) {
         ag_pause_hold();
+        per_thread_streams_pass();
+    }
     /* The program may wait for one stream of a fork before it ends what another waits for. A graph
      * would be behind both. No fork begins while the builder is held (branch.c). */
     ag_forks_end();

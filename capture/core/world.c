@@ -227,7 +227,7 @@ static void broken(struct ag_engine *e, const char *what)
         ag_say("a mistake of this library's, please report it: \"%s\" does not hold. The stream is "
                "submitted eagerly from here on.",
                what);
-    atomic_store(&stream_of(e)->not_understood, true);
+    atomic_fetch_or(&stream_of(e)->not_understood, AG_LACKS_SETTINGS);
 }
 
 const struct ag_engine_world ag_driver_world = {

@@ -18,8 +18,9 @@ static _Atomic bool observing, told;
 
 static uint64_t unseen(void)
 {
-    return ag_counted(AG_COUNT_UNKNOWN_STREAM) + ag_counted(AG_COUNT_NOT_UNDERSTOOD) +
-           ag_counted(AG_COUNT_NOT_RECORDABLE) + ag_counted(AG_COUNT_COLLECTIVE);
+    return ag_counted(AG_COUNT_UNKNOWN_STREAM) + ag_counted(AG_COUNT_BEHIND_WAITS) +
+           ag_counted(AG_COUNT_NOT_UNDERSTOOD) + ag_counted(AG_COUNT_NOT_RECORDABLE) +
+           ag_counted(AG_COUNT_COLLECTIVE);
 }
 
 void ag_shortfall_observes(const char *why)
@@ -261,6 +262,10 @@ void ag_shortfall_find(const struct ag_totals *t, struct ag_shortfall *f)
              "end stream captures that fail, too");
     consider(f, ag_counted(AG_COUNT_UNKNOWN_STREAM), "nothing can be kept of its streams",
              "the program may lack memory");
+    consider(
+        f, ag_counted(AG_COUNT_BEHIND_WAITS),
+        "it launches to per-thread default streams while others wait for it or for host functions",
+        "launch to streams that the program creates");
     consider(f, ag_counted(AG_COUNT_NOT_UNDERSTOOD), "its streams have properties that graphs lack",
              "set them for launches instead of streams, if they are needed");
     snprintf(f->text, sizeof(f->text), "its ops cannot be recorded (%s)", main_kind());

@@ -13,8 +13,12 @@
 
 #include "capture/tracking/stream.h"
 
+/* Whether there has been such a stream; how many have strayed. */
+extern _Atomic bool ag_per_thread_any;
+extern _Atomic uint32_t ag_per_thread_strays;
+
 /* The handle that ag_stream.handle has for the calling thread's default stream. The driver knows no
- * such stream. */
+ * such stream: it is odd, and handles are addresses of objects. */
 CUstream ag_per_thread_name(void);
 /* The calling thread has such a stream: when it ends, that is found by the next function. */
 void ag_per_thread_begins(void);
@@ -28,15 +32,25 @@ __attribute__((cold)) void ag_per_thread_strayed(struct ag_stream *s);
 __attribute__((cold)) CUstream ag_per_thread_handle(struct ag_stream *s);
 static inline CUstream ag_stream_handle(struct ag_stream *s)
 {
-    return __builtin_expect(!s->thread, 1) ? s->handle : ag_per_thread_handle(s);
+    bool named = __builtin_expect((uintptr_t)s->handle & 1 && s->handle != CU_STREAM_LEGACY, 0);
+    return named ? ag_per_thread_handle(s) : s->handle; /* reads one cache line alone */
 }
-/* From here on a wait for the stream waits for what has strayed. Does nothing in a thread that is
- * not the stream's. The caller holds the stream's lock. */
+/* From here on the stream's work, and waits for it, come behind what has strayed. Does nothing in a
+ * thread that is not the stream's. The caller holds the stream's lock. */
 __attribute__((cold)) void ag_per_thread_gathers(struct ag_stream *s);
 static inline void ag_per_thread_gather(struct ag_stream *s)
 {
-    if (__builtin_expect(s->strayed, 0))
+    if (__builtin_expect(atomic_load_explicit(&s->strayed, memory_order_relaxed), 0))
         ag_per_thread_gathers(s);
 }
-/* Nobody can wait for the stream any more. The caller holds the stream's lock. */
-void ag_per_thread_forget(struct ag_stream *s);
+/* The same for the calling thread's default stream in the current context, without its lock. Call
+ * it also where hooks bypass. */
+__attribute__((cold)) void ag_per_thread_gathers_own(void);
+static inline void ag_per_thread_gather_own(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&ag_per_thread_strays, memory_order_relaxed), 0))
+        ag_per_thread_gathers_own();
+}
+/* Nobody can wait for the stream any more. `ended`: its context has ended, and events with it. The
+ * caller holds the stream's lock. */
+void ag_per_thread_forget(struct ag_stream *s, bool ended);

@@ -126,6 +126,12 @@ enum ag_deferring {
     AG_DEFERS_HANDED, /* something is in the ring, or was; the stream holds back nothing else */
 };
 
+enum ag_not_understood {
+    AG_LACKS_SETTINGS = 1, /* its launches inherit settings that a graph would not. For good */
+    AG_BEHIND_WAITS = 2,   /* a per-thread default stream: some stream may wait for the program, and
+                              what strayed from this one would wait there (core/wait.c) */
+};
+
 struct ag_stream {
     /* What a launch that is followed reads of it lies in its first three cache lines (current.h
      * says why). Threads that look at all streams read the first one alone, which launches do not
@@ -143,12 +149,11 @@ struct ag_stream {
     bool blocking;  /* implicitly ordered with the legacy stream */
     bool in_order;  /* with every stream of its context, see ag_streams_are_in_order() */
     uint8_t branch; /* which one it is */
-    _Atomic uint32_t deferring;  /* enum ag_deferring, readable without the lock */
-    _Atomic bool open;           /* counted in ag_open_streams; written under the lock */
-    _Atomic bool forks;          /* it has branches of its own (fork.h) */
-    _Atomic bool shared;         /* several threads have put something into it */
-    _Atomic bool not_understood; /* its launches inherit settings that a graph would not: all its
-                                    ops are eager */
+    _Atomic uint32_t deferring;     /* enum ag_deferring, readable without the lock */
+    _Atomic bool open;              /* counted in ag_open_streams; written under the lock */
+    _Atomic bool forks;             /* it has branches of its own (fork.h) */
+    _Atomic bool shared;            /* several threads have put something into it */
+    _Atomic uint8_t not_understood; /* enum ag_not_understood: why all its ops are eager */
 
     _Alignas(64) struct ag_lock lock;
     CUresult pending; /* under the lock: error of deferred work that has not been reported yet */
@@ -196,7 +201,7 @@ struct ag_stream {
 
     /* under its lock */
     bool gone;              /* its handle has ended; a context that stays does not open it */
-    bool strayed;           /* see per_thread.h */
+    _Atomic bool strayed;   /* see per_thread.h; written under the lock */
     CUevent behind_strayed; /* recorded behind that, or NULL */
     _Atomic(void *) green;  /* the green context it belongs to, or NULL */
     struct ag_fork *fork;   /* its own branches (fork.h), or NULL */
@@ -212,6 +217,7 @@ struct ag_stream {
     uint64_t asked_at, asked_ops; /* ag_record.at, and the stream's ops, when somebody did */
     uint32_t asked;               /* single ops for which this was asked */
     uint32_t turns;               /* of the submitter and the program's thread, in tests */
+    uint32_t passed;              /* ops while it was AG_BEHIND_WAITS */
     uint64_t singles;             /* ops that went into the ring by themselves */
     struct ag_wish wish;          /* when the policy last wished to rest */
     uint64_t flush_began;
@@ -387,13 +393,14 @@ static inline bool ag_stream_is_of_this_thread(const struct ag_stream *s)
     return s->thread && s->thread == ag_this_thread();
 }
 
-/* Whether `handle` names this stream, and the stream is alive. NULL names both kinds of default
- * streams: the caller has found the stream by its own handle. Call it under the stream's lock. */
+/* Whether `handle` names this stream, and the stream is alive. Also false for a per-thread default
+ * stream that holds nothing back now. Call it under the stream's lock. */
 static inline bool ag_stream_is(const struct ag_stream *s, CUstream handle)
 {
     bool named = s->handle == (handle ? handle : CU_STREAM_LEGACY);
     if (__builtin_expect(!named, 0))
-        named = (!handle || handle == CU_STREAM_PER_THREAD) && ag_stream_is_of_this_thread(s);
+        named = handle == CU_STREAM_PER_THREAD && ag_stream_is_of_this_thread(s) &&
+                !atomic_load(&s->not_understood);
     return named && ag_stream_is_live(s);
 }
 

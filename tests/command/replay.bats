@@ -404,6 +404,18 @@ calls_and_ms() {
     at_least "replayed per cent" "$(replayed_share)" 60
 }
 
+@test "what strays keeps its order with copies and events, and does not wait for the program" {
+    export AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_TEST_CHUNK=8 AUTOGRAPH_MAX_DEFER_US=1000000
+    for kind in copies events waits; do
+        [ $kind = copies ] || export AUTOGRAPH_TEST_CHUNK=16
+        same "$strayed" $kind
+        cat with.out summary
+        grep -q "^$kind: ok" with.out
+        [ $kind = waits ] || at_least "times that it waited" "$(figure 'for its per-thread default stream')" 20
+    done
+    at_least "ops that did not stray" "$(figure 'as a stream may have waited for the program')" 100
+}
+
 @test "a per-thread default stream goes on with what that of a thread that has ended had learnt" {
     AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 same "$strayed" 8
     cat summary

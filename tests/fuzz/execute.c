@@ -66,14 +66,40 @@ struct member {
         leave; /* two threads that end at once may block each other in the driver (580), eagerly */
 };
 
+static int stream_of(const struct fz_op *op)
+{
+    switch (op->kind) {
+    case FZ_launch:
+    case FZ_bad:
+    case FZ_stale:
+    case FZ_fill:
+    case FZ_copy:
+    case FZ_upload:
+    case FZ_read:
+    case FZ_wait:
+    case FZ_host:
+    case FZ_flag:
+    case FZ_gate:
+    case FZ_jam:
+    case FZ_trap:
+        return op->a[0];
+    case FZ_record:
+    case FZ_glaunch:
+        return op->a[1];
+    case FZ_free:
+        return op->a[2];
+    default: /* nothing runs there */
+        return -1;
+    }
+}
+
 static bool uses_per_thread(const struct crew *c, unsigned int thread)
 {
     for (size_t i = 0; i < c->program->count; i++) {
         const struct fz_op *op = &c->program->ops[i];
-        if (op->thread == thread && op->kind != FZ_barrier && c->legal[i])
-            for (int k = 0; k < 2; k++)
-                if (op->a[k] == 2 || op->a[k] == 3)
-                    return true; /* perhaps not a stream, which does no harm */
+        int stream = op->thread == thread && c->legal[i] ? stream_of(op) : -1;
+        if (stream == 2 || stream == 3)
+            return true;
     }
     return false;
 }

@@ -105,6 +105,9 @@ def all_checks(folder, simulated):
     for case in ORDERS:
         yield Check(f"order: {case}", [f"{folder}/order", case])
     yield Check("order: strayed", [f"{folder}/strayed"])
+    for kind in ("copies", "events", "waits"):
+        yield Check(f"order: strayed {kind}", ["env", f"AUTOGRAPH_TEST_CHUNK={8 if kind == 'copies' else 16}",
+                                                     f"{folder}/strayed", kind])
     yield Check("order: threads that end", [f"{folder}/strayed", "8"])
     if simulated:
         return

@@ -2,6 +2,9 @@
  * strayed.c - what a thread waits for after another one has submitted what it held back.
  *
  *   strayed           for each way to wait: `ROUNDS` steps in the per-thread default stream
+ *   strayed copies    the same with a copy in the middle of what is submitted by another thread
+ *   strayed events    with a copy behind an event of a third stream
+ *   strayed waits     while another stream waits for a word that the program writes after its step
  *   strayed THREADS   so many threads, one after the other, each with 2 * ROUNDS such steps
  *
  * A step is a number of kernels that count up a word, and a wait. In the middle of a step another
@@ -15,6 +18,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STEP = 16, BEFORE = 10, ROUNDS = 30, US = 50 };
 
@@ -138,6 +142,108 @@ static void *steps_of_a_thread(void *unused)
     return unused;
 }
 
+static CUdeviceptr copied; /* a word */
+
+static uint32_t word_now(CUdeviceptr at)
+{
+    uint32_t value;
+    CHECK(cuMemcpyDtoHAsync(&value, at, sizeof value, other));
+    CHECK(cuStreamSynchronize(other));
+    return value;
+}
+
+/* Each returns whether what was copied, or counted, is what it has to be. */
+static bool step_of_copies(uint32_t *launched, bool disturbed)
+{
+    int n = BEFORE - disturbed; /* what is held back is not whole then */
+    for (int k = 0; k < n; k++) {
+        if (k == BEFORE - 2) {
+            CHECK(cuMemcpyDtoDAsync(copied, word, sizeof(uint32_t), CU_STREAM_PER_THREAD));
+        }
+        launch(k, disturbed);
+    }
+    *launched += (uint32_t)n;
+    if (disturbed) {
+        in_another_thread(set_attribute);
+    }
+    by_sync();
+    return word_now(copied) == *launched - (uint32_t)(n - BEFORE + 2);
+}
+
+static bool step_of_events(uint32_t *launched, bool disturbed)
+{
+    uint32_t none = 0, one = 1;
+    long long some_time = disturbed ? 10 * cycles : 0, no_time = 0;
+    CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, 1, 1, 1, 0, other,
+                         (void *[]){&spin.sum, &none, &some_time}, NULL));
+    CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, 1, 1, 1, 16, other,
+                         (void *[]){&word, &one, &no_time}, NULL));
+    CHECK(cuEventRecord(event, other));
+    CHECK(cuStreamWaitEvent(CU_STREAM_PER_THREAD, event, 0));
+    CHECK(cuMemcpyDtoDAsync(copied, word, sizeof(uint32_t), CU_STREAM_PER_THREAD));
+    ++*launched;
+    uint32_t expected = *launched;
+    for (int k = 0; k < BEFORE - disturbed; k++, ++*launched) {
+        launch(k, false);
+    }
+    if (disturbed) {
+        in_another_thread(set_attribute);
+    }
+    by_sync();
+    return word_now(copied) == expected;
+}
+
+static bool step_of_waits(uint32_t *launched, bool disturbed)
+{
+    static CUstream waiting;
+    static CUdeviceptr gate;
+    static volatile uint32_t *flag;
+    static uint32_t turn;
+    void *memory;
+    if (!waiting) {
+        CHECK(cuStreamCreate(&waiting, CU_STREAM_DEFAULT));
+        CHECK(cuMemHostAlloc(&memory, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP));
+        CHECK(cuMemHostGetDevicePointer(&gate, memory, 0));
+        flag = memory;
+        *flag = 0;
+    }
+    if (disturbed) {
+        CHECK(cuStreamWaitValue32(waiting, gate, ++turn, CU_STREAM_WAIT_VALUE_GEQ));
+    }
+    for (int k = 0; k < BEFORE; k++) {
+        launch(k, false);
+    }
+    *launched += BEFORE;
+    if (disturbed) {
+        in_another_thread(set_attribute);
+    }
+    by_sync();
+    bool right = word_now(word) == *launched;
+    *flag = turn;
+    CHECK(cuStreamSynchronize(waiting));
+    return right;
+}
+
+/* Returns false if it is none of these. */
+static bool steps_of_a_kind(const char *kind, bool *good)
+{
+    bool (*run)(uint32_t *, bool) = !strcmp(kind, "copies")   ? step_of_copies
+                                    : !strcmp(kind, "events") ? step_of_events
+                                    : !strcmp(kind, "waits")  ? step_of_waits
+                                                              : NULL;
+    uint32_t launched = 0;
+    if (!run) {
+        return false;
+    }
+    CHECK(cuMemAlloc(&copied, sizeof(uint32_t)));
+    for (int i = 0; i < 6 * ROUNDS && *good; i++) {
+        *good = run(&launched, i >= 2 * ROUNDS && i % 4 == 0);
+    }
+    printf("%s: %s\n", kind, *good ? "ok" : "WRONG");
+    CHECK(cuMemFree(copied));
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -156,7 +262,9 @@ int main(int argc, char **argv)
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemAlloc(&word, sizeof(uint32_t)));
     CHECK(cuMemsetD32(word, 0, 1));
-    for (long i = argc > 1 ? ex_number("THREADS", argv[1], 1) : 0; i; i--) {
+    CHECK(cuCtxSynchronize()); /* `other` does not wait for it */
+    bool kind = argc > 1 && steps_of_a_kind(argv[1], &good);
+    for (long i = argc > 1 && !kind ? ex_number("THREADS", argv[1], 1) : 0; i; i--) {
         in_another_thread(steps_of_a_thread);
         printf("a thread: ok\n");
     }
