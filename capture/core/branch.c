@@ -9,7 +9,6 @@
 #include "capture/core/branch.h"
 #include "capture/core/flush.h"
 #include "capture/core/submitter.h"
-#include "capture/core/wait.h"
 #include "capture/graphs/pause.h"
 #include "capture/settings/options.h"
 #include "capture/tracking/count.h"
@@ -180,6 +179,15 @@ static void join(struct ag_stream *a, struct ag_stream *b)
     } else if (!lasts && joins && atomic_load(&b->origin) == a)
         atomic_store_explicit(&b->origin, NULL, memory_order_release);
     ag_unlock(&a->lock);
+}
+
+bool ag_nothing_waits(void)
+{
+    if (!ag_pause_enter())
+        return false;
+    bool rest = ag_waits_at_rest();
+    ag_pause_leave();
+    return rest;
 }
 
 void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial)

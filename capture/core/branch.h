@@ -43,6 +43,11 @@ void ag_forks_meet_shared_events(void);
  * perhaps one of the two becomes a branch of the other. The caller holds no lock. */
 void ag_branch_waited(struct ag_stream *s, struct ag_stream *of, uint64_t serial);
 
+/* Whether no stream waits for something outside the GPU. Also false if that cannot be found out
+ * now.
+ */
+bool ag_nothing_waits(void);
+
 /* Nobody asks for the stream's events (core/quiet.h): it forks without a branch, if it may. The
  * caller holds no lock. */
 void ag_branch_begins_alone(struct ag_stream *s);

@@ -20,7 +20,7 @@
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_file.h"
 #include "capture/core/submitter.h"
-#include "capture/core/wait.h"
+#include "capture/core/branch.h"
 #include "capture/core/watchdog.h"
 #include "capture/core/world.h"
 #include <stdlib.h>

@@ -16,15 +16,6 @@
 
 static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
-bool ag_nothing_waits(void)
-{
-    if (!ag_pause_enter())
-        return false;
-    bool rest = ag_waits_at_rest();
-    ag_pause_leave();
-    return rest;
-}
-
 /* What others submit for a per-thread default stream goes behind all blocking streams of its
  * context (per_thread.h). If one of these waits for the program, and the program for that work, it
  * hangs. So until the wait is over, such streams hold nothing back. */

@@ -9,9 +9,5 @@
  */
 bool ag_wait_of_peers_begins(void);
 void ag_wait_of_peers_ends(struct ag_stream *s);
-/* Whether no stream waits for something outside the GPU. Also false if that cannot be found out
- * now.
- */
-bool ag_nothing_waits(void);
 /* A launch while the program captures: its graph may wait for peers. */
 void ag_wait_captures(CUfunction func);
