@@ -54,7 +54,6 @@ _Static_assert(offsetof(struct ag_dormant_slot, held) == AG_LAUNCH_HELD, "the sa
 _Static_assert(offsetof(struct ag_dormant, active) == AG_LAUNCH_ACTIVE, "the same");
 _Static_assert(offsetof(struct ag_dormant, left) == AG_LAUNCH_LEFT, "the same");
 _Static_assert(AG_DORMANT_MULTIPLIER == AG_LAUNCH_MULTIPLIER, "the same");
-_Static_assert(CU_STREAM_PER_THREAD == (CUstream)AG_LAUNCH_PER_THREAD, "the same");
 #else
 #define AG_LAUNCH_PARAMETERS                                                                       \
     CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,             \

@@ -3,7 +3,7 @@
 #pragma once
 
 #define AG_LAUNCH_MULTIPLIER 0x9E3779B97F4A7C15
-#define AG_LAUNCH_PER_THREAD 2  /* CU_STREAM_PER_THREAD */
+#define AG_LAUNCH_PER_THREAD 2  /* CU_STREAM_PER_THREAD, a cast that no static assertion takes */
 #define AG_LAUNCH_GENERATION 8  /* struct ag_thread */
 #define AG_LAUNCH_SLOTS      64 /* struct ag_thread */
 #define AG_LAUNCH_SLOT_SIZE  24 /* three times eight */
