@@ -221,8 +221,10 @@ static void print_defaults(const struct fz_handles *h, FILE *out)
         texts[num_texts++] = text;
         for (char *line = text ? strtok_r(text, "\n", &state) : NULL; line;
              line = strtok_r(NULL, "\n", &state)) {
-            if (!(n & (n - 1)) && !(lines = realloc(lines, (n ? 2 * n : 1) * sizeof *lines)))
+            char **grown = realloc(lines, (n + 1) * sizeof *lines);
+            if (!grown)
                 abort();
+            lines = grown;
             lines[n++] = strchr(line + 5, ' ');
         }
     }
