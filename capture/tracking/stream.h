@@ -185,8 +185,8 @@ struct ag_stream {
 
     struct ag_stream *prev;
     int priority;
-    uintptr_t thread; /* whose default stream it is (per_thread.h), or 0; written as `handle` */
-    bool ended;       /* that thread has ended, and nobody knows yet; under the table's lock */
+    _Atomic uintptr_t thread; /* whose default stream it is, or 0; written as `handle` */
+    bool ended; /* that thread has ended, and nobody knows yet; under the table's lock */
     _Atomic uint64_t serial;
     /* under the table's lock */
     uintptr_t key;   /* the key under which it is found */
