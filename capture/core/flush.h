@@ -18,8 +18,9 @@ void ag_stream_submit(struct ag_stream *s, bool sync_point);
 bool ag_stream_end_segment_if_prompt(struct ag_stream *s);
 
 /* Call it before submitting or deferring an op or a call on `s`. It submits whatever must come
- * first by the implicit ordering with the legacy default stream. `s` NULL: the per-thread default
- * stream, which is a blocking one. The caller holds no lock. */
+ * first by the implicit ordering with the legacy default stream. `s` NULL: a stream of which
+ * nothing is kept, which counts as a blocking one, as the per-thread default stream is. The caller
+ * holds no lock. */
 void ag_flush_for_order(const struct ag_stream *s);
 /* In a host function of the program's: waits until the watchdog has submitted what `s` holds back
  * now. The caller holds no lock. */

@@ -13,7 +13,7 @@
 struct ag_stream;
 
 /* A dormant stream (tracking/dormant.h) by the program's handle. NULL is the legacy default stream
- * there. */
+ * there, CU_STREAM_PER_THREAD the thread's own. */
 struct ag_dormant_slot {
     const void *stream;
     struct ag_dormant *dormant;

@@ -62,7 +62,7 @@ static inline void ag_trace_op(const struct ag_stream *s, struct ag_signature *s
 }
 
 /* An op is submitted that the policy does not see. `why` NULL: the stream is dormant. `s` NULL:
- * the per-thread default stream. Call it without the stream's lock. */
+ * nothing is kept of the stream. Call it without the stream's lock. */
 static inline void ag_trace_passed(struct ag_stream *s, const struct ag_incoming *in,
                                    const char *why)
 {

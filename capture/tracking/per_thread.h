@@ -7,7 +7,7 @@
  * it gets later (CUDA Programming Guide, default stream). The stream has then *strayed*: a wait of
  * the host for it would not wait for that work, and a query would not see it, not even behind an
  * event record in the stream (H200, driver 580: tests/gpu/order/strayed.c). So an event is recorded
- * behind the work, and the stream waits for that before its own thread may wait for the stream.
+ * behind the work, and the stream waits for that before it gets anything else or is waited for.
  */
 #pragma once
 
@@ -20,12 +20,13 @@ extern _Atomic uint32_t ag_per_thread_strays;
 /* The handle that ag_stream.handle has for the calling thread's default stream. The driver knows no
  * such stream: it is odd, and handles are addresses of objects. */
 CUstream ag_per_thread_name(void);
-/* The calling thread has such a stream: when it ends, that is found by the next function. */
+/* The calling thread has such a stream. When the thread ends, the next function finds it. */
 void ag_per_thread_begins(void);
 /* A stream of the context whose thread has ended, with a reference; NULL: there is none. Each is
  * returned once. */
 struct ag_stream *ag_per_thread_ended(const struct ag_context *context);
-/* What has strayed in the visit that ends (ag_driver_leave()) can be waited for. */
+/* A visit ends (ag_driver_leave()) in which something has strayed: from here on that can be waited
+ * for. The caller holds the stream's lock. */
 __attribute__((cold)) void ag_per_thread_strayed(struct ag_stream *s);
 /* The handle by which the calling thread puts something into the stream, or asks for it. Call it
  * under the stream's lock, in a visit of the driver (ag_driver_enter()). */
