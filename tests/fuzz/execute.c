@@ -66,31 +66,12 @@ struct member {
         leave; /* two threads that end at once may block each other in the driver (580), eagerly */
 };
 
+/* With ops whose stream the generator does not ask for. */
 static int stream_of(const struct fz_op *op)
 {
-    switch (op->kind) {
-    case FZ_launch:
-    case FZ_bad:
-    case FZ_stale:
-    case FZ_fill:
-    case FZ_copy:
-    case FZ_upload:
-    case FZ_read:
-    case FZ_wait:
-    case FZ_host:
-    case FZ_flag:
-    case FZ_gate:
-    case FZ_jam:
-    case FZ_trap:
-        return op->a[0];
-    case FZ_record:
-    case FZ_glaunch:
-        return op->a[1];
-    case FZ_free:
-        return op->a[2];
-    default: /* nothing runs there */
-        return -1;
-    }
+    return op->kind == FZ_bad || op->kind == FZ_stale ? op->a[0]
+           : op->kind == FZ_free                      ? op->a[2]
+                                                      : fz_op_stream(op);
 }
 
 static bool uses_per_thread(const struct crew *c, unsigned int thread)

@@ -70,29 +70,6 @@ static bool simple(struct gen *g, enum fz_kind kind, int a, int b, int c)
     return add(g, &op);
 }
 
-static int stream_of(const struct fz_op *op)
-{
-    switch (op->kind) {
-    case FZ_launch:
-    case FZ_fill:
-    case FZ_copy:
-    case FZ_upload:
-    case FZ_read:
-    case FZ_host:
-    case FZ_wait:
-    case FZ_flag:
-    case FZ_gate:
-    case FZ_jam:
-    case FZ_trap:
-        return op->a[0];
-    case FZ_record:
-    case FZ_glaunch:
-        return op->a[1];
-    default:
-        return -1;
-    }
-}
-
 static int slot_of_clock(const struct gen *g, unsigned int clock)
 {
     if (clock == 0)
@@ -118,7 +95,7 @@ static bool emit(struct gen *g, const struct fz_op *op)
         }
         if (r == FZ_ILLEGAL)
             return false;
-        int from = slot_of_clock(g, clock), to = stream_of(op);
+        int from = slot_of_clock(g, clock), to = fz_op_stream(op);
         unsigned int way = ((unsigned int)op->a[0] * 7 + op->kind * 3 + clock) % 4;
         bool done = false;
         if (way && from >= 0 && to >= 0 && g->num_events) {
@@ -485,11 +462,13 @@ static void run_item(struct gen *g, struct item *item, int i, int mutations)
             emit(g, &other);
             break;
         case 2: /* different this once */
-            make_op(g, &other, stream_of(&item->op) >= 0 ? stream_of(&item->op) : pick_stream(g));
+            make_op(g, &other,
+                    fz_op_stream(&item->op) >= 0 ? fz_op_stream(&item->op) : pick_stream(g));
             emit(g, &other);
             return;
         default: /* different from now on */
-            make_op(g, &other, stream_of(&item->op) >= 0 ? stream_of(&item->op) : pick_stream(g));
+            make_op(g, &other,
+                    fz_op_stream(&item->op) >= 0 ? fz_op_stream(&item->op) : pick_stream(g));
             item->op = other;
             break;
         }
@@ -816,9 +795,9 @@ static unsigned int loop(struct gen *g, unsigned int budget)
         body[k].sets = g->sets;
     }
     int mutations = chance(g, 50) ? 0 : between(g, 1, 4), way = below(g, 10);
-    int stream = stream_of(&body[0].op) >= 0 ? stream_of(&body[0].op) : pick_stream(g);
+    int stream = fz_op_stream(&body[0].op) >= 0 ? fz_op_stream(&body[0].op) : pick_stream(g);
     int buf = pick_buf(g), exit_at = chance(g, 20) ? below(g, length) : -1;
-    int last = stream_of(&body[length - 1].op);
+    int last = fz_op_stream(&body[length - 1].op);
     int anew = g->renews && chance(g, 60) ? between(g, 1, 4) : 0;
     for (int i = 0; i < iterations; i++) {
         bool cut = exit_at >= 0 && (i % 7 == 6);

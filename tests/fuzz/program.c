@@ -43,6 +43,29 @@ void fz_program_free(struct fz_program *p)
     *p = (struct fz_program){0};
 }
 
+int fz_op_stream(const struct fz_op *op)
+{
+    switch (op->kind) {
+    case FZ_launch:
+    case FZ_fill:
+    case FZ_copy:
+    case FZ_upload:
+    case FZ_read:
+    case FZ_host:
+    case FZ_wait:
+    case FZ_flag:
+    case FZ_gate:
+    case FZ_jam:
+    case FZ_trap:
+        return op->a[0];
+    case FZ_record:
+    case FZ_glaunch:
+        return op->a[1];
+    default:
+        return -1;
+    }
+}
+
 void fz_op_print(FILE *out, const struct fz_op *op)
 {
     fprintf(out, "%u %s", op->thread, kinds[op->kind].name);

@@ -72,6 +72,8 @@ struct fz_program {
 
 void fz_program_add(struct fz_program *p, const struct fz_op *op);
 void fz_program_free(struct fz_program *p);
+/* The stream that the op puts work into, or that its record or wait is in; -1: none is known. */
+int fz_op_stream(const struct fz_op *op);
 /* The text form: one line an op, "THREAD NAME ARGS...", '#' begins a comment. What stands between
  * "repeat N" and "again" is read N times. */
 void fz_op_print(FILE *out, const struct fz_op *op);
