@@ -2,13 +2,6 @@
 #include "driver/call.h"
 #include "driver/entries.h"
 
-static bool is_2d(enum ag_sym sym)
-{
-    return sym == AG_SYM_cuMemsetD2D8Async || sym == AG_SYM_cuMemsetD2D8Async_ptsz ||
-           sym == AG_SYM_cuMemsetD2D16Async || sym == AG_SYM_cuMemsetD2D16Async_ptsz ||
-           sym == AG_SYM_cuMemsetD2D32Async || sym == AG_SYM_cuMemsetD2D32Async_ptsz;
-}
-
 CUresult ag_call_launch(const struct ag_launch *l)
 {
     const unsigned int *d = l->dims;
@@ -36,25 +29,23 @@ CUresult ag_call_launch(const struct ag_launch *l)
     return ((AG_PFN_cuLaunchKernelEx)ag_real[l->sym])(&config, l->func, l->params, l->extra);
 }
 
+/* The call of a fill of elements of so many bits. */
+#define FILL(bits, type)                                                                           \
+    (!f->is_2d    ? f->is_sync                                                                     \
+                        ? ((AG_PFN_cuMemsetD##bits##_v2)real)(f->dst, (type)f->value, f->width)    \
+                        : ((AG_PFN_cuMemsetD##bits##Async)real)(f->dst, (type)f->value, f->width,  \
+                                                             f->stream)                         \
+        : f->is_sync ? ((AG_PFN_cuMemsetD2D##bits##_v2)real)(f->dst, f->pitch, (type)f->value,     \
+                                                          f->width, f->height)                  \
+                  : ((AG_PFN_cuMemsetD2D##bits##Async)real)(f->dst, f->pitch, (type)f->value,      \
+                                                            f->width, f->height, f->stream))
+
 CUresult ag_call_fill(const struct ag_memset *f)
 {
     void *real = ag_real[f->sym];
-    if (is_2d(f->sym)) {
-        if (f->elem_size == 1)
-            return ((AG_PFN_cuMemsetD2D8Async)real)(f->dst, f->pitch, (unsigned char)f->value,
-                                                    f->width, f->height, f->stream);
-        if (f->elem_size == 2)
-            return ((AG_PFN_cuMemsetD2D16Async)real)(f->dst, f->pitch, (unsigned short)f->value,
-                                                     f->width, f->height, f->stream);
-        return ((AG_PFN_cuMemsetD2D32Async)real)(f->dst, f->pitch, f->value, f->width, f->height,
-                                                 f->stream);
-    }
     if (f->elem_size == 1)
-        return ((AG_PFN_cuMemsetD8Async)real)(f->dst, (unsigned char)f->value, f->width, f->stream);
-    if (f->elem_size == 2)
-        return ((AG_PFN_cuMemsetD16Async)real)(f->dst, (unsigned short)f->value, f->width,
-                                               f->stream);
-    return ((AG_PFN_cuMemsetD32Async)real)(f->dst, f->value, f->width, f->stream);
+        return FILL(8, unsigned char);
+    return f->elem_size == 2 ? FILL(16, unsigned short) : FILL(32, unsigned int);
 }
 
 static CUresult call_event(const struct ag_event_call *e)
@@ -92,5 +83,7 @@ CUresult ag_call_make(const struct ag_incoming *in)
     const struct ag_copy *c = in->copy;
     if (c->read)
         return call_read(c);
+    if (c->is_sync)
+        return ((AG_PFN_cuMemcpyDtoD_v2)ag_real[c->sym])(c->dst, c->src, c->bytes);
     return ((AG_PFN_cuMemcpyDtoDAsync_v2)ag_real[c->sym])(c->dst, c->src, c->bytes, c->stream);
 }

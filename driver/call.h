@@ -28,10 +28,14 @@ struct ag_launch {
 };
 
 /* cuMemsetD8/D16/D32(2D)Async: `elem_size` 1, 2 or 4 bytes, `width` in elements, `height` rows (1
- * for the 1-D forms), `pitch` in bytes. */
+ * for the 1-D forms), `pitch` in bytes. Also those of no stream, cuMemsetD8_v2 and the like
+ * (`is_sync`), which do not wait for device memory either (CUDA Driver API, "API synchronization
+ * behavior"). */
 struct ag_memset {
     enum ag_sym sym;
     bool ptsz;
+    bool is_2d;
+    bool is_sync;
     CUdeviceptr dst;
     size_t pitch;
     unsigned int value;
@@ -42,11 +46,13 @@ struct ag_memset {
 };
 
 /* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync, of `bytes` bytes. The library looks up what kinds of
- * memory they are. Also cuMemcpyDtoHAsync_v2, and cuMemcpyDtoH_v2, which has no stream: `dst` is
- * then the program's pointer. If it does not point to pinned memory, `read` is not NULL. */
+ * memory they are. Also cuMemcpyDtoD_v2, which has no stream (`is_sync`), as fills. Also
+ * cuMemcpyDtoHAsync_v2, and cuMemcpyDtoH_v2, which has no stream: `dst` is then the program's
+ * pointer. If it does not point to pinned memory, `read` is not NULL. */
 struct ag_copy {
     enum ag_sym sym;
     bool ptsz;
+    bool is_sync;
     CUdeviceptr dst;
     CUdeviceptr src;
     size_t bytes;
@@ -94,6 +100,13 @@ static inline CUstream ag_incoming_stream(const struct ag_incoming *in)
            : in->kind == AG_OP_MEMSET ? in->fill->stream
            : in->kind == AG_OP_COPY   ? in->copy->stream
                                       : in->event->stream;
+}
+
+/* A fill or copy by a call that takes no stream. */
+static inline bool ag_incoming_is_sync(const struct ag_incoming *in)
+{
+    return in->kind == AG_OP_MEMSET ? in->fill->is_sync
+                                    : in->kind == AG_OP_COPY && in->copy->is_sync;
 }
 
 static inline struct ag_read *ag_incoming_read(const struct ag_incoming *in)

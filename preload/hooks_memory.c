@@ -3,81 +3,104 @@
 #include "preload/hook.h"
 #include "preload/process.h"
 
-/* `value` has the width that the driver expects. */
-#define AG_MEMSET_HOOK(name, is_ptsz, value_type, size)                                            \
-    AG_HOOK name(CUdeviceptr dstDevice, value_type value, size_t N, CUstream hStream)              \
+/* `value` has the width that the driver expects. `of_stream`: NULL where the call takes none. */
+#define AG_FILL_HOOK(name, is_ptsz, value_type, size, two_d, sync, pitch_, n, rows, of_stream,     \
+                     params, args)                                                                 \
+    AG_HOOK name params                                                                            \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
-            return AG_CALL(name, dstDevice, value, N, hStream);                                    \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
         struct ag_memset fill = {                                                                  \
             .sym = AG_SYM_##name,                                                                  \
             .ptsz = is_ptsz,                                                                       \
+            .is_2d = two_d,                                                                        \
+            .is_sync = sync,                                                                       \
             .dst = dstDevice,                                                                      \
+            .pitch = pitch_,                                                                       \
             .value = value,                                                                        \
             .elem_size = size,                                                                     \
-            .width = N,                                                                            \
-            .height = 1,                                                                           \
-            .stream = ag_named(hStream, is_ptsz),                                                  \
+            .width = n,                                                                            \
+            .height = rows,                                                                        \
+            .stream = ag_named(of_stream, is_ptsz),                                                \
         };                                                                                         \
         ag_process_op();                                                                           \
         return ag_core_memset(&fill);                                                              \
     }
 
-#define AG_MEMSET_2D_HOOK(name, is_ptsz, value_type, size)                                         \
-    AG_HOOK name(CUdeviceptr dstDevice, size_t dstPitch, value_type value, size_t Width,           \
-                 size_t Height, CUstream hStream)                                                  \
-    {                                                                                              \
-        if (!ag_hooked())                                                                          \
-            return AG_CALL(name, dstDevice, dstPitch, value, Width, Height, hStream);              \
-        struct ag_memset fill = {                                                                  \
-            .sym = AG_SYM_##name,                                                                  \
-            .ptsz = is_ptsz,                                                                       \
-            .dst = dstDevice,                                                                      \
-            .pitch = dstPitch,                                                                     \
-            .value = value,                                                                        \
-            .elem_size = size,                                                                     \
-            .width = Width,                                                                        \
-            .height = Height,                                                                      \
-            .stream = ag_named(hStream, is_ptsz),                                                  \
-        };                                                                                         \
-        ag_process_op();                                                                           \
-        return ag_core_memset(&fill);                                                              \
-    }
+#define AG_MEMSET_HOOK(name, is_ptsz, type, size)                                                  \
+    AG_FILL_HOOK(name, is_ptsz, type, size, false, false, 0, N, 1, hStream,                        \
+                 (CUdeviceptr dstDevice, type value, size_t N, CUstream hStream),                  \
+                 (dstDevice, value, N, hStream))
+#define AG_MEMSET_2D_HOOK(name, is_ptsz, type, size)                                               \
+    AG_FILL_HOOK(name, is_ptsz, type, size, true, false, dstPitch, Width, Height, hStream,         \
+                 (CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width, size_t Height, \
+                  CUstream hStream),                                                               \
+                 (dstDevice, dstPitch, value, Width, Height, hStream))
+#define AG_SYNC_MEMSET_HOOK(name, is_ptsz, type, size)                                             \
+    AG_FILL_HOOK(name, is_ptsz, type, size, false, true, 0, N, 1, NULL,                            \
+                 (CUdeviceptr dstDevice, type value, size_t N), (dstDevice, value, N))
+#define AG_SYNC_MEMSET_2D_HOOK(name, is_ptsz, type, size)                                          \
+    AG_FILL_HOOK(                                                                                  \
+        name, is_ptsz, type, size, true, true, dstPitch, Width, Height, NULL,                      \
+        (CUdeviceptr dstDevice, size_t dstPitch, type value, size_t Width, size_t Height),         \
+        (dstDevice, dstPitch, value, Width, Height))
 
 AG_MEMSET_HOOK(cuMemsetD8Async, AG_LEGACY, unsigned char, 1)
 AG_MEMSET_HOOK(cuMemsetD8Async_ptsz, AG_PTSZ, unsigned char, 1)
-AG_MEMSET_HOOK(cuMemsetD16Async, AG_LEGACY, unsigned short, 2)
-AG_MEMSET_HOOK(cuMemsetD16Async_ptsz, AG_PTSZ, unsigned short, 2)
-AG_MEMSET_HOOK(cuMemsetD32Async, AG_LEGACY, unsigned int, 4)
-AG_MEMSET_HOOK(cuMemsetD32Async_ptsz, AG_PTSZ, unsigned int, 4)
 AG_MEMSET_2D_HOOK(cuMemsetD2D8Async, AG_LEGACY, unsigned char, 1)
 AG_MEMSET_2D_HOOK(cuMemsetD2D8Async_ptsz, AG_PTSZ, unsigned char, 1)
+AG_SYNC_MEMSET_HOOK(cuMemsetD8_v2, AG_LEGACY, unsigned char, 1)
+AG_SYNC_MEMSET_HOOK(cuMemsetD8_v2_ptds, AG_PTSZ, unsigned char, 1)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D8_v2, AG_LEGACY, unsigned char, 1)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D8_v2_ptds, AG_PTSZ, unsigned char, 1)
+AG_MEMSET_HOOK(cuMemsetD16Async, AG_LEGACY, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD16Async_ptsz, AG_PTSZ, unsigned short, 2)
 AG_MEMSET_2D_HOOK(cuMemsetD2D16Async, AG_LEGACY, unsigned short, 2)
 AG_MEMSET_2D_HOOK(cuMemsetD2D16Async_ptsz, AG_PTSZ, unsigned short, 2)
+AG_SYNC_MEMSET_HOOK(cuMemsetD16_v2, AG_LEGACY, unsigned short, 2)
+AG_SYNC_MEMSET_HOOK(cuMemsetD16_v2_ptds, AG_PTSZ, unsigned short, 2)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D16_v2, AG_LEGACY, unsigned short, 2)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D16_v2_ptds, AG_PTSZ, unsigned short, 2)
+AG_MEMSET_HOOK(cuMemsetD32Async, AG_LEGACY, unsigned int, 4)
+AG_MEMSET_HOOK(cuMemsetD32Async_ptsz, AG_PTSZ, unsigned int, 4)
 AG_MEMSET_2D_HOOK(cuMemsetD2D32Async, AG_LEGACY, unsigned int, 4)
 AG_MEMSET_2D_HOOK(cuMemsetD2D32Async_ptsz, AG_PTSZ, unsigned int, 4)
+AG_SYNC_MEMSET_HOOK(cuMemsetD32_v2, AG_LEGACY, unsigned int, 4)
+AG_SYNC_MEMSET_HOOK(cuMemsetD32_v2_ptds, AG_PTSZ, unsigned int, 4)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D32_v2, AG_LEGACY, unsigned int, 4)
+AG_SYNC_MEMSET_2D_HOOK(cuMemsetD2D32_v2_ptds, AG_PTSZ, unsigned int, 4)
 
-#define AG_COPY_HOOK(name, is_ptsz)                                                                \
-    AG_HOOK name(CUdeviceptr to, CUdeviceptr from, size_t ByteCount, CUstream hStream)             \
+#define AG_COPY_HOOK(name, is_ptsz, sync, of_stream, params, args)                                 \
+    AG_HOOK name params                                                                            \
     {                                                                                              \
         if (!ag_hooked())                                                                          \
-            return AG_CALL(name, to, from, ByteCount, hStream);                                    \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
         struct ag_copy copy = {                                                                    \
             .sym = AG_SYM_##name,                                                                  \
             .ptsz = is_ptsz,                                                                       \
+            .is_sync = sync,                                                                       \
             .dst = to,                                                                             \
             .src = from,                                                                           \
             .bytes = ByteCount,                                                                    \
-            .stream = ag_named(hStream, is_ptsz),                                                  \
+            .stream = ag_named(of_stream, is_ptsz),                                                \
         };                                                                                         \
         ag_process_op();                                                                           \
         return ag_core_copy(&copy);                                                                \
     }
 
-AG_COPY_HOOK(cuMemcpyAsync, AG_LEGACY)
-AG_COPY_HOOK(cuMemcpyAsync_ptsz, AG_PTSZ)
-AG_COPY_HOOK(cuMemcpyDtoDAsync_v2, AG_LEGACY)
-AG_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
+#define AG_ASYNC_COPY_HOOK(name, is_ptsz)                                                          \
+    AG_COPY_HOOK(name, is_ptsz, false, hStream,                                                    \
+                 (CUdeviceptr to, CUdeviceptr from, size_t ByteCount, CUstream hStream),           \
+                 (to, from, ByteCount, hStream))
+#define AG_SYNC_COPY_HOOK(name, is_ptsz)                                                           \
+    AG_COPY_HOOK(name, is_ptsz, true, NULL, (CUdeviceptr to, CUdeviceptr from, size_t ByteCount),  \
+                 (to, from, ByteCount))
+AG_ASYNC_COPY_HOOK(cuMemcpyAsync, AG_LEGACY)
+AG_ASYNC_COPY_HOOK(cuMemcpyAsync_ptsz, AG_PTSZ)
+AG_ASYNC_COPY_HOOK(cuMemcpyDtoDAsync_v2, AG_LEGACY)
+AG_ASYNC_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
+AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2, AG_LEGACY)
+AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2_ptds, AG_PTSZ)
 
 /* Copies from and to the host may be synchronous (pageable memory), so the host may wait in them.
  */
@@ -118,7 +141,6 @@ AG_STREAM_HOOK(cuMemcpyHtoDAsync_v2_ptsz, hStream, AG_PTSZ, AG_BLOCKS, AG_TO_DEV
 
 #define AG_SYNC_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 #define AG_SYNC_TO_DEVICE   (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount)
-#define AG_SYNC_ANY         (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)
 #define AG_SYNC_READ_HOOK(name, is_ptsz)                                                           \
     AG_READ_HOOK(name, is_ptsz, true, NULL, ag_core_barrier(AG_SYM_##name),                        \
                  ag_first_error(AG_CALL(name, dstHost, srcDevice, ByteCount), pending),            \
@@ -127,16 +149,14 @@ AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2, AG_LEGACY)
 AG_SYNC_READ_HOOK(cuMemcpyDtoH_v2_ptds, AG_PTSZ)
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
 AG_BARRIER_HOOK(cuMemcpyHtoD_v2_ptds, AG_SYNC_TO_DEVICE, (dstDevice, srcHost, ByteCount))
-/* These may copy between devices. */
-#define AG_SYNC_COPY_HOOK(name)                                                                    \
-    AG_HOOK name AG_SYNC_ANY                                                                       \
+/* Between any two places: it is no op, as it may well be one from or to the host. */
+#define AG_ANY_COPY_HOOK(name)                                                                     \
+    AG_HOOK name(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount)                               \
     {                                                                                              \
         CUresult pending = CUDA_SUCCESS;                                                           \
         if (ag_hooked())                                                                           \
             pending = ag_core_barrier_of_copy(AG_SYM_##name, dst, src);                            \
         return ag_first_error(AG_CALL(name, dst, src, ByteCount), pending);                        \
     }
-AG_SYNC_COPY_HOOK(cuMemcpy)
-AG_SYNC_COPY_HOOK(cuMemcpy_ptds)
-AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2)
-AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2_ptds)
+AG_ANY_COPY_HOOK(cuMemcpy)
+AG_ANY_COPY_HOOK(cuMemcpy_ptds)

@@ -96,6 +96,7 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                                  .elem_size = signature->elem_size,
                                  .width = signature->width,
                                  .height = signature->height,
+                                 .is_2d = signature->height > 1,
                                  .stream = stream};
         return ag_call_fill(&call);
     }

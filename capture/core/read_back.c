@@ -68,7 +68,7 @@ static bool may_be_op(struct ag_stream *s, const struct ag_copy *c)
     if (!s || !ag_own_kernels_are_loaded(s->context) || atomic_load(&s->not_understood) ||
         !has_place(s) || ag_context_current() != s->context->handle)
         return false;
-    enum ag_memory from = ag_memory_at(s, c->src, c->bytes);
+    enum ag_memory from = ag_memory_at(s, c->src, c->bytes, false);
     return from == AG_MEMORY_PLAIN || from == AG_MEMORY_MOVABLE;
 }
 

@@ -155,19 +155,28 @@ static bool is_movable(const struct ag_stream *s, CUdeviceptr address, struct fi
            mapped_part(f, address);
 }
 
+/* Whether calls that take no stream wait for the GPU in all of the current context. */
+static bool context_syncs(void)
+{
+    enum { CTX_SYNC_MEMOPS = 0x80 }; /* CU_CTX_SYNC_MEMOPS, new in CUDA 12.1 */
+    unsigned int flags = CTX_SYNC_MEMOPS;
+    return AG_REAL(cuCtxGetFlags)(&flags) != CUDA_SUCCESS || flags & CTX_SYNC_MEMOPS;
+}
+
 static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, struct finding *f)
 {
-    unsigned int type = 0, managed = 1;
+    unsigned int type = 0, managed = 1, syncs = 1;
     CUcontext ctx = NULL;
     *f = (struct finding){.whole = 0};
-    void *values[] = {&type, &managed, &ctx, &f->range.start, &f->range.size};
-    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT,
-                                    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                    CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    if (ask(5, wanted, values, address) != CUDA_SUCCESS)
+    void *values[] = {&type, &managed, &ctx, &f->range.start, &f->range.size, &syncs};
+    CUpointer_attribute wanted[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_CONTEXT,     CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE,  CU_POINTER_ATTRIBUTE_SYNC_MEMOPS};
+    if (ask(6, wanted, values, address) != CUDA_SUCCESS)
         return AG_MEMORY_UNKNOWN;
     f->whole = f->range.start;
+    f->range.syncs = syncs || context_syncs();
     if (managed)
         return AG_MEMORY_MANAGED;
     if (!type || type == CU_MEMORYTYPE_HOST) /* 0: the driver does not know it */
@@ -221,14 +230,21 @@ static bool is_kept(enum ag_memory found)
            found == AG_MEMORY_OTHER_CONTEXT;
 }
 
+/* What that is for a call that takes no stream, or for any other. */
+static enum ag_memory for_call(const struct ag_range *range, bool is_sync)
+{
+    return is_sync && range->syncs ? AG_MEMORY_SYNC : (enum ag_memory)range->what;
+}
+
 /* Call it under the stream's lock: two threads may use one stream. */
-static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes,
+                                bool is_sync)
 {
     forget_what_was_freed(s);
     uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
     for (uint32_t i = 0; i < known; i++)
         if (covers(&s->ranges[i], address, bytes))
-            return s->ranges[i].what;
+            return for_call(&s->ranges[i], is_sync);
     struct finding f;
     struct ag_visit visit = ag_driver_enter(s);
     enum ag_memory found = look_up(s, address, &f);
@@ -240,13 +256,14 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
     f.range.what = (uint8_t)found;
     if (is_kept(found))
         s->ranges[s->num_ranges++ % AG_RANGES] = f.range;
-    return found;
+    return for_call(&f.range, is_sync);
 }
 
-enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes)
+enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes, bool is_sync)
 {
     ag_lock(&s->lock, AG_RANK_STREAM);
-    enum ag_memory found = ag_stream_is_live(s) ? memory_at(s, address, bytes) : AG_MEMORY_UNKNOWN;
+    enum ag_memory found =
+        ag_stream_is_live(s) ? memory_at(s, address, bytes, is_sync) : AG_MEMORY_UNKNOWN;
     ag_unlock(&s->lock);
     return found;
 }

@@ -15,11 +15,13 @@ enum ag_memory {
     AG_MEMORY_NO_CONTEXT, /* as AG_MEMORY_MOVABLE, but of another device, not to be written, or
                              perhaps a multicast object */
     AG_MEMORY_OTHER_CONTEXT,
+    AG_MEMORY_SYNC, /* the program wants calls that take no stream to wait for the GPU there
+                       (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CU_CTX_SYNC_MEMOPS) */
     AG_MEMORY_HOST,
 };
 /* What [address, address + bytes) is. What is found of an allocation is remembered until memory is
- * freed or unmapped. */
-enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes);
+ * freed or unmapped. `is_sync`: for a call that takes no stream. */
+enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes, bool is_sync);
 
 /* Whether that is pinned memory of the host, of the stream's context, to which a kernel may write
  * by the same address. The last range is remembered as well. */

@@ -72,6 +72,7 @@ struct ag_range {
     CUdeviceptr start;
     size_t size;
     uint8_t what; /* enum ag_memory */
+    bool syncs;   /* calls of no stream wait for the GPU there (memory.h) */
 };
 
 /* Sums over streams. */
