@@ -67,6 +67,18 @@ static CUresult call_read(const struct ag_copy *c)
     return ((AG_PFN_cuMemcpyDtoHAsync_v2)real)(host, c->src, c->bytes, c->stream);
 }
 
+static CUresult call_of_rows(const struct ag_copy *c)
+{
+    void *real = ag_real[c->sym];
+    if (c->sym == AG_SYM_cuMemcpy3D_v2 || c->sym == AG_SYM_cuMemcpy3D_v2_ptds)
+        return ((AG_PFN_cuMemcpy3D_v2)real)(c->params);
+    if (c->sym == AG_SYM_cuMemcpy3DAsync_v2 || c->sym == AG_SYM_cuMemcpy3DAsync_v2_ptsz)
+        return ((AG_PFN_cuMemcpy3DAsync_v2)real)(c->params, c->stream);
+    if (c->is_sync) /* also cuMemcpy2DUnaligned_v2 */
+        return ((AG_PFN_cuMemcpy2D_v2)real)(c->params);
+    return ((AG_PFN_cuMemcpy2DAsync_v2)real)(c->params, c->stream);
+}
+
 CUresult ag_call_make(const struct ag_incoming *in)
 {
     switch (in->kind) {
@@ -83,6 +95,8 @@ CUresult ag_call_make(const struct ag_incoming *in)
     const struct ag_copy *c = in->copy;
     if (c->read)
         return call_read(c);
+    if (c->params)
+        return call_of_rows(c);
     if (c->is_sync)
         return ((AG_PFN_cuMemcpyDtoD_v2)ag_real[c->sym])(c->dst, c->src, c->bytes);
     return ((AG_PFN_cuMemcpyDtoDAsync_v2)ag_real[c->sym])(c->dst, c->src, c->bytes, c->stream);

@@ -45,10 +45,20 @@ struct ag_memset {
     CUstream stream;
 };
 
+/* How the rows of a copy lie in memory, in bytes: `height` rows one pitch apart, and `depth` times
+ * these, one slice apart. */
+struct ag_rows {
+    size_t height, depth;
+    size_t dst_pitch, src_pitch;
+    size_t dst_slice, src_slice;
+};
+
 /* cuMemcpyDtoDAsync_v2 and cuMemcpyAsync, of `bytes` bytes. The library looks up what kinds of
  * memory they are. Also cuMemcpyDtoD_v2, which has no stream (`is_sync`), as fills. Also
- * cuMemcpyDtoHAsync_v2, and cuMemcpyDtoH_v2, which has no stream: `dst` is then the program's
- * pointer. If it does not point to pinned memory, `read` is not NULL. */
+ * cuMemcpy2D_v2, cuMemcpy3D_v2 and the like (`params` is what the program passes), with `bytes`
+ * bytes in each of the `rows`; of one row, these are not set. Also cuMemcpyDtoHAsync_v2, and
+ * cuMemcpyDtoH_v2, which has no stream: `dst` is then the program's pointer. If it does not point
+ * to pinned memory, `read` is not NULL. */
 struct ag_copy {
     enum ag_sym sym;
     bool ptsz;
@@ -58,6 +68,8 @@ struct ag_copy {
     size_t bytes;
     CUstream stream;
     struct ag_read *read;
+    const void *params; /* a CUDA_MEMCPY2D or CUDA_MEMCPY3D */
+    struct ag_rows rows;
 };
 
 /* What stands for the program's memory in a copy to the host (capture/core/read_back.c). */

@@ -102,6 +102,127 @@ AG_ASYNC_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
 AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2, AG_LEGACY)
 AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2_ptds, AG_PTSZ)
 
+/* Copies of several rows. What is not between device memory, or has numbers that make no sense, is
+ * left to the driver. */
+static bool is_of_device(CUmemorytype type)
+{
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+}
+
+/* Rows that lie side by side are one. */
+static void join_rows(struct ag_copy *c)
+{
+    struct ag_rows *r = &c->rows;
+    if (r->depth > 1 && r->dst_slice == r->height * r->dst_pitch &&
+        r->src_slice == r->height * r->src_pitch) {
+        r->height *= r->depth;
+        r->depth = 1;
+    }
+    if (r->depth == 1 && r->dst_pitch == c->bytes && r->src_pitch == c->bytes) {
+        c->bytes *= r->height;
+        r->height = 1;
+    }
+    if (r->depth == 1 && r->height == 1)
+        c->rows = (struct ag_rows){0};
+}
+
+/* Where one side of a copy begins, if its numbers make sense; `most`: so that no product overflows.
+ */
+struct side {
+    CUmemorytype type;
+    size_t lod, x, y, z, pitch, height;
+    CUdeviceptr device;
+};
+
+static bool begins(const struct side *s, const CUDA_MEMCPY3D *p, CUdeviceptr *at)
+{
+    const size_t most = (size_t)1 << 20;
+    bool fits = is_of_device(s->type) && !s->lod && s->x < s->pitch && s->y < s->height &&
+                p->WidthInBytes <= s->pitch - s->x && p->Height <= s->height - s->y &&
+                s->pitch < most * most / s->height && s->z < most && p->Depth < most;
+    *at = s->device + (fits ? (s->z * s->height + s->y) * s->pitch + s->x : 0);
+    return fits;
+}
+
+static bool rows_of_3d(const CUDA_MEMCPY3D *p, struct ag_copy *c)
+{
+    struct side dst = {p->dstMemoryType, p->dstLOD,   p->dstXInBytes, p->dstY,
+                       p->dstZ,          p->dstPitch, p->dstHeight,   p->dstDevice};
+    struct side src = {p->srcMemoryType, p->srcLOD,   p->srcXInBytes, p->srcY,
+                       p->srcZ,          p->srcPitch, p->srcHeight,   p->srcDevice};
+    if (!p->WidthInBytes || !p->Height || !p->Depth || !begins(&dst, p, &c->dst) ||
+        !begins(&src, p, &c->src))
+        return false;
+    c->params = p;
+    c->bytes = p->WidthInBytes;
+    c->rows = (struct ag_rows){.height = p->Height,
+                               .depth = p->Depth,
+                               .dst_pitch = p->dstPitch,
+                               .src_pitch = p->srcPitch,
+                               .dst_slice = p->dstPitch * p->dstHeight,
+                               .src_slice = p->srcPitch * p->srcHeight};
+    join_rows(c);
+    return true;
+}
+
+static bool rows_of_2d(const CUDA_MEMCPY2D *p, struct ag_copy *c)
+{
+    CUDA_MEMCPY3D deep = {.srcXInBytes = p->srcXInBytes,
+                          .srcY = p->srcY,
+                          .srcMemoryType = p->srcMemoryType,
+                          .srcDevice = p->srcDevice,
+                          .srcPitch = p->srcPitch,
+                          .srcHeight = p->srcY + p->Height,
+                          .dstXInBytes = p->dstXInBytes,
+                          .dstY = p->dstY,
+                          .dstMemoryType = p->dstMemoryType,
+                          .dstDevice = p->dstDevice,
+                          .dstPitch = p->dstPitch,
+                          .dstHeight = p->dstY + p->Height,
+                          .WidthInBytes = p->WidthInBytes,
+                          .Height = p->Height,
+                          .Depth = 1};
+    bool makes_sense = rows_of_3d(&deep, c);
+    c->params = p;
+    return makes_sense;
+}
+
+#define AG_ROWS_HOOK(name, is_ptsz, sync, of, of_stream, sync_point, first_error, params)          \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        CUresult pending = CUDA_SUCCESS;                                                           \
+        if (ag_hooked()) {                                                                         \
+            struct ag_copy copy = {.sym = AG_SYM_##name,                                           \
+                                   .ptsz = is_ptsz,                                                \
+                                   .is_sync = sync,                                                \
+                                   .stream = ag_named(of_stream, is_ptsz)};                        \
+            if (pCopy && rows_of_##of(pCopy, &copy)) {                                             \
+                ag_process_op();                                                                   \
+                return ag_core_copy(&copy);                                                        \
+            }                                                                                      \
+            pending = sync_point;                                                                  \
+        }                                                                                          \
+        return first_error;                                                                        \
+    }
+#define AG_ASYNC_ROWS_HOOK(name, is_ptsz, of, type)                                                \
+    AG_ROWS_HOOK(name, is_ptsz, false, of, hStream,                                                \
+                 ag_core_stream_sync_point(hStream, is_ptsz, AG_SYM_##name, AG_BLOCKS),            \
+                 ag_first_error_of(hStream, is_ptsz, AG_CALL(name, pCopy, hStream), pending),      \
+                 (const type *pCopy, CUstream hStream))
+#define AG_SYNC_ROWS_HOOK(name, is_ptsz, of, type)                                                 \
+    AG_ROWS_HOOK(name, is_ptsz, true, of, NULL, ag_core_barrier(AG_SYM_##name),                    \
+                 ag_first_error(AG_CALL(name, pCopy), pending), (const type *pCopy))
+AG_SYNC_ROWS_HOOK(cuMemcpy2D_v2, AG_LEGACY, 2d, CUDA_MEMCPY2D)
+AG_SYNC_ROWS_HOOK(cuMemcpy2D_v2_ptds, AG_PTSZ, 2d, CUDA_MEMCPY2D)
+AG_SYNC_ROWS_HOOK(cuMemcpy2DUnaligned_v2, AG_LEGACY, 2d, CUDA_MEMCPY2D)
+AG_SYNC_ROWS_HOOK(cuMemcpy2DUnaligned_v2_ptds, AG_PTSZ, 2d, CUDA_MEMCPY2D)
+AG_SYNC_ROWS_HOOK(cuMemcpy3D_v2, AG_LEGACY, 3d, CUDA_MEMCPY3D)
+AG_SYNC_ROWS_HOOK(cuMemcpy3D_v2_ptds, AG_PTSZ, 3d, CUDA_MEMCPY3D)
+AG_ASYNC_ROWS_HOOK(cuMemcpy2DAsync_v2, AG_LEGACY, 2d, CUDA_MEMCPY2D)
+AG_ASYNC_ROWS_HOOK(cuMemcpy2DAsync_v2_ptsz, AG_PTSZ, 2d, CUDA_MEMCPY2D)
+AG_ASYNC_ROWS_HOOK(cuMemcpy3DAsync_v2, AG_LEGACY, 3d, CUDA_MEMCPY3D)
+AG_ASYNC_ROWS_HOOK(cuMemcpy3DAsync_v2_ptsz, AG_PTSZ, 3d, CUDA_MEMCPY3D)
+
 /* Copies from and to the host may be synchronous (pageable memory), so the host may wait in them.
  */
 #define AG_FROM_DEVICE (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream)

@@ -37,11 +37,11 @@ static const char *const memory_reasons[][2] = {
     [AG_MEMORY_SYNC] = {"a fill that is to wait for the GPU", "a copy that is to wait for the GPU"},
 };
 
-static CUresult on_addresses(struct ag_stream *s, struct ag_incoming *in, enum ag_memory memory,
+/* `why` no graph can hold it; NULL: one can. */
+static CUresult on_addresses(struct ag_stream *s, struct ag_incoming *in, const char *why,
                              bool ptsz, enum ag_sym sym)
 {
-    if (!s || (memory != AG_MEMORY_PLAIN && !in->movable)) {
-        const char *why = memory_reasons[memory][in->kind == AG_OP_COPY];
+    if (!s || (why && !in->movable)) {
         ag_count(s ? AG_COUNT_NOT_RECORDABLE : AG_COUNT_UNKNOWN_STREAM);
         if (s)
             ag_shortfall_not_recordable(why);
@@ -88,7 +88,37 @@ CUresult ag_core_memset(const struct ag_memset *f)
     if (memory == AG_MEMORY_HOST) /* mapped into the device's address space */
         memory = AG_MEMORY_UNKNOWN;
     in.movable = memory == AG_MEMORY_MOVABLE && ag_own_kernels_are_loaded(s->context);
-    return on_addresses(s, &in, memory, f->ptsz, f->sym);
+    const char *why = memory == AG_MEMORY_PLAIN ? NULL : memory_reasons[memory][0];
+    return on_addresses(s, &in, why, f->ptsz, f->sym);
+}
+
+/* Whether no byte that is read is written. Rows of one pitch may lie between each other, as the
+ * columns of a matrix do. */
+static bool is_apart(const struct ag_copy *c, size_t dst_bytes, size_t src_bytes)
+{
+    const struct ag_rows *r = &c->rows;
+    if (c->dst < c->src ? c->src - c->dst >= dst_bytes : c->dst - c->src >= src_bytes)
+        return true;
+    if (!r->depth || r->dst_pitch != r->src_pitch || r->dst_slice % r->dst_pitch ||
+        r->src_slice % r->src_pitch)
+        return false;
+    size_t behind = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
+    size_t column = behind % r->dst_pitch; /* both ways: of the later one behind the other */
+    return column >= c->bytes && column + c->bytes <= r->dst_pitch;
+}
+
+/* Bytes from the first to the last. */
+static size_t copy_extent(const struct ag_copy *c, size_t pitch, size_t slice)
+{
+    const struct ag_rows *r = &c->rows;
+    return r->depth ? (r->depth - 1) * slice + (r->height - 1) * pitch + c->bytes : c->bytes;
+}
+
+/* Whether it can be a launch of the library's copy kernel. */
+static bool is_for_kernel(const struct ag_stream *s, const struct ag_copy *c)
+{
+    size_t rows = c->rows.depth ? c->rows.height * c->rows.depth : 1;
+    return c->bytes <= AG_MOST_COPIED / rows && ag_own_kernels_are_loaded(s->context);
 }
 
 CUresult ag_core_copy(const struct ag_copy *c)
@@ -99,16 +129,19 @@ CUresult ag_core_copy(const struct ag_copy *c)
     struct ag_stream *s = stream_of(&in, c->ptsz);
     if (!s && c->is_sync)
         return passes(&in, c->ptsz, c->sym, false);
-    size_t apart = c->dst > c->src ? c->dst - c->src : c->src - c->dst;
+    size_t dst_bytes = copy_extent(c, c->rows.dst_pitch, c->rows.dst_slice);
+    size_t src_bytes = copy_extent(c, c->rows.src_pitch, c->rows.src_slice);
     enum ag_memory to = AG_MEMORY_UNKNOWN, from = AG_MEMORY_UNKNOWN;
-    if (s && c->bytes && apart >= c->bytes) {
-        to = ag_memory_at(s, c->dst, c->bytes, c->is_sync);
-        from = ag_memory_at(s, c->src, c->bytes, c->is_sync);
+    if (s && c->bytes && is_apart(c, dst_bytes, src_bytes)) {
+        to = ag_memory_at(s, c->dst, dst_bytes, c->is_sync);
+        from = ag_memory_at(s, c->src, src_bytes, c->is_sync);
     }
     if (to == AG_MEMORY_HOST || from == AG_MEMORY_HOST)
         return passes(&in, c->ptsz, c->sym, true);
     enum ag_memory both = to > from ? to : from; /* the one that permits less */
-    in.movable = both == AG_MEMORY_MOVABLE && c->bytes <= AG_MOST_COPIED &&
-                 ag_own_kernels_are_loaded(s->context);
-    return on_addresses(s, &in, both, c->ptsz, c->sym);
+    const char *why = both == AG_MEMORY_PLAIN ? NULL : memory_reasons[both][1];
+    if (c->rows.depth && both == AG_MEMORY_PLAIN) /* the driver could not update such a node */
+        why = "a copy of rows, and of more than the library's kernel copies";
+    in.movable = why && both <= AG_MEMORY_MOVABLE && is_for_kernel(s, c);
+    return on_addresses(s, &in, why, c->ptsz, c->sym);
 }

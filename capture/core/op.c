@@ -1,6 +1,7 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "capture/graphs/ahead.h"
+#include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/per_thread.h"
@@ -73,6 +74,18 @@ static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *
     return CUDA_SUCCESS;
 }
 
+/* The copy kernel, as in a graph: it is loaded if such an op was recorded, until the context ends.
+ */
+static CUresult submit_rows(const struct ag_stream *s, const struct ag_signature *signature,
+                            const uint8_t *recorded, CUstream stream)
+{
+    struct ag_lowered lowered;
+    const CUDA_KERNEL_NODE_PARAMS *l = &lowered.launch;
+    ag_lower(signature, recorded, s->context->own.functions[AG_OWN_COPY], &lowered);
+    return AG_REAL(cuLaunchKernel)(l->func, l->gridDimX, l->gridDimY, l->gridDimZ, l->blockDimX,
+                                   l->blockDimY, l->blockDimZ, 0, stream, lowered.params, NULL);
+}
+
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
                       const uint8_t *recorded)
 {
@@ -102,6 +115,8 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
     }
     struct ag_recorded_copy copy;
     memcpy(&copy, recorded, sizeof(copy));
+    if (signature->rows.depth)
+        return submit_rows(s, signature, recorded, stream);
     if (signature->reads)
         return submit_read(s, &copy, signature->width, stream);
     return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, stream);

@@ -9,7 +9,7 @@
 #include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 
-enum { MOST_ROWS = 65535 }; /* CUDA's limit */
+enum { MOST_BLOCKS_YZ = 65535 }; /* CUDA's limit */
 
 CUfunction ag_lowering(const struct ag_context *context, const struct ag_signature *signature)
 {
@@ -20,17 +20,24 @@ CUfunction ag_lowering(const struct ag_context *context, const struct ag_signatu
     return NULL;
 }
 
-/* One thread for each slot, up to a number of blocks that fills any GPU. The kernels stride over
- * what the grid does not reach. */
-static void set_grid(CUDA_KERNEL_NODE_PARAMS *launch, uint64_t slots, uint64_t rows)
+static unsigned int up_to(uint64_t blocks, unsigned int most)
 {
-    uint64_t blocks = (slots + AG_OWN_THREADS - 1) / AG_OWN_THREADS;
-    launch->gridDimX = blocks < AG_OWN_MOST_BLOCKS ? (unsigned int)blocks : AG_OWN_MOST_BLOCKS;
-    launch->gridDimY = rows < MOST_ROWS ? (unsigned int)rows : MOST_ROWS;
-    launch->gridDimZ = 1;
-    launch->blockDimX = AG_OWN_THREADS;
-    launch->blockDimY = 1;
+    return blocks < most ? (unsigned int)blocks : most;
+}
+
+/* One thread for each slot, up to a number of blocks that fills any GPU. The kernels stride over
+ * what the grid does not reach. Of short rows, a block has several. */
+static void set_grid(CUDA_KERNEL_NODE_PARAMS *launch, uint64_t slots, uint64_t rows, uint64_t depth)
+{
+    unsigned int threads = AG_OWN_THREADS, least = 16; /* ownkernels.cu */
+    while (rows > 1 && threads > least && threads / 2 >= slots)
+        threads /= 2;
+    launch->blockDimX = threads;
+    launch->blockDimY = AG_OWN_THREADS / threads;
     launch->blockDimZ = 1;
+    launch->gridDimX = up_to((slots + threads - 1) / threads, AG_OWN_MOST_BLOCKS);
+    launch->gridDimY = up_to((rows + launch->blockDimY - 1) / launch->blockDimY, MOST_BLOCKS_YZ);
+    launch->gridDimZ = up_to(depth, MOST_BLOCKS_YZ);
 }
 
 static void lower_fill(const struct ag_signature *signature, const uint8_t *recorded,
@@ -55,7 +62,7 @@ static void lower_fill(const struct ag_signature *signature, const uint8_t *reco
     out->params[3] = &out->height;
     out->params[4] = &out->pattern;
     /* A row that does not begin at a multiple of 16 takes one slot more. */
-    set_grid(&out->launch, out->width / SLOT + 2, out->height);
+    set_grid(&out->launch, out->width / SLOT + 2, out->height, 1);
 }
 
 static void lower_copy(const struct ag_signature *signature, const uint8_t *recorded,
@@ -66,13 +73,20 @@ static void lower_copy(const struct ag_signature *signature, const uint8_t *reco
     out->dst = args.dst;
     out->src = args.src;
     out->width = signature->width;
+    out->rows = signature->rows.depth ? signature->rows : (struct ag_rows){1, 1, 0, 0, 0, 0};
     out->params[0] = &out->dst;
     out->params[1] = &out->src;
     out->params[2] = &out->width;
+    out->params[3] = &out->rows.height;
+    out->params[4] = &out->rows.depth;
+    out->params[5] = &out->rows.dst_pitch;
+    out->params[6] = &out->rows.src_pitch;
+    out->params[7] = &out->rows.dst_slice;
+    out->params[8] = &out->rows.src_slice;
     /* The kernel copies the widest words, of at most 16 bytes, that are aligned on both sides at
      * once. */
     uint64_t apart = (args.dst - args.src) | 16;
-    set_grid(&out->launch, out->width / (apart & -apart) + 1, 1);
+    set_grid(&out->launch, out->width / (apart & -apart) + 1, out->rows.height, out->rows.depth);
     if (signature->reads) /* a few bytes: it is to fit wherever the kernel before it did */
         out->launch.blockDimX = 32;
 }

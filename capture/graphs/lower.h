@@ -7,11 +7,12 @@
  * does. `params` points into the rest, so this must stay where it is. */
 struct ag_lowered {
     CUDA_KERNEL_NODE_PARAMS launch;
-    void *params[5];
+    void *params[9];
     CUdeviceptr dst, src;
-    uint64_t pitch;   /* bytes from row to row */
-    uint64_t width;   /* bytes in a row */
-    uint64_t height;  /* rows */
+    uint64_t pitch;  /* bytes from row to row */
+    uint64_t width;  /* bytes in a row */
+    uint64_t height; /* rows */
+    struct ag_rows rows;
     uint32_t pattern; /* four bytes, which repeat the element */
 };
 

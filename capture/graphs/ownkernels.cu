@@ -13,7 +13,8 @@ extern "C" __global__ void ag_fill(unsigned char *dst, unsigned long long pitch,
                                    unsigned long long width, unsigned long long height,
                                    unsigned int pattern)
 {
-    for (unsigned long long row = blockIdx.y; row < height; row += gridDim.y) {
+    unsigned long long row = (unsigned long long)blockIdx.y * blockDim.y + threadIdx.y;
+    for (; row < height; row += gridDim.y * blockDim.y) {
         unsigned char *begin = dst + row * pitch, *end = begin + width;
         unsigned char *slot = (unsigned char *)((unsigned long long)begin & ~15ull);
         slot += 16 * ((unsigned long long)blockIdx.x * blockDim.x + threadIdx.x);
@@ -51,10 +52,10 @@ static __device__ void copy_words(unsigned char *dst, const unsigned char *src,
         dst[tail + thread] = src[tail + thread];
 }
 
-/* What is copied does not overlap. Of a few bytes each word that divides their number is written at
- * once: the host may be polling it (core/read_back.c). */
-extern "C" __global__ void ag_copy(unsigned char *dst, const unsigned char *src,
-                                   unsigned long long bytes)
+/* Of a few bytes each word that divides their number is written at once: the host may be polling it
+ * (core/read_back.c). */
+static __device__ void copy_row(unsigned char *dst, const unsigned char *src,
+                                unsigned long long bytes)
 {
     unsigned long long apart = (unsigned long long)dst - (unsigned long long)src;
     if (bytes <= 256)
@@ -69,6 +70,21 @@ extern "C" __global__ void ag_copy(unsigned char *dst, const unsigned char *src,
         copy_words<unsigned short>(dst, src, bytes);
     else
         copy_words<unsigned char>(dst, src, bytes);
+}
+
+/* `depth` times `height` rows of `bytes` bytes, which do not overlap. */
+extern "C" __global__ void ag_copy(unsigned char *dst, const unsigned char *src,
+                                   unsigned long long bytes, unsigned long long height,
+                                   unsigned long long depth, unsigned long long dst_pitch,
+                                   unsigned long long src_pitch, unsigned long long dst_slice,
+                                   unsigned long long src_slice)
+{
+    for (unsigned long long z = blockIdx.z; z < depth; z += gridDim.z) {
+        unsigned long long y = (unsigned long long)blockIdx.y * blockDim.y + threadIdx.y;
+        for (; y < height; y += gridDim.y * blockDim.y)
+            copy_row(dst + z * dst_slice + y * dst_pitch, src + z * src_slice + y * src_pitch,
+                     bytes);
+    }
 }
 
 /* What was written before comes before what is written behind it, for the host and other devices as

@@ -65,6 +65,13 @@ static uint32_t why_string(enum ag_why why)
     return id_of(&ids[why], names[why]);
 }
 
+/* As ag_dump_signature has it: of a copy, all of its bytes. */
+static uint64_t width_of(const struct ag_signature *signature)
+{
+    const struct ag_rows *r = &signature->rows;
+    return signature->width * (r->depth ? r->height * r->depth : 1);
+}
+
 /* ---- signatures ----------------------------------------------------------------------------- */
 
 _Static_assert((int)AG_OP_LAUNCH == AG_DUMP_KERNEL && (int)AG_OP_MEMSET == AG_DUMP_MEMSET &&
@@ -94,7 +101,7 @@ static uint32_t define_signature(struct ag_signature *signature)
                                       .arg_bytes = signature->layout.recorded_bytes,
                                       .elem_size = signature->elem_size,
                                       .num_attrs = signature->num_attrs,
-                                      .width = signature->width,
+                                      .width = width_of(signature),
                                       .height = signature->height,
                                       .pitch = signature->pitch};
         memcpy(d.dims, signature->dims, sizeof(d.dims));

@@ -160,7 +160,8 @@ static bool context_syncs(void)
 {
     enum { CTX_SYNC_MEMOPS = 0x80 }; /* CU_CTX_SYNC_MEMOPS, new in CUDA 12.1 */
     unsigned int flags = CTX_SYNC_MEMOPS;
-    return AG_REAL(cuCtxGetFlags)(&flags) != CUDA_SUCCESS || flags & CTX_SYNC_MEMOPS;
+    return !AG_HAVE(cuCtxGetFlags) || AG_REAL(cuCtxGetFlags)(&flags) != CUDA_SUCCESS ||
+           flags & CTX_SYNC_MEMOPS;
 }
 
 static enum ag_memory look_up(const struct ag_stream *s, CUdeviceptr address, struct finding *f)

@@ -303,7 +303,8 @@ static bool same_sizes(const struct ag_signature *s, const void *what)
     const struct ag_signature *o = what;
     return s->kind == o->kind && s->branch == o->branch && s->elem_size == o->elem_size &&
            s->movable == o->movable && s->reads == o->reads && s->width == o->width &&
-           s->height == o->height && s->pitch == o->pitch;
+           s->height == o->height && s->pitch == o->pitch &&
+           !memcmp(&s->rows, &o->rows, sizeof(s->rows));
 }
 
 static struct ag_signature *of_sizes(struct ag_signature_cache *cache, struct ag_signature *wanted)
@@ -313,6 +314,9 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache, struct ag
                           (uint64_t)wanted->reads << 9 | (uint64_t)wanted->branch << 16);
     hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
                           wanted->pitch);
+    if (wanted->rows.depth)
+        hash = ag_digest_word(ag_digest_word(hash, wanted->rows.height * wanted->rows.dst_pitch),
+                              wanted->rows.depth * wanted->rows.src_pitch);
     wanted->hash = hash;
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
@@ -352,6 +356,7 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
         wanted.width = in->copy->bytes;
         wanted.height = 1;
         wanted.reads = in->reads;
+        wanted.rows = in->copy->rows;
         break;
     case AG_OP_WAIT:
         wanted.width = in->distance;

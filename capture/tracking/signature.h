@@ -37,6 +37,7 @@ struct ag_signature {
     CUlaunchAttribute *attrs;
     size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes; wait:
                                     width is ag_incoming.distance */
+    struct ag_rows rows;         /* of a copy of several */
     uint64_t hash;
     struct ag_signature *next;    /* next in the same bucket */
     struct ag_signature *sibling; /* the next one of the same function */

@@ -143,6 +143,16 @@ typedef CUresult(CUDAAPI *AG_PFN_cuMemMap)(CUdeviceptr ptr, size_t size, size_t 
 typedef CUresult(CUDAAPI *AG_PFN_cuMemPoolCreate)(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemSetAccess)(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2DAsync_v2)(const CUDA_MEMCPY2D *pCopy, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2DAsync_v2_ptsz)(const CUDA_MEMCPY2D *pCopy, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2DUnaligned_v2)(const CUDA_MEMCPY2D *pCopy);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2DUnaligned_v2_ptds)(const CUDA_MEMCPY2D *pCopy);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2D_v2)(const CUDA_MEMCPY2D *pCopy);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy2D_v2_ptds)(const CUDA_MEMCPY2D *pCopy);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy3DAsync_v2)(const CUDA_MEMCPY3D *pCopy, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy3DAsync_v2_ptsz)(const CUDA_MEMCPY3D *pCopy, CUstream hStream);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy3D_v2)(const CUDA_MEMCPY3D *pCopy);
+typedef CUresult(CUDAAPI *AG_PFN_cuMemcpy3D_v2_ptds)(const CUDA_MEMCPY3D *pCopy);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyAsync_ptsz)(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream);
 typedef CUresult(CUDAAPI *AG_PFN_cuMemcpyDtoDAsync_v2)(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream);

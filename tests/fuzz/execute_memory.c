@@ -67,6 +67,18 @@ void fz_run_copy(const struct fz_run *r)
                           .WidthInBytes = n,
                           .Height = 1,
                           .Depth = 1};
+    if (a[5] > 2) { /* every other word, side by side or not */
+        flat.WidthInBytes = 8;
+        flat.Height = ((size_t)a[5] + 1) / 2;
+        flat.dstPitch = 16;
+        flat.srcPitch = a[5] % 2 ? 8 : 16;
+    }
+    if (a[5] >= 4) { /* slices of two words, with one between, and one behind */
+        deep.WidthInBytes = 8;
+        deep.Height = deep.srcHeight = deep.dstHeight = 2;
+        deep.Depth = (size_t)a[5] / 4;
+        deep.srcPitch = deep.dstPitch = 16;
+    }
     switch (a[6]) {
     case FZ_DTOD:
         check(r, ON(a[0], cuMemcpyDtoDAsync_v2, dst, src, n, s));

@@ -273,6 +273,95 @@ static void memory_ops_are_decoded(void **state)
     }
 }
 
+/* Fills and copies of a default stream that is not named. */
+static const char *default_stream(int ptds)
+{
+    return ptds ? "0x2" : "(nil)";
+}
+
+static void memory_ops_of_no_stream_are_decoded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        unsigned int value;
+        int size;
+    } sets[] = {{"D8", 0x22, 1}, {"D16", 0x1122, 2}, {"D32", 0x11223322, 4}};
+    for (int ptds = 0; ptds <= 1; ptds++) {
+        const char *end = ptds ? "_ptds" : "";
+        char name[64];
+        for (size_t i = 0; i < 3; i++) {
+            snprintf(name, sizeof(name), "cuMemset%s_v2%s", sets[i].name, end);
+            generic set = (generic)dlsym(libcuda, name);
+            set(0x10, sets[i].value, 30, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+            assert_told("memset %s ptsz=%d dst=10 pitch=0 value=%x elem=%d width=30 height=1 "
+                        "stream=%s\n",
+                        name, ptds, sets[i].value, sets[i].size, default_stream(ptds));
+            snprintf(name, sizeof(name), "cuMemsetD2%s_v2%s", sets[i].name, end);
+            set = (generic)dlsym(libcuda, name);
+            set(0x10, 512, sets[i].value, 3, 4, 0, 0, 0, 0, 0, 0, 0);
+            assert_told("memset %s ptsz=%d dst=10 pitch=512 value=%x elem=%d width=3 height=4 "
+                        "stream=%s\n",
+                        name, ptds, sets[i].value, sets[i].size, default_stream(ptds));
+        }
+        snprintf(name, sizeof(name), "cuMemcpyDtoD_v2%s", end);
+        call(name, 0x20);
+        assert_told("copy %s ptsz=%d dst=20 src=21 bytes=34 stream=%s\n", name, ptds,
+                    default_stream(ptds));
+    }
+}
+
+/* Copies of rows: those that make sense are ops, and what is not between device memory is not. */
+static void copies_of_rows_are_decoded(void **state)
+{
+    (void)state;
+    CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcXInBytes = 4,
+                          .srcY = 2,
+                          .srcDevice = 0x1000,
+                          .srcPitch = 0x100,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstDevice = 0x2000,
+                          .dstPitch = 0x80,
+                          .WidthInBytes = 8,
+                          .Height = 3};
+    generic copy = (generic)dlsym(libcuda, "cuMemcpy2DAsync_v2");
+    copy((uintptr_t)&flat, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("copy cuMemcpy2DAsync_v2 ptsz=0 dst=2000 src=1204 bytes=8 stream=0x77\n");
+    flat.srcPitch = flat.dstPitch = 8; /* side by side: one row */
+    flat.srcXInBytes = 0;
+    copy = (generic)dlsym(libcuda, "cuMemcpy2DUnaligned_v2");
+    copy((uintptr_t)&flat, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("copy cuMemcpy2DUnaligned_v2 ptsz=0 dst=2000 src=1010 bytes=24 stream=(nil)\n");
+    flat.dstPitch = 7;
+    copy((uintptr_t)&flat, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("barrier cuMemcpy2DUnaligned_v2\n");
+    flat.dstPitch = 8;
+    flat.dstMemoryType = CU_MEMORYTYPE_HOST;
+    copy = (generic)dlsym(libcuda, "cuMemcpy2D_v2_ptds");
+    copy((uintptr_t)&flat, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("barrier cuMemcpy2D_v2_ptds\n");
+    CUDA_MEMCPY3D deep = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcZ = 1,
+                          .srcDevice = 0x1000,
+                          .srcPitch = 0x10,
+                          .srcHeight = 4,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = 0x2000,
+                          .dstPitch = 0x20,
+                          .dstHeight = 2,
+                          .WidthInBytes = 8,
+                          .Height = 2,
+                          .Depth = 2};
+    copy = (generic)dlsym(libcuda, "cuMemcpy3DAsync_v2_ptsz");
+    copy((uintptr_t)&deep, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("copy cuMemcpy3DAsync_v2_ptsz ptsz=1 dst=2000 src=1040 bytes=8 stream=0x2\n");
+    deep.dstArray = (CUarray)0x5;
+    deep.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy((uintptr_t)&deep, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    assert_told("sync point cuMemcpy3DAsync_v2_ptsz ptsz=1 blocks=1 stream=0x77\n");
+}
+
 /* Hooks that flush one stream, with the place of their stream, and whether the host can wait. */
 static void stream_hooks_flush_their_stream(void **state)
 {
@@ -304,8 +393,7 @@ static void barrier_hooks_flush_everything(void **state)
     static const char *const names[] = {"cuCtxSynchronize",     "cuCtxSynchronize_v2",
                                         "cuMemcpyDtoH_v2",      "cuMemcpyHtoD_v2",
                                         "cuMemcpyDtoH_v2_ptds", "cuMemcpyHtoD_v2_ptds"};
-    static const char *const copies[] = {"cuMemcpy", "cuMemcpy_ptds", "cuMemcpyDtoD_v2",
-                                         "cuMemcpyDtoD_v2_ptds"};
+    static const char *const copies[] = {"cuMemcpy", "cuMemcpy_ptds"};
     for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
         call(copies[i], 0x10);
         assert_string_equal(last_call()->name, copies[i]);
@@ -680,6 +768,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(launches_are_decoded),
         cmocka_unit_test(bad_configurations_reach_the_driver),
         cmocka_unit_test(memory_ops_are_decoded),
+        cmocka_unit_test(memory_ops_of_no_stream_are_decoded),
+        cmocka_unit_test(copies_of_rows_are_decoded),
         cmocka_unit_test(stream_hooks_flush_their_stream),
         cmocka_unit_test(barrier_hooks_flush_everything),
         cmocka_unit_test(events_are_followed),

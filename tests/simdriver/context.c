@@ -381,6 +381,15 @@ SIM_API(cuCtxGetFlags, (unsigned int *flags), (flags))
     return CUDA_SUCCESS;
 }
 
+SIM_API(cuCtxSetFlags, (unsigned int flags), (flags))
+{
+    struct sim_context *ctx;
+    CUresult r = current_alive(&ctx);
+    if (r == CUDA_SUCCESS)
+        atomic_store(&ctx->flags, flags);
+    return r;
+}
+
 SIM_API(cuCtxGetId, (CUcontext handle, unsigned long long *id), (handle, id))
 {
     struct sim_context *ctx = handle ? (struct sim_context *)handle : sim_current_quiet();

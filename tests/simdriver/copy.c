@@ -61,7 +61,9 @@ static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async
         memcpy(staged->bytes, (void *)c->src, src_bytes);
         op.copy.staged = staged;
     }
-    bool wait = !capturing && (async ? dst == PAGEABLE : dst != DEVICE || src != DEVICE);
+    bool wait = !capturing && (async ? dst == PAGEABLE
+                                     : dst != DEVICE || src != DEVICE || sim_mem_syncs(c->dst) ||
+                                           sim_mem_syncs(c->src));
     return wait ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
 }
 

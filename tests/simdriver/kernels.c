@@ -259,18 +259,23 @@ static void k_ag_fill(const struct cuSimLaunch *l)
     }
 }
 
-/* And ag_copy(unsigned char *dst, const unsigned char *src, uint64_t bytes), which may not overlap.
- */
+/* And ag_copy(unsigned char *dst, const unsigned char *src, uint64_t bytes, height, depth,
+ * dst_pitch, src_pitch, dst_slice, src_slice); no row may overlap with itself. */
 static void k_ag_copy(const struct cuSimLaunch *l)
 {
     unsigned char *dst = ARG(unsigned char *, 0), *src = ARG(unsigned char *, 1);
-    uint64_t n = ARG(uint64_t, 2);
-    if (dst < src + n && src < dst + n)
-        sim_misuse("the library's copy kernel copies what overlaps");
-    if (!is_here(dst, n) || !is_here(src, n))
-        return;
-    sim_word_shows(dst);
-    sim_move(dst, src, n);
+    uint64_t n = ARG(uint64_t, 2), height = ARG(uint64_t, 3), depth = ARG(uint64_t, 4);
+    for (uint64_t row = 0; row < height * depth; row++) {
+        uint64_t y = row % height, z = row / height;
+        unsigned char *to = dst + z * ARG(uint64_t, 7) + y * ARG(uint64_t, 5);
+        unsigned char *from = src + z * ARG(uint64_t, 8) + y * ARG(uint64_t, 6);
+        if (to < from + n && from < to + n)
+            sim_misuse("the library's copy kernel copies what overlaps");
+        if (!is_here(to, n) || !is_here(from, n))
+            return;
+        sim_word_shows(to);
+        sim_move(to, from, n);
+    }
 }
 
 /* And ag_fence(): what was written late shows now. */
@@ -287,7 +292,7 @@ void sim_code_builtin(void)
         const char *name;
         cuSimKernelFn fn;
         unsigned int nparams;
-        size_t sizes[6];
+        size_t sizes[9];
         unsigned int flags;
     } builtin[] = {
         {"empty", k_empty, 0, {0}, 0},
@@ -308,7 +313,7 @@ void sim_code_builtin(void)
         {"write_late_before", k_write_late_before, 2, {P, I}, 0},
         {"big_struct", k_big_struct, 2, {P, 4096}, 0},
         {"ag_fill", k_ag_fill, 5, {P, 8, 8, 8, 4}, 0},
-        {"ag_copy", k_ag_copy, 3, {P, P, 8}, 0},
+        {"ag_copy", k_ag_copy, 9, {P, P, 8, 8, 8, 8, 8, 8, 8}, 0},
         {"ag_fence", k_ag_fence, 0, {0}, 0},
         {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", k_add, 4, {P, P, P, I}, 0},
         {"ncclDevKernel_SendRecv", k_copy_bytes, 3, {P, P, sizeof(size_t)}, 0},

@@ -224,7 +224,7 @@ static CUresult pointer_attribute(void *data, CUpointer_attribute attribute,
         *(unsigned int *)data = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        *(unsigned int *)data = 0;
+        *(unsigned int *)data = a->syncs;
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -276,6 +276,7 @@ SIM_API(cuPointerSetAttribute,
     struct sim_allocation a;
     if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_mem_find(address, &a))
         return CUDA_ERROR_INVALID_VALUE;
+    sim_mem_set_syncs(a.base, *(const unsigned int *)value != 0);
     return CUDA_SUCCESS;
 }
 

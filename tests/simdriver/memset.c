@@ -30,7 +30,8 @@ CUresult sim_op_from_memset_params(struct sim_op *op, const CUDA_MEMSET_NODE_PAR
     return check(&op->fill);
 }
 
-/* Asynchronous to the host in both forms: the target is device memory. */
+/* Asynchronous to the host in both forms: the target is device memory. Except where calls of no
+ * stream are to wait. */
 static CUresult fill(CUstream stream, bool ptsz, bool async, uintptr_t dst, size_t pitch,
                      unsigned int value, unsigned int elem_size, size_t width, size_t height)
 {
@@ -50,7 +51,7 @@ static CUresult fill(CUstream stream, bool ptsz, bool async, uintptr_t dst, size
     r = check(&op.fill);
     if (r != CUDA_SUCCESS || !width || !height)
         return r;
-    return sim_submit(s, &op, NULL);
+    return !async && sim_mem_syncs(dst) ? sim_submit_and_wait(s, &op) : sim_submit(s, &op, NULL);
 }
 
 SIM_API2(cuMemsetD8_v2, cuMemsetD8_v2_ptds, (CUdeviceptr dst, unsigned char value, size_t n),

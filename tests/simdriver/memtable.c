@@ -251,6 +251,24 @@ void sim_mem_of_pool(uintptr_t base)
     pthread_rwlock_unlock(&lock);
 }
 
+void sim_mem_set_syncs(uintptr_t base, bool syncs)
+{
+    pthread_rwlock_wrlock(&lock);
+    size_t at = first_after(base);
+    if (at > 0 && table[at - 1].base == base)
+        table[at - 1].syncs = syncs;
+    pthread_rwlock_unlock(&lock);
+}
+
+bool sim_mem_syncs(uintptr_t address)
+{
+    enum { CTX_SYNC_MEMOPS = 0x80 }; /* CU_CTX_SYNC_MEMOPS, new in CUDA 12.1 */
+    struct sim_allocation a;
+    const struct sim_context *ctx = sim_current_quiet();
+    return (ctx && atomic_load(&ctx->flags) & CTX_SYNC_MEMOPS) ||
+           (sim_mem_find(address, &a) && a.syncs);
+}
+
 /* ---- memory that the program maps itself -------------------------------------------------- */
 
 CUresult sim_mem_map_at(struct sim_context *ctx, enum sim_memory memory, int fd, int device,

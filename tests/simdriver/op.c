@@ -143,9 +143,9 @@ static void log_copy(struct sim_stream *s, const struct sim_launch *l, size_t wi
 static bool log_as_copy(const struct sim_op *op, struct sim_stream *s)
 {
     if (op->kind == SIM_OP_KERNEL && !strcmp(op->launch.code->name, "ag_copy")) {
-        uint64_t args[3]; /* ownkernels.cu */
+        uint64_t args[9]; /* ownkernels.cu */
         memcpy(args, op->launch.args->bytes, sizeof args);
-        log_copy(s, &op->launch, args[2], 1, 1);
+        log_copy(s, &op->launch, args[2], args[3], args[4]);
         return true;
     }
     if (op->kind != SIM_OP_COPY)

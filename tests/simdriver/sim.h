@@ -213,6 +213,7 @@ struct sim_allocation {
     int device;
     bool no_context; /* the driver names none: of a pool, or mapped by the program (vmm.c) */
     bool dying;      /* an asynchronous free is on its way */
+    bool syncs;      /* calls of no stream wait (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) */
     unsigned int launches;
     enum sim_owner owner;
     bool hidden;                       /* there, but nobody may touch it */
@@ -253,6 +254,9 @@ bool sim_mem_find(uintptr_t address, struct sim_allocation *out);
 bool sim_mem_covers(uintptr_t address, size_t bytes);
 bool sim_mem_may(uintptr_t address, size_t bytes, CUmemAccess_flags access);
 bool sim_mem_mark_dying(uintptr_t base);
+void sim_mem_set_syncs(uintptr_t base, bool syncs);
+/* Whether a fill or copy by a call of no stream waits for the GPU there. */
+bool sim_mem_syncs(uintptr_t address);
 size_t sim_mem_used(int device);
 /* What an executable graph takes of its context's device, and gives back. The end of the context
  * gives back what is left. */
@@ -382,7 +386,7 @@ struct sim_exec;
 struct sim_context {
     struct sim_object object;
     int device;
-    unsigned int flags;
+    _Atomic unsigned int flags;
     unsigned int api_version;
     uint64_t id;
     bool primary;

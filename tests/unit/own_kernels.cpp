@@ -17,7 +17,7 @@ static uint4 make_uint4(unsigned int x, unsigned int y, unsigned int z, unsigned
     return {x, y, z, w};
 }
 static struct {
-    unsigned int x, y;
+    unsigned int x, y, z;
 } blockIdx, threadIdx, gridDim, blockDim;
 static void __threadfence_system()
 {
@@ -30,15 +30,23 @@ static unsigned char source[BYTES] __attribute__((aligned(64)));
 static unsigned char target[BYTES] __attribute__((aligned(64)));
 static unsigned char expected[BYTES];
 
+/* Blocks of `threads` threads for one row, or of two rows if there are several. */
 template <typename Kernel>
 static void launch(unsigned int blocks, unsigned int rows, unsigned int threads, Kernel kernel)
 {
-    gridDim = {blocks, rows};
-    blockDim = {threads, 1};
-    for (blockIdx.y = 0; blockIdx.y < rows; blockIdx.y++)
-        for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
-            for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
-                kernel();
+    gridDim = {blocks, rows, rows};
+    blockDim = {threads, rows > 1 ? 2u : 1u, 1};
+    for (blockIdx.z = 0; blockIdx.z < gridDim.z; blockIdx.z++)
+        for (blockIdx.y = 0; blockIdx.y < rows; blockIdx.y++)
+            for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++)
+                for (threadIdx.y = 0; threadIdx.y < blockDim.y; threadIdx.y++)
+                    for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++)
+                        kernel();
+}
+
+static void copy(unsigned char *dst, const unsigned char *src, size_t bytes)
+{
+    ag_copy(dst, src, bytes, 1, 1, 0, 0, 0, 0);
 }
 
 static void begin()
@@ -61,7 +69,7 @@ static bool copies(size_t bytes, unsigned int blocks)
         for (int from = 0; from < WIDEST; from++) {
             begin();
             memcpy(expected + BEGIN + to, source + from, bytes);
-            launch(blocks, 1, 32, [=] { ag_copy(target + BEGIN + to, source + from, bytes); });
+            launch(blocks, 1, 32, [=] { copy(target + BEGIN + to, source + from, bytes); });
             if (!good("a copy", bytes, to, from))
                 return false;
         }
@@ -76,9 +84,32 @@ static bool copies_words(size_t bytes)
     for (size_t at = 0; at < WIDEST; at += size) {
         begin();
         memcpy(expected + BEGIN + at, source + at, bytes);
-        launch(1, 1, 1, [=] { ag_copy(target + BEGIN + at, source + at, bytes); });
+        launch(1, 1, 1, [=] { copy(target + BEGIN + at, source + at, bytes); });
         if (!good("a copy by words", bytes, (int)at, (int)at))
             return false;
+    }
+    return true;
+}
+
+/* Two slices of seven rows, with other gaps on either side. */
+static bool copies_rows(size_t bytes)
+{
+    const size_t to_pitch = bytes + 5, from_pitch = bytes + 3;
+    const size_t to_slice = 8 * to_pitch, from_slice = 9 * from_pitch;
+    for (int to = 0; to < WIDEST; to++) {
+        begin();
+        for (size_t z = 0; z < 2; z++)
+            for (size_t y = 0; y < 7; y++)
+                memcpy(expected + BEGIN + to + z * to_slice + y * to_pitch,
+                       source + 1 + z * from_slice + y * from_pitch, bytes);
+        for (unsigned int blocks = 1; blocks <= 3; blocks += 2) {
+            launch(blocks, 2, 16, [=] {
+                ag_copy(target + BEGIN + to, source + 1, bytes, 7, 2, to_pitch, from_pitch,
+                        to_slice, from_slice);
+            });
+            if (!good("a copy of rows", bytes, to, 1))
+                return false;
+        }
     }
     return true;
 }
@@ -111,6 +142,8 @@ int main()
         all = copies(bytes, 1) && copies(bytes, 3);
     for (size_t bytes = 1; all && bytes <= 256; bytes++)
         all = copies_words(bytes);
+    for (size_t bytes = 1; all && bytes <= 300; bytes++)
+        all = copies_rows(bytes);
     for (size_t elements = 1; all && elements <= 300; elements++)
         all = fills(elements, 1) && fills(elements, 2) && fills(elements, 4);
     return all ? 0 : 1;

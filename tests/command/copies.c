@@ -1,0 +1,215 @@
+/*
+ * copies.c - steps with fills and copies by calls that take no stream, and with copies of several
+ * rows. On the simulated driver.
+ */
+#include "tests/simdriver/simprog.h"
+
+enum { PITCH = 64, ROWS = 32, SLICE = PITCH * 4, BYTES = 1 << 16 };
+
+static CUfunction hash;
+static CUdeviceptr x, y;
+static uint64_t seen;
+static CUstream other;
+
+static void start(void)
+{
+    ag_prog_start();
+    hash = ag_prog_function(ag_prog_module(), "hash");
+    x = ag_prog_alloc(BYTES);
+    y = ag_prog_alloc(BYTES);
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize());
+}
+
+static void launches(int n)
+{
+    for (int i = 0; i < n; i++) {
+        uint64_t k = (uint64_t)i;
+        CHECK(cuLaunchKernel(hash, 1 + (unsigned int)i, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&x, &k},
+                             NULL));
+    }
+}
+
+static void look(int step)
+{
+    CHECK(cuCtxSynchronize());
+    if (step % 5 == 0)
+        for (CUdeviceptr at = 0; at < 2048; at += 8)
+            seen = seen * 31 + ag_prog_read64(x + at) * 7 + ag_prog_read64(y + at);
+}
+
+static int result(void)
+{
+    CHECK(cuCtxSynchronize());
+    printf("seen %llu\n", (unsigned long long)seen);
+    return 0;
+}
+
+/* Each fill and each copy that takes no stream. */
+static int no_stream(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        unsigned int k = (unsigned int)i;
+        launches(2);
+        CHECK(cuMemsetD8_v2(y, (unsigned char)i, 100));
+        CHECK(cuMemsetD16_v2(y + 128, (unsigned short)i, 20));
+        CHECK(cuMemsetD32_v2(y + 256, k, 20));
+        launches(1);
+        CHECK(cuMemsetD2D8_v2(y + 512, PITCH, (unsigned char)i, 10, 3));
+        CHECK(cuMemsetD2D16_v2(y + 1024, PITCH, (unsigned short)i, 10, 3));
+        CHECK(cuMemsetD2D32_v2(y + 1536, PITCH, k, 10, 3));
+        CHECK(cuMemcpyDtoD_v2(y + 384 + 8 * (k % 2), x, 8));
+        launches(1);
+        look(i);
+    }
+    return result();
+}
+
+static CUDA_MEMCPY2D rows(CUdeviceptr to, CUdeviceptr from, size_t column)
+{
+    return (CUDA_MEMCPY2D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = from,
+                           .srcPitch = PITCH,
+                           .dstXInBytes = column,
+                           .dstY = 1,
+                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .dstDevice = to,
+                           .dstPitch = PITCH,
+                           .WidthInBytes = 8,
+                           .Height = ROWS - 1};
+}
+
+static CUDA_MEMCPY3D slices(CUdeviceptr to, CUdeviceptr from)
+{
+    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .srcDevice = from,
+                           .srcPitch = PITCH,
+                           .srcHeight = 4,
+                           .dstXInBytes = 3,
+                           .dstZ = 1,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = to,
+                           .dstPitch = PITCH,
+                           .dstHeight = SLICE / PITCH,
+                           .WidthInBytes = 9,
+                           .Height = 3,
+                           .Depth = 4};
+}
+
+/* By every call: to the other array, and from one column to another of the same. */
+static int of_rows(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        CUDA_MEMCPY2D across = rows(y, x, 8 * (size_t)(i % 3)), column = rows(x, x, 24);
+        CUDA_MEMCPY3D deep = slices(y, x + 8 * (size_t)(i % 2));
+        launches(3);
+        CHECK(cuMemcpy2D_v2(&across));
+        CHECK(cuMemcpy2DAsync_v2(&column, NULL));
+        launches(1);
+        CHECK(cuMemcpy3DAsync_v2(&deep, NULL));
+        column.dstXInBytes = 16;
+        CHECK(cuMemcpy2DUnaligned_v2(&column));
+        deep.dstXInBytes = 32;
+        CHECK(cuMemcpy3D_v2(&deep));
+        memset(&across, 0xee, sizeof across); /* the program's own again */
+        memset(&column, 0xee, sizeof column);
+        memset(&deep, 0xee, sizeof deep);
+        launches(1);
+        look(i);
+    }
+    return result();
+}
+
+/* What the driver must do or refuse itself: rows onto themselves, too narrow a pitch, past the end
+ * of memory, nothing, no description. */
+static int left_to_driver(int n)
+{
+    start();
+    for (int i = 0; i < n; i++) {
+        CUDA_MEMCPY2D onto = rows(x, x, 4), narrow = rows(y, x, 0), past = rows(y, x, 0),
+                      none = past;
+        onto.WidthInBytes = 8;
+        narrow.dstPitch = 4;
+        past.dstDevice = y + BYTES - PITCH;
+        none.Height = 0;
+        launches(3);
+        int one = (int)cuMemcpy2DAsync_v2(&onto, NULL), two = (int)cuMemcpy2D_v2(&narrow);
+        int three = (int)cuMemcpy2DAsync_v2(&past, NULL), four = (int)cuMemcpy2D_v2(&none);
+        int five = (int)cuMemcpy2D_v2(NULL);
+        launches(1);
+        look(i);
+        if (i % 10 == 0)
+            printf("%d %d %d %d %d\n", one, two, three, four, five);
+    }
+    return result();
+}
+
+/* Memory on which such calls wait: when one has returned, everything before it is done. The word is
+ * pinned, so the host sees it without a call. `how`: the memory is to wait, or all of the context;
+ * 2: nothing is, and the word may come late. */
+static int waits(int how)
+{
+    volatile int *word;
+    CUdeviceptr at;
+    unsigned int yes = 1;
+    int late = 0;
+    start();
+    CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
+    CHECK(cuMemHostAlloc((void **)(uintptr_t)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer_v2(&at, (void *)(uintptr_t)word, 0));
+    for (int i = 1; i <= 60; i++) {
+        if (i == 20 && how == 0)
+            CHECK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, y));
+        if (i == 20 && how == 1)
+            CHECK(cuCtxSetFlags(0x80)); /* CU_CTX_SYNC_MEMOPS */
+        launches(4);
+        CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+        if (i % 2)
+            CHECK(cuMemsetD8_v2(y, 0, 64));
+        else
+            CHECK(cuMemcpyDtoD_v2(y, x, 64));
+        late += i >= 20 && *word != i;
+        launches(2);
+        CHECK(cuCtxSynchronize());
+    }
+    printf("late: %s\n", how == 2 ? "perhaps" : late ? "yes" : "no");
+    return result();
+}
+
+/* A program that launches nothing into its default stream: such a call concerns streams that are
+ * ordered with it, and no other. */
+static int elsewhere(int n)
+{
+    start();
+    CUstream blocking;
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 6; k++) {
+            uint64_t v = (uint64_t)k;
+            CHECK(cuLaunchKernel(hash, 1, 1, 1, 1, 1, 1, 0, blocking, (void *[]){&x, &v}, NULL));
+        }
+        CHECK(cuMemcpyDtoD_v2(y, x, 8));
+        CHECK(cuMemsetD8_v2(x, (unsigned char)i, 8));
+        CHECK(cuStreamSynchronize(blocking));
+        look(i);
+    }
+    return result();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int n);
+    } all[] = {
+        {"no-stream", no_stream}, {"rows", of_rows},        {"left-to-driver", left_to_driver},
+        {"waits", waits},         {"elsewhere", elsewhere},
+    };
+    for (size_t i = 0; argc == 3 && i < sizeof all / sizeof *all; i++)
+        if (!strcmp(argv[1], all[i].name))
+            return all[i].run(atoi(argv[2]));
+    fprintf(stderr, "usage: copies CASE STEPS\n");
+    return 2;
+}
