@@ -132,11 +132,12 @@ static void log_fill(struct sim_stream *s, const struct sim_launch *l, uintptr_t
     log_kernel(s, l, SIM_OP_MEMSET, text);
 }
 
+/* How many bytes: who copies may take rows that lie side by side for one. */
 static void log_copy(struct sim_stream *s, const struct sim_launch *l, size_t width, size_t height,
                      size_t depth)
 {
     char text[128];
-    snprintf(text, sizeof text, "%zux%zux%zu", width, height, depth);
+    snprintf(text, sizeof text, "%zu", width * height * depth);
     log_kernel(s, l, SIM_OP_COPY, text);
 }
 
