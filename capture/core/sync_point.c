@@ -257,6 +257,15 @@ static bool others_are_open(const struct ag_stream *s)
     return atomic_load(&ag_open_streams) > (uint32_t)atomic_load(&s->open) + ag_stream_forks(s);
 }
 
+/* Whether a call on the legacy stream may be a copy between devices (copies_between_devices() says
+ * what such a copy waits for). */
+static bool may_copy_between_devices(enum ag_sym sym)
+{
+    int devices = 2;
+    return sym < AG_SYM_COUNT && ag_entries[sym].flags & AG_ENTRY_BETWEEN &&
+           (AG_REAL(cuDeviceGetCount)(&devices) != CUDA_SUCCESS || devices > 1);
+}
+
 static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, unsigned int flags)
 {
     bool measures = ag_measures();
@@ -284,7 +293,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
         if (ag_stream_is_per_thread(stream, ptsz)) {
             ag_flush_for_order(NULL);
         } else {
-            every_stream(NULL, NULL, 0, BLOCKING_STREAMS);
+            bool between = (!stream || stream == CU_STREAM_LEGACY) && may_copy_between_devices(sym);
+            every_stream(NULL, NULL, 0, between ? EVERY_STREAM : BLOCKING_STREAMS);
             ag_flush_for_order_of_unknown(stream);
         }
         if (flags & BLOCKS)
@@ -296,7 +306,9 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     if (!is_wait(sym))
         ag_stream_is_used(s);
     ag_flush_for_order(s);
-    if (s->legacy) /* it waits for every blocking stream, so their segments end too */
+    if (s->legacy && may_copy_between_devices(sym))
+        every_stream(NULL, s, 0, EVERY_STREAM);
+    else if (s->legacy) /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);
     CUresult r = end_for_call(s, sym, flags);
     if (measures)

@@ -301,9 +301,9 @@ full() {
     at_least "replayed before it" "$(figure replayed)" 1500
 }
 
-@test "what another thread holds back is submitted before a copy between devices, by every call that takes no stream" {
+@test "what another thread holds back is submitted before a copy between devices in the default stream, by every call" {
     hold_long
-    for how in {0..4}; do
+    for how in {0..9}; do
         same "$states" copy-between-devices $how
         cat with.out
         at_least "replayed ops" "$(figure replayed)" 200

@@ -383,7 +383,7 @@ static void *halves(void *n)
     return NULL;
 }
 
-static void copy_without_stream(int how, CUdeviceptr to)
+static void copy_in_default_stream(int how, CUcontext peer, CUdeviceptr to)
 {
     CUDA_MEMCPY3D cube = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = data,
@@ -406,8 +406,18 @@ static void copy_without_stream(int how, CUdeviceptr to)
         CHECK(cuMemcpy2D_v2(&rows));
     else if (how == 3)
         CHECK(cuMemcpy2DUnaligned_v2(&rows));
-    else
+    else if (how == 4)
         CHECK(cuMemcpy3D_v2(&cube));
+    else if (how == 5)
+        CHECK(cuMemcpyAsync(to, data, 8, NULL));
+    else if (how == 6)
+        CHECK(cuMemcpyDtoDAsync_v2(to, data, 8, CU_STREAM_LEGACY));
+    else if (how == 7)
+        CHECK(cuMemcpyPeerAsync(to, peer, data, home, 8, NULL));
+    else if (how == 8)
+        CHECK(cuMemcpy2DAsync_v2(&rows, NULL));
+    else
+        CHECK(cuMemcpy3DAsync_v2(&cube, NULL));
 }
 
 /* A copy in the default stream to another device waits for what another thread has launched into a
@@ -429,7 +439,7 @@ int copy_between_devices(int how)
     for (int i = 0; i < n; i++) {
         while (!atomic_load(&turn))
             sched_yield();
-        copy_without_stream(how, to);
+        copy_in_default_stream(how, peer, to);
         right += ag_prog_read64(to) == want;
         atomic_store(&turn, 0);
     }

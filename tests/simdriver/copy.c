@@ -68,7 +68,8 @@ static CUresult submit_copy(struct sim_stream *s, struct sim_copy *c, bool async
 }
 
 /* A copy in the default stream between two devices is ordered behind the work of both, which one on
- * one stream would not be. */
+ * one stream would not be (CUDA Programming Guide, peer-to-peer memory copy). Here the host waits
+ * for it, even if the call has a stream, and that is the default one. */
 static void wait_for_devices(uintptr_t dst, uintptr_t src)
 {
     struct sim_allocation to, from;
@@ -88,7 +89,7 @@ static CUresult linear(CUstream stream, bool ptsz, bool async, uintptr_t dst, ui
         r = sim_capture_unsafe();
     if (r != CUDA_SUCCESS)
         return r;
-    if (!async)
+    if (!async || s->legacy)
         wait_for_devices(dst, src);
     struct sim_copy c = {.dst = dst, .src = src, .width = bytes, .height = 1, .depth = 1};
     return submit_copy(s, &c, async, dst_is, src_is);
@@ -220,7 +221,7 @@ static CUresult copy_3d(CUstream stream, bool ptsz, bool async, const CUDA_MEMCP
         r = sim_capture_unsafe();
     if (r != CUDA_SUCCESS)
         return r;
-    if (!async)
+    if (!async || s->legacy)
         wait_for_devices(c.dst, c.src);
     return submit_copy(s, &c, async,
                        p->dstMemoryType == CU_MEMORYTYPE_DEVICE ? MUST_BE_DEVICE : ANY,
