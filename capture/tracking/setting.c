@@ -56,10 +56,10 @@ static void discard(struct ag_setting **list, CUfunction func, int attribute, in
 /* Discards values that the new one may have replaced. Another handle may mean the same kernel, or
  * another kernel of that name; the library does not ask. A function belongs to a context, and the
  * library does not ask which device that context is on. */
-static void invalidate_overlapping(struct ag_kernel *k, CUfunction func, int attribute, int value,
-                                   int device)
+static void invalidate_overlapping(struct ag_setting **list, CUfunction func, int attribute,
+                                   int value, int device)
 {
-    for (struct ag_setting **at = &k->settings, *s; (s = *at);)
+    for (struct ag_setting **at = list, *s; (s = *at);)
         if (s->attribute == attribute &&
             (s->device != device || (s->func != func && s->value != value)) &&
             (s->device == device || s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
@@ -109,7 +109,8 @@ static enum ag_change limit_begins(struct ag_function *f, int value,
 }
 
 /* Marks signatures by the current values, from the latest down to `until`. A handle may have one
- * value per device, and streams of all devices share its signatures. */
+ * value per device, and streams of all devices share its signatures. Where a value may affect other
+ * handles, too, graphs are dropped at each change, but marks of this handle must not stay. */
 static void mark_signatures(struct ag_function *f, const struct ag_signature *until)
 {
     for (struct ag_signature *signature = f->signatures; signature != until;
@@ -138,7 +139,7 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     struct ag_setting *s = find(k->settings, func, attribute, device);
     if (s && s->value == value && !s->under_way)
         return AG_CHANGES_NOTHING;
-    invalidate_overlapping(k, func, attribute, value, device);
+    invalidate_overlapping(&k->settings, func, attribute, value, device);
     if (put(&k->settings, func, attribute, device, value))
         find(k->settings, func, attribute, device)->under_way++;
     *kernel = k;
@@ -155,9 +156,11 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
     else if (s && s->under_way)
         s->under_way--;
     struct ag_function *f = sets_limit(attribute) ? ag_function_get(t, func, NULL, false) : NULL;
-    if (!f || !stands_alone(f->kernel, f, device))
+    if (!f)
         return;
     const struct ag_signature *until = looked_at(f, func, attribute, device, value);
+    if (done)
+        invalidate_overlapping(&f->limits, func, attribute, value, device);
     if (!done || put(&f->limits, func, attribute, device, value))
         mark_signatures(f, until);
 }

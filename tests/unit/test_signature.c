@@ -745,6 +745,25 @@ static void test_a_limit_set_through_another_handle(void **state)
     assert_int_equal(set_on(f, LIMIT, 1023, AG_ANY_DEVICE), AG_CHANGES_GRAPHS);
 }
 
+/* Once a CUkernel and a CUfunction of that name have been launched, each change drops graphs, and
+ * marks go as they came. */
+static void test_a_limit_of_a_kernel_that_stands_alone_no_more(void **state)
+{
+    CUfunction f = (CUfunction)&library;
+    (void)state;
+    struct ag_signature *large = with_shared(&library, 16384);
+    assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_LIMIT);
+    struct ag_signature *alias = with_shared(&other_handle, 16384);
+    assert_int_equal(ag_signature_bad(large), AG_SIGNATURE_OVER_LIMIT);
+    assert_int_equal(set_on(f, LIMIT, 16384, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(ag_signature_bad(large), 0);
+    assert_int_equal(set_on(f, LIMIT, 4096, 0), AG_CHANGES_GRAPHS);
+    assert_int_equal(ag_signature_bad(large), AG_SIGNATURE_OVER_LIMIT);
+    assert_int_equal(ag_signature_bad(alias), 0);
+    assert_int_equal(set_on(f, LIMIT, 16384, AG_ANY_DEVICE), AG_CHANGES_GRAPHS);
+    assert_int_equal(ag_signature_bad(large), 0);
+}
+
 static double processor_ns(void)
 {
     struct timespec t;
@@ -816,6 +835,7 @@ int main(void)
         cmocka_unit_test_setup(test_the_limit_of_shared_memory, invalidate_all),
         cmocka_unit_test_setup(test_a_limit_that_is_refused, invalidate_all),
         cmocka_unit_test_setup(test_the_same_limit_again_and_again, invalidate_all),
+        cmocka_unit_test_setup(test_a_limit_of_a_kernel_that_stands_alone_no_more, invalidate_all),
         cmocka_unit_test_setup_teardown(test_a_limit_set_through_another_handle, invalidate_all,
                                         invalidate_all),
     };
