@@ -175,6 +175,14 @@ static CUcontext context_of(CUstream stream)
     return ctx;
 }
 
+static void settings_free(struct ag_setting *s)
+{
+    for (struct ag_setting *next; s; s = next) {
+        next = s->next;
+        free(s);
+    }
+}
+
 struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func, CUstream stream,
                                     bool create)
 {
@@ -201,7 +209,12 @@ struct ag_function *ag_function_get(struct ag_function_table *t, CUfunction func
         free(f);
         return NULL;
     }
-    f->kernel->kinds |= f->is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
+    unsigned int kind = f->is_kernel ? AG_HANDLE_KERNEL : AG_HANDLE_FUNCTION;
+    if (f->kernel->kinds && !(f->kernel->kinds & kind)) { /* from now on values may overlap */
+        settings_free(f->kernel->settings);
+        f->kernel->settings = NULL;
+    }
+    f->kernel->kinds |= kind;
     f->kernel->functions++;
     return f;
 }
@@ -212,14 +225,6 @@ struct ag_kernel *ag_kernel_find(struct ag_function_table *t, CUfunction func)
     return f ? f->kernel : t->kernels ? kernel_get(t, func, false) : NULL;
 }
 
-static void settings_free(struct ag_setting *s)
-{
-    for (struct ag_setting *next; s; s = next) {
-        next = s->next;
-        free(s);
-    }
-}
-
 static void function_free(struct ag_function *f)
 {
     f->kernel->functions--;
@@ -228,21 +233,27 @@ static void function_free(struct ag_function *f)
     free(f);
 }
 
-static bool belongs_to(const struct ag_function *f, enum ag_owner kind, void *of)
+const void *ag_function_owner(const struct ag_function *f)
 {
     void *owner = NULL;
     CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+    ag_probe_begins();
+    if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
+        r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
+    else if (!f->is_kernel && AG_HAVE(cuFuncGetModule))
+        r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
+    ag_probe_ends();
+    return r == CUDA_SUCCESS ? owner : NULL;
+}
+
+static bool belongs_to(const struct ag_function *f, enum ag_owner kind, const void *of)
+{
     if (kind == AG_OF_CONTEXT) /* a CUkernel outlives its context */
         return !f->is_kernel && (f->ctx == of || !f->taken);
     if (f->is_kernel && kind == AG_OF_MODULE)
         return false; /* the program cannot unload a library's module */
-    ag_probe_begins();
-    if (f->is_kernel && AG_HAVE(cuKernelGetLibrary))
-        r = AG_REAL(cuKernelGetLibrary)((CUlibrary *)&owner, (CUkernel)f->func);
-    else if (!f->is_kernel && kind == AG_OF_MODULE)
-        r = AG_REAL(cuFuncGetModule)((CUmodule *)&owner, f->func);
-    ag_probe_ends();
-    return r != CUDA_SUCCESS || owner == of;
+    const void *owner = f->is_kernel || kind == AG_OF_MODULE ? ag_function_owner(f) : NULL;
+    return !owner || owner == of;
 }
 
 bool ag_functions_invalidate(struct ag_function_table *t, enum ag_owner kind, void *owner)

@@ -54,6 +54,7 @@ struct ag_function {
 struct ag_setting {
     CUfunction func;
     int attribute, device, value;
+    const void *owner; /* if the handle's kernel has handles of its kind alone; NULL: not known */
     unsigned int under_way; /* threads that are setting it; until then graphs may have another */
     struct ag_setting *next;
 };
@@ -92,6 +93,9 @@ struct ag_function *ag_function_get(struct ag_function_table *table, CUfunction 
 
 /* The kernel that this is a handle of; NULL if none of its handles was ever launched. */
 struct ag_kernel *ag_kernel_find(struct ag_function_table *table, CUfunction func);
+
+/* The module of a CUfunction, the library of a CUkernel; NULL: the driver does not say. */
+const void *ag_function_owner(const struct ag_function *function);
 
 /* Removes an owner's functions from the table, so that their handles can return with another
  * meaning. If the driver does not say who owns a function, it counts as one of them. Returns false

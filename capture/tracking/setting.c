@@ -53,15 +53,16 @@ static void discard(struct ag_setting **list, CUfunction func, int attribute, in
     free(s);
 }
 
-/* Discards values that the new one may have replaced. Another handle may mean the same kernel, or
- * another kernel of that name; the library does not ask. A function belongs to a context, and the
+/* Discards values that the new one may have replaced. Another handle may mean the same kernel,
+ * unless both are known to have owners, and these differ. A function belongs to a context, and the
  * library does not ask which device that context is on. */
 static void invalidate_overlapping(struct ag_setting **list, CUfunction func, int attribute,
-                                   int value, int device)
+                                   int value, int device, const void *owner)
 {
     for (struct ag_setting **at = list, *s; (s = *at);)
         if (s->attribute == attribute &&
-            (s->device != device || (s->func != func && s->value != value)) &&
+            (s->device != device || (s->func != func && s->value != value &&
+                                     (!owner || !s->owner || s->owner == owner))) &&
             (s->device == device || s->device == AG_ANY_DEVICE || device == AG_ANY_DEVICE)) {
             *at = s->next;
             free(s);
@@ -139,9 +140,13 @@ enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, i
     struct ag_setting *s = find(k->settings, func, attribute, device);
     if (s && s->value == value && !s->under_way)
         return AG_CHANGES_NOTHING;
-    invalidate_overlapping(&k->settings, func, attribute, value, device);
-    if (put(&k->settings, func, attribute, device, value))
-        find(k->settings, func, attribute, device)->under_way++;
+    const void *owner = f && stands_alone(k, f, device) ? ag_function_owner(f) : NULL;
+    invalidate_overlapping(&k->settings, func, attribute, value, device, owner);
+    if (put(&k->settings, func, attribute, device, value)) {
+        s = find(k->settings, func, attribute, device);
+        s->owner = owner;
+        s->under_way++;
+    }
     *kernel = k;
     return AG_CHANGES_GRAPHS;
 }
@@ -160,7 +165,7 @@ void ag_setting_ends(struct ag_function_table *t, CUfunction func, int attribute
         return;
     const struct ag_signature *until = looked_at(f, func, attribute, device, value);
     if (done)
-        invalidate_overlapping(&f->limits, func, attribute, value, device);
+        invalidate_overlapping(&f->limits, func, attribute, value, device, NULL);
     if (!done || put(&f->limits, func, attribute, device, value))
         mark_signatures(f, until);
 }

@@ -16,6 +16,7 @@ struct fake {
     CUresult layout; /* of the first parameter, where it is not simply told */
     size_t num_params;
     size_t offsets[4], sizes[4];
+    void *owner; /* its module or library, which the driver tells if there is one */
 };
 
 static struct fake plain = {"plain", false, CUDA_SUCCESS, 3, {0, 8, 16}, {8, 4, 12}};
@@ -80,6 +81,22 @@ static CUresult CUDAAPI func_attribute(int *value, CUfunction_attribute attribut
     return CUDA_SUCCESS;
 }
 
+static CUresult owner_of(void **owner, const struct fake *f, bool is_kernel)
+{
+    *owner = f->owner;
+    return f->owner && f->is_kernel == is_kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult CUDAAPI func_module(CUmodule *module, CUfunction f)
+{
+    return owner_of((void **)module, (const struct fake *)f, false);
+}
+
+static CUresult CUDAAPI kernel_library(CUlibrary *of, CUkernel k)
+{
+    return owner_of((void **)of, (const struct fake *)k, true);
+}
+
 static struct ag_signature_cache cache;
 
 static CUresult CUDAAPI current(CUcontext *ctx)
@@ -102,6 +119,8 @@ static int invalidate_all(void **state)
     ag_real[AG_SYM_cuFuncGetName] = (void *)func_name;
     ag_real[AG_SYM_cuFuncGetAttribute] = (void *)func_attribute;
     ag_real[AG_SYM_cuKernelGetName] = (void *)kernel_name;
+    ag_real[AG_SYM_cuFuncGetModule] = (void *)func_module;
+    ag_real[AG_SYM_cuKernelGetLibrary] = (void *)kernel_library;
     return 0;
 }
 
@@ -689,6 +708,53 @@ static void test_settings(void **state)
     assert_int_equal(set_on(f, CARVEOUT, 10, 1), AG_CHANGES_GRAPHS); /* another device */
 }
 
+/* How many of three rounds change something, in which two handles get values of their own. */
+static int changes(struct fake *first, struct fake *second, int device)
+{
+    int n = 0;
+    for (int i = 0; i < 3; i++) {
+        n += set_on((CUfunction)first, CARVEOUT, 10, device) != AG_CHANGES_NOTHING;
+        n += set_on((CUfunction)second, CARVEOUT, 20, device) != AG_CHANGES_NOTHING;
+    }
+    return n;
+}
+
+static void test_settings_of_kernels_of_one_name(void **state)
+{
+    struct fake functions[3], kernels[2];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct ag_launch l = launch_of(&functions[i], two);
+        functions[i] = other_handle;
+        functions[i].owner = &functions[i / 2]; /* the first two of one module */
+        signature_of(&l);
+    }
+    /* of two handles of one module nobody knows whether they mean the same kernel */
+    assert_int_equal(changes(&functions[0], &functions[1], AG_ANY_DEVICE), 6);
+    assert_int_equal(changes(&functions[0], &functions[2], AG_ANY_DEVICE), 2);
+    assert_int_equal(changes(&functions[0], &functions[2], AG_ANY_DEVICE), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct ag_launch l = launch_of(&kernels[i], two);
+        kernels[i] = library;
+        kernels[i].owner = &kernels[i];
+        signature_of(&l);
+    }
+    /* now there are handles of both kinds */
+    assert_int_equal(changes(&functions[0], &functions[2], AG_ANY_DEVICE), 6);
+    assert_int_equal(changes(&kernels[0], &kernels[1], 0), 6);
+    invalidate_all(NULL);
+    for (size_t i = 0; i < 2; i++) {
+        struct ag_launch l = launch_of(&kernels[i], two);
+        signature_of(&l);
+    }
+    assert_int_equal(changes(&kernels[0], &kernels[1], 0), 2);
+    /* a CUfunction that was not launched may be another handle of either */
+    assert_int_equal(set_on((CUfunction)&functions[0], CARVEOUT, 30, AG_ANY_DEVICE),
+                     AG_CHANGES_GRAPHS);
+    assert_int_equal(changes(&kernels[0], &kernels[1], 0), 2);
+    invalidate_all(NULL);
+}
+
 static struct ag_signature *with_shared(struct fake *func, unsigned int bytes)
 {
     struct ag_launch l = launch_of(func, two);
@@ -832,6 +898,7 @@ int main(void)
         cmocka_unit_test_setup(test_fills_and_copies, invalidate_all),
         cmocka_unit_test_setup(test_events_and_branches, invalidate_all),
         cmocka_unit_test_setup(test_settings, invalidate_all),
+        cmocka_unit_test_setup(test_settings_of_kernels_of_one_name, invalidate_all),
         cmocka_unit_test_setup(test_the_limit_of_shared_memory, invalidate_all),
         cmocka_unit_test_setup(test_a_limit_that_is_refused, invalidate_all),
         cmocka_unit_test_setup(test_the_same_limit_again_and_again, invalidate_all),
