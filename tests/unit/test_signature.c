@@ -19,10 +19,10 @@ struct fake {
     void *owner; /* its module or library, which the driver tells if there is one */
 };
 
-static struct fake plain = {"plain", false, CUDA_SUCCESS, 3, {0, 8, 16}, {8, 4, 12}};
-static struct fake library = {"library", true, CUDA_SUCCESS, 2, {0, 8}, {8, 8}};
-static struct fake other_handle = {"library", false, CUDA_SUCCESS, 2, {0, 8}, {8, 8}};
-static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}};
+static struct fake plain = {"plain", false, CUDA_SUCCESS, 3, {0, 8, 16}, {8, 4, 12}, NULL};
+static struct fake library = {"library", true, CUDA_SUCCESS, 2, {0, 8}, {8, 8}, NULL};
+static struct fake other_handle = {"library", false, CUDA_SUCCESS, 2, {0, 8}, {8, 8}, NULL};
+static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}, NULL};
 static struct fake dark = {"dark", false, CUDA_ERROR_NOT_SUPPORTED, 1, {0}, {8}};
 static struct fake wide = {"wide", false, CUDA_SUCCESS, AG_MOST_PARAMS + 1, {0}, {8, 8, 8, 8}};
 static struct fake peers = {"ncclDevKernel_Something", false, CUDA_SUCCESS, 1, {0}, {8}};
