@@ -24,7 +24,8 @@ static struct fake library = {"library", true, CUDA_SUCCESS, 2, {0, 8}, {8, 8}, 
 static struct fake other_handle = {"library", false, CUDA_SUCCESS, 2, {0, 8}, {8, 8}, NULL};
 static struct fake bare = {"bare", false, CUDA_SUCCESS, 0, {0}, {0}, NULL};
 static struct fake dark = {"dark", false, CUDA_ERROR_NOT_SUPPORTED, 1, {0}, {8}, NULL};
-static struct fake wide = {"wide", false, CUDA_SUCCESS, AG_MOST_PARAMS + 1, {0}, {8, 8, 8, 8}, NULL};
+static struct fake wide = {"wide", false,        CUDA_SUCCESS, AG_MOST_PARAMS + 1,
+                           {0},    {8, 8, 8, 8}, NULL};
 static struct fake peers = {"ncclDevKernel_Something", false, CUDA_SUCCESS, 1, {0}, {8}, NULL};
 static struct fake symmetric = {"nvshmemi_barrier", false, CUDA_SUCCESS, 1, {0}, {8}, NULL};
 static struct fake on_stream = {"_Z36barrier_on_stream_kernel_threadgroupIL13threadgroup_t1EEvii",
