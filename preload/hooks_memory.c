@@ -126,20 +126,22 @@ static void join_rows(struct ag_copy *c)
         c->rows = (struct ag_rows){0};
 }
 
-/* Where one side of a copy begins, if its numbers make sense; `most`: so that no product overflows.
- */
+/* One side of a copy. */
 struct side {
     CUmemorytype type;
     size_t lod, x, y, z, pitch, height;
     CUdeviceptr device;
 };
 
+/* Sets where it begins. False: its numbers make no sense, or are beyond what the driver takes (a
+ * pitch of INT32_MAX, CU_DEVICE_ATTRIBUTE_MAX_PITCH), or a product of them might overflow. */
 static bool begins(const struct side *s, const CUDA_MEMCPY3D *p, CUdeviceptr *at)
 {
     const size_t most = (size_t)1 << 20;
     bool fits = is_of_device(s->type) && !s->lod && s->x < s->pitch && s->y < s->height &&
                 p->WidthInBytes <= s->pitch - s->x && p->Height <= s->height - s->y &&
-                s->pitch < most * most / s->height && s->z < most && p->Depth < most;
+                s->pitch <= INT32_MAX && s->pitch < most * most / s->height && s->z < most &&
+                p->Depth < most;
     *at = s->device + (fits ? (s->z * s->height + s->y) * s->pitch + s->x : 0);
     return fits;
 }
@@ -150,8 +152,8 @@ static bool rows_of_3d(const CUDA_MEMCPY3D *p, struct ag_copy *c)
                        p->dstZ,          p->dstPitch, p->dstHeight,   p->dstDevice};
     struct side src = {p->srcMemoryType, p->srcLOD,   p->srcXInBytes, p->srcY,
                        p->srcZ,          p->srcPitch, p->srcHeight,   p->srcDevice};
-    if (!p->WidthInBytes || !p->Height || !p->Depth || !begins(&dst, p, &c->dst) ||
-        !begins(&src, p, &c->src))
+    if (!p->WidthInBytes || !p->Height || !p->Depth || p->reserved0 || p->reserved1 ||
+        !begins(&dst, p, &c->dst) || !begins(&src, p, &c->src))
         return false;
     c->params = p;
     c->bytes = p->WidthInBytes;

@@ -140,7 +140,8 @@ CUresult ag_core_copy(const struct ag_copy *c)
         return passes(&in, c->ptsz, c->sym, true);
     enum ag_memory both = to > from ? to : from; /* the one that permits less */
     const char *why = both == AG_MEMORY_PLAIN ? NULL : memory_reasons[both][1];
-    if (c->rows.depth && both == AG_MEMORY_PLAIN) /* the driver could not update such a node */
+    /* the driver updates nodes of one row only (cuGraphExecMemcpyNodeSetParams) */
+    if (c->rows.depth && both == AG_MEMORY_PLAIN)
         why = "a copy of rows, and of more than the library's kernel copies";
     in.movable = why && both <= AG_MEMORY_MOVABLE && is_for_kernel(s, c);
     return on_addresses(s, &in, why, c->ptsz, c->sym);

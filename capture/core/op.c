@@ -43,7 +43,7 @@ static CUresult submit_launch(CUstream stream, const struct ag_signature *signat
 
 static enum ag_sym fill_symbol(const struct ag_signature *signature)
 {
-    bool flat = signature->height == 1;
+    bool flat = signature->rows.height == 1;
     if (signature->elem_size == 1)
         return flat ? AG_SYM_cuMemsetD8Async : AG_SYM_cuMemsetD2D8Async;
     if (signature->elem_size == 2)
@@ -105,11 +105,11 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
         struct ag_memset call = {.sym = fill_symbol(signature),
                                  .dst = fill.dst,
                                  .value = (unsigned int)fill.value,
-                                 .pitch = signature->pitch,
+                                 .pitch = signature->rows.dst_pitch,
                                  .elem_size = signature->elem_size,
                                  .width = signature->width,
-                                 .height = signature->height,
-                                 .is_2d = signature->height > 1,
+                                 .height = signature->rows.height,
+                                 .is_2d = signature->rows.height > 1,
                                  .stream = stream};
         return ag_call_fill(&call);
     }

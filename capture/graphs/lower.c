@@ -52,9 +52,9 @@ static void lower_fill(const struct ag_signature *signature, const uint8_t *reco
     else if (signature->elem_size == 2)
         element = (element & 0xffff) * 0x00010001u;
     out->dst = args.dst;
-    out->pitch = signature->pitch;
+    out->pitch = signature->rows.dst_pitch;
     out->width = signature->width * signature->elem_size;
-    out->height = signature->height;
+    out->height = signature->rows.height;
     out->pattern = element;
     out->params[0] = &out->dst;
     out->params[1] = &out->pitch;

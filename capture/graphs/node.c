@@ -32,11 +32,11 @@ static void memset_params(const struct ag_signature *signature, const uint8_t *r
     struct ag_recorded_fill fill;
     memcpy(&fill, recorded, sizeof(fill));
     *p = (CUDA_MEMSET_NODE_PARAMS){.dst = fill.dst,
-                                   .pitch = signature->pitch,
+                                   .pitch = signature->rows.dst_pitch,
                                    .value = (unsigned int)fill.value,
                                    .elementSize = signature->elem_size,
                                    .width = signature->width,
-                                   .height = signature->height};
+                                   .height = signature->rows.height};
 }
 
 static void copy_params(const struct ag_signature *signature, const uint8_t *recorded,

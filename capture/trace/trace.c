@@ -102,8 +102,8 @@ static uint32_t define_signature(struct ag_signature *signature)
                                       .elem_size = signature->elem_size,
                                       .num_attrs = signature->num_attrs,
                                       .width = width_of(signature),
-                                      .height = signature->height,
-                                      .pitch = signature->pitch};
+                                      .height = signature->rows.height,
+                                      .pitch = signature->rows.dst_pitch};
         memcpy(d.dims, signature->dims, sizeof(d.dims));
         ag_trace_define(AG_DUMP_SIGNATURE, &d, sizeof(d), NULL, 0);
         atomic_store(&signature->trace_id, id);

@@ -303,7 +303,6 @@ static bool same_sizes(const struct ag_signature *s, const void *what)
     const struct ag_signature *o = what;
     return s->kind == o->kind && s->branch == o->branch && s->elem_size == o->elem_size &&
            s->movable == o->movable && s->reads == o->reads && s->width == o->width &&
-           s->height == o->height && s->pitch == o->pitch &&
            !memcmp(&s->rows, &o->rows, sizeof(s->rows));
 }
 
@@ -312,11 +311,10 @@ static struct ag_signature *of_sizes(struct ag_signature_cache *cache, struct ag
     uint64_t hash = ag_digest_word(
         wanted->kind, wanted->elem_size | (uint64_t)wanted->movable << 8 |
                           (uint64_t)wanted->reads << 9 | (uint64_t)wanted->branch << 16);
-    hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->height),
-                          wanted->pitch);
+    hash = ag_digest_word(ag_digest_word(ag_digest_word(hash, wanted->width), wanted->rows.height),
+                          wanted->rows.dst_pitch);
     if (wanted->rows.depth)
-        hash = ag_digest_word(ag_digest_word(hash, wanted->rows.height * wanted->rows.dst_pitch),
-                              wanted->rows.depth * wanted->rows.src_pitch);
+        hash = ag_digest_word(ag_digest_word(hash, wanted->rows.depth), wanted->rows.src_pitch);
     wanted->hash = hash;
     struct ag_signature **slot = &cache->entries[hash & (AG_SIGNATURE_CACHE - 1)];
     if (*slot && (*slot)->hash == hash && same_sizes(*slot, wanted))
@@ -349,12 +347,11 @@ struct ag_signature *ag_signature_of(struct ag_signature_cache *cache, const str
     case AG_OP_MEMSET:
         wanted.elem_size = (uint8_t)in->fill->elem_size;
         wanted.width = in->fill->width;
-        wanted.height = in->fill->height;
-        wanted.pitch = in->fill->height > 1 ? in->fill->pitch : 0;
+        wanted.rows.height = in->fill->height;
+        wanted.rows.dst_pitch = in->fill->height > 1 ? in->fill->pitch : 0;
         break;
     case AG_OP_COPY:
         wanted.width = in->copy->bytes;
-        wanted.height = 1;
         wanted.reads = in->reads;
         wanted.rows = in->copy->rows;
         break;

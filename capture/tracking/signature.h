@@ -35,9 +35,8 @@ struct ag_signature {
     bool reads;   /* a copy to the host (read_back.c) */
     const struct ag_function *function;
     CUlaunchAttribute *attrs;
-    size_t width, height, pitch; /* memset: elements, rows, bytes; copy: width in bytes; wait:
-                                    width is ag_incoming.distance */
-    struct ag_rows rows;         /* of a copy of several */
+    size_t width;        /* memset: elements; copy: bytes; wait: ag_incoming.distance */
+    struct ag_rows rows; /* of a copy of several; memset: the height and dst_pitch */
     uint64_t hash;
     struct ag_signature *next;    /* next in the same bucket */
     struct ag_signature *sibling; /* the next one of the same function */

@@ -240,14 +240,15 @@ static void bad_configurations_reach_the_driver(void **state)
     assert_string_equal(told(), "");
 }
 
+static const struct {
+    const char *name;
+    unsigned int value;
+    int size;
+} sets[] = {{"D8", 0x22, 1}, {"D16", 0x1122, 2}, {"D32", 0x11223322, 4}};
+
 static void memory_ops_are_decoded(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        unsigned int value;
-        int size;
-    } sets[] = {{"D8", 0x22, 1}, {"D16", 0x1122, 2}, {"D32", 0x11223322, 4}};
     for (size_t i = 0; i < 3; i++)
         for (int ptsz = 0; ptsz <= 1; ptsz++) {
             char name[64];
@@ -282,11 +283,6 @@ static const char *default_stream(int ptds)
 static void memory_ops_of_no_stream_are_decoded(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name;
-        unsigned int value;
-        int size;
-    } sets[] = {{"D8", 0x22, 1}, {"D16", 0x1122, 2}, {"D32", 0x11223322, 4}};
     for (int ptds = 0; ptds <= 1; ptds++) {
         const char *end = ptds ? "_ptds" : "";
         char name[64];

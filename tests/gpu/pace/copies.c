@@ -42,7 +42,7 @@ CUfunction ag_own_kernel(const struct ag_context *ctx, enum ag_own_kernel which)
 
 static void lower(CUdeviceptr dst, CUdeviceptr src, size_t bytes, struct ag_lowered *out)
 {
-    struct ag_signature signature = {.kind = AG_OP_COPY, .width = bytes, .height = 1};
+    struct ag_signature signature = {.kind = AG_OP_COPY, .width = bytes};
     struct ag_recorded_copy args = {dst, src};
     ag_lower(&signature, (const uint8_t *)&args, kernel, out);
 }
