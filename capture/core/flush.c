@@ -172,7 +172,7 @@ static void flush_stream(struct ag_stream *s)
 /* All but `s`; of every context if `context` is NULL. */
 static void flush_blocking_streams(const struct ag_context *context, const struct ag_stream *s)
 {
-    struct ag_streams all = ag_streams_snapshot();
+    struct ag_streams all = ag_streams_busy();
     for (struct ag_stream *other; (other = ag_streams_next(&all));)
         if ((!context || other->context == context) && other->blocking && other != s)
             flush_stream(other);
@@ -182,7 +182,7 @@ void ag_flush_records(bool everywhere)
 {
     if (!atomic_load(&ag_forks))
         return;
-    struct ag_streams all = ag_streams_snapshot();
+    struct ag_streams all = ag_streams_busy();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         if (everywhere || s->legacy || s->blocking)
             record_due(s);
@@ -205,7 +205,7 @@ void ag_flush_for_order_of_unknown(CUstream stream)
     }
     if (!atomic_load(&ag_forks))
         return;
-    struct ag_streams all = ag_streams_snapshot();
+    struct ag_streams all = ag_streams_busy();
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         if (s->legacy) {
             if (ag_stream_forks(s) && may_be_blocking(stream))

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 struct ag_stream_table ag_stream_table;
-static struct ag_stream *buckets[256];
+static struct ag_stream *buckets[4096];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
 static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
 static uint64_t last_parked;
@@ -455,6 +455,24 @@ struct ag_stream *ag_stream_park(struct ag_stream *s)
     return old;
 }
 
+/* One that is not in the table any more stays out: its memory may be reused. */
+void ag_stream_list(struct ag_stream *s)
+{
+    ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+    if (s->prev && !atomic_load(&s->listed)) {
+        DL_PREPEND2(ag_stream_table.busy, s, busy_prev, busy_next);
+        ag_stream_table.num_busy++;
+        atomic_store(&s->listed, true);
+    }
+    ag_unlock(&ag_stream_table.lock);
+}
+
+void ag_stream_unlist(struct ag_stream *s)
+{
+    DL_DELETE2(ag_stream_table.busy, s, busy_prev, busy_next);
+    ag_stream_table.num_busy--;
+}
+
 bool ag_stream_invalidate(struct ag_stream *s)
 {
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
@@ -467,6 +485,8 @@ bool ag_stream_invalidate(struct ag_stream *s)
         if (s->context->legacy == s)
             s->context->legacy = NULL;
         unchain(s);
+        if (atomic_exchange(&s->listed, false))
+            ag_stream_unlist(s);
         ag_stream_table.count--;
         ag_stream_table.parked -= s->parked != 0;
         s->parked = 0;

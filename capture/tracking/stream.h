@@ -155,6 +155,8 @@ struct ag_stream {
     _Atomic bool forks;             /* it has branches of its own (fork.h) */
     _Atomic bool shared;            /* several threads have put something into it */
     _Atomic uint8_t not_understood; /* enum ag_not_understood: why all its ops are eager */
+    _Atomic bool listed;            /* among the busy ones (streams.h); written under the ... */
+    struct ag_stream *busy_next;    /* ... table's lock, as this */
 
     _Alignas(64) struct ag_lock lock;
     CUresult pending; /* under the lock: error of deferred work that has not been reported yet */
@@ -184,7 +186,7 @@ struct ag_stream {
     struct ag_pairs pairs;    /* whether the submitter makes it faster */
     struct ag_pairs without;  /* whether it is faster without graphs (weigh.h) */
 
-    struct ag_stream *prev;
+    struct ag_stream *prev, *busy_prev;
     int priority;
     _Atomic uintptr_t thread; /* whose default stream it is, or 0; written as `handle` */
     bool ended; /* that thread has ended, and nobody knows yet; under the table's lock */
@@ -293,9 +295,10 @@ static inline uintptr_t ag_this_thread(void)
 
 /* The table of streams. */
 extern struct ag_stream_table {
-    struct ag_lock lock;      /* for all of it, and `next`, `prev`, `chained` of streams */
-    struct ag_stream *newest; /* the first of all, linked by `next` */
-    size_t count, parked;     /* of all; of those that are parked */
+    struct ag_lock lock;            /* for all of it, and `next`, `prev`, `chained` of streams */
+    struct ag_stream *newest;       /* the first of all, linked by `next` */
+    struct ag_stream *busy;         /* the first of those that may not be idle, by `busy_next` */
+    size_t count, parked, num_busy; /* of all; of those that are parked; in that list */
     uint64_t last_serial;
 } ag_stream_table;
 
@@ -341,14 +344,28 @@ static inline bool ag_stream_is_live(const struct ag_stream *s)
     return ag_engine_is_open(&s->engine);
 }
 
+/* Whoever makes the stream open, deferring or a fork calls it then, or barriers pass it by. A
+ * stream stays listed until somebody who goes through the list finds it idle. So what makes it busy
+ * is stored before `listed` is read here, and there `listed` is cleared before that is read once
+ * more: one of the two sees the other (all four sequentially consistent). */
+__attribute__((cold)) void ag_stream_list(struct ag_stream *s);
+/* Takes it out of the list; `listed` is cleared. Under the table's lock. */
+void ag_stream_unlist(struct ag_stream *s);
+static inline void ag_stream_is_busy(struct ag_stream *s)
+{
+    if (__builtin_expect(!atomic_load(&s->listed), 0))
+        ag_stream_list(s);
+}
+
 /* Counts the stream in ag_open_streams, or no longer. One that has strayed stays there, so that no
  * call passes it by. Call them under its lock. */
 static inline void ag_stream_open(struct ag_stream *s)
 {
     if (__builtin_expect(atomic_load_explicit(&s->open, memory_order_relaxed), 1))
         return;
-    atomic_store_explicit(&s->open, true, memory_order_release);
+    atomic_store(&s->open, true);
     atomic_fetch_add(&ag_open_streams, 1);
+    ag_stream_is_busy(s);
 }
 static inline void ag_stream_close(struct ag_stream *s)
 {

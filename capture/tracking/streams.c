@@ -44,30 +44,47 @@ static bool is_idle(const struct ag_stream *s)
     return !atomic_load(&s->open) && !atomic_load(&s->deferring) && !atomic_load(&s->forks);
 }
 
-enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8 };
-
-/* Own ones, those that have ops deferred, or both. Without IDLE, only what is not idle. */
-static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
+/* Takes a stream that is idle out of the list of busy ones (stream.h). Under the table's lock. */
+static bool leaves_list(struct ag_stream *s)
 {
-    if (wanted & ALL)
-        return true;
-    bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
-    return (defers || (wanted & OWN && ag_stream_is_own(s))) && (wanted & IDLE || !is_idle(s));
+    if (!is_idle(s))
+        return false;
+    atomic_store(&s->listed, false);
+    if (!is_idle(s)) {
+        atomic_store(&s->listed, true);
+        return false;
+    }
+    ag_stream_unlist(s);
+    return true;
 }
 
+enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8, BUSY = 16 };
+
+/* Own ones, those that have ops deferred, or both. */
+static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
+{
+    if (wanted & (ALL | BUSY))
+        return true;
+    bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
+    return defers || (wanted & OWN && ag_stream_is_own(s));
+}
+
+/* Without IDLE or ALL it goes through those that are listed as busy alone. */
 static struct ag_streams snapshot(unsigned int wanted)
 {
     struct ag_streams all = {.n = 0};
+    bool idle = wanted & (IDLE | ALL);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    size_t room = ag_stream_table.count + 1;
+    size_t room = (idle ? ag_stream_table.count : ag_stream_table.num_busy) + 1;
     all.list = malloc(room * sizeof(*all.list));
     if (!all.list) {
         all.list = spare_list();
         room = SPARE_STREAMS;
     }
-    for (struct ag_stream *s = all.list ? ag_stream_table.newest : NULL; s && all.n < room;
-         s = s->next) {
-        if (!is_wanted(s, wanted))
+    struct ag_stream *s = idle ? ag_stream_table.newest : ag_stream_table.busy;
+    for (struct ag_stream *next; all.list && s && all.n < room; s = next) {
+        next = idle ? s->next : s->busy_next;
+        if ((!idle && leaves_list(s)) || !is_wanted(s, wanted))
             continue;
         atomic_fetch_add(&s->references, 1);
         all.list[all.n++] = s;
@@ -87,6 +104,11 @@ uint64_t ag_streams_latest(void)
 struct ag_streams ag_streams_snapshot(void)
 {
     return snapshot(ALL);
+}
+
+struct ag_streams ag_streams_busy(void)
+{
+    return snapshot(BUSY);
 }
 
 struct ag_streams ag_streams_deferring(void)

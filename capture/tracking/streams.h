@@ -14,12 +14,13 @@ struct ag_streams {
     size_t n, next;
 };
 struct ag_streams ag_streams_snapshot(void);
-/* The same for those that have ops deferred. */
+/* The same for those that are open, hold something back or fork; the others cost nothing, as a
+ * program may have thousands. */
+struct ag_streams ag_streams_busy(void);
+/* The same for those of them that have ops deferred. */
 struct ag_streams ag_streams_deferring(void);
 /* The same for the calling thread's own streams, and if `deferring` also for other threads'
- * streams that have ops deferred. Without `idle`, own streams are left out that are not open, hold
- * nothing back and do not fork. Each other stream costs one look, no reference and no lock: a
- * program may have thousands. */
+ * streams that have ops deferred. Without `idle`, only those that are busy. */
 struct ag_streams ag_streams_concerned(bool deferring, bool idle);
 /* One after the other; NULL when all have been, and then the list is done. */
 struct ag_stream *ag_streams_next(struct ag_streams *all);
