@@ -151,14 +151,14 @@ static int left_to_driver(int n)
  * 2: nothing is, and the word may come late. */
 static int waits(int how)
 {
-    volatile int *word;
+    int *word;
     CUdeviceptr at;
     unsigned int yes = 1;
     int late = 0;
     start();
     CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
-    CHECK(cuMemHostAlloc((void **)(uintptr_t)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
-    CHECK(cuMemHostGetDevicePointer_v2(&at, (void *)(uintptr_t)word, 0));
+    CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer_v2(&at, word, 0));
     for (int i = 1; i <= 60; i++) {
         if (i == 20 && how == 0)
             CHECK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, y));
@@ -170,7 +170,7 @@ static int waits(int how)
             CHECK(cuMemsetD8_v2(y, 0, 64));
         else
             CHECK(cuMemcpyDtoD_v2(y, x, 64));
-        late += i >= 20 && *word != i;
+        late += i >= 20 && __atomic_load_n(word, __ATOMIC_ACQUIRE) != i; /* a kernel writes it */
         launches(2);
         CHECK(cuCtxSynchronize());
     }
