@@ -217,11 +217,58 @@ static enum ag_memory add_pieces(const struct ag_stream *s, struct finding *f, C
 static void forget_what_was_freed(struct ag_stream *s)
 {
     uint64_t epoch = atomic_load_explicit(&ag_memory_epoch, memory_order_acquire);
-    if (s->ranges_epoch == epoch)
+    if (s->memory_epoch == epoch)
         return;
-    s->ranges_epoch = epoch;
-    s->num_ranges = 0;
-    s->pinned.size = 0;
+    s->memory_epoch = epoch;
+    s->device_memory.n = 0;
+    s->pinned_memory.n = 0;
+}
+
+/* How many begin at the address or before it. */
+static uint32_t up_to(const struct ag_ranges *known, CUdeviceptr address)
+{
+    uint32_t from = 0, to = known->n;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (known->list[middle].start <= address)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+/* The range that has all of these bytes, or NULL. */
+static const struct ag_range *find(const struct ag_ranges *known, CUdeviceptr address, size_t bytes)
+{
+    uint32_t n = up_to(known, address);
+    return n && covers(&known->list[n - 1], address, bytes) ? &known->list[n - 1] : NULL;
+}
+
+/* What was known from the same address on is forgotten, and all of it where there is too much or
+ * no memory is left: it will be looked up again. */
+static void remember(struct ag_ranges *known, const struct ag_range *range)
+{
+    enum { FIRST = 8, MOST = 4096 };
+    uint32_t at = up_to(known, range->start);
+    if (at && known->list[at - 1].start == range->start) {
+        known->list[at - 1] = *range;
+        return;
+    }
+    if (known->n == known->room) {
+        uint32_t room = known->room ? 2 * known->room : FIRST;
+        struct ag_range *more =
+            room > MOST ? NULL : realloc(known->list, room * sizeof(*known->list));
+        if (more)
+            known->list = more, known->room = room;
+        else
+            at = known->n = 0;
+        if (!known->room)
+            return;
+    }
+    memmove(&known->list[at + 1], &known->list[at], (known->n - at) * sizeof(*known->list));
+    known->list[at] = *range;
+    known->n++;
 }
 
 /* Whether this holds for all of the range that was found, until memory is freed. */
@@ -242,10 +289,9 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
                                 bool is_sync)
 {
     forget_what_was_freed(s);
-    uint32_t known = s->num_ranges < AG_RANGES ? s->num_ranges : AG_RANGES;
-    for (uint32_t i = 0; i < known; i++)
-        if (covers(&s->ranges[i], address, bytes))
-            return for_call(&s->ranges[i], is_sync);
+    const struct ag_range *known = find(&s->device_memory, address, bytes);
+    if (known)
+        return for_call(known, is_sync);
     struct finding f;
     struct ag_visit visit = ag_driver_enter(s);
     enum ag_memory found = look_up(s, address, &f);
@@ -256,7 +302,7 @@ static enum ag_memory memory_at(struct ag_stream *s, CUdeviceptr address, size_t
         found = AG_MEMORY_UNKNOWN;
     f.range.what = (uint8_t)found;
     if (is_kept(found))
-        s->ranges[s->num_ranges++ % AG_RANGES] = f.range;
+        remember(&s->device_memory, &f.range);
     return for_call(&f.range, is_sync);
 }
 
@@ -298,14 +344,14 @@ bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes)
     if (ag_stream_is_live(s)) {
         forget_what_was_freed(s);
         struct ag_range found = {.size = 0};
-        is = s->pinned.size && covers(&s->pinned, address, bytes);
+        is = find(&s->pinned_memory, address, bytes);
         if (!is) {
             struct ag_visit visit = ag_driver_enter(s);
             is = look_up_pinned(s, address, &found) && covers(&found, address, bytes);
             ag_driver_leave(s, visit);
         }
         if (found.size && is)
-            s->pinned = found;
+            remember(&s->pinned_memory, &found);
     }
     ag_unlock(&s->lock);
     return is;

@@ -24,7 +24,7 @@ enum ag_memory {
 enum ag_memory ag_memory_at(struct ag_stream *s, CUdeviceptr address, size_t bytes, bool is_sync);
 
 /* Whether that is pinned memory of the host, of the stream's context, to which a kernel may write
- * by the same address. The last range is remembered as well. */
+ * by the same address. That is remembered as well. */
 bool ag_memory_is_pinned(struct ag_stream *s, CUdeviceptr address, size_t bytes);
 
 /* The driver looks at a copy's memory while it instantiates the copy's graph, and crashes if that

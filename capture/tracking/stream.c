@@ -404,7 +404,10 @@ void ag_stream_release(struct ag_stream *s)
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
     ag_engine_free(&s->engine);
     free(s->twins);
+    free(s->device_memory.list);
+    free(s->pinned_memory.list);
     s->twins = NULL;
+    s->device_memory = s->pinned_memory = (struct ag_ranges){.n = 0};
     memset(&s->ahead, 0, sizeof(s->ahead)); /* its events have been destroyed */
     ag_unlock(&s->lock);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);

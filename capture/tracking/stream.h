@@ -67,12 +67,15 @@ struct ag_context {
 };
 
 /* An allocation that was looked up; see memory.c. */
-enum { AG_RANGES = 8 };
 struct ag_range {
     CUdeviceptr start;
     size_t size;
     uint8_t what; /* enum ag_memory */
     bool syncs;   /* calls of no stream wait for the GPU there (memory.h) */
+};
+struct ag_ranges {
+    struct ag_range *list; /* by `start`, no two alike; `n` of them, with room for `room` */
+    uint32_t n, room;
 };
 
 /* Sums over streams. */
@@ -229,10 +232,8 @@ struct ag_stream {
     uint64_t place_since;
     struct ag_twins *twins; /* request.c; NULL: no graph has been requested yet */
     struct ag_signature_cache signatures;
-    struct ag_range ranges[AG_RANGES];
-    uint32_t num_ranges;
-    uint64_t ranges_epoch;
-    struct ag_range pinned;     /* of size 0: none is known */
+    struct ag_ranges device_memory, pinned_memory;
+    uint64_t memory_epoch;      /* of both */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */

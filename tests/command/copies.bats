@@ -64,6 +64,21 @@ replays() {
     at_least "replayed per cent" "$(replayed_share)" 80
 }
 
+# look_ups CASE STEPS: how often the driver is asked what lies at an address.
+look_ups() {
+    SIMCUDA_LOG=$PWD/log under "$AG_BUILD/tests/command/command_copies" "$1" "$2" >/dev/null
+    grep -c " call [0-9]* cuPointerGetAttributes" log || true
+}
+
+@test "where a program has many allocations, what each of them is is asked once" {
+    replays many 100 60
+    few=$(look_ups many 20) many=$(look_ups many 60)
+    echo "look-ups: $few, $many"
+    at_least "look-ups" "$few" 60
+    [ "$few" -eq "$many" ]
+    runs very-many 8
+}
+
 @test "a program that launches nothing into its default stream" {
     runs elsewhere 100
     at_least "replayed per cent" "$(replayed_share)" 60

@@ -198,6 +198,46 @@ static int elsewhere(int n)
     return result();
 }
 
+/* Many allocations, of the device and pinned: each gets a fill or a copy in every step. One of them
+ * is freed now and then, and what lies there next is another one, perhaps of another size. */
+static int with_allocations(int n, int count)
+{
+    enum { MOST = 5000, PINNED = 20 };
+    static CUdeviceptr device[MOST];
+    void *host[PINNED];
+    start();
+    for (int k = 0; k < count; k++)
+        device[k] = ag_prog_alloc(4096);
+    for (int k = 0; k < PINNED; k++)
+        CHECK(cuMemHostAlloc(&host[k], 4096, 0));
+    for (int i = 0; i < n; i++) {
+        launches(2);
+        for (int k = 0; k < count; k++)
+            CHECK(cuMemsetD8Async(device[k] + 64, (unsigned char)(i + k), 64, NULL));
+        for (int k = 0; k < PINNED; k++)
+            CHECK(cuMemcpyDtoHAsync_v2(host[k], device[2 * k] + 64, 32, NULL));
+        CHECK(cuCtxSynchronize());
+        for (int k = 0; k < PINNED; k++)
+            seen = seen * 31 + ((unsigned char *)host[k])[i % 32];
+        if (i == 3 || i == 6) {
+            CHECK(cuMemFree_v2(device[i]));
+            device[i] = ag_prog_alloc((size_t)4096 * (size_t)i);
+        }
+    }
+    return result();
+}
+
+static int many(int n)
+{
+    return with_allocations(n, 40);
+}
+
+/* More than the library remembers. */
+static int very_many(int n)
+{
+    return with_allocations(n, 5000);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -205,7 +245,8 @@ int main(int argc, char **argv)
         int (*run)(int n);
     } all[] = {
         {"no-stream", no_stream}, {"rows", of_rows},        {"left-to-driver", left_to_driver},
-        {"waits", waits},         {"elsewhere", elsewhere},
+        {"waits", waits},         {"elsewhere", elsewhere}, {"many", many},
+        {"very-many", very_many},
     };
     for (size_t i = 0; argc == 3 && i < sizeof all / sizeof *all; i++)
         if (!strcmp(argv[1], all[i].name))
