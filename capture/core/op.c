@@ -1,7 +1,6 @@
 /* op.c - see op.h. */
 #include "capture/core/op.h"
 #include "capture/graphs/ahead.h"
-#include "capture/graphs/lower.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/fork.h"
 #include "capture/tracking/per_thread.h"
@@ -74,16 +73,24 @@ static CUresult submit_read(struct ag_stream *s, const struct ag_recorded_copy *
     return CUDA_SUCCESS;
 }
 
-/* The copy kernel, as in a graph: it is loaded if such an op was recorded, until the context ends.
- */
-static CUresult submit_rows(const struct ag_stream *s, const struct ag_signature *signature,
-                            const uint8_t *recorded, CUstream stream)
+/* By the driver, as eagerly. Behind a launch of the copy kernel a programmatic launch could begin
+ * too early (graphs/node.c). */
+static CUresult submit_rows(const struct ag_rows *r, const struct ag_recorded_copy *copy,
+                            size_t bytes, CUstream stream)
 {
-    struct ag_lowered lowered;
-    const CUDA_KERNEL_NODE_PARAMS *l = &lowered.launch;
-    ag_lower(signature, recorded, s->context->own.functions[AG_OWN_COPY], &lowered);
-    return AG_REAL(cuLaunchKernel)(l->func, l->gridDimX, l->gridDimY, l->gridDimZ, l->blockDimX,
-                                   l->blockDimY, l->blockDimZ, 0, stream, lowered.params, NULL);
+    bool deep = r->depth > 1; /* else slices mean nothing */
+    CUDA_MEMCPY3D call = {.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = copy->dst,
+                          .dstPitch = r->dst_pitch,
+                          .dstHeight = deep ? r->dst_slice / r->dst_pitch : r->height,
+                          .srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = copy->src,
+                          .srcPitch = r->src_pitch,
+                          .srcHeight = deep ? r->src_slice / r->src_pitch : r->height,
+                          .WidthInBytes = bytes,
+                          .Height = r->height,
+                          .Depth = r->depth};
+    return AG_REAL(cuMemcpy3DAsync_v2)(&call, stream);
 }
 
 CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
@@ -116,7 +123,7 @@ CUresult ag_op_submit(struct ag_stream *s, const struct ag_signature *signature,
     struct ag_recorded_copy copy;
     memcpy(&copy, recorded, sizeof(copy));
     if (signature->rows.depth)
-        return submit_rows(s, signature, recorded, stream);
+        return submit_rows(&signature->rows, &copy, signature->width, stream);
     if (signature->reads)
         return submit_read(s, &copy, signature->width, stream);
     return AG_REAL(cuMemcpyDtoDAsync_v2)(copy.dst, copy.src, signature->width, stream);
