@@ -102,6 +102,24 @@ AG_ASYNC_COPY_HOOK(cuMemcpyDtoDAsync_v2_ptsz, AG_PTSZ)
 AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2, AG_LEGACY)
 AG_SYNC_COPY_HOOK(cuMemcpyDtoD_v2_ptds, AG_PTSZ)
 
+/* Calls after which calls of no stream may wait for the GPU. What another thread finds of memory
+ * before the driver has been told does not last. */
+#define AG_SYNCS_HOOK(name, params, args)                                                          \
+    AG_HOOK name params                                                                            \
+    {                                                                                              \
+        if (!ag_hooked())                                                                          \
+            return AG_CALL(name, AG_UNWRAP args);                                                  \
+        ag_core_barrier_quiet(AG_SYM_##name);                                                      \
+        CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
+        ag_core_invalidate_memory();                                                               \
+        return ag_own_error(result);                                                               \
+    }
+AG_SYNCS_HOOK(cuPointerSetAttribute,
+              (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
+              (value, attribute, ptr))
+AG_SYNCS_HOOK(cuCtxSetFlags, (unsigned int flags), (flags))
+AG_SYNCS_HOOK(cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned int flags), (dev, flags))
+
 /* Copies of several rows. What is not between device memory, or has numbers that make no sense, is
  * left to the driver. */
 static bool is_of_device(CUmemorytype type)

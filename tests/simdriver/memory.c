@@ -1,6 +1,7 @@
 /* memory.c - allocation and what can be asked of a pointer. */
 #include "sim.h"
 #include <string.h>
+#include <unistd.h>
 
 static CUresult allocate(enum sim_memory memory, size_t bytes, unsigned int flags, uintptr_t *out)
 {
@@ -276,6 +277,8 @@ SIM_API(cuPointerSetAttribute,
     struct sim_allocation a;
     if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !sim_mem_find(address, &a))
         return CUDA_ERROR_INVALID_VALUE;
+    if (sim_settings.slow_us)
+        usleep(sim_settings.slow_us); /* other threads may look meanwhile */
     sim_mem_set_syncs(a.base, *(const unsigned int *)value != 0);
     return CUDA_SUCCESS;
 }
