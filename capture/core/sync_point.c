@@ -296,6 +296,8 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
             bool between = (!stream || stream == CU_STREAM_LEGACY) && may_copy_between_devices(sym);
             every_stream(NULL, NULL, 0, between ? EVERY_STREAM : BLOCKING_STREAMS);
             ag_flush_for_order_of_unknown(stream);
+            if (between)
+                ag_flush_records(true);
         }
         if (flags & BLOCKS)
             every_stream(NULL, NULL, OWN_ONLY, EVERY_STREAM);
@@ -306,10 +308,12 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     if (!is_wait(sym))
         ag_stream_is_used(s);
     ag_flush_for_order(s);
-    if (s->legacy && may_copy_between_devices(sym))
+    if (s->legacy && may_copy_between_devices(sym)) {
         every_stream(NULL, s, 0, EVERY_STREAM);
-    else if (s->legacy) /* it waits for every blocking stream, so their segments end too */
+        ag_flush_records(true);
+    } else if (s->legacy) { /* it waits for every blocking stream, so their segments end too */
         every_stream(s->context, s, 0, BLOCKING_STREAMS);
+    }
     CUresult r = end_for_call(s, sym, flags);
     if (measures)
         ag_measure_begins(s);
