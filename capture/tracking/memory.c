@@ -210,6 +210,7 @@ static enum ag_memory add_pieces(const struct ag_stream *s, struct finding *f, C
         if (found != AG_MEMORY_MOVABLE || next.whole != f->whole || next.range.start != end)
             return AG_MEMORY_UNKNOWN;
         f->range.size += next.range.size;
+        f->range.syncs |= next.range.syncs;
     }
     return covers(&f->range, address, bytes) ? AG_MEMORY_MOVABLE : AG_MEMORY_UNKNOWN;
 }
