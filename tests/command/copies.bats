@@ -70,6 +70,32 @@ look_ups() {
     grep -c " call [0-9]* cuPointerGetAttributes" log || true
 }
 
+@test "memory is made to wait while another thread copies to it" {
+    SIMCUDA_SLOW_US=2000 runs waits-beside 20
+    grep -qx 'late: no' with.out
+}
+
+@test "a launch that may begin early comes behind no kernel that stands for a copy" {
+    for mode in inline thread; do
+        SIMCUDA_LOG=$PWD/log.%p AUTOGRAPH_SUBMIT=$mode replays programmatic 100 50
+    done
+    grep -q ' call [0-9]* cuMemcpy3DAsync' log.*
+    none awk '$2 == "call" { if (before == "cuLaunchKernel" && $4 == "cuLaunchKernelEx") found = 1; before = $4 }
+        END { exit !found }' log.*
+}
+
+@test "records that are due are made before a copy between devices in the default stream, by every call" {
+    for how in 0 1 2; do
+        rm -f log.*
+        SIMCUDA_LOG=$PWD/log.%p runs records-due $how
+        for log in log.*; do # of the eager run there is none
+            awk '$4 == "cuDeviceComputeCapability" { at++ } at == 1 && $4 == "cuEventRecord" { n++ } END { print n + 0 }' "$log"
+        done >made
+        cat made
+        [ "$(sort made | tr '\n' ' ')" = '0 3 ' ]
+    done
+}
+
 @test "where a program has many allocations, what each of them is is asked once" {
     replays many 100 60
     few=$(look_ups many 20) many=$(look_ups many 60)

@@ -3,6 +3,9 @@
  * rows. On the simulated driver.
  */
 #include "tests/simdriver/simprog.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 enum { PITCH = 64, ROWS = 32, SLICE = PITCH * 4, BYTES = 1 << 16 };
 
@@ -178,6 +181,134 @@ static int waits(int how)
     return result();
 }
 
+static CUcontext home;
+static _Atomic bool copies, at_rest, ended;
+
+static void *copies_meanwhile(void *unused)
+{
+    (void)unused;
+    CHECK(cuCtxSetCurrent(home));
+    while (!atomic_load(&ended)) {
+        atomic_store(&at_rest, !atomic_load(&copies));
+        if (!atomic_load(&at_rest))
+            CHECK(cuMemcpyDtoDAsync_v2(y + 1024, x, 8, NULL));
+    }
+    return NULL;
+}
+
+/* While the memory is made to wait, another thread copies to it. */
+static int waits_beside(int n)
+{
+    pthread_t thread;
+    CUdeviceptr at;
+    int *word, late = 0;
+    start();
+    CHECK(cuCtxGetCurrent(&home));
+    CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
+    CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer_v2(&at, word, 0));
+    REQUIRE(!pthread_create(&thread, NULL, copies_meanwhile, NULL));
+    for (int i = 1; i <= n; i++) {
+        for (unsigned int on = 0; on <= 1; on++) {
+            atomic_store(&copies, on);
+            while (atomic_load(&at_rest) == (on != 0))
+                ;
+            CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, y));
+        }
+        atomic_store(&copies, false);
+        while (!atomic_load(&at_rest))
+            ;
+        CHECK(cuCtxSynchronize());
+        launches(4);
+        CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+        CHECK(cuMemcpyDtoD_v2(y, x, 64));
+        late += __atomic_load_n(word, __ATOMIC_ACQUIRE) != i;
+        CHECK(cuCtxSynchronize());
+    }
+    atomic_store(&ended, true);
+    pthread_join(thread, NULL);
+    printf("late: %s\n", late ? "yes" : "no");
+    return 0;
+}
+
+/* Behind a copy of rows, which is always the op before, a launch that may begin before the one in
+ * front of it has ended. */
+static int programmatic(int n)
+{
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    start();
+    for (int i = 0; i < n; i++) {
+        uint64_t k = 7;
+        CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, NULL, &early, 1};
+        CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .srcDevice = x,
+                              .srcPitch = PITCH,
+                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                              .dstDevice = y,
+                              .dstPitch = PITCH,
+                              .WidthInBytes = 8,
+                              .Height = 8};
+        launches(4);
+        CHECK(cuMemcpy2DAsync_v2(&rows, NULL));
+        CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&y, &k}, NULL));
+        if (i % 3 == 0)
+            launches(1);
+        look(i);
+    }
+    return result();
+}
+
+/* Streams that fork and join, with records that nobody asks for, and then a copy between devices in
+ * the default stream, for which all of them are due. What lies between two calls of
+ * cuDeviceComputeCapability is that copy. */
+static int records_due(int how)
+{
+    enum { QUIET = 3000 };
+    CUcontext peer;
+    CUdeviceptr to;
+    CUstream a;
+    CUevent forked, joined;
+    int none;
+    start();
+    CHECK(cuCtxGetCurrent(&home));
+    CHECK(cuDevicePrimaryCtxRetain(&peer, 1));
+    CHECK(cuCtxSetCurrent(peer));
+    to = ag_prog_alloc(64);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&forked, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i <= QUIET; i++) {
+        for (unsigned int k = 0; k < 12; k++) {
+            uint64_t v = k;
+            if (k == 4) {
+                CHECK(cuEventRecord(forked, a));
+                CHECK(cuStreamWaitEvent(other, forked, 0));
+            }
+            if (k == 8) {
+                CHECK(cuEventRecord(joined, other));
+                CHECK(cuStreamWaitEvent(a, joined, 0));
+            }
+            CHECK(cuLaunchKernel(hash, 1 + k, 1, 1, 1, 1, 1, 0, k / 4 == 1 ? other : a,
+                                 (void *[]){k / 4 == 1 ? &y : &x, &v}, NULL));
+        }
+        if (i == QUIET) {
+            CHECK(cuDeviceComputeCapability(&none, &none, 0));
+            if (how == 0)
+                CHECK(cuMemcpyPeer(to, peer, x, home, 8));
+            else if (how == 1)
+                CHECK(cuMemcpyPeerAsync(to, peer, x, home, 8, NULL));
+            else
+                CHECK(cuMemcpyDtoDAsync_v2(to, x, 8, CU_STREAM_LEGACY));
+            CHECK(cuDeviceComputeCapability(&none, &none, 0));
+        }
+        CHECK(cuStreamSynchronize(a));
+    }
+    return result();
+}
+
 /* A program that launches nothing into its default stream: such a call concerns streams that are
  * ordered with it, and no other. */
 static int elsewhere(int n)
@@ -244,9 +375,11 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(int n);
     } all[] = {
-        {"no-stream", no_stream}, {"rows", of_rows},        {"left-to-driver", left_to_driver},
-        {"waits", waits},         {"elsewhere", elsewhere}, {"many", many},
-        {"very-many", very_many},
+        {"no-stream", no_stream},           {"rows", of_rows},
+        {"left-to-driver", left_to_driver}, {"waits", waits},
+        {"elsewhere", elsewhere},           {"many", many},
+        {"waits-beside", waits_beside},     {"programmatic", programmatic},
+        {"records-due", records_due},       {"very-many", very_many},
     };
     for (size_t i = 0; argc == 3 && i < sizeof all / sizeof *all; i++)
         if (!strcmp(argv[1], all[i].name))
