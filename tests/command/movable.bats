@@ -48,6 +48,11 @@ nodes() {
     [ "$(nodes mapped 100 Memcpy)" -eq 0 ]
 }
 
+@test "of memory that the program maps, one piece is made to wait" {
+    runs mapped-waits 60
+    grep -qx 'late: no' with.out
+}
+
 @test "what is mapped is left to the driver once it may be a multicast object, and pools are not" {
     needs_own_kernels
     runs multicast 100

@@ -159,6 +159,31 @@ static int mapped(int n)
     return result(base);
 }
 
+/* One of two pieces is made to wait. A fill of both comes before each fill of that one by a call
+ * that takes no stream, behind which the host looks for what a kernel has written. */
+static int mapped_waits(int n)
+{
+    const unsigned int yes = 1;
+    CUdeviceptr at;
+    int *word, late = 0;
+    start_mapped();
+    CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
+    CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer_v2(&at, word, 0));
+    CHECK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base + PIECE));
+    stream = NULL;
+    for (int i = 1; i <= n; i++) {
+        launches(own, STEP);
+        CHECK(cuMemsetD8Async(base + PIECE - 64, (unsigned char)i, 128, NULL));
+        CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+        CHECK(cuMemsetD8_v2(base + PIECE, (unsigned char)i, 64));
+        late += __atomic_load_n(word, __ATOMIC_ACQUIRE) != i;
+        look(base + PIECE, i);
+    }
+    printf("late: %s\n", late ? "yes" : "no");
+    return result(base + PIECE - 64);
+}
+
 /* Now and then, and once within a step, the pieces change places. */
 static int remapped(int n)
 {
@@ -413,6 +438,7 @@ int main(int argc, char **argv)
                  {"pool", pool},
                  {"pool-each-step", pool_each_step},
                  {"mapped", mapped},
+                 {"mapped-waits", mapped_waits},
                  {"multicast", multicast},
                  {"remapped", remapped},
                  {"refusals", refusals},
