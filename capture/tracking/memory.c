@@ -260,10 +260,12 @@ static void remember(struct ag_ranges *known, const struct ag_range *range)
         uint32_t room = known->room ? 2 * known->room : FIRST;
         struct ag_range *more =
             room > MOST ? NULL : realloc(known->list, room * sizeof(*known->list));
-        if (more)
-            known->list = more, known->room = room;
-        else
+        if (more) {
+            known->list = more;
+            known->room = room;
+        } else {
             at = known->n = 0;
+        }
         if (!known->room)
             return;
     }
