@@ -35,7 +35,7 @@ __attribute__((hot)) static void begins(struct ag_stream *s, enum ag_deferring h
         atomic_fetch_add(held, 1);
     atomic_store(&s->deferring,
                  how); /* sequentially consistent: the watchdog may be going to sleep */
-    ag_stream_is_busy(s);
+    ag_stream_becomes_busy(s);
     ag_watchdog_arm();
 }
 

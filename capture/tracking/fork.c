@@ -416,7 +416,7 @@ static bool begin(struct ag_stream *origin)
     atomic_fetch_add(&ag_open_streams, 1);
     atomic_fetch_add(&ag_forks, 1);
     atomic_store(&origin->forks, true);
-    ag_stream_is_busy(origin);
+    ag_stream_becomes_busy(origin);
     return true;
 }
 

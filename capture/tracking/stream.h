@@ -352,7 +352,7 @@ static inline bool ag_stream_is_live(const struct ag_stream *s)
 __attribute__((cold)) void ag_stream_list(struct ag_stream *s);
 /* Takes it out of the list; `listed` is cleared. Under the table's lock. */
 void ag_stream_unlist(struct ag_stream *s);
-static inline void ag_stream_is_busy(struct ag_stream *s)
+static inline void ag_stream_becomes_busy(struct ag_stream *s)
 {
     if (__builtin_expect(!atomic_load(&s->listed), 0))
         ag_stream_list(s);
@@ -366,7 +366,7 @@ static inline void ag_stream_open(struct ag_stream *s)
         return;
     atomic_store(&s->open, true);
     atomic_fetch_add(&ag_open_streams, 1);
-    ag_stream_is_busy(s);
+    ag_stream_becomes_busy(s);
 }
 static inline void ag_stream_close(struct ag_stream *s)
 {

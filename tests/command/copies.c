@@ -4,6 +4,7 @@
  */
 #include "tests/simdriver/simprog.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -149,31 +150,47 @@ static int left_to_driver(int n)
     return result();
 }
 
-/* Memory on which such calls wait: when one has returned, everything before it is done. The word is
- * pinned, so the host sees it without a call. `how`: the memory is to wait, or all of the context;
- * 2: nothing is, and the word may come late. */
-static int waits(int how)
+static CUfunction publish;
+static CUdeviceptr at; /* of the word, for kernels */
+static int *word;      /* pinned, so the host sees it without a call */
+
+static void start_with_word(void)
 {
-    int *word;
-    CUdeviceptr at;
-    unsigned int yes = 1;
-    int late = 0;
     start();
-    CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
+    publish = ag_prog_function(ag_prog_module(), "publish");
     CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
     CHECK(cuMemHostGetDevicePointer_v2(&at, word, 0));
+}
+
+static void publishes(int i)
+{
+    CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+}
+
+static bool has_come(int i)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE) == i;
+}
+
+/* Memory on which such calls wait: when one has returned, everything before it is done. `how`: the
+ * memory is to wait, or all of the context; 2: nothing is, and the word may come late. */
+static int waits(int how)
+{
+    unsigned int yes = 1;
+    int late = 0;
+    start_with_word();
     for (int i = 1; i <= 60; i++) {
         if (i == 20 && how == 0)
             CHECK(cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, y));
         if (i == 20 && how == 1)
             CHECK(cuCtxSetFlags(0x80)); /* CU_CTX_SYNC_MEMOPS */
         launches(4);
-        CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+        publishes(i);
         if (i % 2)
             CHECK(cuMemsetD8_v2(y, 0, 64));
         else
             CHECK(cuMemcpyDtoD_v2(y, x, 64));
-        late += i >= 20 && __atomic_load_n(word, __ATOMIC_ACQUIRE) != i; /* a kernel writes it */
+        late += i >= 20 && !has_come(i);
         launches(2);
         CHECK(cuCtxSynchronize());
     }
@@ -200,29 +217,25 @@ static void *copies_meanwhile(void *unused)
 static int waits_beside(int n)
 {
     pthread_t thread;
-    CUdeviceptr at;
-    int *word, late = 0;
-    start();
+    int late = 0;
+    start_with_word();
     CHECK(cuCtxGetCurrent(&home));
-    CUfunction publish = ag_prog_function(ag_prog_module(), "publish");
-    CHECK(cuMemHostAlloc((void **)&word, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
-    CHECK(cuMemHostGetDevicePointer_v2(&at, word, 0));
     REQUIRE(!pthread_create(&thread, NULL, copies_meanwhile, NULL));
     for (int i = 1; i <= n; i++) {
         for (unsigned int on = 0; on <= 1; on++) {
             atomic_store(&copies, on);
             while (atomic_load(&at_rest) == (on != 0))
-                ;
+                sched_yield();
             CHECK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, y));
         }
         atomic_store(&copies, false);
         while (!atomic_load(&at_rest))
-            ;
+            sched_yield();
         CHECK(cuCtxSynchronize());
         launches(4);
-        CHECK(cuLaunchKernel(publish, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&at, &i}, NULL));
+        publishes(i);
         CHECK(cuMemcpyDtoD_v2(y, x, 64));
-        late += __atomic_load_n(word, __ATOMIC_ACQUIRE) != i;
+        late += !has_come(i);
         CHECK(cuCtxSynchronize());
     }
     atomic_store(&ended, true);
@@ -241,16 +254,9 @@ static int programmatic(int n)
     for (int i = 0; i < n; i++) {
         uint64_t k = 7;
         CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, NULL, &early, 1};
-        CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                              .srcDevice = x,
-                              .srcPitch = PITCH,
-                              .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                              .dstDevice = y,
-                              .dstPitch = PITCH,
-                              .WidthInBytes = 8,
-                              .Height = 8};
+        CUDA_MEMCPY2D copy = rows(y, x, 0);
         launches(4);
-        CHECK(cuMemcpy2DAsync_v2(&rows, NULL));
+        CHECK(cuMemcpy2DAsync_v2(&copy, NULL));
         CHECK(cuLaunchKernelEx(&config, hash, (void *[]){&y, &k}, NULL));
         if (i % 3 == 0)
             launches(1);

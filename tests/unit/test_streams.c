@@ -100,7 +100,7 @@ static void test_what_else_makes_a_stream_busy(void **state)
     size_t n;
     (void)state;
     atomic_store(&s->forks, true);
-    ag_stream_is_busy(s);
+    ag_stream_becomes_busy(s);
     assert_true(is_busy(s, &n));
     atomic_store(&s->deferring, AG_DEFERS);
     atomic_store(&s->forks, false);
@@ -120,7 +120,7 @@ static void test_a_stream_that_has_gone_is_listed_no_more(void **state)
     open_stream(s, true);
     assert_true(ag_stream_invalidate(s));
     assert_false(is_busy(s, &n));
-    ag_stream_is_busy(s); /* by somebody who has found it before */
+    ag_stream_becomes_busy(s); /* by somebody who has found it before */
     assert_false(is_busy(s, &n));
     open_stream(s, false);
     ag_stream_release(s);
