@@ -965,12 +965,6 @@ static int gpu_of_64(int n)
     return slow_loop(n, 20, 16);
 }
 
-/* Nor to cut the loop shorter: a turn is about as long as what lies between two events. */
-static int gpu_of_turns(int n)
-{
-    return slow_loop(n, 4, 160);
-}
-
 /* N launches behind a gate, and a call that needs all of them submitted. */
 static void behind_gate(int n, unsigned int opened, CUevent event)
 {
@@ -1501,7 +1495,6 @@ int main(int argc, char **argv)
         {"slow-gpu", slow_gpu},
         {"slower-gpu", slower_gpu},
         {"gpu-of-64", gpu_of_64},
-        {"gpu-of-turns", gpu_of_turns},
         {"exit-far", exit_far},
         {"stuck-call", stuck_call},
         {"stuck-exit", stuck_exit},
