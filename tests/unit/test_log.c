@@ -4,6 +4,7 @@
 #include "capture/settings/options.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 
 static void test_patterns(void **state)
 {
@@ -71,6 +72,33 @@ static void test_levels(void **state)
                                                  "autograph: always\n");
 }
 
+/* Beyond the low numbers, and within the 64 that need no larger table, while there is one. */
+static void test_kept_files(void **state)
+{
+    (void)state;
+    int kept[16], below = 0;
+    struct rlimit limit, few;
+    assert_int_equal(ag_keep_file(-1), -1);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        int fd = open("/dev/null", O_RDONLY);
+        kept[i] = ag_keep_file(fd);
+        assert_true(kept[i] > 32 && fcntl(kept[i], F_GETFD) == FD_CLOEXEC);
+        assert_true(kept[i] == fd || fcntl(fd, F_GETFD) < 0);
+        below += kept[i] < 64;
+    }
+    assert_true(below >= 4 && below < 16);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        close(kept[i]);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few = limit;
+    few.rlim_cur = 32; /* a process that may not have that many files */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int fd = ag_keep_file(open("/dev/null", O_RDONLY));
+    assert_true(fd > STDERR_FILENO && fd < 32);
+    close(fd);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 static void say_too_much(void)
 {
     char much[5000];
@@ -95,6 +123,7 @@ int main(void)
         cmocka_unit_test(test_patterns),
         cmocka_unit_test(test_path_is_cut),
         cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_kept_files),
         cmocka_unit_test(test_long_line_is_cut_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
