@@ -158,8 +158,9 @@ static void print_answers(const char *process, const struct ag_totals *t,
            ull(t->updates));
     print_time(process, t);
     tell_submitter(submitter, sizeof(submitter), t);
-    ag_say("%s: it cost %.1f ms of processor time to build graphs, %.1f ms to watch over what it "
-           "holds back, and %.1f MiB for graphs (of AUTOGRAPH_MEMORY_MB, %u)%s",
+    ag_say("%s: it cost %.1f ms to build graphs, with waits for the driver, %.1f ms of processor "
+           "time to watch over what it holds back, and %.1f MiB for graphs (of "
+           "AUTOGRAPH_MEMORY_MB, %u)%s",
            process, (double)ag_counted(AG_COUNT_BUILD_NS) / 1e6,
            (double)ag_counted(AG_COUNT_WATCH_NS) / 1e6, (double)ag_budget_used() / 1048576.0,
            ag_options.memory_mb, submitter);

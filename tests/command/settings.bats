@@ -205,7 +205,7 @@ choices() {
     none cmp -s err said
     grep -q '^replayed [0-9]* of 1000 ops ([0-9.]*%) in [0-9]* graph launches' said
     grep -Eq '^it (saved|lost) [0-9.]+ ms of the host.s time in launches \(measured\), [0-9.]+ us each' said
-    grep -q '^it cost [0-9.]* ms of processor time to build graphs, [0-9.]* ms to watch over what it holds back, and [0-9.]* MiB for graphs' said
+    grep -q '^it cost [0-9.]* ms to build graphs, with waits for the driver, [0-9.]* ms of processor time to watch over what it holds back, and [0-9.]* MiB for graphs' said
     grep -q '^why not more: ' said
     grep -q 'AUTOGRAPH_TRACE=FILE writes a dump' said
     RANK=3 AUTOGRAPH_STATS=1 under "$cases" repeat 5 2>err
@@ -330,7 +330,7 @@ choices() {
         done
         [ "$looks" -lt 100 ]
         at_least "flushes by the watchdog" "$(figure 'flushes by the watchdog')" 1
-        grep -Eq ': it cost .* ms to watch over what it holds back' summary
+        grep -Eq ': it cost .* ms of processor time to watch over what it holds back' summary
         none grep -q ' 0.0 ms to watch' summary
     done
 }
