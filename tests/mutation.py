@@ -189,12 +189,15 @@ class Copy:
         if done.returncode:
             sys.exit("mutants: the copy cannot be configured\n" + done.stdout[-3000:])
         self.sources = Sources([self.source / part.name for part in parts()])
-        self.make("the copy")
+        try:
+            self.make("the copy")
+        except Misfit as why:
+            sys.exit(f"mutants: {why}")
 
     def make(self, what):
         done = run("cmake", "--build", self.build, "-j2", "--target", self.target)
         if done.returncode:
-            sys.exit(f"mutants: {what} cannot be built\n" + done.stdout[-3000:])
+            raise Misfit(f"{what} cannot be built\n{done.stdout[-3000:]}")
         return self.made()
 
     def made(self):
