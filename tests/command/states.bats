@@ -109,7 +109,7 @@ hold_long() {
     grep -q 'the same handle: 1' with.out
 }
 
-@test "a function ends with its context, though no stream of that is known" {
+@test "a function ends with its context, of which only a per-thread default stream is known" {
     for handles in unique reuse; do SIMCUDA_HANDLES=$handles same "$states" function-of-unknown-context 100; done
     grep -q 'the same handle: 1' with.out
     at_least "replayed ops" "$(figure replayed)" 1000
@@ -183,7 +183,7 @@ hold_long() {
 
 @test "before a stream is told to wait for a word or a host function, what the thread holds back elsewhere is submitted" {
     hold_long
-    for how in {0..3}; do
+    for how in {0..4}; do
         AUTOGRAPH_TEST_CHUNK=40 same "$states" wait-behind-write $how
         at_least "replayed ops" "$(figure replayed)" 500
     done
@@ -193,7 +193,9 @@ hold_long() {
 
 @test "an attribute that was refused, or whose kernel was unloaded, is not taken for set" {
     under "$states" refused-attribute 0 >with.out
+    cat with.out
     grep -qx '50: built' with.out
+    grep -qx '50 again: not built' with.out
     SIMCUDA_HANDLES=reuse under "$states" attribute-of-unloaded 0 >with.out
     grep -qx '50: built' with.out
 }

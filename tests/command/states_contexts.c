@@ -276,7 +276,7 @@ int function_of_two_contexts(int n)
     return steps_of_another(one, n);
 }
 
-/* A context of which no stream is known ends, but one of its functions is: where a kernel may wait
+/* A context ends of which only a per-thread default stream is known: where a kernel may wait
  * for peers, each is looked at. */
 int function_of_unknown_context(int n)
 {

@@ -196,34 +196,41 @@ static void enter_wait(int how, CUstream s, CUdeviceptr word, unsigned int value
         CHECK(cuStreamWaitValue32_v2(s, word, value, CU_STREAM_WAIT_VALUE_EQ));
 }
 
+/* The library records an event behind the wait, which says nothing of what was held back. */
+static uint64_t launched(void)
+{
+    return cuSimCallCount("cuLaunchKernel") + cuSimCallCount("cuGraphLaunch");
+}
+
 /* A stream is told to wait for a word that a launch on another stream of this thread writes: that
  * launch has been submitted by then. */
 int wait_behind_write(int how)
 {
-    CUstream other;
+    CUstream other, empty; /* nothing was launched into `empty` */
     uint64_t before = 0;
     start();
     publish = ag_prog_function(module, "publish");
     CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
     *flag = 0;
     CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&empty, CU_STREAM_NON_BLOCKING));
+    CUstream waits = how == 2 ? CU_STREAM_PER_THREAD : how == 4 ? empty : other;
     CHECK(launch(other, data, 1));
     want = want * 31 + 1;
     CHECK(cuStreamSynchronize(other));
     for (unsigned int i = 1; i <= 60; i++) {
-        before = submissions();
+        before = launched();
         launches(0, 5);
         publish_word(i);
         if (i == 60) {
-            enter_wait(how, how == 2 ? CU_STREAM_PER_THREAD : other, (CUdeviceptr)(uintptr_t)flag,
-                       i);
-            printf("submitted before the wait: %s\n", submissions() > before ? "yes" : "NO");
+            enter_wait(how, waits, (CUdeviceptr)(uintptr_t)flag, i);
+            printf("submitted before the wait: %s\n", launched() > before ? "yes" : "NO");
         }
         launches(5, STEP);
         CHECK(cuStreamSynchronize(stream));
     }
     CHECK(cuStreamSynchronize(other));
-    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    CHECK(cuStreamSynchronize(waits));
     return print_value();
 }
 
@@ -450,6 +457,8 @@ int refused_attribute(int n)
     steps(100);
     CHECK(cuFuncSetAttribute(hash, carve_out, 50));
     printf("50: %s\n", builds(hash));
+    CHECK(cuFuncSetAttribute(hash, carve_out, 50));
+    printf("50 again: %s\n", builds(hash));
     return print_value();
 }
 

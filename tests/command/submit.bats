@@ -281,17 +281,6 @@ far_behind="launches that waited for the GPU, which was far behind"
     at_least "tries" $good 3
 }
 
-@test "that the GPU is far behind is no reason to go without graphs" {
-    local text='ops submitted eagerly to compare streams with and without graphs, or because that was faster'
-    for try in {1..5}; do
-        SIMCUDA_QUEUE=1021 AUTOGRAPH_TEST_PROFIT=1 AUTOGRAPH_SUBMIT=inline same "$submit" slower-gpu 60000
-        cat summary
-        at_least "waits" "$(figure "$far_behind")" 1
-        if [ "$(figure "$text")" -eq 0 ]; then return 0; fi
-    done
-    return 1
-}
-
 # ---- a call that does not return
 
 # in_a_call COMMAND...: the same output in each try, and in one of five the submitter was stuck in a call.

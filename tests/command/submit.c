@@ -953,7 +953,7 @@ static int slow_gpu(int n)
     return slow_loop(n, 2, 600);
 }
 
-/* It is no reason to launch one by one either. */
+/* The GPU is soon far behind. */
 static int slower_gpu(int n)
 {
     return slow_loop(n, 20, 20);
