@@ -85,12 +85,15 @@ static bool keep(struct ag_stream *s, CUstream handle, CUresult pending)
     return keeps;
 }
 
-/* In the stream that the error came from. If that has ended, in another one of this thread and that
- * context; the next call that drains them all then returns it. One that ends the context is told by
- * each call there anyway. */
+/* In the stream that the error came from. If that has ended, in another one of this thread; the
+ * next call that drains them all then returns it. An error that ends a context is not kept: that
+ * context repeats it at each call but those that never tell of it, such as cuStreamDestroy(), and
+ * no call in another context may return it. */
 static void keep_anywhere(CUresult pending)
 {
     const struct ag_context *context = ag_thread.told_in;
+    if (ag_error_ends_context(pending))
+        return;
     bool kept = false;
     struct ag_streams all = ag_streams_concerned(false, true);
     for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
@@ -126,7 +129,7 @@ CUresult ag_core_stream_first_error(CUstream stream, bool ptsz, CUresult result,
         ag_broken_stream(s, first);
     else
         in_any_context(first);
-    if (keeps && (!s || !keep(s, NULL, pending)))
+    if (keeps && (!s || ag_error_ends_context(pending) || !keep(s, NULL, pending)))
         keep_anywhere(pending);
     return first;
 }

@@ -424,6 +424,7 @@ int error_of_other_context(int fails)
     }
     cuSimFail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS); /* as of every call there */
     told_one |= cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS;
+    CHECK(cuStreamDestroy_v2(doomed)); /* this call tells of no such error */
     CHECK(cuCtxPopCurrent_v2(NULL));
     cuSimFail("cuLaunchKernel", 1, CUDA_SUCCESS);
     cuSimFail("cuGraphLaunch", 1, CUDA_SUCCESS);
