@@ -112,22 +112,21 @@ CHECK
     [ "$status" -eq 0 ]
 }
 
-# Nothing is compiled again for another prefix. The next run of tools/package sets its own.
 @test "cmake --install: LIBDIR is honoured, and uninstall takes all of it away" {
     cd "$BATS_TEST_TMPDIR"
-    build=$AG_BUILD/package
-    cmake -S "$AG_SOURCE" -B "$build" -DCMAKE_INSTALL_LIBDIR=lib64 -DCMAKE_INSTALL_PREFIX="$PWD/usr" >log
-    cmake --build "$build" --parallel 2 --target install >>log 2>&1 || { tail -n 40 log; false; }
+    cmake -S "$AG_SOURCE" -B build -DAG_BUILD_TESTS=OFF -DAG_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=Debug \
+        -DCMAKE_INSTALL_LIBDIR=lib64 -DCMAKE_INSTALL_PREFIX="$PWD/usr" -DAG_FILL_ARCHS=80 >log
+    cmake --build build --parallel 2 --target install >>log 2>&1 || { tail -n 40 log; false; }
     mkdir -p usr/share/man/man1
     touch usr/share/man/man1/other.1
     works usr/bin/autograph "$(realpath usr)/lib64/libautograph.so"
     [ ! -e usr/lib ]
     [ -s usr/share/modulefiles/libautograph/0.1.0 ]
     grep -q 'lib64/libautograph.so' usr/share/modulefiles/libautograph/0.1.0
-    cmake --build "$build" --target uninstall
+    cmake --build build --target uninstall
     [ "$(find usr ! -type d)" = usr/share/man/man1/other.1 ]
     [ ! -e usr/share/doc/libautograph ]
-    no cmake --build "$build" --target uninstall
+    no cmake --build build --target uninstall
 }
 
 # A root folder that holds nothing but what is copied here: PROGRAMS, and the libraries that they and what is
