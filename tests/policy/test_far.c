@@ -1,28 +1,30 @@
 /* test_far.c - programs that are far ahead of the GPU, and wait for it behind a graph. */
 #include "rig.h"
 
-/* As in capture/: how many ops graphs may be ahead, and the driver's queue. */
-enum { AHEAD = 192, QUEUE = 1021 };
+enum { QUEUE = 1021 }; /* of the driver: a graph takes one place, as a launch does */
 
 struct gpu {
     uint64_t kernel_ns, free; /* when it has done all that was submitted */
-    uint64_t waits;
+    uint64_t ends[QUEUE];     /* of what was submitted last */
+    uint64_t submitted;       /* graphs and launches */
 };
 
 static void takes(struct rig *r, const struct ag_chunk *chunk)
 {
     struct gpu *gpu = r->world;
-    r->now += r->launch_ns;
+    uint64_t *end = &gpu->ends[gpu->submitted++ % QUEUE];
+    r->now = (*end > r->now ? *end : r->now) + r->launch_ns; /* there is a place by then */
     gpu->free =
         (gpu->free > r->now ? gpu->free : r->now) + (chunk ? chunk->count : 1) * gpu->kernel_ns;
+    *end = gpu->free;
 }
 
-/* The program goes on once the GPU has no more than `ops` to do. */
-static uint64_t wait_for(struct rig *r, const struct gpu *gpu, uint64_t ops)
+/* Behind a graph the program goes on once the GPU has fewer ops to do. */
+static uint64_t wait_for(struct rig *r, const struct gpu *gpu)
 {
-    uint64_t goes_on = gpu->free - ops * gpu->kernel_ns, ns = 0;
-    if (gpu->free > ops * gpu->kernel_ns && goes_on > r->now)
-        ns = goes_on - r->now;
+    uint64_t ahead = AG_AHEAD_MOST * gpu->kernel_ns, ns = 0;
+    if (gpu->free > r->now + ahead)
+        ns = gpu->free - r->now - ahead;
     r->now += ns;
     return ns;
 }
@@ -45,12 +47,11 @@ static struct seen play(uint64_t kernel_ns, uint32_t turn)
         if (i == OPS / 3 * 2)
             rig_mark(r);
         struct rig_given given = rig_op(r, rig_key(1, i % turn));
-        uint64_t ns = given.graphs ? wait_for(r, &gpu, AHEAD) : 0;
+        uint64_t ns = given.graphs ? wait_for(r, &gpu) : 0;
         if (ns) {
             seen.waits++;
             ag_policy_waited(ag_engine_policy(&r->engine), ns, r->now);
         }
-        wait_for(r, &gpu, QUEUE);
     }
     seen.ops_a_launch = rig_ops_per_launch(r);
     seen.replayed = rig_replayed(r);
