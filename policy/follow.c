@@ -264,7 +264,8 @@ void ag_policy_waited(struct ag_policy *p, uint64_t ns, uint64_t now)
 void ag_policy_gained(struct ag_policy *p, struct ag_sequence *sequence, int64_t ns)
 {
     const struct ag_policy_state *s = p->state;
-    if (s->config.profit && sequence->plan.longest == 1 && !ag_tune_saves_launches(s, sequence))
+    if (s->config.profit && sequence->plan.longest == 1 &&
+        (sequence->len == 1 || !ag_tune_saves_launches(s, sequence)))
         ag_profit_gained(&sequence->profit, ns, sequence->len);
 }
 

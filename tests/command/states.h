@@ -24,7 +24,9 @@ void launches(uint64_t from, uint64_t to);
 void step(void);
 void steps(int n);
 int print_value(void);
-uint64_t submissions(void); /* launches of kernels and graphs that the driver has seen */
+/* Launches of kernels and graphs, and records of events, that the driver has seen. The library's
+ * own records count. */
+uint64_t submissions(void);
 void publish_word(unsigned int value);
 /* Lets the other thread go in the middle of the step. */
 void releasing_step(unsigned int value, uint64_t to);
