@@ -97,7 +97,8 @@ void ag_branch_changes_hands(struct ag_stream *s)
     ag_unlock(&home->lock);
 }
 
-void ag_forks_end(void)
+/* `wait`: those of other threads end later. */
+static void end_forks(bool wait)
 {
     if (!atomic_load(&ag_forks))
         return;
@@ -105,9 +106,30 @@ void ag_forks_end(void)
     for (size_t i = 0; i < all.n; i++)
         if (atomic_load(&all.list[i]->origin))
             ag_branch_is_foreign(all.list[i]);
-    for (struct ag_stream *s; (s = ag_streams_next(&all));)
-        if (ag_stream_forks(s))
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        const struct ag_stream *origin = atomic_load(&s->origin);
+        bool forks = ag_stream_forks(s), own = ag_stream_is_own(origin ? origin : s);
+        if (wait && !own && (origin || forks))
+            atomic_fetch_or(&s->not_understood, AG_FORK_IS_OVER);
+        else if (forks)
             ag_branches_end(s);
+    }
+}
+
+void ag_forks_end(void)
+{
+    end_forks(false);
+}
+
+void ag_forks_end_for_wait(void)
+{
+    end_forks(true);
+}
+
+void ag_branch_is_over(struct ag_stream *s)
+{
+    atomic_fetch_and(&s->not_understood, (uint8_t)~AG_FORK_IS_OVER);
+    ag_branches_end(s);
 }
 
 /* What waits for an event that another process has recorded may wait for what this process does
@@ -117,7 +139,7 @@ static _Atomic bool shared_events;
 void ag_forks_meet_shared_events(void)
 {
     atomic_store(&shared_events, true);
-    ag_forks_end();
+    ag_forks_end_for_wait();
 }
 
 /* ---- which streams ------------------------------------------------------------------------- */

@@ -36,6 +36,12 @@ void ag_branch_changes_hands(struct ag_stream *s);
 
 /* ag_branches_end() for all streams. */
 void ag_forks_end(void);
+/* Something begins to wait, for the program perhaps. The caller's forks end. Those of another
+ * thread end before that one's next op (AG_FORK_IS_OVER): it may wait in the driver for room in a
+ * full queue, and what it has made comes before the wait. The caller holds no lock. */
+void ag_forks_end_for_wait(void);
+/* An op, record or wait comes to the stream, which is AG_FORK_IS_OVER. The caller holds no lock. */
+__attribute__((cold)) void ag_branch_is_over(struct ag_stream *s);
 /* The program shares an event with another process: it has no branches from now on. */
 void ag_forks_meet_shared_events(void);
 

@@ -75,6 +75,8 @@ static bool goes_with_ops(struct ag_stream *s, struct ag_incoming *in, struct ag
         ag_event_find(in->event->event, last) && last->origin != (origin ? origin : s))
         settle(in->event->event, last,
                RECORDED); /* else that fork might record it behind this one */
+    if (atomic_load(&s->not_understood) & AG_FORK_IS_OVER)
+        ag_branch_is_over(s);
     if (s->legacy || s->blocking)
         ag_flush_for_order(s);
     ag_stream_set_owner(s);

@@ -385,9 +385,17 @@ static inline bool is_of(const struct ag_launch *l, uint8_t branch, const struct
     return ag_incoming_is_of(&in, s);
 }
 
-static inline bool is_understood(const struct ag_stream *s)
+static __attribute__((cold, noinline)) bool may_be_understood(struct ag_stream *s)
 {
-    return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1);
+    if (atomic_load(&s->not_understood) & AG_FORK_IS_OVER)
+        ag_branch_is_over(s);
+    return !atomic_load(&s->not_understood);
+}
+
+static inline bool is_understood(struct ag_stream *s)
+{
+    return __builtin_expect(!atomic_load_explicit(&s->not_understood, memory_order_relaxed), 1) ||
+           may_be_understood(s);
 }
 
 /* The expected launch is only held back, as most are: so this takes as few instructions and cache

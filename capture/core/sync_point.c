@@ -293,8 +293,13 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
         if (ag_stream_is_per_thread(stream, ptsz)) {
             ag_flush_for_order(NULL);
         } else {
-            bool between = (!stream || stream == CU_STREAM_LEGACY) && may_copy_between_devices(sym);
-            every_stream(NULL, NULL, 0, between ? EVERY_STREAM : BLOCKING_STREAMS);
+            bool legacy = !stream || stream == CU_STREAM_LEGACY;
+            bool between = legacy && may_copy_between_devices(sym);
+            bool blocking = legacy || ag_streams_are_in_order();
+            every_stream(NULL, NULL, 0,
+                         between    ? EVERY_STREAM
+                         : blocking ? BLOCKING_STREAMS
+                                    : LEGACY_STREAM);
             ag_flush_for_order_of_unknown(stream);
             if (between)
                 ag_flush_records(true);

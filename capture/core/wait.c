@@ -18,7 +18,8 @@ static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
 /* What others submit for a per-thread default stream goes behind all blocking streams of its
  * context (per_thread.h). If one of these waits for the program, and the program for that work, it
- * hangs. So until the wait is over, such streams hold nothing back. */
+ * hangs. So until the wait is over, such streams hold nothing back. One whose thread is in the
+ * driver is submitting what it holds back, and may wait there for room. */
 static void per_thread_streams_pass(void)
 {
     if (!atomic_load(&ag_per_thread_any))
@@ -27,11 +28,8 @@ static void per_thread_streams_pass(void)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         if (!s->thread)
             continue;
-        ag_lock(&s->lock, AG_RANK_STREAM);
-        if (s->thread)
-            atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
-        ag_stream_submit(s, ag_stream_is_own(s));
-        ag_unlock(&s->lock);
+        atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
+        ag_stream_submit_if_prompt(s, ag_stream_is_own(s));
     }
 }
 
@@ -41,7 +39,7 @@ bool ag_wait_of_peers_begins(void)
         return false;
     ag_pause_hold();
     per_thread_streams_pass();
-    ag_forks_end(); /* as in ag_core_wait_begins(): a peer may be the program's */
+    ag_forks_end_for_wait(); /* as in ag_core_wait_begins(): a peer may be the program's */
     return true;
 }
 
@@ -84,7 +82,7 @@ bool ag_core_wait_begins(CUstream stream, bool ptsz)
     }
     /* The program may wait for one stream of a fork before it ends what another waits for. A graph
      * would be behind both. No fork begins while the builder is held (branch.c). */
-    ag_forks_end();
+    ag_forks_end_for_wait();
     return holds;
 }
 

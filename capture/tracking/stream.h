@@ -134,6 +134,7 @@ enum ag_not_understood {
     AG_LACKS_SETTINGS = 1, /* its launches inherit settings that a graph would not. For good */
     AG_BEHIND_WAITS = 2,   /* a per-thread default stream: some stream may wait for the program, and
                               what strayed from this one would wait there (core/wait.c) */
+    AG_FORK_IS_OVER = 4,   /* the fork that it belongs to ends before its next op (core/branch.h) */
 };
 
 struct ag_stream {

@@ -44,7 +44,7 @@ both() {
 @test "an event that a launch records is no longer that of a fork" { both launch-event; }
 @test "what a stream did before it was a branch no longer is waited for" { both leaving-branch; }
 @test "one stream of a fork waits for the program, and the program for the other" {
-    for how in 0 1 2 3 4 5; do forks gate $how; done
+    for how in {0..9}; do forks gate $how; done
 }
 @test "a launch behind a wait for an event overlaps nothing" {
     SIMCUDA_LOG=$PWD/log.%p both overlap
@@ -52,6 +52,13 @@ both() {
 }
 @test "who looks for an event does not wait for a thread that waits for room in a queue" {
     for how in 0 1 2 3; do SIMCUDA_QUEUE=64 both full-queue $how; done
+}
+@test "what begins to wait does not wait for another thread that waits for room in a queue" {
+    needs_own_kernels # fences: its word is in memory of the host
+    for how in 4 5 6 7; do
+        AG_TIMEOUT=30 SIMCUDA_QUEUE=64 both full-queue $how
+        AG_TIMEOUT=30 AUTOGRAPH_TEST_CHUNK=5 AUTOGRAPH_SUBMIT=inline SIMCUDA_QUEUE=32 same "$forks" full-queue-of-thread $how
+    done
 }
 @test "the legacy stream waits for the program, and the program for an event of a fork" {
     for how in 0 1; do both legacy-gate $how; done

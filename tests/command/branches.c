@@ -441,21 +441,38 @@ static CUfunction collective(void)
     return ag_prog_kernel(library, "ncclDevKernel_AllReduce_gate");
 }
 
+static struct third {
+    CUstream stream;
+    CUevent event;
+    CUfunction collective; /* NULL: a host function waits */
+} third;
+
+static void *waits_in_third(void *unused)
+{
+    CHECK(cuCtxSetCurrent(ctx));
+    CHECK(third.collective ? ag_prog_launch(third.collective, third.stream, NULL)
+                           : cuLaunchHostFunc(third.stream, gate, NULL));
+    CHECK(cuEventRecord(third.event, third.stream));
+    return unused;
+}
+
 /* 0: the origin waits for the program, and the program for the branch. 1: the other way round. 2,
  * 3: the same, but what waits for the program is a third stream, and the origin or the branch for
- * that. 4, 5: what waits there is a collective kernel. */
+ * that. 4, 5: what waits there is a collective kernel. 6 to 9: as 2 to 5, by another thread. */
 static int gate_in(int how)
 {
-    CUstream c = new_stream();
-    CUevent of_c = new_event();
-    CUfunction waits_for_peer = how >= 4 ? collective() : NULL;
+    bool by_other = how >= 6;
+    how -= by_other ? 4 : 0;
+    third = (struct third){new_stream(), new_event(), how >= 4 ? collective() : NULL};
     for (int i = 0; i < STEPS * 2; i++) {
         bool waits = i > STEPS && i % 8 == 0;
         atomic_store(&open_gate, false);
-        if (waits && how >= 2) {
-            CHECK(how >= 4 ? ag_prog_launch(waits_for_peer, c, NULL)
-                           : cuLaunchHostFunc(c, gate, NULL));
-            CHECK(cuEventRecord(of_c, c));
+        if (waits && by_other) {
+            pthread_t thread;
+            REQUIRE(!pthread_create(&thread, NULL, waits_in_third, NULL));
+            pthread_join(thread, NULL);
+        } else if (waits && how >= 2) {
+            waits_in_third(NULL);
         }
         fork_to(b);
         hashes(b, y);
@@ -465,7 +482,7 @@ static int gate_in(int how)
         else if (how < 2)
             CHECK(cuLaunchHostFunc(how ? b : a, gate, NULL));
         else
-            CHECK(cuStreamWaitEvent(how % 2 ? b : a, of_c, 0));
+            CHECK(cuStreamWaitEvent(how % 2 ? b : a, third.event, 0));
         hashes(b, y);
         hashes(a, x);
         CHECK(cuStreamSynchronize(how % 2 ? a : b)); /* it does not wait for the gate */
@@ -561,6 +578,8 @@ int main(int argc, char **argv)
         return quiet_gate(atoi(argv[2]));
     if (!strcmp(argv[1], "full-queue") && argc == 3)
         return full_queue(atoi(argv[2]));
+    if (!strcmp(argv[1], "full-queue-of-thread") && argc == 3)
+        return full_queue_of_thread(atoi(argv[2]));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (!strcmp(argv[1], cases[i].name))
             return cases[i].run();

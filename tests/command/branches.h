@@ -40,6 +40,7 @@ int destroyed_twice(int us);
 int ready_at_once(void);
 int launch_event(void);
 int full_queue(int how);
+int full_queue_of_thread(int how);
 
 /* Cases of branches_order.c. */
 int own_event(int how);

@@ -69,9 +69,33 @@ int shared_event(void)
     return 0;
 }
 
-/* A thread that looks for an event while another waits for room in a queue. */
+/* A thread that looks for an event, or makes something wait, while another waits for room in a
+ * queue. */
 static unsigned int *word;
 static int how_it_looks;
+
+static void CUDA_CB does_nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* 0: a host function. 1: a wait for a word. 2: a collective. 3: perhaps another process. */
+static void makes_something_wait(int how)
+{
+    CUevent event;
+    CUstream s = new_stream();
+    CUdeviceptr from = y + 16, to = y + 24;
+    size_t bytes = 8;
+    if (how == 0)
+        CHECK(cuLaunchHostFunc(s, does_nothing, NULL));
+    else if (how == 1)
+        CHECK(cuStreamWaitValue32_v2(s, from, 0, CU_STREAM_WAIT_VALUE_GEQ));
+    else if (how == 2)
+        CHECK(ag_prog_launch(ag_prog_function(module, "ncclDevKernel_SendRecv"), s,
+                             (void *[]){&from, &to, &bytes}));
+    else
+        CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+}
 
 static void *looks(void *event)
 {
@@ -84,14 +108,16 @@ static void *looks(void *event)
         CHECK(cuEventSynchronize(event));
     else if (how_it_looks == 2)
         CHECK(cuStreamWaitEvent(new_stream(), event, 0));
-    else
+    else if (how_it_looks == 3)
         CHECK(cuEventDestroy_v2(event));
+    else
+        makes_something_wait(how_it_looks - 4);
     __atomic_store_n(word, 1u, __ATOMIC_RELEASE);
     return NULL;
 }
 
 /* 0: it queries the event. 1: it waits for it. 2: another stream does. 3: it destroys the event.
- * Then it ends what the first thread waits for. */
+ * 4 to 7: it makes something else wait. Then it ends what the first thread waits for. */
 int full_queue(int how)
 {
     pthread_t thread;
@@ -117,6 +143,35 @@ int full_queue(int how)
     for (int i = 0; i < STEPS; i++)
         step(0);
     CHECK(cuStreamSynchronize(a));
+    pthread_join(thread, NULL);
+    print_words();
+    return 0;
+}
+
+/* The same, 4 to 7, beside a per-thread default stream. Each of its steps looks for the word first.
+ */
+int full_queue_of_thread(int how)
+{
+    pthread_t thread;
+    unsigned int one = 1;
+    void *none = NULL;
+    CUfunction poll_word = ag_prog_function(module, "poll");
+    how_it_looks = how;
+    CHECK(cuMemHostAlloc((void **)&word, sizeof *word, CU_MEMHOSTALLOC_DEVICEMAP));
+    *word = 1;
+    for (int i = 0; i < 4 * STEPS; i++) {
+        if (i == 2 * STEPS) {
+            *word = 0;
+            CHECK(pthread_create(&thread, NULL, looks, NULL) == 0 ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_UNKNOWN);
+        }
+        CHECK(ag_prog_launch(poll_word, CU_STREAM_PER_THREAD, (void *[]){&word, &one, &none}));
+        for (uint64_t k = 0; k < OPS; k++)
+            CHECK(ag_prog_hash(hash, CU_STREAM_PER_THREAD, y, k));
+        if (i < 2 * STEPS)
+            CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
     pthread_join(thread, NULL);
     print_words();
     return 0;
