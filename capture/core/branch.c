@@ -104,8 +104,8 @@ static void end_forks(bool wait)
         return;
     struct ag_streams all = ag_streams_snapshot();
     for (size_t i = 0; i < all.n; i++)
-        if (atomic_load(&all.list[i]->origin))
-            ag_branch_is_foreign(all.list[i]);
+        if (atomic_load(&ag_streams_at(&all, i)->origin))
+            ag_branch_is_foreign(ag_streams_at(&all, i));
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         const struct ag_stream *origin = atomic_load(&s->origin);
         bool forks = ag_stream_forks(s), own = ag_stream_is_own(origin ? origin : s);

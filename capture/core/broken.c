@@ -97,11 +97,12 @@ static void keep_anywhere(CUresult pending)
     bool kept = false;
     struct ag_streams all = ag_streams_concerned(false, true);
     for (size_t i = 0; i < all.n && !kept; i++) /* no look-up: it may have ended */
-        kept = all.list[i]->context == context && ag_thread.told_of &&
-               keep(all.list[i], ag_thread.told_of, pending);
+        kept = ag_streams_at(&all, i)->context == context && ag_thread.told_of &&
+               keep(ag_streams_at(&all, i), ag_thread.told_of, pending);
     for (size_t i = 0; i < all.n && !kept; i++)
-        kept = ag_stream_is_own(all.list[i]) && all.list[i]->context == context &&
-               keep(all.list[i], NULL, pending);
+        kept = ag_stream_is_own(ag_streams_at(&all, i)) &&
+               ag_streams_at(&all, i)->context == context &&
+               keep(ag_streams_at(&all, i), NULL, pending);
     ag_streams_done(&all);
 }
 

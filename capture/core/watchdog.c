@@ -171,7 +171,7 @@ static void post_if(uint32_t state)
 static bool another_defers(const struct ag_stream *s)
 {
     struct ag_streams all = ag_streams_deferring();
-    bool defers = !all.list;
+    bool defers = all.lacks;
     for (struct ag_stream *other; !defers && (other = ag_streams_next(&all));)
         defers = other != s;
     ag_streams_done(&all);
@@ -255,7 +255,7 @@ static enum sight look(struct watch *w)
     const struct looks *old = &looks[turn & 1];
     struct looks *now = &looks[(turn + 1) & 1];
     struct ag_streams all = ag_streams_deferring();
-    enum sight sight = all.list ? NOTHING : DEFERRED; /* without memory nobody knows */
+    enum sight sight = all.lacks ? DEFERRED : NOTHING; /* without memory nobody knows */
     if (now->capacity < all.n) {
         struct look *list = realloc(now->list, all.n * sizeof(*list));
         if (list) {

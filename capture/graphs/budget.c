@@ -218,7 +218,7 @@ static bool evict_one(uint64_t apart_ns)
     struct ag_streams all = ag_streams_snapshot();
     bool done = false;
     for (size_t i = 0; i < all.n; i++) {
-        struct ag_stream *s = all.list[i];
+        struct ag_stream *s = ag_streams_at(&all, i);
         if (!ag_stream_lock_if_prompt(s))
             continue;
         struct ag_sequence *b = ag_policy_victim(ag_engine_policy(&s->engine));

@@ -1,6 +1,7 @@
 /* streams.c - see streams.h. */
 #include "capture/tracking/streams.h"
 #include <stdlib.h>
+#include <string.h>
 
 size_t ag_streams_count(void)
 {
@@ -69,25 +70,40 @@ static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
     return defers || (wanted & OWN && ag_stream_is_own(s));
 }
 
+/* The list, which is full, gets room for `most` streams: the new room, or 0 if there is none. */
+static size_t grow(struct ag_streams *all, size_t most)
+{
+    if (all->more)
+        return 0;
+    all->more = malloc(most * sizeof(*all->more));
+    if (!all->more) {
+        all->more = spare_list();
+        most = SPARE_STREAMS;
+    }
+    if (!all->more)
+        return 0;
+    memcpy(all->more, all->few, sizeof(all->few));
+    return most;
+}
+
 /* Without IDLE or ALL it goes through those that are listed as busy alone. */
 static struct ag_streams snapshot(unsigned int wanted)
 {
-    struct ag_streams all = {.n = 0};
+    struct ag_streams all = {.n = 0, .next = 0, .lacks = false, .more = NULL};
     bool idle = wanted & (IDLE | ALL);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    size_t room = (idle ? ag_stream_table.count : ag_stream_table.num_busy) + 1;
-    all.list = malloc(room * sizeof(*all.list));
-    if (!all.list) {
-        all.list = spare_list();
-        room = SPARE_STREAMS;
-    }
+    size_t most = idle ? ag_stream_table.count : ag_stream_table.num_busy, room = AG_STREAMS_FEW;
     struct ag_stream *s = idle ? ag_stream_table.newest : ag_stream_table.busy;
-    for (struct ag_stream *next; all.list && s && all.n < room; s = next) {
+    for (struct ag_stream *next; s; s = next) {
         next = idle ? s->next : s->busy_next;
         if ((!idle && leaves_list(s)) || !is_wanted(s, wanted))
             continue;
+        if (all.n == room && !(room = grow(&all, most))) {
+            all.lacks = true;
+            break;
+        }
         atomic_fetch_add(&s->references, 1);
-        all.list[all.n++] = s;
+        (all.more ? all.more : all.few)[all.n++] = s;
     }
     ag_unlock(&ag_stream_table.lock);
     return all;
@@ -124,16 +140,17 @@ struct ag_streams ag_streams_concerned(bool deferring, bool idle)
 void ag_streams_done(struct ag_streams *all)
 {
     for (size_t i = 0; i < all->n; i++)
-        ag_stream_release(all->list[i]);
-    if (!spare_back(all->list))
-        free(all->list);
-    *all = (struct ag_streams){.n = 0};
+        ag_stream_release(ag_streams_at(all, i));
+    if (all->more && !spare_back(all->more))
+        free(all->more);
+    all->more = NULL;
+    all->n = all->next = 0;
 }
 
 struct ag_stream *ag_streams_next(struct ag_streams *all)
 {
     if (all->next < all->n)
-        return all->list[all->next++];
+        return ag_streams_at(all, all->next++);
     ag_streams_done(all);
     return NULL;
 }
