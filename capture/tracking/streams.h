@@ -10,7 +10,7 @@ uint64_t ag_streams_latest(void);
 
 /* The streams that there are at one moment, each with a reference. Nearly all calls concern a few:
  * a list of these takes nothing from the program's heap, where it would come in between what the
- * program allocates (measured: a walk through a list of the program's took ten times as long). */
+ * program allocates (measured: its own walk through a list then took several times as long). */
 enum { AG_STREAMS_FEW = 8 };
 struct ag_streams {
     size_t n, next;

@@ -947,10 +947,38 @@ static int own_file(int n)
     return print_value();
 }
 
+/* Behind each launch of N steps the program allocates two pieces of memory, as for an element of a
+ * list: how many are as far from those before as these from theirs? Each step begins with a copy.
+ */
+static int heap(int n)
+{
+    uintptr_t last = 0, before = 0;
+    int regular = 0;
+    CUevent event;
+    start();
+    stream = CU_STREAM_LEGACY;
+    for (int i = -1000; i < n; i++) { /* in the first 1000 the library learns them */
+        uint64_t word = 5;
+        CHECK(cuMemcpyHtoD_v2(data + 8, &word, sizeof(word)));
+        for (uint64_t k = 0; k < 4; k++) {
+            CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+            CHECK(cuEventRecord(event, stream));
+            uintptr_t node = (uintptr_t)malloc(24), value = (uintptr_t)malloc(8);
+            regular += i >= 0 && value && node - last == before;
+            before = node - last;
+            last = node;
+            launch(1, k);
+        }
+    }
+    printf("nearly all are regular: %s\n", regular > 4 * n - n / 5 ? "yes" : "no");
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(int n);
 } cases[] = {{"repeat", repeat},
+             {"heap", heap},
              {"phases", phases},
              {"turns", turns},
              {"table", table},

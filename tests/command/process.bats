@@ -162,3 +162,13 @@ PY
     AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 preload=$PWD/root/lib/libautograph.so same "$cases" repeat 50
     at_least "replayed per cent" "$(replayed_share)" 80
 }
+
+@test "in steps that repeat, the library takes nothing from the program's heap" {
+    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer has a heap of its own"
+    for submit in inline thread; do
+        SIMCUDA_MODE=null AUTOGRAPH_SUBMIT=$submit AUTOGRAPH_TEST_PROFIT=0 same "$cases" heap 4000
+        cat with.out summary
+        grep -q ': yes$' with.out
+        at_least "replayed ops" "$(figure replayed)" 1000
+    done
+}

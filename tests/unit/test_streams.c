@@ -94,6 +94,22 @@ static void test_idle_streams_cost_a_barrier_nothing(void **state)
     assert_int_equal(n, 0);
 }
 
+static void test_a_short_list_takes_no_memory(void **state)
+{
+    (void)state;
+    for (size_t few = 1; few <= AG_STREAMS_FEW + 1; few++) {
+        open_stream(stream(few), true);
+        struct ag_streams all = ag_streams_busy();
+        assert_int_equal(all.n, few);
+        assert_int_equal(all.more != NULL, few > AG_STREAMS_FEW);
+        for (size_t i = 0; i < few; i++)
+            assert_true(ag_streams_at(&all, i)->open);
+        ag_streams_done(&all);
+    }
+    for (size_t few = 1; few <= AG_STREAMS_FEW + 1; few++)
+        open_stream(stream(few), false);
+}
+
 static void test_what_else_makes_a_stream_busy(void **state)
 {
     struct ag_stream *s = stream(3);
@@ -166,6 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_streams_cost_a_barrier_nothing),
+        cmocka_unit_test(test_a_short_list_takes_no_memory),
         cmocka_unit_test(test_what_else_makes_a_stream_busy),
         cmocka_unit_test(test_a_stream_that_has_gone_is_listed_no_more),
         cmocka_unit_test(test_a_stream_opens_while_others_look),
