@@ -25,6 +25,7 @@
 #include "capture/graphs/request.h"
 #include "capture/tracking/state.h"
 #include "capture/report/stats.h"
+#include "capture/tracking/parked.h"
 #include "capture/tracking/per_thread.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
@@ -247,27 +248,13 @@ static void remove_stream(struct ag_stream *s)
     ag_stream_release(s);
 }
 
-/* Its graphs may go into another stream only if none of them runs any more: the driver lets each
- * launch of a graph wait for the one before, also in another stream. */
-static bool is_idle(struct ag_stream *s)
-{
-    struct ag_visit visit = ag_driver_enter(s);
-    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
-    /* that of a thread that has ended: the legacy stream waits for it */
-    CUstream handle = s->thread ? CU_STREAM_LEGACY : s->handle;
-    bool idle = AG_REAL(cuStreamQuery)(handle) == CUDA_SUCCESS;
-    ag_core_mode(mode);
-    ag_driver_leave(s, visit);
-    return idle;
-}
-
 /* Whether nothing is left of the stream but what its engine knows. A query of a stream would end
  * its capture. The caller holds the lock. */
 static bool may_be_parked(struct ag_stream *s)
 {
     return ag_stream_is_live(s) && !ag_state_is_eager() && !ag_state_builds_nothing() &&
            !atomic_load(&s->context->ending) && !atomic_load(&s->not_understood) &&
-           !atomic_load(&s->waits) && !s->behind_wait && s->pending == CUDA_SUCCESS && is_idle(s);
+           !atomic_load(&s->waits) && !s->behind_wait && s->pending == CUDA_SUCCESS;
 }
 
 /* Returns the stream that has to be removed now: this one, if it cannot be parked; another one,
@@ -276,7 +263,7 @@ static struct ag_stream *park(struct ag_stream *s)
 {
     struct ag_stream *ends = s;
     come_to_rest(s);
-    if (may_be_parked(s) && ag_engine_park(&s->engine)) {
+    if (may_be_parked(s) && ag_engine_park(&s->engine) && ag_parked_begins(s)) {
         ag_per_thread_forget(s, false);
         ag_stream_close(s);
         memset(&s->signatures, 0, sizeof(s->signatures));
@@ -302,6 +289,7 @@ static CUresult invalidate_stream(struct ag_stream *named)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     bool told = ag_waits_stream_ends(s);
     ag_ahead_ends(s);
+    ag_parked_ends(s, false);
     pthread_setcancelstate(cancel, NULL);
     if (!told)
         ag_pause_hold(); /* for good */
@@ -455,6 +443,7 @@ static CUresult context_has_ended(struct ag_context *context)
             first = r;
         ag_lock(&s->lock, AG_RANK_STREAM); /* another thread may be removing it, if it is parked */
         s->behind_wait = NULL;             /* ended with the context */
+        ag_parked_ends(s, true);
         memset(&s->ahead, 0, sizeof(s->ahead));
         ag_unlock(&s->lock);
         remove_stream(s);

@@ -1,4 +1,5 @@
 /* stream.c - streams come, are found, parked and go. */
+#include "capture/tracking/parked.h"
 #include "capture/tracking/per_thread.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
@@ -182,7 +183,8 @@ struct kind {
 
 /* The parked stream with which a new one of this kind goes on. Of several it is the one that was
  * made first: streams that a program makes by turns mostly meet their own again, and none of them
- * learns what another knows. A context that is ending has none, as nothing may be held back there.
+ * learns what another knows. One that still works is none. A context that is ending has none, as
+ * nothing may be held back there.
  */
 static struct ag_stream *parked_like(const struct kind *like)
 {
@@ -190,7 +192,8 @@ static struct ag_stream *parked_like(const struct kind *like)
     bool any = ag_stream_table.parked && !like->legacy && !atomic_load(&like->context->ending);
     for (struct ag_stream *s = any ? ag_stream_table.newest : NULL; s; s = s->next)
         if (s->parked && s->context == like->context && s->blocking == like->blocking &&
-            s->priority == like->priority && !(like->thread && s->ring))
+            s->priority == like->priority && !(like->thread && s->ring) &&
+            !atomic_load(&s->behind_parked))
             found = s;
     return found;
 }
@@ -278,6 +281,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         .legacy = legacy,
         .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
         .priority = priority};
+    ag_parked_look(ctx);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream *other = look_up(like.key, like.thread), *s = NULL;
     like.context = other ? NULL : context_get(ctx);

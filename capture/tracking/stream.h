@@ -196,8 +196,9 @@ struct ag_stream {
     bool ended; /* that thread has ended, and nobody knows yet; under the table's lock */
     _Atomic uint64_t serial;
     /* under the table's lock */
-    uintptr_t key;   /* the key under which it is found */
-    uint64_t parked; /* how many had been parked before, and it; 0: it is not */
+    uintptr_t key;                  /* the key under which it is found */
+    uint64_t parked;                /* how many had been parked before, and it; 0: it is not */
+    _Atomic(CUevent) behind_parked; /* see parked.h; written under the stream's lock, NULL: none */
 
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
@@ -328,10 +329,11 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
     return ag_thread.owned > ag_stream_is_own(stream);
 }
 
-/* The stream's handle ends, and nothing of it is left: no op, no error, no fork, no wait, no work
- * on the GPU. Its engine is parked. From here on the stream is, too. Returns one that has been
- * parked for longest if there are too many now, with a reference: the caller closes and removes it.
- * NULL: there are not. The caller holds the stream's lock. */
+/* The stream's handle ends, and nothing of it is left: no op, no error, no fork, no wait; if it has
+ * work on the GPU, ag_parked_begins() has said so. Its engine is parked. From here on the stream
+ * is, too. Returns one that has been parked for longest if there are too many now, with a
+ * reference: the caller closes and removes it. NULL: there are not. The caller holds the stream's
+ * lock. */
 struct ag_stream *ag_stream_park(struct ag_stream *stream);
 
 /* Removes a stream that has ended from the table, and passes the table's reference to the caller.

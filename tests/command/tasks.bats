@@ -68,9 +68,29 @@ tasks() {
     at_least "replayed per cent" "$(replayed_share)" 90
 }
 
-@test "a stream that works when it is destroyed passes nothing on" {
-    tasks busy 20
-    [ "$(taken)" -eq 19 ] # those beside the work, to the next ones with work
+@test "a stream that works when it is destroyed passes on what it has learnt when it has ended" {
+    needs_own_kernels # fences: a word in memory of the host
+    for submit in inline thread; do
+        for case in busy working; do
+            AUTOGRAPH_SUBMIT=$submit AG_TIMEOUT=60 tasks $case 20
+            [ "$(taken)" -eq 38 ] # all but the first two of 40
+            at_least "replayed ops" "$(figure replayed)" 4000
+        done
+    done
+}
+
+@test "streams that work when they are destroyed end with their context, and where there are too many" {
+    for n in 3 40; do
+        tasks still-working $n
+        [ "$(taken)" -eq 0 ]
+    done
+}
+
+@test "a stream whose work cannot be marked passes nothing on" {
+    needs_own_kernels
+    SIMCUDA_FAIL=cuEventCreate:1-1000=2 tasks working 5
+    at_least "taken" "$(taken)" 4
+    [ "$(taken)" -le 5 ]
 }
 
 @test "streams that work when they are destroyed build no more than pays, and a long one behind them is replayed" {

@@ -220,6 +220,61 @@ static int busy(int n)
     return print("behind work", &w[0]) | print("beside work", &w[1]);
 }
 
+/* The same where a kernel works until the program has written a word. The next task's stream does
+ * not wait for that, and the one behind it goes on with what the first has learnt. */
+static int working(int n)
+{
+    ag_prog_start();
+    struct word w[2] = {make_word(), make_word()};
+    CUfunction poll_word = ag_prog_function(ag_prog_module(), "poll");
+    unsigned int *flag, value = 0;
+    void *none = NULL;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    while (value < (unsigned int)n) {
+        value++;
+        CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        steps(&w[0], stream, 0, STEPS);
+        CHECK(ag_prog_launch(poll_word, stream, (void *[]){&flag, &value, &none}));
+        for (int i = 0; i < STEPS; i++)
+            launch_step(&w[0], stream, 0);
+        CHECK(cuStreamDestroy_v2(stream));
+        task_of(&w[1], CU_STREAM_NON_BLOCKING, 0, 0);
+        __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+        CHECK(cuCtxSynchronize());
+    }
+    return print("behind work", &w[0]) | print("beside work", &w[1]);
+}
+
+/* All of them work until the last has been destroyed. Then their context ends, and another begins.
+ */
+static int still_working(int n)
+{
+    int bad = 0;
+    unsigned int *flag, one = 1;
+    void *none = NULL;
+    ag_prog_start();
+    for (int round = 0; round < 2; round++) {
+        CUcontext ctx;
+        CHECK(cuCtxCreate_v4(&ctx, NULL, 0, 0));
+        struct word w = make_word();
+        CUfunction poll_word = ag_prog_function(ag_prog_module(), "poll");
+        CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+        *flag = 0;
+        for (int i = 0; i < n; i++) {
+            CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+            steps(&w, stream, 0, STEPS);
+            CHECK(ag_prog_launch(poll_word, stream, (void *[]){&flag, &one, &none}));
+            CHECK(cuStreamDestroy_v2(stream));
+        }
+        __atomic_store_n(flag, one, __ATOMIC_RELEASE);
+        CHECK(cuCtxSynchronize());
+        bad |= print("still working", &w);
+        CHECK(cuCtxDestroy_v2(ctx));
+    }
+    return bad;
+}
+
 /* The same by short tasks, and a long one behind them: how many of its steps went by graphs alone
  * shows whether it was given any. */
 static int short_tasks(int n)
@@ -394,13 +449,21 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(int n);
     } cases[] = {
-        {"plain", plain},         {"forwards", forwards},
-        {"backwards", backwards}, {"threads", threads},
-        {"kinds", kinds},         {"contexts", contexts},
-        {"busy", busy},           {"properties", properties},
-        {"changes", changes},     {"many", many},
-        {"room", room},           {"crowds", crowds},
+        {"plain", plain},
+        {"forwards", forwards},
+        {"backwards", backwards},
+        {"threads", threads},
+        {"kinds", kinds},
+        {"contexts", contexts},
+        {"busy", busy},
+        {"properties", properties},
+        {"changes", changes},
+        {"many", many},
+        {"room", room},
+        {"crowds", crowds},
         {"short", short_tasks},
+        {"working", working},
+        {"still-working", still_working},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))

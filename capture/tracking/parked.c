@@ -1,0 +1,84 @@
+/* parked.c - see parked.h. */
+#include "capture/tracking/parked.h"
+#include "capture/tracking/state.h"
+#include "capture/tracking/streams.h"
+
+static _Atomic uint32_t working; /* streams with such an event */
+
+static void forget(struct ag_stream *s)
+{
+    atomic_store(&s->behind_parked, NULL);
+    atomic_fetch_sub(&working, 1);
+}
+
+static void destroy(struct ag_stream *s)
+{
+    AG_REAL(cuEventDestroy_v2)(atomic_load(&s->behind_parked));
+    forget(s);
+}
+
+/* Records the event, unless the stream is idle. */
+static bool record(struct ag_stream *s, CUstream handle)
+{
+    CUevent event;
+    if (AG_REAL(cuStreamQuery)(handle) == CUDA_SUCCESS)
+        return true;
+    if (AG_REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    if (AG_REAL(cuEventRecord)(event, handle) != CUDA_SUCCESS) {
+        AG_REAL(cuEventDestroy_v2)(event);
+        return false;
+    }
+    atomic_store(&s->behind_parked, event);
+    atomic_fetch_add(&working, 1);
+    return true;
+}
+
+bool ag_parked_begins(struct ag_stream *s)
+{
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ag_probe_begins();
+    /* that of a thread that has ended: the legacy stream waits for it */
+    bool may = record(s, s->thread ? CU_STREAM_LEGACY : s->handle);
+    ag_probe_ends();
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+    return may;
+}
+
+static void look(struct ag_stream *s)
+{
+    CUevent event = atomic_load(&s->behind_parked);
+    if (!event || atomic_load(&s->context->ending))
+        return;
+    struct ag_visit visit = ag_driver_enter(s);
+    CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
+    ag_probe_begins();
+    if (AG_REAL(cuEventQuery)(event) == CUDA_SUCCESS)
+        destroy(s);
+    ag_probe_ends();
+    ag_core_mode(mode);
+    ag_driver_leave(s, visit);
+}
+
+void ag_parked_look(CUcontext ctx)
+{
+    if (!atomic_load(&working))
+        return;
+    struct ag_streams all = ag_streams_parked();
+    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
+        if (s->context->handle != ctx || !ag_stream_lock_if_prompt(s))
+            continue;
+        look(s);
+        ag_unlock(&s->lock);
+    }
+}
+
+void ag_parked_ends(struct ag_stream *s, bool ended)
+{
+    if (atomic_load(&s->behind_parked) && ended)
+        forget(s);
+    else if (atomic_load(&s->behind_parked))
+        destroy(s);
+}

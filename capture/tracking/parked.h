@@ -1,0 +1,20 @@
+/*
+ * parked.h - streams that work when they are parked (stream.h).
+ *
+ * The driver lets each launch of a graph wait for the one before, also in another stream. So no new
+ * stream may go on with the graphs of one that still works: it would wait for that. An event is
+ * recorded behind the work, and the stream is taken by a new one once that has passed.
+ */
+#pragma once
+
+#include "capture/tracking/stream.h"
+
+/* The stream is about to be parked: false if that cannot be, as the driver refuses the event. The
+ * caller holds the lock. */
+bool ag_parked_begins(struct ag_stream *s);
+/* Asks the parked streams of that context that worked whether they still do. The caller holds no
+ * lock. */
+void ag_parked_look(CUcontext ctx);
+/* Nobody goes on with the stream. `ended`: its context has ended, and the event with it. The caller
+ * holds the lock. */
+void ag_parked_ends(struct ag_stream *s, bool ended);
