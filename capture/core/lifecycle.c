@@ -13,6 +13,7 @@
 #include "capture/graphs/request.h"
 #include "capture/report/shortfall.h"
 #include "capture/tracking/dormancy.h"
+#include "capture/tracking/parked.h"
 #include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
 #include "capture/report/summary.h"
@@ -84,7 +85,7 @@ void ag_core_start(bool observe_only, const char *why)
         return;
     ag_thread_look();
     ag_dormancy_start(ag_submitter_settle_ring);
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, stream_made);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, ag_parked_look, stream_made);
     ag_watchdog_start(ag_stream_pause);
     ag_live_start(fill_page);
     ag_trace_start();

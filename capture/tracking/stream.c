@@ -1,5 +1,4 @@
 /* stream.c - streams come, are found, parked and go. */
-#include "capture/tracking/parked.h"
 #include "capture/tracking/per_thread.h"
 #include "capture/settings/log.h"
 #include "capture/tracking/count.h"
@@ -14,6 +13,7 @@ static struct ag_stream *left;                /* streams that are gone, linked b
 static uint64_t last_parked;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
+static void (*stream_comes)(CUcontext);
 static void (*stream_made)(struct ag_stream *);
 
 /* The key that finds a stream: its handle, or for default streams their context. The lowest bits
@@ -146,10 +146,11 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy, bool 
 }
 
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream))
+                      void (*comes)(CUcontext context), void (*made)(struct ag_stream *stream))
 {
     policy_hooks = hooks;
     engine_world = world;
+    stream_comes = comes;
     stream_made = made;
 }
 
@@ -281,7 +282,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
         .legacy = legacy,
         .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
         .priority = priority};
-    ag_parked_look(ctx);
+    stream_comes(ctx);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     struct ag_stream *other = look_up(like.key, like.thread), *s = NULL;
     like.context = other ? NULL : context_get(ctx);

@@ -455,6 +455,7 @@ struct ag_context *ag_context_find(CUcontext handle);
 struct ag_context *ag_contexts(void);
 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
- * `world`: what engines do. `made` is called after each stream is created, without any lock. */
+ * `world`: what engines do. `comes` is called before a stream of that context is created, and
+ * `made` after it, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*made)(struct ag_stream *stream));
+                      void (*comes)(CUcontext context), void (*made)(struct ag_stream *stream));

@@ -27,6 +27,11 @@ static CUresult CUDAAPI get_priority(CUstream stream, int *priority)
     return CUDA_SUCCESS;
 }
 
+static void comes(CUcontext ctx)
+{
+    (void)ctx;
+}
+
 static void made(struct ag_stream *s)
 {
     (void)s;
@@ -45,7 +50,7 @@ static int make_all(void **state)
     ag_real[AG_SYM_cuStreamGetFlags] = (void *)get_flags;
     ag_real[AG_SYM_cuStreamGetCtx] = (void *)get_ctx;
     ag_real[AG_SYM_cuStreamGetPriority] = (void *)get_priority;
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, made);
+    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, comes, made);
     for (size_t i = 0; i < STREAMS; i++)
         stream(i);
     return 0;
