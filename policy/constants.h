@@ -316,6 +316,10 @@ enum {
     AG_RINGS_STUCK_NS = 1000000, /* a thread that launches nothing for so long waits in the driver,
                                     and would do so without a build */
     AG_RINGS_LOOKS = 64,         /* looks between two readings of the clock */
+    /* What begins to wait lets a per-thread default stream submit what it holds back for so long
+     * (capture/core/wait.c). Chosen: many times what that takes; behind it the thread waits for
+     * room in a full queue. */
+    AG_PASS_MOST_NS = 100000000,
 };
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */

@@ -216,6 +216,7 @@ static void come_to_rest(struct ag_stream *s)
             break;
         ag_unlock(&s->lock); /* a thread that waits for its last event has made it one */
     }
+    atomic_fetch_and(&s->not_understood, (uint8_t)~AG_FORK_IS_OVER);
     ag_submitter_settle(s);
     if (ag_stream_is_live(s))
         ag_stream_end_segment(s);

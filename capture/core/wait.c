@@ -8,6 +8,7 @@
 #include "capture/tracking/count.h"
 #include "capture/tracking/hostfunction.h"
 #include "capture/graphs/pause.h"
+#include "capture/system/clock.h"
 #include "capture/tracking/memory.h"
 #include "capture/tracking/per_thread.h"
 #include "capture/tracking/state.h"
@@ -18,8 +19,8 @@ static _Atomic bool graphs_wait; /* some graph of the program's may wait */
 
 /* What others submit for a per-thread default stream goes behind all blocking streams of its
  * context (per_thread.h). If one of these waits for the program, and the program for that work, it
- * hangs. So until the wait is over, such streams hold nothing back. One whose thread is in the
- * driver is submitting what it holds back, and may wait there for room. */
+ * hangs. So until the wait is over, such streams hold nothing back. Whoever is in the driver with
+ * what one holds back has to leave it first, unless that waits there for room in a full queue. */
 static void per_thread_streams_pass(void)
 {
     if (!atomic_load(&ag_per_thread_any))
@@ -29,7 +30,10 @@ static void per_thread_streams_pass(void)
         if (!s->thread)
             continue;
         atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
-        ag_stream_submit_if_prompt(s, ag_stream_is_own(s));
+        uint64_t until = ag_clock_monotonic_ns() + AG_PASS_MOST_NS;
+        while (!ag_stream_submit_if_prompt(s, ag_stream_is_own(s)) &&
+               ag_clock_monotonic_ns() < until)
+            ag_sleep_ns(AG_LOOK_AGAIN_NS);
     }
 }
 

@@ -17,13 +17,14 @@ static void destroy(struct ag_stream *s)
     forget(s);
 }
 
-/* Records the event, unless the stream is idle. */
+/* Records the event, unless the stream is idle. A thread that has ended has no stream by now, and
+ * the legacy stream, which waits for it, would also keep blocking streams waiting. */
 static bool record(struct ag_stream *s, CUstream handle)
 {
     CUevent event;
     if (AG_REAL(cuStreamQuery)(handle) == CUDA_SUCCESS)
         return true;
-    if (AG_REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (s->thread || AG_REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return false;
     if (AG_REAL(cuEventRecord)(event, handle) != CUDA_SUCCESS) {
         AG_REAL(cuEventDestroy_v2)(event);
@@ -39,7 +40,6 @@ bool ag_parked_begins(struct ag_stream *s)
     struct ag_visit visit = ag_driver_enter(s);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_probe_begins();
-    /* that of a thread that has ended: the legacy stream waits for it */
     bool may = record(s, s->thread ? CU_STREAM_LEGACY : s->handle);
     ag_probe_ends();
     ag_core_mode(mode);
@@ -64,7 +64,7 @@ static void look(struct ag_stream *s)
 
 void ag_parked_look(CUcontext ctx)
 {
-    if (!atomic_load(&working))
+    if (!atomic_load(&working) || ag_thread.in_host_function)
         return;
     struct ag_streams all = ag_streams_parked();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {

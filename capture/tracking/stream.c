@@ -208,6 +208,7 @@ static void unpark(struct ag_stream *s, const struct kind *like)
     s->thread = like->thread;
     s->serial = ++ag_stream_table.last_serial;
     s->gone = false;
+    atomic_store(&s->not_understood, 0); /* of the stream before */
     ag_engine_reopen(&s->engine);
     ag_unlock(&s->lock);
     s->parked = 0;

@@ -79,6 +79,19 @@ tasks() {
     done
 }
 
+@test "threads with a default stream each end and begin beside a blocking stream that works" {
+    needs_own_kernels
+    AG_TIMEOUT=60 tasks beside-blocking 10
+}
+
+@test "what begins to wait waits for who submits a per-thread default stream's ops" {
+    export AUTOGRAPH_MAX_DEFER_US=500 AUTOGRAPH_TEST_CHUNK=12
+    for submit in inline thread; do
+        AUTOGRAPH_SUBMIT=$submit AG_TIMEOUT=60 tasks gates 30
+        SIMCUDA_LATE=autograph-watch:2000 AUTOGRAPH_SUBMIT=$submit AG_TIMEOUT=60 tasks gates 30
+    done
+}
+
 @test "streams that work when they are destroyed end with their context, and where there are too many" {
     for n in 3 40; do
         tasks still-working $n

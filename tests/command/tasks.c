@@ -10,12 +10,15 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 /* A word that all launches of a loop work on. */
 struct word {
     CUfunction hash;
     CUdeviceptr x;
     uint64_t want;
+    CUcontext ctx; /* for threads */
+    int rounds;
 };
 
 static struct word make_word(void)
@@ -35,14 +38,19 @@ static CUstream make_stream(unsigned int flags, int priority)
 enum { STEPS = 20, LAUNCHES = 12 };
 
 /* Loops of different `looks` are of different launches. */
-static void launch_step(struct word *w, CUstream stream, uint64_t look)
+static void launch_part(struct word *w, CUstream stream, uint64_t look, uint64_t n)
 {
-    for (uint64_t k = 0; k < LAUNCHES; k++) {
+    for (uint64_t k = 0; k < n; k++) {
         uint64_t value = look * 100 + k;
         CHECK(cuLaunchKernel(w->hash, 1 + (unsigned int)k, 1, 1, 1 + (unsigned int)look, 1, 1, 0,
                              stream, (void *[]){&w->x, &value}, NULL));
         w->want = w->want * 31 + value;
     }
+}
+
+static void launch_step(struct word *w, CUstream stream, uint64_t look)
+{
+    launch_part(w, stream, look, LAUNCHES);
 }
 
 static void steps(struct word *w, CUstream stream, uint64_t look, int n)
@@ -244,6 +252,95 @@ static int working(int n)
         CHECK(cuCtxSynchronize());
     }
     return print("behind work", &w[0]) | print("beside work", &w[1]);
+}
+
+static void *task_of_thread(void *word)
+{
+    struct word *w = word;
+    CHECK(cuCtxSetCurrent(w->ctx));
+    steps(w, CU_STREAM_PER_THREAD, 0, STEPS);
+    return NULL;
+}
+
+/* Threads one after the other, each with its default stream, beside a blocking stream that works
+ * until they have ended. */
+static int beside_blocking(int n)
+{
+    CUcontext ctx = ag_prog_start();
+    struct word w = make_word();
+    CUfunction poll_word = ag_prog_function(ag_prog_module(), "poll");
+    CUstream blocking = make_stream(CU_STREAM_DEFAULT, 0);
+    unsigned int *flag, value = 0;
+    void *none = NULL;
+    w.ctx = ctx;
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    while (value < (unsigned int)n) {
+        value++;
+        CHECK(ag_prog_launch(poll_word, blocking, (void *[]){&flag, &value, &none}));
+        for (int i = 0; i < 2; i++) {
+            pthread_t thread;
+            CHECK(pthread_create(&thread, NULL, task_of_thread, &w) ? CUDA_ERROR_UNKNOWN
+                                                                    : CUDA_SUCCESS);
+            pthread_join(thread, NULL);
+        }
+        __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+        CHECK(cuCtxSynchronize());
+    }
+    return print("threads beside a blocking stream", &w);
+}
+
+/* A thread holds back a part of a step in its default stream for some time, and another thread
+ * makes a blocking stream wait for the program meanwhile. The program lets that go on once the
+ * first has waited for its stream. */
+static _Atomic int turn, gate_is_open;
+
+static void CUDA_CB wait_at_gate(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&gate_is_open))
+        sched_yield();
+}
+
+static void *holds_back(void *word)
+{
+    struct word *w = word;
+    CHECK(cuCtxSetCurrent(w->ctx));
+    for (int round = 0; round < w->rounds; round++) {
+        steps(w, CU_STREAM_PER_THREAD, 0, STEPS);
+        launch_part(w, CU_STREAM_PER_THREAD, 0, 5 + (uint64_t)round % 6);
+        atomic_store(&turn, 1);
+        while (atomic_load(&turn) != 2)
+            sched_yield();
+        CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+        atomic_store(&gate_is_open, 1);
+        while (atomic_load(&turn) != 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static int gates(int n)
+{
+    pthread_t thread;
+    CUcontext ctx = ag_prog_start();
+    struct word w = make_word();
+    CUstream blocking = make_stream(CU_STREAM_DEFAULT, 0);
+    w.ctx = ctx;
+    w.rounds = n;
+    CHECK(pthread_create(&thread, NULL, holds_back, &w) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
+    for (int round = 0; round < n; round++) {
+        while (atomic_load(&turn) != 1)
+            sched_yield();
+        usleep((useconds_t)(round * 100)); /* the watchdog is about to submit it, or does */
+        atomic_store(&gate_is_open, 0);
+        CHECK(cuLaunchHostFunc(blocking, wait_at_gate, NULL));
+        atomic_store(&turn, 2);
+        CHECK(cuStreamSynchronize(blocking));
+        atomic_store(&turn, 0);
+    }
+    pthread_join(thread, NULL);
+    return print("beside gates", &w);
 }
 
 /* All of them work until the last has been destroyed. Then their context ends, and another begins.
@@ -464,6 +561,8 @@ int main(int argc, char **argv)
         {"short", short_tasks},
         {"working", working},
         {"still-working", still_working},
+        {"beside-blocking", beside_blocking},
+        {"gates", gates},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (argc == 3 && !strcmp(argv[1], cases[i].name))
