@@ -22,9 +22,11 @@ static void destroy(struct ag_stream *s)
 static bool record(struct ag_stream *s, CUstream handle)
 {
     CUevent event;
-    if (AG_REAL(cuStreamQuery)(handle) == CUDA_SUCCESS)
+    CUresult r = AG_REAL(cuStreamQuery)(handle);
+    if (r == CUDA_SUCCESS)
         return true;
-    if (s->thread || AG_REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    if (r != CUDA_ERROR_NOT_READY || s->thread ||
+        AG_REAL(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         return false;
     if (AG_REAL(cuEventRecord)(event, handle) != CUDA_SUCCESS) {
         AG_REAL(cuEventDestroy_v2)(event);

@@ -136,13 +136,14 @@ ordered() {
 
 @test "a submitter that waits for room in a queue keeps nobody else waiting" {
     export SIMCUDA_QUEUE=64
-    calls=(0 1 2 3 4)
-    [ -n "${AG_RUNTIME-}" ] || calls+=(5) # the program ends with a thread in a call, which ThreadSanitizer calls a leak
-    for call in "${calls[@]}"; do
+    for call in 0 1 2 3 4; do
         # one chunk a step: the program's thread goes on, and the other one waits
         AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck $call
         hands 10 "$submit" stuck $call
     done
+    # The process ends, and its summary may lack the figures of that stream. ThreadSanitizer calls the thread in the call a leak.
+    [ -n "${AG_RUNTIME-}" ] || AUTOGRAPH_TEST_CHUNK=20 same "$submit" stuck 5
+    [ -n "${AG_RUNTIME-}" ] || same "$submit" stuck 5
     for run in {1..5}; do # on a busy machine the program's thread may be the one that waits
         AUTOGRAPH_TEST_CHUNK=20 hands 10 "$submit" stuck 1
     done
