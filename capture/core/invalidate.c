@@ -249,8 +249,8 @@ static void remove_stream(struct ag_stream *s)
     ag_stream_release(s);
 }
 
-/* Whether nothing is left of the stream but what its engine knows. A query of a stream would end
- * its capture. The caller holds the lock. */
+/* Whether nothing is left of the stream but what its engine knows, and work on the GPU. While a
+ * stream captures, the query that follows would end that. The caller holds the lock. */
 static bool may_be_parked(struct ag_stream *s)
 {
     return ag_stream_is_live(s) && !ag_state_is_eager() && !ag_state_builds_nothing() &&

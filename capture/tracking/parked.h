@@ -9,8 +9,8 @@
 
 #include "capture/tracking/stream.h"
 
-/* The stream is about to be parked: false if that cannot be, as the driver refuses the event. The
- * caller holds the lock. */
+/* The stream is about to be parked: false if that cannot be, as the driver refuses the event, or as
+ * it works and is that of a thread that has ended. The caller holds the lock. */
 bool ag_parked_begins(struct ag_stream *s);
 /* Asks the parked streams of that context that worked whether they still do. The caller holds no
  * lock. */

@@ -33,7 +33,7 @@ under() {
     timeout -k 5 "${AG_TIMEOUT:-120}" env LD_PRELOAD="$preload" "$@"
 }
 
-# A process takes longer to start here than most programs of these suites take: so there are few in what follows.
+# To start a process takes as long as many a program of these suites: so there are few in what follows.
 
 # told RUN: what a program told in a run, RUN.out, RUN.err and RUN.status, less what differs from run to run: times.
 told() {
