@@ -1,7 +1,6 @@
 /* parked.c - see parked.h. */
 #include "capture/tracking/parked.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/streams.h"
 
 static _Atomic uint32_t working; /* streams with such an event */
 
@@ -64,16 +63,29 @@ static void look(struct ag_stream *s)
     ag_driver_leave(s, visit);
 }
 
-void ag_parked_look(CUcontext ctx)
+static bool still_works(struct ag_stream *s)
 {
-    if (!atomic_load(&working) || ag_thread.in_host_function)
-        return;
-    struct ag_streams all = ag_streams_parked();
-    for (struct ag_stream *s; (s = ag_streams_next(&all));) {
-        if (s->context->handle != ctx || !ag_stream_lock_if_prompt(s))
-            continue;
+    if (atomic_load(&s->behind_parked) && ag_stream_lock_if_prompt(s)) {
         look(s);
         ag_unlock(&s->lock);
+    }
+    return atomic_load(&s->behind_parked);
+}
+
+void ag_parked_look(const struct ag_stream_kind *kind)
+{
+    bool may = kind->context && atomic_load(&working) && !ag_thread.in_host_function;
+    for (uint64_t made = 0; may;) {
+        ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
+        struct ag_stream *s = ag_stream_parked_behind(made, kind);
+        if (s)
+            atomic_fetch_add(&s->references, 1);
+        ag_unlock(&ag_stream_table.lock);
+        if (!s)
+            return;
+        made = s->made;
+        may = still_works(s);
+        ag_stream_release(s);
     }
 }
 

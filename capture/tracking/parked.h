@@ -12,9 +12,9 @@
 /* The stream is about to be parked: false if that cannot be, as the driver refuses the event, or as
  * it works and is that of a thread that has ended. The caller holds the lock. */
 bool ag_parked_begins(struct ag_stream *s);
-/* Asks the parked streams of that context that worked whether they still do. The caller holds no
- * lock. */
-void ag_parked_look(CUcontext ctx);
+/* A stream of that kind is about to be made: asks the parked ones with which it could go on whether
+ * they still work, until one does not. The caller holds no lock. */
+void ag_parked_look(const struct ag_stream_kind *kind);
 /* Nobody goes on with the stream. `ended`: its context has ended, and the event with it. The caller
  * holds the lock. */
 void ag_parked_ends(struct ag_stream *s, bool ended);

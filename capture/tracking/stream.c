@@ -10,10 +10,11 @@ struct ag_stream_table ag_stream_table;
 static struct ag_stream *buckets[4096];
 static _Atomic(struct ag_context *) contexts; /* newest first; never removed */
 static struct ag_stream *left;                /* streams that are gone, linked by `chained` */
-static uint64_t last_parked;
+static struct ag_stream *parked;              /* those parked first come first, in the same way */
+static uint64_t last_made;
 static const struct ag_policy_hooks *policy_hooks;
 static const struct ag_engine_world *engine_world;
-static void (*stream_comes)(CUcontext);
+static void (*stream_comes)(const struct ag_stream_kind *);
 static void (*stream_made)(struct ag_stream *);
 
 /* The key that finds a stream: its handle, or for default streams their context. The lowest bits
@@ -146,7 +147,8 @@ static struct ag_stream *allocate(struct ag_context *context, bool legacy, bool 
 }
 
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*comes)(CUcontext context), void (*made)(struct ag_stream *stream))
+                      void (*comes)(const struct ag_stream_kind *kind),
+                      void (*made)(struct ag_stream *stream))
 {
     policy_hooks = hooks;
     engine_world = world;
@@ -173,65 +175,75 @@ static void chain(struct ag_stream *s)
     LL_PREPEND2(*bucket(s->key), s, chained);
 }
 
-/* What a new stream is. */
-struct kind {
-    CUstream handle;
-    uintptr_t key, thread;
-    struct ag_context *context;
-    int priority;
-    bool legacy, blocking;
-};
-
-/* The parked stream with which a new one of this kind goes on. Of several it is the one that was
- * made first: streams that a program makes by turns mostly meet their own again, and none of them
- * learns what another knows. One that still works is none. A context that is ending has none, as
- * nothing may be held back there.
- */
-static struct ag_stream *parked_like(const struct kind *like)
+/* Streams that a program makes by turns mostly meet their own again so, and none of them learns
+ * what another knows. A context that is ending has none, as nothing may be held back there. */
+struct ag_stream *ag_stream_parked_behind(uint64_t made, const struct ag_stream_kind *kind)
 {
     struct ag_stream *found = NULL;
-    bool any = ag_stream_table.parked && !like->legacy && !atomic_load(&like->context->ending);
-    for (struct ag_stream *s = any ? ag_stream_table.newest : NULL; s; s = s->next)
-        if (s->parked && s->context == like->context && s->blocking == like->blocking &&
-            s->priority == like->priority && !(like->thread && s->ring) &&
-            !atomic_load(&s->behind_parked))
+    if (kind->legacy || atomic_load(&kind->context->ending))
+        return NULL;
+    for (struct ag_stream *s = parked; s; s = s->chained)
+        if (s->made > made && (!found || s->made < found->made) && s->context == kind->context &&
+            s->blocking == kind->blocking && s->priority == kind->priority &&
+            !(kind->thread && s->ring))
             found = s;
     return found;
 }
 
-/* Makes the parked stream one of that name. */
-static void unpark(struct ag_stream *s, const struct kind *like)
+/* Under the table's lock. */
+static void leave_parked(struct ag_stream *s)
+{
+    s->parked = false;
+    LL_DELETE2(parked, s, chained);
+    ag_stream_table.parked--;
+}
+
+/* The parked stream with which a new one of this kind goes on: none that still works. */
+static struct ag_stream *take_parked(const struct ag_stream_kind *kind)
+{
+    struct ag_stream *s = ag_stream_parked_behind(0, kind);
+    while (s && atomic_load(&s->behind_parked))
+        s = ag_stream_parked_behind(s->made, kind);
+    if (s)
+        leave_parked(s);
+    return s;
+}
+
+/* The stream gets its name, and is new. Under its own lock, too. */
+static void name(struct ag_stream *s, const struct ag_stream_kind *kind)
+{
+    s->handle = kind->handle;
+    s->key = kind->key;
+    s->thread = kind->thread;
+    s->serial = ++ag_stream_table.last_serial;
+}
+
+static void go_on(struct ag_stream *s, const struct ag_stream_kind *kind)
 {
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
-    s->handle = like->handle;
-    s->key = like->key;
-    s->thread = like->thread;
-    s->serial = ++ag_stream_table.last_serial;
+    name(s, kind);
     s->gone = false;
     atomic_store(&s->not_understood, 0); /* of the stream before */
     ag_engine_reopen(&s->engine);
     ag_unlock(&s->lock);
-    s->parked = 0;
-    ag_stream_table.parked--;
     chain(s);
 }
 
-static struct ag_stream *open_anew(const struct kind *like, const struct ag_engine *engine)
+static struct ag_stream *open_anew(const struct ag_stream_kind *kind,
+                                   const struct ag_engine *engine)
 {
-    struct ag_stream *s = allocate(like->context, like->legacy, like->thread);
+    struct ag_stream *s = allocate(kind->context, kind->legacy, kind->thread);
     if (!s)
         return NULL;
     ag_lock(&s->lock, AG_RANK_IDLE_STREAM);
-    s->handle = like->handle;
-    s->key = like->key;
-    s->thread = like->thread;
-    s->legacy = like->legacy;
+    name(s, kind);
+    s->legacy = kind->legacy;
     s->in_order = ag_streams_are_in_order();
-    s->blocking = like->blocking;
-    s->priority = like->priority;
+    s->blocking = kind->blocking;
+    s->priority = kind->priority;
     s->engine = *engine;
-    s->context = like->context;
-    s->serial = ++ag_stream_table.last_serial;
+    s->context = kind->context;
+    s->made = ++last_made;
     ag_unlock(&s->lock);
     atomic_store(&s->references, 1);
     DL_PREPEND(ag_stream_table.newest, s);
@@ -276,28 +288,29 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
     if (open_engine(&engine))
         return NULL;
 
-    struct kind like = {
+    struct ag_stream_kind kind = {
+        .context = ag_context_find(ctx),
         .handle = per_thread ? ag_per_thread_name() : handle,
         .key = key_of(handle, legacy || per_thread ? ctx : NULL),
         .thread = thread_of(handle),
         .legacy = legacy,
         .blocking = !legacy && (ag_streams_are_in_order() || !(flags & CU_STREAM_NON_BLOCKING)),
         .priority = priority};
-    stream_comes(ctx);
+    stream_comes(&kind);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
-    struct ag_stream *other = look_up(like.key, like.thread), *s = NULL;
-    like.context = other ? NULL : context_get(ctx);
-    struct ag_stream *parked = like.context ? parked_like(&like) : NULL;
-    if (parked)
-        unpark(s = parked, &like);
-    else if (like.context)
-        s = open_anew(&like, &engine);
+    struct ag_stream *other = look_up(kind.key, kind.thread), *s = NULL;
+    kind.context = other ? NULL : context_get(ctx);
+    struct ag_stream *before = kind.context ? take_parked(&kind) : NULL;
+    if (before)
+        go_on(s = before, &kind);
+    else if (kind.context)
+        s = open_anew(&kind, &engine);
     ag_unlock(&ag_stream_table.lock);
-    if (parked || !s)
+    if (before || !s)
         ag_engine_free(&engine);
     if (!s)
         return other;
-    if (parked)
+    if (before)
         ag_count(AG_COUNT_UNPARKED);
     if (per_thread)
         ag_per_thread_begins();
@@ -307,7 +320,7 @@ static struct ag_stream *make(CUstream handle, CUcontext ctx)
              : per_thread  ? "per-thread default"
              : s->blocking ? "blocking"
                            : "non-blocking",
-             priority, parked ? ", goes on with what another one has learnt" : "");
+             priority, before ? ", goes on with what another one has learnt" : "");
     return s;
 }
 
@@ -422,16 +435,6 @@ void ag_stream_release(struct ag_stream *s)
     ag_unlock(&ag_stream_table.lock);
 }
 
-/* The one that has been parked for longest. Under the table's lock. */
-static struct ag_stream *longest_parked(void)
-{
-    struct ag_stream *found = NULL;
-    for (struct ag_stream *s = ag_stream_table.newest; s; s = s->next)
-        if (s->parked && (!found || s->parked < found->parked))
-            found = s;
-    return found;
-}
-
 /* What the stream's engine knows stays, and what was measured of its ops. */
 struct ag_stream *ag_stream_park(struct ag_stream *s)
 {
@@ -453,11 +456,11 @@ struct ag_stream *ag_stream_park(struct ag_stream *s)
     atomic_fetch_add(&ag_stream_generation, 1);
     s->handle = NULL;
     s->thread = 0;
-    s->parked = ++last_parked;
-    struct ag_stream *old = ++ag_stream_table.parked > AG_MOST_PARKED ? longest_parked() : NULL;
+    s->parked = true;
+    LL_APPEND2(parked, s, chained);
+    struct ag_stream *old = ++ag_stream_table.parked > AG_MOST_PARKED ? parked : NULL;
     if (old) {
-        old->parked = 0;
-        ag_stream_table.parked--;
+        leave_parked(old);
         atomic_fetch_add(&old->references, 1);
     }
     ag_unlock(&ag_stream_table.lock);
@@ -497,8 +500,8 @@ bool ag_stream_invalidate(struct ag_stream *s)
         if (atomic_exchange(&s->listed, false))
             ag_stream_unlist(s);
         ag_stream_table.count--;
-        ag_stream_table.parked -= s->parked != 0;
-        s->parked = 0;
+        if (s->parked)
+            leave_parked(s);
         atomic_fetch_add(&ag_stream_generation, 1);
     }
     ag_unlock(&ag_stream_table.lock);

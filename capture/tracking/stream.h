@@ -197,7 +197,8 @@ struct ag_stream {
     _Atomic uint64_t serial;
     /* under the table's lock */
     uintptr_t key;                  /* the key under which it is found */
-    uint64_t parked;                /* how many had been parked before, and it; 0: it is not */
+    uint64_t made;                  /* how many had been made before, and it */
+    bool parked;                    /* it is in that list */
     _Atomic(CUevent) behind_parked; /* see parked.h; written under the stream's lock, NULL: none */
 
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
@@ -257,7 +258,7 @@ struct ag_stream {
 
     struct ag_totals counted; /* as stats.c last read it, under stats.c's lock */
 
-    struct ag_stream *chained; /* next in the same bucket */
+    struct ag_stream *chained; /* next in the same bucket; of those that are parked */
 };
 
 /* The next mean of host times. The first call of a kernel takes many times as long as the others,
@@ -335,6 +336,18 @@ static inline bool ag_owns_others(const struct ag_stream *stream)
  * reference: the caller closes and removes it. NULL: there are not. The caller holds the stream's
  * lock. */
 struct ag_stream *ag_stream_park(struct ag_stream *stream);
+
+/* What a new stream is. */
+struct ag_stream_kind {
+    CUstream handle;
+    uintptr_t key, thread;
+    struct ag_context *context; /* NULL: it has had no stream */
+    int priority;
+    bool legacy, blocking;
+};
+/* Of the parked streams with which one of that kind could go on, the one that was made first behind
+ * `made` (0: first of all), or NULL. `kind` has a context. Under the table's lock. */
+struct ag_stream *ag_stream_parked_behind(uint64_t made, const struct ag_stream_kind *kind);
 
 /* Removes a stream that has ended from the table, and passes the table's reference to the caller.
  * False: another thread has done it. */
@@ -455,7 +468,8 @@ struct ag_context *ag_context_find(CUcontext handle);
 struct ag_context *ag_contexts(void);
 
 /* Call this once, before there are any streams. `hooks`: what happens to the policy's chunks.
- * `world`: what engines do. `comes` is called before a stream of that context is created, and
- * `made` after it, without any lock. */
+ * `world`: what engines do. `comes` is called before a stream of that kind is created, and `made`
+ * after it, without any lock. */
 void ag_streams_start(const struct ag_policy_hooks *hooks, const struct ag_engine_world *world,
-                      void (*comes)(CUcontext context), void (*made)(struct ag_stream *stream));
+                      void (*comes)(const struct ag_stream_kind *kind),
+                      void (*made)(struct ag_stream *stream));

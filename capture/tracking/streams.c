@@ -59,15 +59,13 @@ static bool leaves_list(struct ag_stream *s)
     return true;
 }
 
-enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8, BUSY = 16, PARKED = 32 };
+enum wanted { OWN = 1, DEFERRING = 2, IDLE = 4, ALL = 8, BUSY = 16 };
 
-/* Own ones, those that have ops deferred, or both; or those that are parked. */
+/* Own ones, those that have ops deferred, or both. */
 static bool is_wanted(const struct ag_stream *s, unsigned int wanted)
 {
     if (wanted & (ALL | BUSY))
         return true;
-    if (wanted & PARKED)
-        return s->parked;
     bool defers = wanted & DEFERRING && atomic_load(&s->deferring);
     return defers || (wanted & OWN && ag_stream_is_own(s));
 }
@@ -88,11 +86,11 @@ static size_t grow(struct ag_streams *all, size_t most)
     return most;
 }
 
-/* Without IDLE, ALL or PARKED it goes through those that are listed as busy alone. */
+/* Without IDLE or ALL it goes through those that are listed as busy alone. */
 static struct ag_streams snapshot(unsigned int wanted)
 {
     struct ag_streams all = {.n = 0, .next = 0, .lacks = false, .more = NULL};
-    bool idle = wanted & (IDLE | ALL | PARKED);
+    bool idle = wanted & (IDLE | ALL);
     ag_lock(&ag_stream_table.lock, AG_RANK_STREAMS);
     size_t most = idle ? ag_stream_table.count : ag_stream_table.num_busy, room = AG_STREAMS_FEW;
     struct ag_stream *s = idle ? ag_stream_table.newest : ag_stream_table.busy;
@@ -122,11 +120,6 @@ uint64_t ag_streams_latest(void)
 struct ag_streams ag_streams_snapshot(void)
 {
     return snapshot(ALL);
-}
-
-struct ag_streams ag_streams_parked(void)
-{
-    return snapshot(PARKED);
 }
 
 struct ag_streams ag_streams_busy(void)

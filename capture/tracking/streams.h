@@ -31,8 +31,6 @@ struct ag_streams ag_streams_deferring(void);
 /* The same for the calling thread's own streams, and if `deferring` also for other threads'
  * streams that have ops deferred. Without `idle`, only those that are busy. */
 struct ag_streams ag_streams_concerned(bool deferring, bool idle);
-/* The same for those that are parked. */
-struct ag_streams ag_streams_parked(void);
 /* One after the other; NULL when all have been, and then the list is done. */
 struct ag_stream *ag_streams_next(struct ag_streams *all);
 /* Gives the references back. Whoever does not go through all of them calls it. */

@@ -143,9 +143,9 @@ static CUresult CUDAAPI change_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-static void comes(CUcontext ctx)
+static void comes(const struct ag_stream_kind *kind)
 {
-    (void)ctx;
+    (void)kind;
 }
 
 static void made(struct ag_stream *s)

@@ -27,9 +27,9 @@ static CUresult CUDAAPI get_priority(CUstream stream, int *priority)
     return CUDA_SUCCESS;
 }
 
-static void comes(CUcontext ctx)
+static void comes(const struct ag_stream_kind *kind)
 {
-    (void)ctx;
+    (void)kind;
 }
 
 static void made(struct ag_stream *s)
