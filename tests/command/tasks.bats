@@ -40,7 +40,7 @@ tasks() {
         AUTOGRAPH_TEST_CHUNK=6 tasks $order 30
         [ "$(taken)" -eq 87 ]
         at_least "replayed per cent" "$(replayed_share)" 99
-        [ "$(figure 'graphs built')" -le 24 ]
+        [ "$(figure 'graphs built')" -le 8 ] # two for each of the three, ten if any meets what another has learnt
     done
 }
 
