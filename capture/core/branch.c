@@ -109,9 +109,11 @@ static void end_forks(bool wait)
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
         const struct ag_stream *origin = atomic_load(&s->origin);
         bool forks = ag_stream_forks(s), own = ag_stream_is_own(origin ? origin : s);
-        if (wait && !own && (origin || forks))
+        if (wait && !own && (origin || forks)) {
             atomic_fetch_or(&s->not_understood, AG_FORK_IS_OVER);
-        else if (forks)
+            if (forks)
+                ag_count(AG_COUNT_FORK_ENDS_LATER);
+        } else if (forks)
             ag_branches_end(s);
     }
 }

@@ -31,9 +31,13 @@ static void per_thread_streams_pass(void)
             continue;
         atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
         uint64_t until = ag_clock_monotonic_ns() + AG_PASS_MOST_NS;
-        while (!ag_stream_submit_if_prompt(s, ag_stream_is_own(s)) &&
-               ag_clock_monotonic_ns() < until)
+        while (!ag_stream_submit_if_prompt(s, ag_stream_is_own(s))) {
+            if (ag_clock_monotonic_ns() >= until) {
+                ag_count(AG_COUNT_OUTWAITED);
+                break;
+            }
             ag_sleep_ns(AG_LOOK_AGAIN_NS);
+        }
     }
 }
 

@@ -55,10 +55,14 @@ both() {
 }
 @test "what begins to wait does not wait for another thread that waits for room in a queue" {
     needs_own_kernels # fences: its word is in memory of the host
+    local how outwaited=0
     for how in 4 5 6 7; do
         AG_TIMEOUT=30 SIMCUDA_QUEUE=64 both full-queue $how
+        [ "$(figure "ends with its thread's next call")" -ge 1 ]
         AG_TIMEOUT=30 AUTOGRAPH_TEST_CHUNK=5 AUTOGRAPH_SUBMIT=inline SIMCUDA_QUEUE=32 same "$forks" full-queue-of-thread $how
+        outwaited=$((outwaited + $(figure 'did not come back from the driver (0.1 s each)')))
     done
+    at_least "times that the other thread was not waited for any longer" $outwaited 1 # 3, if it is in the driver by then
 }
 @test "the legacy stream waits for the program, and the program for an event of a fork" {
     for how in 0 1; do both legacy-gate $how; done
