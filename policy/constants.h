@@ -425,6 +425,16 @@ enum {
     AG_BUILD_LONGEST_DELAY = 8, /* visits until the next check: the price may have fallen */
     AG_BUILD_FIRST_LOOK = 32,   /* launches until the period of arguments is first looked for */
     AG_BUILD_LOOK_GROWTH = 4,   /* times as many until each further look */
+    /* So many graphs of a context, and so many nodes, need no more memory of the driver's than it
+     * has at first, so no build waits for the GPU. Measured: 33 and some 4,000 (log, "Behind
+     * 2e8f28e6"). */
+    AG_ROOM_GRAPHS = 32,
+    AG_ROOM_NODES = 3900,
+    /* Beyond these nothing is built while a stream has work and has got nothing new for so long.
+     * Chosen: many times what lies between two launches where launching is the limit. Of looks that
+     * are further apart than some of these times nobody knows when the stream got something. */
+    AG_STANDS_NS = 1000000,
+    AG_STANDS_RECENTLY = 4,
     /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for").
      * Beside other processes it may take longer. */
     AG_DESTROY_REST = 32, /* times as long, between two graphs, if there are few */

@@ -53,6 +53,13 @@ static uint64_t size_of(const struct ag_graphs *g)
     return (uint64_t)g->count * AG_NODE_BYTES + 2 * (uint64_t)g->num_bytes;
 }
 
+bool ag_budget_driver_has_room(const struct ag_graphs *g)
+{
+    uint64_t alive = ag_counted(AG_COUNT_BUILT) - ag_counted(AG_COUNT_DROPPED);
+    uint64_t nodes = ag_budget_used() / AG_NODE_BYTES + g->count;
+    return alive < AG_ROOM_GRAPHS && nodes <= AG_ROOM_NODES;
+}
+
 static uint64_t history_of(const struct ag_graphs *g)
 {
     return g->history ? (uint64_t)AG_HISTORY * g->num_bytes : 0;

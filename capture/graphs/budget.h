@@ -24,6 +24,8 @@ bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns);
 void ag_budget_take(const struct ag_graphs *g); /* after the build */
 /* Call it when the graphs have got room for their latest sets of arguments. */
 void ag_budget_take_history(const struct ag_graphs *g);
+/* Whether the driver has memory for these graphs without taking more. */
+bool ag_budget_driver_has_room(const struct ag_graphs *g);
 uint64_t ag_budget_used(void); /* bytes of graphs at present */
 uint64_t ag_budget(void);      /* the most that they may take */
 void ag_budget_halve(void);    /* from now on; 1 MiB always stays, so that there can be graphs */

@@ -20,6 +20,7 @@
 #include "capture/system/thread.h"
 #include "capture/trace/trace.h"
 #include "capture/trace/trace_format.h"
+#include "capture/tracking/standing.h"
 #include "capture/tracking/waits.h"
 #include <stdlib.h>
 #include <utlist.h>
@@ -135,14 +136,13 @@ static uint64_t rest_behind(uint64_t took, uint32_t dropped)
     return rest / (1 + dropped / AG_DESTROY_FEW);
 }
 
-/* The builder had something to build, and has slept since `began`. `held`: because something waits
- * outside of the GPU. */
-static void held_up(bool held, uint64_t began)
+/* The builder had something to build, and has slept since `began`: because something waits outside
+ * of the GPU, or because a stream stands still. */
+static void held_up(bool stands, uint64_t began)
 {
-    if (!held)
-        return;
-    ag_count(AG_COUNT_BUILD_HELD_UP);
-    ag_count_by(AG_COUNT_BUILD_HELD_UP_NS, ag_clock_monotonic_ns() - began);
+    ag_count(stands ? AG_COUNT_BUILD_STANDS : AG_COUNT_BUILD_HELD_UP);
+    ag_count_by(stands ? AG_COUNT_BUILD_STANDS_NS : AG_COUNT_BUILD_HELD_UP_NS,
+                ag_clock_monotonic_ns() - began);
 }
 
 /*
@@ -179,7 +179,8 @@ static void tidy(void)
         bool held = first && ag_pause.held;
         uint64_t began = ag_clock_monotonic_ns();
         ag_mutex_wait(&ag_pause.work, &ag_pause.mutex);
-        held_up(held, began);
+        if (held)
+            held_up(false, began);
         ag_pause.barred = false;
     }
 }
@@ -190,18 +191,19 @@ static void *builder(void *unused)
     ag_probe_begins(); /* failures here concern only the library */
     ag_pause_lock();
     while (!stopping) {
-        if (first && ag_pause_permits() && ag_waits_pending()) {
+        bool room = !first || ag_budget_driver_has_room(first->graphs);
+        if (first && ag_pause_permits() && (!room || ag_waits_pending())) {
             ag_pause.busy = true; /* a thread that pauses may be about to destroy what we query */
             ag_pause_unlock();
-            bool rest = ag_waits_at_rest();
+            bool rest = ag_waits_at_rest(), stands = rest && !room && ag_streams_stand();
             ag_pause_lock();
             ag_pause_rests();
-            if (!rest) {
+            if (!rest || stands) {
                 uint64_t began = ag_clock_monotonic_ns();
-                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_DESTROY_LEAST_REST_NS);
-                held_up(true, began);
+                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_STANDS_NS);
+                held_up(stands, began);
+                continue;
             }
-            continue;
         }
         struct ag_request *r =
             ag_pause_permits() && ag_graphs_dropped() < AG_DESTROY_CROWD ? first : NULL;

@@ -178,6 +178,11 @@ static void consider_policy(const struct ag_totals *t, struct ag_shortfall *f)
             why = "something on the GPU waited for the host or for peers while its graphs were "
                   "due, and nothing is built meanwhile";
             advice = "see host functions and cuStreamWaitValue in docs/limits.md";
+        } else if (i == AG_WHY_BUILDING &&
+                   ag_counted(AG_COUNT_BUILD_STANDS_NS) > ag_counted(AG_COUNT_BUILD_NS)) {
+            why = "a stream had work and got nothing new while its graphs were due, and hardly "
+                  "anything is built meanwhile";
+            advice = "see kernels that wait for a word in docs/limits.md";
         } else if ((i == AG_WHY_SELDOM || i == AG_WHY_UNKNOWN) && ended_often(t, &why, &advice)) {
             /* that is why, also where building is dear or the budget small for it */
         } else if (i == AG_WHY_SELDOM && ag_counted(AG_COUNT_BUILD_OVER_BUDGET)) {

@@ -201,6 +201,8 @@ struct ag_stream {
     bool parked;                    /* it is in that list */
     _Atomic(CUevent) behind_parked; /* see parked.h; written under the stream's lock, NULL: none */
 
+    uint64_t looked_calls; /* under its lock, as the next: what standing.c saw last */
+    bool looked_ready;
     _Atomic uint32_t references; /* from lists; at 0 the memory may be reused */
     _Atomic bool waits;          /* for something outside the GPU, see waits.c */
     _Atomic bool due;            /* some of its records are due (fork.h) */

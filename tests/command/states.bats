@@ -175,6 +175,16 @@ hold_long() {
     done
 }
 
+@test "a kernel waits for a word behind further launches, and the driver for the kernel where a graph needs more memory" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 AUTOGRAPH_TEST_BUILD=thread
+    for submit in inline thread; do
+        AUTOGRAPH_SUBMIT=$submit SIMCUDA_WAITS=33 same "$states" word-behind-launches 150
+        cat summary
+        at_least "times held up" "$(figure "and got nothing new, so its kernel may wait for the program")" 1
+        at_least "graphs built" "$(figure 'graphs built')" 50 # behind the word
+    done
+}
+
 @test "signatures that are too many are invalidated once nothing waits for the program" {
     export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     SIMCUDA_WAITS=1 AUTOGRAPH_MEMORY_MB=1 same "$states" signatures-beside-wait 100

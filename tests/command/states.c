@@ -674,6 +674,7 @@ int main(int argc, char **argv)
         {"primary-beside-full-queue", primary_beside_full_queue},
         {"query-fails", query_fails},
         {"peers", peers},
+        {"word-behind-launches", word_behind_launches},
         {"signatures-beside-wait", signatures_beside_wait},
         {"cancel-behind-build", cancel_behind_build},
         {"cancel-beside-wait", cancel_beside_wait},

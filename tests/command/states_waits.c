@@ -60,6 +60,30 @@ int peers(int in_graph)
     return 0;
 }
 
+/* A kernel waits for a word that the program writes only behind n sequences, all of which come
+ * often enough to be built. They come once more behind that. */
+int word_behind_launches(int n)
+{
+    CUstream waits;
+    unsigned int one = 1;
+    void *none = NULL;
+    start();
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), waits, (void *[]){&flag, &one, &none}));
+    for (unsigned int i = 0; i < 12 * (unsigned int)n; i++) {
+        if (i == 6 * (unsigned int)n) {
+            __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+            CHECK(cuStreamSynchronize(waits));
+        }
+        new_step(i / 6 % (unsigned int)n);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    printf("all launched: %llu\n", (unsigned long long)ag_prog_read64(data));
+    return 0;
+}
+
 /* So many signatures that the library invalidates all, while a stream waits for the program. */
 int signatures_beside_wait(int n)
 {

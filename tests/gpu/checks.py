@@ -115,6 +115,7 @@ def all_checks(folder, simulated):
         yield Check(f"order on cudart: {case}", ["env", "CUDA_DEVICE_MAX_CONNECTIONS=1"] * (case == "connection")
                     + [f"{folder}/device", case], status=status)
     yield Check("order on cudart: children", [f"{folder}/children"])
+    yield Check("order on cudart: later", [f"{folder}/later"])
     yield Check("order on cudart: visible", [f"{folder}/visible"])
     yield Check("order on cudart: peers", [f"{folder}/peers"])
     yield Check("order: a query beside a full queue", [f"{folder}/full"], measures=True, times=2.0)

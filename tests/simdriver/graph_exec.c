@@ -71,7 +71,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, s
         if (r != CUDA_SUCCESS)
             return r;
     }
-    sim_wait_alone(ctx);
+    sim_wait_for_graph(ctx);
     pthread_mutex_lock(&sim_lock);
     unsigned int n = flat_count((struct sim_graph *)graph);
     struct sim_exec *e = sim_object_new(SIM_EXEC, sizeof *e);

@@ -121,7 +121,8 @@ static void start(void)
     const char *slow = getenv("SIMCUDA_SLOW_US");
     sim_settings.slow_us = slow && atoi(slow) > 0 ? (unsigned int)atoi(slow) : 0;
     sim_settings.fatbins = getenv("SIMCUDA_FATBINS") && atoi(getenv("SIMCUDA_FATBINS"));
-    sim_settings.waits = getenv("SIMCUDA_WAITS") && atoi(getenv("SIMCUDA_WAITS"));
+    const char *waits = getenv("SIMCUDA_WAITS");
+    sim_settings.waits = waits && atoi(waits) > 0 ? (unsigned int)atoi(waits) : 0;
     sim_settings.blocking = getenv("CUDA_LAUNCH_BLOCKING") && atoi(getenv("CUDA_LAUNCH_BLOCKING"));
     const char *queue = getenv("SIMCUDA_QUEUE");
     sim_settings.queue = queue && atoi(queue) > 0 ? (uint64_t)atoi(queue) : 0;

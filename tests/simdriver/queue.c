@@ -217,13 +217,24 @@ static void point_events(struct sim_work *w, struct sim_stream *s)
 
 static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
 
-void sim_wait_alone(struct sim_context *ctx)
+static void wait_alone(struct sim_context *ctx)
 {
-    if (!sim_settings.waits)
-        return;
     pthread_mutex_lock(&door);
     sim_context_wait(ctx);
     pthread_mutex_unlock(&door);
+}
+
+void sim_wait_alone(struct sim_context *ctx)
+{
+    if (sim_settings.waits == 1)
+        wait_alone(ctx);
+}
+
+void sim_wait_for_graph(struct sim_context *ctx)
+{
+    static _Atomic unsigned int made;
+    if (sim_settings.waits && ++made > (sim_settings.waits == 1 ? 0 : sim_settings.waits))
+        wait_alone(ctx);
 }
 
 static CUresult enqueue(struct sim_stream *s, struct sim_op *op, struct sim_dep *extra,

@@ -75,8 +75,9 @@ struct sim_settings {
     bool fatbins;
     bool blocking;  /* CUDA_LAUNCH_BLOCKING */
     uint64_t queue; /* unfinished items that a stream takes before a call waits; 0: no limit */
-    bool waits; /* to load a module, to make or destroy an executable graph waits for the GPU, with
-                   the driver's locks held */
+    unsigned int
+        waits; /* 1: to load a module, to make or destroy an executable graph waits for the
+                  GPU, with the driver's locks held. More: to make one more graph than that */
     const char *log_path;
     const char *tables;
 };
@@ -481,8 +482,9 @@ CUresult sim_submit_and_wait(struct sim_stream *stream, struct sim_op *op);
 /* Waits, under no lock, until the stream's queue has room (SIMCUDA_QUEUE). */
 CUresult sim_wait_for_room(struct sim_stream *stream);
 /* Where SIMCUDA_WAITS asks for it: waits for all work of the context, and nobody submits meanwhile.
- */
+ * The second is for a new executable graph. */
 void sim_wait_alone(struct sim_context *ctx);
+void sim_wait_for_graph(struct sim_context *ctx);
 /* The launch of an executable graph, behind its earlier launches. Called under sim_lock. */
 CUresult sim_submit_exec(struct sim_stream *stream, struct sim_op *op, struct sim_exec *exec);
 void sim_stream_wait(struct sim_stream *stream, uint64_t seq);
