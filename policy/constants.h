@@ -125,10 +125,11 @@ enum {
     AG_PLAN_STEADY_NS = 48000,
     AG_PLAN_STEADY_VISITS = 512,
     AG_PLAN_STEADY_TURNS = 16,
-    /* Where the host takes that long between two ops of a loop, the GPU waits for it anyway, and a
-     * chunk has more than four ops. Measured: log, "Behind d98de5eb". A new plan pays off after a
-     * thousand launches. */
-    AG_PLAN_SLOW_LOOP_NS = 3000,
+    /* A host that takes that long between two ops is slow. One that takes less launches graphs
+     * faster than it hands them over (measured: log, "Who launches the graphs"). Of a slow one the
+     * GPU waits in a loop anyway, and a chunk there has more than four ops (measured: log, "Behind
+     * d98de5eb"). A new plan pays off after a thousand launches. */
+    AG_SLOW_HOST_NS = 3000,
     AG_PLAN_SLOW_LOOP_CHUNK = 8,
     AG_PLAN_SLOW_LOOP_VISITS = 64,
     /* Visits whose pace asks for a new plan, less those whose pace does not, until the first; four
@@ -280,9 +281,6 @@ enum {
 /* ---- the submitter --------------------------------------------------------------------------- */
 
 enum {
-    /* A host that takes less between two ops launches graphs faster than it hands them over.
-     * Measured: log, "Who launches the graphs". */
-    AG_SUBMIT_GAP_NS = 3000,
     AG_SUBMIT_ASKS_WANTED = 16, /* single ops between two looks whether to ask again */
     /* Measured: log, "Naps instead of wake-ups". A wake-up costs the program 2 to 7 us, a nap of
      * 20 us lasts 26 to 28. */

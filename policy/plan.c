@@ -26,7 +26,7 @@ static bool is_steady(const struct ag_sequence *sequence)
 /* A loop that goes on, and whose host is so slow that the GPU waits for it however it is cut. */
 static bool is_slow_loop(const struct ag_policy_state *s, const struct ag_sequence *sequence)
 {
-    return sequence->periodic && s->gap >= AG_PLAN_SLOW_LOOP_NS &&
+    return sequence->periodic && s->gap >= AG_SLOW_HOST_NS &&
            sequence->visits >= AG_PLAN_SLOW_LOOP_VISITS && ag_sequence_is_kept(sequence);
 }
 
@@ -108,9 +108,8 @@ static uint32_t next_count(const struct ag_policy_state *s, const struct ag_sequ
                            uint32_t limit, uint32_t at, uint32_t previous)
 {
     uint32_t left = sequence->len - at, count;
-    uint32_t joined = sequence->periodic && s->gap >= AG_PLAN_SLOW_LOOP_NS
-                          ? joined_count(s, sequence, at, limit)
-                          : 0;
+    uint32_t joined =
+        sequence->periodic && s->gap >= AG_SLOW_HOST_NS ? joined_count(s, sequence, at, limit) : 0;
     if (s->config.fixed_chunk) {
         count = s->config.fixed_chunk;
     } else if (joined) {

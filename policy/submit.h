@@ -27,7 +27,7 @@ static inline bool ag_submit_may_gain(struct ag_pairs *p, struct ag_policy *poli
 {
     if (!may_spin)
         ag_pairs_abort(p);
-    if (may_spin && (p->tries || ag_policy_gap(policy) >= AG_SUBMIT_GAP_NS))
+    if (may_spin && (p->tries || ag_policy_gap(policy) >= AG_SLOW_HOST_NS))
         return true;
     ag_policy_launched_by(policy, p->last, false);
     return false;

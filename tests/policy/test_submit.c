@@ -23,9 +23,9 @@ static void test_streams_that_may_gain(void **state)
     struct rig *r = rig_open(NULL);
     struct ag_policy *policy = ag_engine_policy(&r->engine);
     struct ag_pairs p = {.second = true};
-    policy->state->gap = AG_SUBMIT_GAP_NS - 1;
+    policy->state->gap = AG_SLOW_HOST_NS - 1;
     assert_false(ag_submit_may_gain(&p, policy, true));
-    policy->state->gap = AG_SUBMIT_GAP_NS;
+    policy->state->gap = AG_SLOW_HOST_NS;
     assert_true(ag_submit_may_gain(&p, policy, true));
     assert_false(ag_submit_may_gain(&p, policy, false));
     assert_true(p.second);
@@ -34,7 +34,7 @@ static void test_streams_that_may_gain(void **state)
     policy->state->gap = 0;
     assert_true(ag_submit_may_gain(&p, policy, true));
     assert_true(p.tries && policy->state->compares);
-    policy->state->gap = AG_SUBMIT_GAP_NS;
+    policy->state->gap = AG_SLOW_HOST_NS;
     assert_false(ag_submit_may_gain(&p, policy, false));
     assert_false(p.tries || policy->state->compares);
     rig_close(r);
