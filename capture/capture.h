@@ -214,10 +214,10 @@ void ag_core_kernel_found(const char *name);
 void ag_core_kernels_found(const CUkernel *kernels, unsigned int n);
 void ag_core_functions_found(const CUfunction *functions, unsigned int n);
 
-/* Call it, without any lock, after a call of the program's has failed for lack of device memory. It
- * gives all graphs back to the driver. If it returns true, make the call once more with the same
- * arguments. */
-bool ag_core_gives_memory(void);
+/* Call it, without any lock, after a call of the program's has failed for lack of device memory,
+ * `tries` times by now. It gives all graphs back to the driver. If it returns true, make the call
+ * once more with the same arguments. */
+bool ag_core_gives_memory(unsigned int tries);
 
 /* What a call returns whose real call returned `result`, if a sync point before it returned
  * `pending`, the error of deferred work: the first one that is an error. If both are, `pending`

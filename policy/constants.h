@@ -318,6 +318,10 @@ enum {
      * (capture/core/wait.c). Chosen: many times what that takes; behind it the thread waits for
      * room in a full queue. */
     AG_PASS_MOST_NS = 100000000,
+    /* A call that lacks device memory waits for whoever is in the driver with a stream's graphs for
+     * so long (capture/core/shortage.c). Chosen: many times what a launch takes. */
+    AG_GIVE_MOST_NS = 2000000,
+    AG_GIVE_TRIES = 4, /* of that call. Chosen: the budget is a sixteenth by then */
 };
 
 /* ---- the watchdog ---------------------------------------------------------------------------- */

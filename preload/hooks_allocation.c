@@ -4,9 +4,9 @@
  */
 #include "preload/hook.h"
 
-static inline bool gives_memory(CUresult result)
+static inline bool gives_memory(CUresult result, unsigned int tries)
 {
-    return !AG_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) && ag_core_gives_memory();
+    return !AG_LIKELY(result != CUDA_ERROR_OUT_OF_MEMORY) && ag_core_gives_memory(tries);
 }
 
 /* `before`: what a stub would have done. */
@@ -17,7 +17,9 @@ static inline bool gives_memory(CUresult result)
             return AG_CALL(name, AG_UNWRAP args);                                                  \
         before;                                                                                    \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        return ag_own_error(gives_memory(result) ? AG_CALL(name, AG_UNWRAP args) : result);        \
+        for (unsigned int tries = 1; gives_memory(result, tries); tries++)                         \
+            result = AG_CALL(name, AG_UNWRAP args);                                                \
+        return ag_own_error(result);                                                               \
     }
 
 static inline bool nothing_is_open(void)
@@ -163,7 +165,7 @@ AG_ALLOCATION_HOOK(cuLibraryGetModule, (CUmodule * pMod, CUlibrary library), (pM
         if (ag_core_lookup_loads(lookup))                                                          \
             ag_core_barrier_quiet(AG_SYM_##function);                                              \
         CUresult result = AG_CALL(function, AG_UNWRAP args);                                       \
-        if (gives_memory(result))                                                                  \
+        for (unsigned int tries = 1; gives_memory(result, tries); tries++)                         \
             result = AG_CALL(function, AG_UNWRAP args);                                            \
         ag_core_looked_up(lookup, result);                                                         \
         return result;                                                                             \

@@ -39,7 +39,8 @@ AG_FUNCTION_CHANGES_HOOK(cuKernelSetCacheConfig, kernel, CACHE_CONFIG, config, d
     {                                                                                              \
         bool hooked = ag_hooked();                                                                 \
         CUresult result = AG_CALL(name, AG_UNWRAP args);                                           \
-        if (hooked && result == CUDA_ERROR_OUT_OF_MEMORY && ag_core_gives_memory())                \
+        for (unsigned int tries = 1;                                                               \
+             hooked && result == CUDA_ERROR_OUT_OF_MEMORY && ag_core_gives_memory(tries); tries++) \
             result = AG_CALL(name, AG_UNWRAP args);                                                \
         if (hooked && result == CUDA_SUCCESS)                                                      \
             ag_core_kernel_found(kernel);                                                          \

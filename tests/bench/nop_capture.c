@@ -404,8 +404,9 @@ void ag_core_functions_found(const CUfunction *functions, unsigned int n)
     (void)n;
 }
 
-bool ag_core_gives_memory(void)
+bool ag_core_gives_memory(unsigned int tries)
 {
+    (void)tries;
     return false;
 }
 

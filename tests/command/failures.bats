@@ -90,7 +90,7 @@ short() {
     cat with.out summary
 }
 
-given_back='times that all graphs were given back, the program being short of device memory'
+given_back='times that graphs were given back, the program being short of device memory'
 
 @test "an allocation without memory for it: graphs go, and it is made once more; then graphs come again" {
     for AUTOGRAPH_TEST_BUILD in inline thread; do
@@ -136,7 +136,7 @@ given_back='times that all graphs were given back, the program being short of de
     cat with.out summary
     grep -q '^waiting: 2$' with.out
     grep -q '^not waiting: 0$' with.out
-    [ "$(figure 'times that the program was short of device memory and graphs stayed, as something waited or was captured')" -eq 1 ]
+    [ "$(figure 'times that the program was short of device memory and graphs stayed, as something waited or was captured, or a thread did not come back from the driver')" -eq 1 ]
 }
 
 @test "code, streams, graphs and launches without memory for them are asked for once more" {

@@ -185,6 +185,14 @@ hold_long() {
     done
 }
 
+@test "an allocation has enough memory without the graphs, while another thread replays" {
+    export SIMCUDA_MEMORY_MB=64 SIMCUDA_NODE_BYTES=20000 AUTOGRAPH_TEST_BUILD=thread
+    for submit in inline thread; do
+        AUTOGRAPH_SUBMIT=$submit same "$states" memory-beside-thread 300
+        at_least "given back" "$(figure 'times that graphs were given back, the program being short of device memory')" 20
+    done
+}
+
 @test "signatures that are too many are invalidated once nothing waits for the program" {
     export AUTOGRAPH_TEST_GRIDS=1000000 # it tells its ops apart by their grids
     SIMCUDA_WAITS=1 AUTOGRAPH_MEMORY_MB=1 same "$states" signatures-beside-wait 100

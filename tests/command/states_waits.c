@@ -105,6 +105,50 @@ int signatures_beside_wait(int n)
     return 0;
 }
 
+static atomic_bool ends;
+
+static void *replays(void *s)
+{
+    CHECK(cuCtxSetCurrent(home));
+    for (unsigned int i = 0; !atomic_load(&ends); i++) {
+        for (unsigned int k = 1; k <= 12; k++)
+            CHECK(cuLaunchKernel(hash, 1 + i / 40 % 50, 1, 1, k, 1, 1, 0, s,
+                                 (void *[]){&data, &(uint64_t){k}}, NULL));
+        CHECK(cuStreamSynchronize(s));
+        atomic_fetch_add(&rounds, 1);
+    }
+    return NULL;
+}
+
+/* The program takes nearly all of the memory n times while another thread replays. It has enough
+ * without the graphs. */
+int memory_beside_thread(int n)
+{
+    pthread_t thread;
+    CUstream other;
+    CUdeviceptr most;
+    size_t left, all;
+    int failed = 0;
+    start();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemGetInfo_v2(&left, &all));
+    REQUIRE(!pthread_create(&thread, NULL, replays, other));
+    for (int i = 0; i < n; i++) {
+        int seen = atomic_load(&rounds);
+        while (atomic_load(&rounds) < seen + 10)
+            usleep(50);
+        if (cuMemAlloc_v2(&most, left - 65536) == CUDA_SUCCESS)
+            CHECK(cuMemFree_v2(most));
+        else
+            failed++;
+    }
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    printf("%d of %d allocations failed\n", failed, n);
+    return 0;
+}
+
 static void nothing(void *unused)
 {
     (void)unused;
