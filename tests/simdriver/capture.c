@@ -349,6 +349,28 @@ CUresult sim_capture_unsafe(void)
     return r;
 }
 
+CUresult sim_capture_refuse_in(const struct sim_context *ctx, struct sim_event *e)
+{
+    CUresult r = CUDA_SUCCESS;
+    pthread_mutex_lock(&sim_lock);
+    if (e)
+        pthread_mutex_lock(&e->lock);
+    for (struct sim_capture *c = captures; c; c = c->next) {
+        bool concerned = e && e->capture && e->capture_id == c->id;
+        for (unsigned int i = 0; i < c->stream_count; i++)
+            concerned |= c->streams[i]->ctx == ctx || c->streams[i]->ctx->root == ctx;
+        c->invalid |= concerned;
+        if (concerned)
+            r = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (r == CUDA_SUCCESS && e && e->capture)
+        r = CUDA_ERROR_CAPTURED_EVENT;
+    if (e)
+        pthread_mutex_unlock(&e->lock);
+    pthread_mutex_unlock(&sim_lock);
+    return r;
+}
+
 CUresult sim_capture_implicit(struct sim_context *ctx)
 {
     if (!atomic_load(&ctx->blocking_captures))

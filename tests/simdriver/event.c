@@ -136,6 +136,63 @@ SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
     return sim_submit(s, &op, NULL);
 }
 
+/* ---- events of a whole context
+ * ------------------------------------------------------------------------------------ */
+
+static CUresult check_whole(const struct sim_event *e, const struct sim_context *ctx)
+{
+    if (!sim_object_is(ctx, SIM_CONTEXT))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return check(e);
+}
+
+static struct sim_stream *stream_of(struct sim_context *ctx, _Atomic(struct sim_stream *) *place)
+{
+    pthread_mutex_lock(&sim_lock);
+    if (!atomic_load(place))
+        atomic_store(place, sim_stream_new(ctx, CU_STREAM_NON_BLOCKING, 0, false));
+    pthread_mutex_unlock(&sim_lock);
+    return atomic_load(place);
+}
+
+/* The event stands for all that the streams of the context have now. */
+SIM_API(cuCtxRecordEvent, (CUcontext handle, CUevent event), (handle, event))
+{
+    struct sim_context *ctx = (struct sim_context *)handle;
+    struct sim_event *e = (struct sim_event *)event;
+    CUresult r = check_whole(e, ctx);
+    if (r == CUDA_SUCCESS && e->ctx != ctx->root)
+        r = CUDA_ERROR_INVALID_HANDLE;
+    if (r == CUDA_SUCCESS && atomic_load(&sim_captures))
+        r = sim_capture_refuse_in(ctx, NULL);
+    if (r != CUDA_SUCCESS)
+        return r;
+    SIM_USES(e, false);
+    struct sim_op op = {.kind = SIM_OP_RECORD, .record = {.event = e}};
+    return sim_submit(stream_of(ctx, &ctx->records), &op, NULL);
+}
+
+/* All that the streams of the context get from now on waits, also in streams that are made later.
+ */
+SIM_API(cuCtxWaitEvent, (CUcontext handle, CUevent event), (handle, event))
+{
+    struct sim_context *ctx = (struct sim_context *)handle;
+    struct sim_event *e = (struct sim_event *)event;
+    CUresult r = check_whole(e, ctx);
+    if (r == CUDA_SUCCESS && atomic_load(&sim_captures))
+        r = sim_capture_refuse_in(ctx, e);
+    if (r != CUDA_SUCCESS)
+        return r;
+    SIM_USES(e, false);
+    struct sim_op op = {.kind = SIM_OP_WAIT, .record = {.event = e}};
+    if (e->shared)
+        op.record.ticket = atomic_load(&e->shared->recorded);
+    return sim_submit(stream_of(ctx, &ctx->waits), &op, NULL);
+}
+
+/* ---- asking and waiting
+ * ------------------------------------------------------------------------------------ */
+
 /* What the event stands for now. */
 static void last_record(struct sim_event *e, struct sim_stream **s, uint64_t *seq, bool *captured)
 {

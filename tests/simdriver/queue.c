@@ -165,10 +165,34 @@ static void depend_on_event(struct sim_work *w, struct sim_event *e, struct sim_
     pthread_mutex_unlock(&e->lock);
 }
 
+/* All that the context has, and its green ones have. */
+static void depend_on_all(struct sim_work *w, struct sim_stream *s, struct sim_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    for (struct sim_stream *o = ctx->streams; o; o = o->next)
+        if (o != s)
+            depend(w, o, atomic_load(&o->submitted));
+    for (struct sim_context *green = ctx->greens; green; green = green->next_green)
+        depend_on_all(w, s, green);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* What the context has been made to wait for, and for a green one the primary one. */
+static void depend_on_waits(struct sim_work *w, struct sim_stream *s)
+{
+    struct sim_stream *waits[] = {atomic_load(&s->ctx->waits), atomic_load(&s->ctx->root->waits)};
+    for (int i = 0; i < 2; i++)
+        if (waits[i] && waits[i] != s)
+            depend(w, waits[i], atomic_load(&waits[i]->submitted));
+}
+
 static void depend_on_others(struct sim_work *w, struct sim_stream *s)
 {
     struct sim_context *ctx = s->ctx;
-    if (s->legacy) {
+    depend_on_waits(w, s);
+    if (s == atomic_load(&ctx->records)) {
+        depend_on_all(w, s, ctx);
+    } else if (s->legacy) {
         pthread_mutex_lock(&ctx->lock);
         for (struct sim_stream *o = ctx->streams; o; o = o->next)
             if (o != s && !(o->flags & CU_STREAM_NON_BLOCKING))

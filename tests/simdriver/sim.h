@@ -404,7 +404,9 @@ struct sim_context {
                                  it shares */
     struct sim_green *green;  /* that it stands for; NULL: none */
     struct sim_context *greens, *next_green; /* of a primary one; under its lock */
-    size_t graph_bytes;                      /* memory that executable graphs took (memtable.c) */
+    /* cuCtxRecordEvent and cuCtxWaitEvent go into streams of their own, made at the first call */
+    _Atomic(struct sim_stream *) records, waits;
+    size_t graph_bytes; /* memory that executable graphs took (memtable.c) */
 };
 struct sim_stream {
     struct sim_object object;
@@ -596,6 +598,9 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
 CUresult sim_capture_refuse(struct sim_stream *stream);
 /* A call that is unsafe while a capture is going on (cuThreadExchangeStreamCaptureMode). */
 CUresult sim_capture_unsafe(void);
+/* A call that stands for all streams of the context: invalidates what they capture, and what the
+ * event (NULL: none) is of. */
+CUresult sim_capture_refuse_in(const struct sim_context *ctx, struct sim_event *event);
 /* Use of the legacy stream while a blocking stream of the context captures. */
 CUresult sim_capture_implicit(struct sim_context *ctx);
 extern _Atomic int sim_captures;

@@ -162,6 +162,72 @@ static void events_order_streams(void **state)
     CHECK(cuMemFreeHost(flag));
 }
 
+/* They stand for all streams that the context has, and keep back those that it gets as well. */
+static void events_of_the_context_order_all_streams(void **state)
+{
+    (void)state;
+    unsigned int *flag = mapped(0);
+    CUdeviceptr x = ag_prog_alloc(8);
+    CUstream a, b, later;
+    CUevent e;
+    CHECK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuCtxSynchronize());
+    hold(a, flag);
+    CHECK(ag_prog_hash(hash, a, x, 1));
+    CHECK(cuCtxRecordEvent(context, e));
+    EXPECT(cuEventQuery(e), CUDA_ERROR_NOT_READY);
+    CHECK(ag_prog_launch(spin, b, (void *[]){&(unsigned int){1}}));
+    CHECK(cuStreamSynchronize(b)); /* nothing waits yet */
+    CHECK(cuCtxWaitEvent(context, e));
+    CHECK(cuStreamSynchronize(b)); /* nor does what came before */
+    CHECK(ag_prog_hash(hash, b, x, 2));
+    CHECK(cuEventRecord(e, b));
+    CHECK(cuStreamCreate(&later, CU_STREAM_NON_BLOCKING));
+    CHECK(ag_prog_launch(spin, later, (void *[]){&(unsigned int){1}}));
+    EXPECT(cuStreamQuery(b), CUDA_ERROR_NOT_READY);
+    EXPECT(cuStreamQuery(later), CUDA_ERROR_NOT_READY);
+    CHECK(cuStreamWaitEvent(later, e, 0));
+    CHECK(ag_prog_hash(hash, later, x, 3));
+    set_flag(flag, 1);
+    CHECK(cuStreamSynchronize(later));
+    assert_int_equal(ag_prog_read64(x), (1 * 31 + 2) * 31 + 3);
+    CHECK(cuStreamDestroy_v2(a));
+    CHECK(cuStreamDestroy_v2(b));
+    CHECK(cuStreamDestroy_v2(later));
+    CHECK(cuEventDestroy_v2(e));
+    CHECK(cuMemFree_v2(x));
+    CHECK(cuMemFreeHost(flag));
+}
+
+static void events_of_the_context_are_no_part_of_captures(void **state)
+{
+    (void)state;
+    CUcontext other;
+    CUgraph graph;
+    CUstream s;
+    CUevent e, others;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&e, 0));
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    CHECK(cuEventCreate(&others, 0));
+    CHECK(cuCtxSetCurrent(context));
+    EXPECT(cuCtxRecordEvent(context, others), CUDA_ERROR_INVALID_HANDLE);
+    CHECK(cuCtxWaitEvent(context, others));
+    EXPECT(cuCtxWaitEvent(NULL, e), CUDA_ERROR_INVALID_CONTEXT);
+    for (int waits = 0; waits < 2; waits++) {
+        CHECK(cuStreamBeginCapture_v2(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+        CHECK(cuCtxRecordEvent(other, others));
+        EXPECT(waits ? cuCtxWaitEvent(context, e) : cuCtxRecordEvent(context, e),
+               CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        EXPECT(cuStreamEndCapture(s, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+    CHECK(cuEventDestroy_v2(e));
+    CHECK(cuStreamDestroy_v2(s));
+    CHECK(cuCtxDestroy_v2(other));
+}
+
 static void events_measure_time(void **state)
 {
     (void)state;
@@ -323,6 +389,8 @@ int main(void)
         cmocka_unit_test(the_legacy_stream_orders_blocking_streams),
         cmocka_unit_test(per_thread_streams_differ),
         cmocka_unit_test(events_order_streams),
+        cmocka_unit_test(events_of_the_context_order_all_streams),
+        cmocka_unit_test(events_of_the_context_are_no_part_of_captures),
         cmocka_unit_test(events_measure_time),
         cmocka_unit_test(host_functions_run_in_order),
         cmocka_unit_test(memory_operations),
