@@ -54,6 +54,7 @@ struct fz_handles {
         CUgraphNode node[FZ_MAX_NODES];
         unsigned int nodes;
         int buf;
+        int waits, records; /* event slots + 1; 0: none */
     } graph[FZ_GRAPHS];
     bool managed;      /* the host may touch managed memory while the device works */
     uint64_t *scratch; /* mapped: a word that nobody looks at */

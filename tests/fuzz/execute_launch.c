@@ -173,6 +173,38 @@ void fz_run_launch(const struct fz_run *r)
     memset(&g, 0xee, sizeof g); /* the driver has copied them, and so must everybody else have */
 }
 
+void fz_run_slow(const struct fz_run *r)
+{
+    const int32_t *a = r->op->a; /* stream module us */
+    uint32_t us = (uint32_t)a[2];
+    struct fz_arguments g = {.params = {&us}};
+    fz_launch(r, a[0], r->h->module[a[1]].function[FZ_SLOW], FZ_PARAMS, 0, &g);
+}
+
+void fz_run_fire(const struct fz_run *r)
+{
+    const int32_t *a = r->op->a; /* stream module buf event how k */
+    CUlaunchAttribute attribute;
+    CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, handle(r, a[0]), &attribute, 1};
+    struct fz_arguments g;
+    poison(&attribute, sizeof attribute);
+    if (a[4] == 2) {
+        attribute.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+        attribute.value.launchCompletionEvent.event = r->h->event[a[3]];
+        attribute.value.launchCompletionEvent.flags = 0;
+    } else {
+        attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+        attribute.value.programmaticEvent.event = r->h->event[a[3]];
+        attribute.value.programmaticEvent.flags = 0;
+        attribute.value.programmaticEvent.triggerAtBlockStart = a[4];
+    }
+    g.x = address(r, a[2], 0);
+    g.k = (uint64_t)a[5];
+    fz_make_arguments(&g, FZ_MIX);
+    check(r,
+          ON(a[0], cuLaunchKernelEx, &config, r->h->module[a[1]].function[FZ_MIX], g.params, NULL));
+}
+
 void fz_run_bad(const struct fz_run *r)
 {
     const int32_t *a = r->op->a; /* stream what module */

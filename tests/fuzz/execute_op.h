@@ -132,6 +132,8 @@ void fz_make_arguments(struct fz_arguments *g, int kernel);
 void fz_launch(const struct fz_run *r, int slot, CUfunction f, int how, int shape,
                struct fz_arguments *g);
 void fz_run_launch(const struct fz_run *r);
+void fz_run_slow(const struct fz_run *r);
+void fz_run_fire(const struct fz_run *r);
 void fz_run_bad(const struct fz_run *r);
 void fz_run_stale(const struct fz_run *r);
 
@@ -151,3 +153,9 @@ void fz_run_sync(const struct fz_run *r);
 void fz_run_flag(const struct fz_run *r);
 void fz_run_gate(const struct fz_run *r);
 void fz_run_jam(const struct fz_run *r);
+void fz_run_leave(const struct fz_run *r);
+void fz_run_ctxgate(const struct fz_run *r);
+
+/* execute_ops.c */
+void fz_make_stream(const struct fz_run *r, int slot, int kind);
+void fz_end_stream(const struct fz_run *r, int slot);

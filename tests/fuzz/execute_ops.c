@@ -30,14 +30,21 @@ static CUgraph build_graph(const struct fz_run *r, int graph, int module, unsign
                            CUgraphNode *node)
 {
     CUgraph g = NULL;
+    CUgraphNode first = NULL, last;
+    int waits = r->h->graph[graph].waits, records = r->h->graph[graph].records;
     check(r, cuGraphCreate(&g, 0));
+    if (waits)
+        check(r, cuGraphAddEventWaitNode(&first, g, NULL, 0, r->h->event[waits - 1]));
     for (unsigned int i = 0; i < nodes; i++) {
         uint64_t x, argument = (uint64_t)k + i;
         void *params[2];
         CUDA_KERNEL_NODE_PARAMS p;
         node_params(r, module, graph, &x, &argument, params, &p);
-        check(r, cuGraphAddKernelNode_v2(&node[i], g, i ? &node[i - 1] : NULL, i != 0, &p));
+        check(r, cuGraphAddKernelNode_v2(&node[i], g, i ? &node[i - 1] : &first, i || waits, &p));
     }
+    if (records)
+        check(r,
+              cuGraphAddEventRecordNode(&last, g, &node[nodes - 1], 1, r->h->event[records - 1]));
     return g;
 }
 
@@ -53,8 +60,10 @@ static void run_tie(const struct fz_run *r, int from, int to)
 
 static void run_build(const struct fz_run *r)
 {
-    const int32_t *a = r->op->a; /* graph module nodes buf k */
+    const int32_t *a = r->op->a; /* graph module nodes buf k waits records */
     r->h->graph[a[0]].buf = a[3];
+    r->h->graph[a[0]].waits = a[5];
+    r->h->graph[a[0]].records = a[6];
     r->h->graph[a[0]].nodes = (unsigned int)a[2];
     r->h->graph[a[0]].graph =
         build_graph(r, a[0], a[1], (unsigned int)a[2], a[4], r->h->graph[a[0]].node);
@@ -117,9 +126,8 @@ static void run_unload(const struct fz_run *r)
     memset(&r->h->module[slot], 0, sizeof r->h->module[slot]);
 }
 
-static void run_stream(const struct fz_run *r)
+void fz_make_stream(const struct fz_run *r, int slot, int kind)
 {
-    int slot = r->op->a[0], kind = r->op->a[1];
     unsigned int flags = kind & 1 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     if (kind & 2)
         check(r, cuStreamCreateWithPriority(&r->h->stream[slot], flags, -2));
@@ -130,6 +138,12 @@ static void run_stream(const struct fz_run *r)
         return;
     check(r, cuStreamGetId(r->h->stream[slot], &id));
     fz_note_stream(r->h, id, slot, -1);
+}
+
+void fz_end_stream(const struct fz_run *r, int slot)
+{
+    check(r, cuStreamDestroy_v2(r->h->stream[slot]));
+    r->h->stream[slot] = NULL;
 }
 
 static void run_misc(const struct fz_run *r)
@@ -375,11 +389,10 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
     const int32_t *a = op->a;
     switch ((enum fz_kind)op->kind) {
     case FZ_stream:
-        run_stream(r);
+        fz_make_stream(r, a[0], a[1]);
         break;
     case FZ_unstream:
-        check(r, cuStreamDestroy_v2(h->stream[a[0]]));
-        h->stream[a[0]] = NULL;
+        fz_end_stream(r, a[0]);
         break;
     case FZ_event:
         check(r, cuEventCreate(&h->event[a[0]], a[1] ? CU_EVENT_DISABLE_TIMING : 0));
@@ -402,6 +415,9 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_launch:
         fz_run_launch(r);
+        break;
+    case FZ_slow:
+        fz_run_slow(r);
         break;
     case FZ_bad:
         fz_run_bad(r);
@@ -441,6 +457,15 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_wait:
         check(r, ON(a[0], cuStreamWaitEvent, handle(r, a[0]), h->event[a[1]], 0));
+        break;
+    case FZ_ctxrecord:
+        check(r, cuCtxRecordEvent(h->ctx, h->event[a[0]]));
+        break;
+    case FZ_ctxwait:
+        check(r, cuCtxWaitEvent(h->ctx, h->event[a[0]]));
+        break;
+    case FZ_fire:
+        fz_run_fire(r);
         break;
     case FZ_host:
         fz_run_host(r);
@@ -501,6 +526,12 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         break;
     case FZ_jam:
         fz_run_jam(r);
+        break;
+    case FZ_leave:
+        fz_run_leave(r);
+        break;
+    case FZ_ctxgate:
+        fz_run_ctxgate(r);
         break;
     case FZ_trap:
         run_trap(r);

@@ -1,5 +1,6 @@
 /* execute_wait.c - ops: waits, queries, and what the host does later. */
 #include "tests/fuzz/execute_op.h"
+#include "tests/fuzz/model.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -89,6 +90,65 @@ static void CUDA_CB wait_at_gate_too(CUstream stream, CUresult status, void *dat
     (void)stream;
     (void)status;
     wait_at_gate(data);
+}
+
+static void launches(const struct fz_run *r, int slot, int module, int buf, int n)
+{
+    for (int i = 0; i < n; i++) {
+        struct fz_arguments g;
+        g.x = address(r, buf, 0);
+        g.k = (uint64_t)i;
+        fz_make_arguments(&g, FZ_MIX);
+        fz_launch(r, slot, r->h->module[module].function[FZ_MIX], FZ_PARAMS, 0, &g);
+    }
+}
+
+/* The stream ends while a launch in it waits for a word, with launches behind that. The stream that
+ * takes its place gets the same ones, and they are waited for before the host writes the word. No
+ * real driver promises that a kernel which waits leaves others their place: there all only runs on.
+ */
+void fz_run_leave(const struct fz_run *r)
+{
+    const int32_t *a = r->op->a; /* slot kind buf buf2 module n rounds */
+    uint32_t *flag = r->h->flags + FZ_THREADS + r->op->thread;
+    uint32_t value = __atomic_load_n(flag, __ATOMIC_ACQUIRE) + 1;
+    uint64_t x = (uint64_t)(uintptr_t)flag, k = value;
+    struct fz_arguments g = {.params = {&x, &k}};
+    for (int round = 0; round < a[6]; round++) {
+        launches(r, a[0], a[4], a[2], a[5]);
+        check(r, ON(a[0], cuStreamSynchronize, handle(r, a[0])));
+    }
+    if (!fz_limits.real)
+        fz_launch(r, a[0], r->h->module[a[4]].function[FZ_AWAIT], FZ_PARAMS, 0, &g);
+    launches(r, a[0], a[4], a[2], a[5]);
+    fz_end_stream(r, a[0]);
+    fz_make_stream(r, a[0], a[1]);
+    launches(r, a[0], a[4], a[3], a[5]);
+    fz_poll_until_done(r, FZ_SYNC_STREAM, a[0]);
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+/* What was launched before the context waits for an event does not wait for that: it is done before
+ * the host writes the word that the event is behind. No real driver promises that streams do not
+ * wait for each other: there the word is written first. */
+void fz_run_ctxgate(const struct fz_run *r)
+{
+    const int32_t *a = r->op->a; /* stream second event buf module n rounds */
+    uint32_t *flag = r->h->flags + FZ_THREADS + r->op->thread;
+    uint32_t value = __atomic_load_n(flag, __ATOMIC_ACQUIRE) + 1;
+    for (int round = 0; round < a[6]; round++) {
+        launches(r, a[0], a[4], a[3], a[5]);
+        check(r, ON(a[0], cuStreamSynchronize, handle(r, a[0])));
+    }
+    check(r, ON(a[1], cuStreamWaitValue32_v2, handle(r, a[1]), (CUdeviceptr)(uintptr_t)flag, value,
+                CU_STREAM_WAIT_VALUE_GEQ));
+    check(r, ON(a[1], cuEventRecord, r->h->event[a[2]], handle(r, a[1])));
+    launches(r, a[0], a[4], a[3], a[5]);
+    check(r, cuCtxWaitEvent(r->h->ctx, r->h->event[a[2]]));
+    if (fz_limits.real)
+        __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+    fz_poll_until_done(r, FZ_SYNC_STREAM, a[0]);
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
 /* The stream waits for a word that the host writes only when all has been launched: nobody may wait

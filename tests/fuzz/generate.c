@@ -209,6 +209,30 @@ static void make_context(struct gen *g, struct fz_op *op)
            5 * sizeof op->a[0]);
 }
 
+/* The new stream is of the old one's kind, with one in eight of another. */
+static void make_leave(struct gen *g, struct fz_op *op, int slot)
+{
+    int kind = chance(g, 12) ? below(g, 4) : g->m.stream[slot].kind;
+    op->kind = FZ_leave;
+    memcpy(op->a,
+           (int32_t[]){slot, kind, pick_buf(g), pick_buf(g), pick_module(g), between(g, 2, 8),
+                       between(g, 0, 5)},
+           7 * sizeof op->a[0]);
+}
+
+static int pick_event(struct gen *g)
+{
+    return g->num_events ? g->events[below(g, g->num_events)] : 0;
+}
+
+static void make_fire(struct gen *g, struct fz_op *op, int stream, int event)
+{
+    op->kind = FZ_fire;
+    memcpy(op->a,
+           (int32_t[]){stream, pick_module(g), pick_buf(g), event, below(g, FZ_FIRES), below(g, 9)},
+           6 * sizeof op->a[0]);
+}
+
 /* Contexts begin, go on and end beside everything else, and a queue fills. */
 static void make_rare(struct gen *g, struct fz_op *op, int stream)
 {
@@ -244,7 +268,7 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         make_rare(g, op, stream);
         return;
     }
-    switch (below(g, 16)) {
+    switch (below(g, 17)) {
     case 0:
     case 1:
     case 2:
@@ -274,14 +298,14 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         break;
     case 9:
         op->kind = FZ_record;
-        op->a[0] = g->num_events ? g->events[below(g, g->num_events)] : 0;
+        op->a[0] = pick_event(g);
         op->a[1] = stream;
         op->a[2] = chance(g, 20);
         break;
     case 10:
         op->kind = FZ_wait;
         op->a[0] = stream;
-        op->a[1] = g->num_events ? g->events[below(g, g->num_events)] : 0;
+        op->a[1] = pick_event(g);
         break;
     case 11:
         op->kind = chance(g, 50) ? FZ_peek : FZ_poke;
@@ -311,6 +335,14 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         op->kind = FZ_misc;
         op->a[0] = below(g, FZ_MISCS);
         op->a[1] = pick_module(g);
+        break;
+    case 15:
+        if (chance(g, 50)) {
+            make_fire(g, op, stream, pick_event(g));
+            break;
+        }
+        op->kind = chance(g, 50) ? FZ_ctxrecord : FZ_ctxwait;
+        op->a[0] = pick_event(g);
         break;
     default:
         if (!g->threads && chance(g, 30)) {
@@ -519,6 +551,12 @@ static void renew(struct gen *g, int stream)
         !g->m.stream[stream].live)
         return;
     int kind = g->m.stream[stream].kind;
+    if (chance(g, 15)) { /* it certainly works */
+        struct fz_op op = {.thread = (uint8_t)g->thread};
+        make_leave(g, &op, stream);
+        emit(g, &op);
+        return;
+    }
     if (chance(g, 60)) /* else it may end while it works */
         simple(g, FZ_sync, FZ_SYNC_STREAM, stream, 0);
     if (simple(g, FZ_unstream, stream, 0, 0) &&
@@ -615,6 +653,62 @@ static void look_at_fork(struct gen *g, const struct fork *f)
     emit(g, &op);
 }
 
+/* A graph that waits for an event (+ 1) first and records one last; 0: none. */
+static bool graph_of_events(struct gen *g, int graph, int buf, int waits, int records)
+{
+    struct fz_op op = {.kind = FZ_build,
+                       .thread = (uint8_t)g->thread,
+                       .a = {graph, pick_module(g), between(g, 1, 3), buf, 5, waits, records}};
+    simple(g, FZ_ungraph, graph, 0, 0);
+    return emit(g, &op) && simple(g, FZ_inst, graph, 0, 0);
+}
+
+static void launch_graph(struct gen *g, int graph, int stream)
+{
+    struct fz_op op = {.kind = FZ_glaunch, .thread = (uint8_t)g->thread, .a = {graph, stream}};
+    emit(g, &op);
+}
+
+/* Every time it is another graph, so that the event may end meanwhile. */
+static void graph_meets_fork(struct gen *g, const struct fork *f, int event)
+{
+    int graph = below(g, FZ_GRAPHS);
+    if (!graph_of_events(g, graph, f->buf, event + 1, 0))
+        return;
+    launch_graph(g, graph, f->other);
+    look_at_fork(g, f);
+    simple(g, FZ_ungraph, graph, 0, 0);
+}
+
+/* A launch that writes only this buffer. */
+static void writes(struct gen *g, int stream, int buf)
+{
+    struct fz_op op = {.kind = FZ_launch,
+                       .thread = (uint8_t)g->thread,
+                       .a = {stream, FZ_MIX, pick_module(g), FZ_PARAMS, 0, buf, 0, buf, 0, 2}};
+    emit(g, &op);
+}
+
+/* The event is recorded behind work elsewhere, by no record of a stream's, and waited for. */
+static void records_elsewhere(struct gen *g, const struct fork *f, int event, int i)
+{
+    int buf = pick_buf(g), graph = below(g, FZ_GRAPHS);
+    struct fz_op op = {.thread = (uint8_t)g->thread};
+    simple(g, FZ_slow, f->other, pick_module(g), 200);
+    writes(g, f->other, buf);
+    if (i % 3 == 0) {
+        simple(g, FZ_ctxrecord, event, 0, 0);
+    } else if (i % 3 == 1 && graph_of_events(g, graph, buf, 0, event + 1)) {
+        launch_graph(g, graph, f->other);
+    } else {
+        make_fire(g, &op, f->other, event);
+        emit(g, &op);
+    }
+    simple(g, FZ_wait, f->origin, event, 0);
+    reads(g, f->origin, f->shared, buf);
+    simple(g, FZ_ungraph, graph, 0, 0);
+}
+
 /* Something meets the events of a fork, or its streams, from outside. */
 static void meet_fork(struct gen *g, struct fork *f, int way, int i)
 {
@@ -676,6 +770,17 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
         op.a[3] = i & 1 ? FZ_COOP : FZ_EX_COOP;
         emit(g, &op);
         break;
+    case 11:
+        simple(g, FZ_ctxwait, event, 0, 0);
+        look_at_fork(g, f);
+        break;
+    case 12: /* a graph waits for it */
+        graph_meets_fork(g, f, event);
+        break;
+    case 13:
+    case 14:
+        records_elsewhere(g, f, event, i);
+        break;
     default: /* it goes on for so long before the next iteration */
         for (int n = between(g, 1, 3); n > 0; n--)
             run_item(g, &f->after, i, 0);
@@ -687,7 +792,7 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
  * Returns the number of ops that it made. */
 static unsigned int fork_loop(struct gen *g, unsigned int budget)
 {
-    enum { LENGTH = 14, WAYS = 12 };
+    enum { LENGTH = 14, WAYS = 16 };
     struct item body[LENGTH];
     size_t before = g->p->count;
     int event = below(g, g->num_events);
@@ -856,7 +961,9 @@ static void own_graph(struct gen *g, int graph)
     } else {
         op = (struct fz_op){.kind = FZ_build,
                             .thread = (uint8_t)g->thread,
-                            .a = {graph, pick_module(g), between(g, 1, 6), pick_buf(g), 5}};
+                            .a = {graph, pick_module(g), between(g, 1, 6), pick_buf(g), 5,
+                                  chance(g, 30) ? pick_event(g) + 1 : 0,
+                                  chance(g, 30) ? pick_event(g) + 1 : 0}};
         emit(g, &op);
     }
     if (!simple(g, FZ_inst, graph, 0, 0))
@@ -923,6 +1030,97 @@ static void repeated_capture(struct gen *g, int graph)
     }
 }
 
+/* Two streams that an event puts in order, again and again, in one of the ways that are not a
+ * record and a wait in a stream. */
+struct order {
+    int from, to, event, buf, into;
+    int graph[2]; /* that record and that wait */
+    int records, waits;
+};
+enum { BY_STREAM, BY_CONTEXT, BY_GRAPH, BY_LAUNCH }; /* the last one records only */
+
+static void put_in_order(struct gen *g, const struct order *o)
+{
+    struct fz_op op = {.thread = (uint8_t)g->thread};
+    if (o->records == BY_STREAM) {
+        simple(g, FZ_record, o->event, o->from, 0);
+    } else if (o->records == BY_CONTEXT) {
+        simple(g, FZ_ctxrecord, o->event, 0, 0);
+    } else if (o->records == BY_GRAPH) {
+        launch_graph(g, o->graph[0], o->from);
+    } else {
+        make_fire(g, &op, o->from, o->event);
+        emit(g, &op);
+    }
+    if (o->waits == BY_STREAM)
+        simple(g, FZ_wait, o->to, o->event, 0);
+    else if (o->waits == BY_CONTEXT)
+        simple(g, FZ_ctxwait, o->event, 0, 0);
+    else
+        launch_graph(g, o->graph[1], o->to);
+    reads(g, o->to, o->into, o->buf);
+}
+
+static void other_orders(struct gen *g)
+{
+    struct order o = {.from = pick_stream(g),
+                      .to = pick_stream(g),
+                      .event = pick_event(g),
+                      .buf = pick_buf(g),
+                      .into = pick_buf(g),
+                      .records = below(g, 4),
+                      .waits = below(g, 3)};
+    struct item body[4];
+    int length = between(g, 1, 4), iterations = between(g, 4, 24), way = below(g, 10);
+    o.graph[0] = below(g, FZ_GRAPHS);
+    o.graph[1] = (o.graph[0] + 1) % FZ_GRAPHS;
+    if (simple(g, FZ_unevent, o.event, 0, 0))
+        simple(g, FZ_event, o.event, 1, 0);
+    if (o.records == BY_GRAPH && !graph_of_events(g, o.graph[0], o.buf, 0, o.event + 1))
+        return;
+    if (o.waits == BY_GRAPH && !graph_of_events(g, o.graph[1], o.into, o.event + 1, 0))
+        return;
+    memset(body, 0, sizeof body);
+    for (int k = 0; k < length; k++) {
+        make_launch(g, &body[k].op, o.from);
+        body[k].op.thread = (uint8_t)g->thread;
+        body[k].op.a[5] = body[k].op.a[7] = o.buf;
+        body[k].op.a[6] = body[k].op.a[8] = 0;
+        body[k].rule = chance(g, 30) ? COUNTS : SAME;
+    }
+    for (int i = 0; i < iterations; i++) {
+        if (i % 4 == 3)
+            simple(g, FZ_slow, o.from, pick_module(g), 200);
+        for (int k = 0; k < length; k++)
+            run_item(g, &body[k], i, 0);
+        put_in_order(g, &o);
+        end_of_iteration(g, way, o.to, o.into, i);
+    }
+}
+
+/* Until what the streams leave behind is known. */
+static void leave_often(struct gen *g)
+{
+    struct fz_op op = {.thread = (uint8_t)g->thread};
+    int slot = pick_stream(g);
+    if (slot < FZ_FIRST_STREAM)
+        return;
+    make_leave(g, &op, slot);
+    for (int i = between(g, 3, 6); i > 0; i--)
+        emit(g, &op);
+}
+
+static void gate_context(struct gen *g)
+{
+    int stream = pick_stream(g);
+    struct fz_op op = {.kind = FZ_ctxgate,
+                       .thread = (uint8_t)g->thread,
+                       .a = {stream, pick_second(g, stream), pick_event(g), pick_buf(g),
+                             pick_module(g), between(g, 2, 8), between(g, 0, 5)}};
+    for (int i = between(g, 1, 4); i > 0; i--)
+        emit(g, &op);
+}
+
 static void collect(struct gen *g)
 {
     g->num_streams = g->num_bufs = g->num_events = 0;
@@ -942,7 +1140,17 @@ static void upheaval(struct gen *g)
 {
     int slot;
     struct fz_op op;
-    switch (below(g, 13)) {
+    switch (below(g, 17)) {
+    case 16:
+        gate_context(g);
+        break;
+    case 15:
+        leave_often(g);
+        break;
+    case 13:
+    case 14:
+        other_orders(g);
+        break;
     case 12: /* known by then, so that it is held back when the queue is full */
         op = (struct fz_op){.thread = (uint8_t)g->thread};
         make_jam(g, &op, pick_stream(g));

@@ -8,11 +8,14 @@
 #include "tests/fuzz/kernels.h"
 #include "tests/fuzz/program.h"
 #include "tests/simdriver/simcuda.h"
+#include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const fz_kernel_names[] = {
-    [FZ_MIX] = "fz_mix", [FZ_JOIN] = "fz_join", [FZ_SPAN] = "fz_span",       [FZ_NONE] = "fz_none",
-    [FZ_BIG] = "fz_big", [FZ_ODD] = "fz_odd",   [FZ_PUBLISH] = "fz_publish",
+    [FZ_MIX] = "fz_mix",         [FZ_JOIN] = "fz_join",   [FZ_SPAN] = "fz_span",
+    [FZ_NONE] = "fz_none",       [FZ_BIG] = "fz_big",     [FZ_ODD] = "fz_odd",
+    [FZ_PUBLISH] = "fz_publish", [FZ_AWAIT] = "fz_await", [FZ_SLOW] = "fz_slow",
 };
 
 #define ARG(type, i) (*(type const *)l->params[i])
@@ -92,6 +95,22 @@ static void publish(const struct cuSimLaunch *l)
         __atomic_store_n(flag, ARG(uint32_t, 1), __ATOMIC_RELEASE);
 }
 
+/* fz_await(uint32_t *flag, uint32_t value) */
+static void await(const struct cuSimLaunch *l)
+{
+    const uint32_t *flag = ARG(const uint32_t *, 0);
+    if (!cuSimCheck(flag, 4))
+        return;
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < ARG(uint32_t, 1))
+        sched_yield();
+}
+
+/* fz_slow(uint32_t us) */
+static void slow(const struct cuSimLaunch *l)
+{
+    usleep(ARG(uint32_t, 0));
+}
+
 /* Weak: a program that may also run on a real driver has one that chooses. */
 __attribute__((weak)) const void *fz_image(void)
 {
@@ -117,8 +136,10 @@ void fz_kernels_register(void)
                      offsetof(struct fz_odd, x), offsetof(struct fz_odd, c),
                      offsetof(struct fz_odd, d), offsetof(struct fz_odd, e)}},
         [FZ_PUBLISH] = {publish, 2, {8, 4}, {0, 8}},
+        [FZ_AWAIT] = {await, 2, {8, 4}, {0, 8}},
+        [FZ_SLOW] = {slow, 1, {4}, {0}},
     };
     for (int i = 0; i < FZ_ALL_KERNELS; i++)
         cuSimRegisterKernel(fz_kernel_names[i], kernels[i].fn, kernels[i].count, kernels[i].offsets,
-                            kernels[i].sizes, 0);
+                            kernels[i].sizes, i == FZ_AWAIT ? CUSIM_MAY_BLOCK : 0);
 }

@@ -61,6 +61,12 @@ static bool buf_usable(const struct step *s, int buf, int off, int words)
            (uint32_t)(off + words) <= m->buf[buf].words;
 }
 
+static bool event_usable(const struct step *s, int event)
+{
+    return in_range(event, FZ_EVENTS) && s->m->event[event].live &&
+           may_touch(s, s->m->event[event].toucher);
+}
+
 static bool module_usable(const struct step *s, int slot)
 {
     return in_range(slot, FZ_MODULES) && s->m->module[slot].live;
@@ -74,6 +80,7 @@ static uint32_t *now(const struct step *s, unsigned int c)
     struct fz_model *m = s->m;
     uint32_t *clock = m->clock[c];
     join(clock, m->host[s->thread]);
+    join(clock, m->everyone);
     if (c == 0) {
         for (unsigned int i = 1; i < m->clocks; i++)
             if (m->blocking[i] && may_touch(s, m->toucher[i]))
@@ -208,6 +215,26 @@ static bool take_slot(const struct step *s, int slot, int kind)
     return true;
 }
 
+static void make_stream(const struct step *s, int slot, int kind)
+{
+    struct fz_model *m = s->m;
+    unsigned int c = m->clocks++;
+    m->toucher[c] = (uint8_t)(s->thread + 1);
+    m->stream[slot].live = true;
+    m->stream[slot].capturing = false;
+    m->stream[slot].kind = (uint8_t)kind;
+    m->stream[slot].clock = (uint8_t)c;
+    m->blocking[c] = !(kind & 1);
+}
+
+static void end_stream(const struct step *s, int slot)
+{
+    struct fz_model *m = s->m;
+    m->stream[slot].live = false;
+    if (fz_limits.real) /* that the legacy stream waits for one that is gone is not promised */
+        m->blocking[m->stream[slot].clock] = false;
+}
+
 static enum fz_legal do_stream(const struct step *s)
 {
     struct fz_model *m = s->m;
@@ -216,13 +243,7 @@ static enum fz_legal do_stream(const struct step *s)
         m->stream[slot].live || m->clocks == FZ_CLOCKS || !in_range(s->op->a[1], 4) ||
         !take_slot(s, slot, s->op->a[1]))
         return FZ_ILLEGAL;
-    unsigned int c = m->clocks++;
-    m->toucher[c] = (uint8_t)(s->thread + 1);
-    m->stream[slot].live = true;
-    m->stream[slot].capturing = false;
-    m->stream[slot].kind = (uint8_t)s->op->a[1];
-    m->stream[slot].clock = (uint8_t)c;
-    m->blocking[c] = !(s->op->a[1] & 1);
+    make_stream(s, slot, s->op->a[1]);
     return FZ_OK;
 }
 
@@ -233,9 +254,7 @@ static enum fz_legal do_unstream(const struct step *s)
     if (m->capturing[s->thread] || slot < FZ_FIRST_STREAM || !stream_usable(s, slot) ||
         !take_slot(s, slot, m->stream[slot].kind))
         return FZ_ILLEGAL;
-    m->stream[slot].live = false;
-    if (fz_limits.real) /* that the legacy stream waits for one that is gone is not promised */
-        m->blocking[m->stream[slot].clock] = false;
+    end_stream(s, slot);
     return FZ_OK;
 }
 
@@ -323,6 +342,14 @@ static enum fz_legal do_launch(const struct step *s)
         list[n++] = (struct fz_access){(uint8_t)a[7], false};
     }
     return work(s, a[0], list, n, a[2]);
+}
+
+static enum fz_legal do_slow(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream module us */
+    if (s->m->capturing[s->thread] || !module_usable(s, a[1]) || !in_range(a[2], 2001))
+        return FZ_ILLEGAL;
+    return work(s, a[0], NULL, 0, a[1]);
 }
 
 static enum fz_legal do_bad(const struct step *s)
@@ -478,8 +505,7 @@ static enum fz_legal do_sync(const struct step *s, bool query)
         return FZ_OK;
     }
     if (what == FZ_SYNC_EVENT || (what == FZ_POLL_EVENT && !query)) {
-        if (!in_range(slot, FZ_EVENTS) || !m->event[slot].live ||
-            !may_touch(s, m->event[slot].toucher))
+        if (!event_usable(s, slot))
             return FZ_ILLEGAL;
         m->event[slot].toucher = (uint8_t)(s->thread + 1);
         if (!query && m->event[slot].recorded)
@@ -496,8 +522,7 @@ static enum fz_legal do_record_or_wait(const struct step *s, bool record)
 {
     struct fz_model *m = s->m;
     int event = s->op->a[record ? 0 : 1], slot = s->op->a[record ? 1 : 0];
-    if (m->capturing[s->thread] || !in_range(event, FZ_EVENTS) || !m->event[event].live ||
-        !may_touch(s, m->event[event].toucher) || !stream_usable(s, slot))
+    if (m->capturing[s->thread] || !event_usable(s, event) || !stream_usable(s, slot))
         return FZ_ILLEGAL;
     unsigned int c = clock_of(m, s->thread, slot);
     fz_clock before;
@@ -519,15 +544,78 @@ static enum fz_legal do_record_or_wait(const struct step *s, bool record)
     return FZ_OK;
 }
 
+/* The event is recorded for the whole context, which counts the streams that are there. The driver
+ * refuses that during a capture. */
+static enum fz_legal do_ctxrecord(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int event = s->op->a[0];
+    if (m->capturing[s->thread] || m->capturers & ~(1u << s->thread) || !event_usable(s, event))
+        return FZ_ILLEGAL;
+    m->waiters |= 1u << s->thread;
+    m->event[event].toucher = (uint8_t)(s->thread + 1);
+    m->event[event].recorded = true;
+    memcpy(m->event[event].clock, m->host[s->thread], sizeof(fz_clock));
+    for (int slot = 0; slot < FZ_STREAMS; slot++)
+        if (stream_usable(s, slot))
+            join(m->event[event].clock, m->clock[clock_of(m, s->thread, slot)]);
+    return FZ_OK;
+}
+
+static enum fz_legal do_ctxwait(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    int event = s->op->a[0];
+    if (m->capturing[s->thread] || !event_usable(s, event) || !take_phase(s))
+        return FZ_ILLEGAL;
+    m->event[event].toucher = (uint8_t)(s->thread + 1);
+    if (m->event[event].recorded)
+        join(m->everyone, m->event[event].clock);
+    return FZ_OK;
+}
+
+/* Such an event may be ready before the launch has ended, but not before what comes before it. */
+static enum fz_legal do_fire(const struct step *s)
+{
+    struct fz_model *m = s->m;
+    const int32_t *a = s->op->a; /* stream module buf event how k */
+    if (m->capturing[s->thread] || !module_usable(s, a[1]) || !buf_usable(s, a[2], 0, 1) ||
+        !event_usable(s, a[3]) || m->event[a[3]].timed || !in_range(a[4], FZ_FIRES))
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, a[1]);
+    if (r != FZ_OK)
+        return r;
+    unsigned int c = clock_of(m, s->thread, a[0]);
+    m->event[a[3]].toucher = (uint8_t)(s->thread + 1);
+    m->event[a[3]].recorded = true;
+    memcpy(m->event[a[3]].clock, m->clock[c], sizeof(fz_clock));
+    m->event[a[3]].clock[c]--;
+    return FZ_OK;
+}
+
+/* Whether a graph has the event in a node, or a launch of one that does may still run. */
+static bool graphs_need(const struct step *s, int event)
+{
+    const struct fz_model *m = s->m;
+    bool needed = false;
+    for (int i = 0; i < FZ_GRAPHS; i++)
+        needed |= m->graph[i].live &&
+                  (m->graph[i].waits == event + 1 || m->graph[i].records == event + 1);
+    for (int i = 0; i < FZ_CLOCKS; i++)
+        needed |= m->host[s->thread][i] < m->event[event].used[i];
+    return needed;
+}
+
 static enum fz_legal do_event(const struct step *s, bool create)
 {
     struct fz_model *m = s->m;
     int slot = s->op->a[0];
     if (m->capturing[s->thread] || !in_range(slot, FZ_EVENTS) || m->event[slot].live == create ||
-        !take_phase(s))
+        (!create && graphs_need(s, slot)) || !take_phase(s))
         return FZ_ILLEGAL;
     memset(&m->event[slot], 0, sizeof m->event[slot]);
     m->event[slot].live = create;
+    m->event[slot].timed = create && !s->op->a[1];
     return FZ_OK;
 }
 
@@ -565,6 +653,53 @@ static enum fz_legal do_gate(const struct step *s)
     if ((fz_limits.real || (fz_limits.queues && (c == 0 || s->m->blocking[c]))) && !take_phase(s))
         return FZ_ILLEGAL;
     return work(s, a[0], &(struct fz_access){(uint8_t)a[1], true}, 1, -1);
+}
+
+/* The launches of the stream that ends write one buffer, those of the new one another: these wait
+ * for nothing of the old one's. The launch that waits for the host must keep no other thread
+ * waiting. */
+static enum fz_legal do_leave(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* slot kind buf buf2 module n rounds */
+    struct fz_model *m = s->m;
+    if (m->capturing[s->thread] || m->trapped || a[0] < FZ_FIRST_STREAM ||
+        !stream_usable(s, a[0]) || m->clocks == FZ_CLOCKS || !in_range(a[1], 4) ||
+        !buf_usable(s, a[2], 0, 1) || !buf_usable(s, a[3], 0, 1) || a[2] == a[3] ||
+        !module_usable(s, a[4]) || a[5] < 1 || a[5] > 8 || !in_range(a[6], 9) ||
+        !take_slot(s, a[0], m->stream[a[0]].kind & a[1]))
+        return FZ_ILLEGAL;
+    if (!ordered(s, m->host[s->thread], a[3], true))
+        return FZ_RACE;
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, a[4]);
+    if (r != FZ_OK)
+        return r;
+    end_stream(s, a[0]);
+    make_stream(s, a[0], a[1]);
+    r = work(s, a[0], &(struct fz_access){(uint8_t)a[3], true}, 1, a[4]);
+    host_knows(s, m->stream[a[0]].clock);
+    return r;
+}
+
+/* The first stream does not wait for what the second waits for. */
+static enum fz_legal do_ctxgate(const struct step *s)
+{
+    const int32_t *a = s->op->a; /* stream second event buf module n rounds */
+    struct fz_model *m = s->m;
+    if (m->capturing[s->thread] || a[0] < FZ_FIRST_STREAM || a[1] < FZ_FIRST_STREAM ||
+        a[0] == a[1] || !stream_usable(s, a[0]) || !stream_usable(s, a[1]) ||
+        !event_usable(s, a[2]) || !buf_usable(s, a[3], 0, 1) || !module_usable(s, a[4]) ||
+        a[5] < 1 || a[5] > 8 || !in_range(a[6], 9) || !take_phase(s))
+        return FZ_ILLEGAL;
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[3], true}, 1, a[4]);
+    if (r != FZ_OK)
+        return r;
+    host_knows(s, m->stream[a[0]].clock);
+    work(s, a[1], NULL, 0, -1);
+    m->event[a[2]].toucher = (uint8_t)(s->thread + 1);
+    m->event[a[2]].recorded = true;
+    memcpy(m->event[a[2]].clock, m->clock[m->stream[a[1]].clock], sizeof(fz_clock));
+    join(m->everyone, m->event[a[2]].clock);
+    return FZ_OK;
 }
 
 enum { CAPTURE_GLOBAL = 0 };
@@ -651,9 +786,10 @@ static enum fz_legal do_end(const struct step *s)
 static enum fz_legal do_build(const struct step *s)
 {
     struct fz_model *m = s->m;
-    const int32_t *a = s->op->a; /* graph module nodes buf k */
+    const int32_t *a = s->op->a; /* graph module nodes buf k waits records */
     if (!graph_usable(s, a[0]) || m->graph[a[0]].live || !module_usable(s, a[1]) || a[2] < 1 ||
-        a[2] > FZ_MAX_NODES || !buf_usable(s, a[3], 0, 1))
+        a[2] > FZ_MAX_NODES || !buf_usable(s, a[3], 0, 1) || (a[5] && a[5] == a[6]) ||
+        (a[5] && !event_usable(s, a[5] - 1)) || (a[6] && !event_usable(s, a[6] - 1)))
         return FZ_ILLEGAL;
     memset(&m->capture[s->thread], 0, sizeof m->capture[s->thread]);
     work_in_capture(s, &(struct fz_access){(uint8_t)a[3], true}, 1, a[1]);
@@ -662,6 +798,8 @@ static enum fz_legal do_build(const struct step *s)
     m->graph[a[0]].toucher = (uint8_t)(s->thread + 1);
     m->graph[a[0]].nodes = (uint8_t)a[2];
     m->graph[a[0]].buf = (uint8_t)a[3];
+    m->graph[a[0]].waits = (uint8_t)a[5];
+    m->graph[a[0]].records = (uint8_t)a[6];
     return FZ_OK;
 }
 
@@ -690,25 +828,55 @@ static enum fz_legal do_inst(const struct step *s)
     return FZ_OK;
 }
 
+static bool event_free(const struct step *s, uint8_t slot_and_1)
+{
+    return !slot_and_1 || event_usable(s, slot_and_1 - 1);
+}
+
+/* The launch works with the event, which stands for its stream's work if `records`. */
+static void use_event(const struct step *s, uint8_t slot_and_1, unsigned int c, bool records)
+{
+    struct fz_model *m = s->m;
+    if (!slot_and_1)
+        return;
+    m->event[slot_and_1 - 1].toucher = (uint8_t)(s->thread + 1);
+    join(m->event[slot_and_1 - 1].used, m->clock[c]);
+    if (!records)
+        return;
+    m->event[slot_and_1 - 1].recorded = true;
+    memcpy(m->event[slot_and_1 - 1].clock, m->clock[c], sizeof(fz_clock));
+}
+
 static enum fz_legal do_glaunch(const struct step *s)
 {
     struct fz_model *m = s->m;
     int graph = s->op->a[0], slot = s->op->a[1];
     if (!graph_usable(s, graph) || !m->graph[graph].inst || !graph_fresh(m, graph) ||
-        !stream_usable(s, slot))
+        !stream_usable(s, slot) || !event_free(s, m->graph[graph].waits) ||
+        !event_free(s, m->graph[graph].records))
         return FZ_ILLEGAL;
+    uint8_t waits = m->graph[graph].waits, records = m->graph[graph].records;
     for (unsigned int i = 0; i < m->graph[graph].count; i++)
         if (!may_touch(s, m->buf[m->graph[graph].access[i].buf].toucher))
             return FZ_ILLEGAL;
     unsigned int c = clock_of(m, s->thread, slot);
+    fz_clock before;
+    memcpy(before, m->clock[c], sizeof before);
     /* An executable graph's launches are ordered among themselves, but on a GPU not where there is
      * nothing in it: then the second stream does not wait (docs/proof.md). */
     if (!fz_limits.real || m->graph[graph].count)
         join(m->clock[c], m->graph[graph].clock);
+    if (waits && m->event[waits - 1].recorded)
+        join(m->clock[c], m->event[waits - 1].clock);
     enum fz_legal r = work(s, slot, m->graph[graph].access, m->graph[graph].count, -1);
-    if (r == FZ_OK)
-        memcpy(m->graph[graph].clock, m->clock[c], sizeof(fz_clock));
-    return r;
+    if (r != FZ_OK) {
+        memcpy(m->clock[c], before, sizeof before);
+        return r;
+    }
+    memcpy(m->graph[graph].clock, m->clock[c], sizeof(fz_clock));
+    use_event(s, waits, c, false);
+    use_event(s, records, c, true);
+    return FZ_OK;
 }
 
 static enum fz_legal do_gupdate(const struct step *s)
@@ -845,6 +1013,8 @@ static enum fz_legal judge(const struct step *s)
         return do_unload(s);
     case FZ_launch:
         return do_launch(s);
+    case FZ_slow:
+        return do_slow(s);
     case FZ_bad:
         return do_bad(s);
     case FZ_stale:
@@ -869,6 +1039,12 @@ static enum fz_legal judge(const struct step *s)
         return do_record_or_wait(s, true);
     case FZ_wait:
         return do_record_or_wait(s, false);
+    case FZ_ctxrecord:
+        return do_ctxrecord(s);
+    case FZ_ctxwait:
+        return do_ctxwait(s);
+    case FZ_fire:
+        return do_fire(s);
     case FZ_host:
         return do_host(s);
     case FZ_flag:
@@ -911,6 +1087,10 @@ static enum fz_legal judge(const struct step *s)
         return do_retain(s);
     case FZ_jam:
         return fz_limits.real ? FZ_ILLEGAL : do_gate(s);
+    case FZ_leave:
+        return do_leave(s);
+    case FZ_ctxgate:
+        return do_ctxgate(s);
     case FZ_trap:
         return do_trap(s);
     case FZ_barrier:

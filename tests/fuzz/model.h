@@ -30,15 +30,17 @@ struct fz_model {
     unsigned int capturers;    /* those that captured beside others ... */
     unsigned int waiters;      /* and those that waited for the context */
     uint8_t toucher[FZ_CLOCKS]; /* thread + 1 that used the stream in this phase */
+    fz_clock everyone;          /* what every stream's next op is ordered behind */
     struct {
         bool live, capturing;
         uint8_t kind, clock;
         uint8_t toucher; /* thread + 1 that made or ended it in this phase */
     } stream[FZ_STREAMS];
     struct {
-        bool live, recorded;
+        bool live, recorded, timed;
         uint8_t toucher;
         fz_clock clock;
+        fz_clock used; /* by launches of graphs */
     } event[FZ_EVENTS];
     struct {
         bool live;
@@ -56,6 +58,7 @@ struct fz_model {
         bool live, inst;
         uint8_t nodes; /* of an explicit graph, else 0 */
         uint8_t buf;
+        uint8_t waits, records; /* event slots + 1; 0: none */
         unsigned int count;
         struct fz_access access[FZ_MAX_ACCESSES];
         uint32_t buf_generation[FZ_BUFS], module_generation[FZ_MODULES];

@@ -47,6 +47,8 @@ int fz_op_stream(const struct fz_op *op)
 {
     switch (op->kind) {
     case FZ_launch:
+    case FZ_slow:
+    case FZ_fire:
     case FZ_fill:
     case FZ_copy:
     case FZ_upload:
@@ -56,6 +58,7 @@ int fz_op_stream(const struct fz_op *op)
     case FZ_flag:
     case FZ_gate:
     case FZ_jam:
+    case FZ_ctxgate:
     case FZ_trap:
         return op->a[0];
     case FZ_record:

@@ -45,9 +45,21 @@ enum {
     FZ_COPIES = 8,
     FZ_TRAPS = 5,
     FZ_CONTEXTS = 4,
+    FZ_FIRES = 3,
 };
 enum { FZ_DEVICE, FZ_PINNED, FZ_MANAGED };
-enum { FZ_MIX, FZ_JOIN, FZ_SPAN, FZ_NONE, FZ_BIG, FZ_ODD, FZ_PUBLISH, FZ_ALL_KERNELS };
+enum {
+    FZ_MIX,
+    FZ_JOIN,
+    FZ_SPAN,
+    FZ_NONE,
+    FZ_BIG,
+    FZ_ODD,
+    FZ_PUBLISH,
+    FZ_AWAIT,
+    FZ_SLOW,
+    FZ_ALL_KERNELS
+};
 /* how a launch is made */
 enum {
     FZ_PARAMS,

@@ -91,4 +91,27 @@ __global__ void fz_publish(uint32_t *flag, uint32_t value)
         *(volatile uint32_t *)flag = value;
     }
 }
+
+__device__ static inline uint64_t nanoseconds(void)
+{
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+__global__ void fz_slow(uint32_t us)
+{
+    if (!first())
+        return;
+    for (uint64_t begin = nanoseconds(); nanoseconds() - begin < us * 1000ull;)
+        ;
+}
+
+/* Only the simulated driver is asked to run it (tests/fuzz/execute_wait.c). */
+__global__ void fz_await(const volatile uint32_t *flag, uint32_t value)
+{
+    if (first())
+        while (*flag < value)
+            ;
+}
 }
