@@ -452,11 +452,13 @@ void fz_run_op(struct fz_handles *h, const struct fz_op *op, struct fz_result *r
         fz_run_query(r);
         break;
     case FZ_record:
-        check(r, a[2] ? ON(a[1], cuEventRecordWithFlags, h->event[a[0]], handle(r, a[1]), 0)
+        check(r, a[2] ? ON(a[1], cuEventRecordWithFlags, h->event[a[0]], handle(r, a[1]),
+                           a[2] == 2 ? CU_EVENT_RECORD_EXTERNAL : 0)
                       : ON(a[1], cuEventRecord, h->event[a[0]], handle(r, a[1])));
         break;
     case FZ_wait:
-        check(r, ON(a[0], cuStreamWaitEvent, handle(r, a[0]), h->event[a[1]], 0));
+        check(r, ON(a[0], cuStreamWaitEvent, handle(r, a[0]), h->event[a[1]],
+                    a[2] == 2 ? CU_EVENT_WAIT_EXTERNAL : 0));
         break;
     case FZ_ctxrecord:
         check(r, cuCtxRecordEvent(h->ctx, h->event[a[0]]));

@@ -689,16 +689,31 @@ static void writes(struct gen *g, int stream, int buf)
     emit(g, &op);
 }
 
-/* The event is recorded behind work elsewhere, by no record of a stream's, and waited for. */
-static void records_elsewhere(struct gen *g, const struct fork *f, int event, int i)
+/* A graph that is captured, and records the event behind a launch. */
+static bool captured_record(struct gen *g, int graph, int stream, int event)
 {
-    int buf = pick_buf(g), graph = below(g, FZ_GRAPHS);
+    simple(g, FZ_ungraph, graph, 0, 0);
+    unsigned int toucher = g->m.graph[graph].toucher;
+    if (g->m.graph[graph].live || (toucher && toucher != g->thread + 1) ||
+        !simple(g, FZ_begin, stream, 2, 0))
+        return false;
+    writes(g, stream, pick_buf(g));
+    bool records = simple(g, FZ_record, event, stream, 2);
+    return simple(g, FZ_end, stream, graph, 0) && simple(g, FZ_inst, graph, 0, 0) && records;
+}
+
+/* The event is recorded behind work elsewhere, by no record of a stream's, and waited for. */
+static void records_elsewhere(struct gen *g, const struct fork *f, int event)
+{
+    int buf = pick_buf(g), graph = below(g, FZ_GRAPHS), way = below(g, 4);
     struct fz_op op = {.thread = (uint8_t)g->thread};
     simple(g, FZ_slow, f->other, pick_module(g), 200);
     writes(g, f->other, buf);
-    if (i % 3 == 0) {
+    if (way == 0) {
         simple(g, FZ_ctxrecord, event, 0, 0);
-    } else if (i % 3 == 1 && graph_of_events(g, graph, buf, 0, event + 1)) {
+    } else if (way == 1 && captured_record(g, graph, f->other, event)) {
+        launch_graph(g, graph, f->other);
+    } else if (way == 2 && graph_of_events(g, graph, buf, 0, event + 1)) {
         launch_graph(g, graph, f->other);
     } else {
         make_fire(g, &op, f->other, event);
@@ -779,7 +794,7 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
         break;
     case 13:
     case 14:
-        records_elsewhere(g, f, event, i);
+        records_elsewhere(g, f, event);
         break;
     default: /* it goes on for so long before the next iteration */
         for (int n = between(g, 1, 3); n > 0; n--)
@@ -952,6 +967,10 @@ static void own_graph(struct gen *g, int graph)
         bool forks = chance(g, 40) && simple(g, FZ_fork, stream, second, 0);
         for (int i = between(g, 1, forks ? 12 : 6); i > 0; i--) {
             int other = forks ? second : pick_stream(g);
+            if (chance(g, 8))
+                simple(g, FZ_record, pick_event(g), stream, 2);
+            if (chance(g, 8))
+                simple(g, FZ_wait, stream, pick_event(g), 2);
             make_op(g, &op, chance(g, forks ? 50 : 80) ? stream : other);
             emit(g, &op);
         }
@@ -1036,10 +1055,11 @@ struct order {
     int from, to, event, buf, into;
     int graph[2]; /* that record and that wait */
     int records, waits;
+    bool renews; /* the first stream ends in between */
 };
 enum { BY_STREAM, BY_CONTEXT, BY_GRAPH, BY_LAUNCH }; /* the last one records only */
 
-static void put_in_order(struct gen *g, const struct order *o)
+static void put_in_order(struct gen *g, const struct order *o, int i)
 {
     struct fz_op op = {.thread = (uint8_t)g->thread};
     if (o->records == BY_STREAM) {
@@ -1052,6 +1072,8 @@ static void put_in_order(struct gen *g, const struct order *o)
         make_fire(g, &op, o->from, o->event);
         emit(g, &op);
     }
+    if (o->renews && i % 4 == 3)
+        renew(g, o->from);
     if (o->waits == BY_STREAM)
         simple(g, FZ_wait, o->to, o->event, 0);
     else if (o->waits == BY_CONTEXT)
@@ -1069,7 +1091,8 @@ static void other_orders(struct gen *g)
                       .buf = pick_buf(g),
                       .into = pick_buf(g),
                       .records = below(g, 4),
-                      .waits = below(g, 3)};
+                      .waits = below(g, 3),
+                      .renews = chance(g, 30)};
     struct item body[4];
     int length = between(g, 1, 4), iterations = between(g, 4, 24), way = below(g, 10);
     o.graph[0] = below(g, FZ_GRAPHS);
@@ -1093,7 +1116,7 @@ static void other_orders(struct gen *g)
             simple(g, FZ_slow, o.from, pick_module(g), 200);
         for (int k = 0; k < length; k++)
             run_item(g, &body[k], i, 0);
-        put_in_order(g, &o);
+        put_in_order(g, &o, i);
         end_of_iteration(g, way, o.to, o.into, i);
     }
 }

@@ -515,6 +515,22 @@ static enum fz_legal do_sync(const struct step *s, bool query)
     return FZ_ILLEGAL;
 }
 
+/* A node of the capture's graph, of which each has one of a kind here. */
+static enum fz_legal do_event_node(const struct step *s, int event, int slot, bool record)
+{
+    struct fz_model *m = s->m;
+    if (!m->capturing[s->thread] || !event_usable(s, event) || !stream_usable(s, slot) ||
+        !m->stream[slot].capturing || m->capture[s->thread].records == event + 1 ||
+        m->capture[s->thread].waits == event + 1)
+        return FZ_ILLEGAL;
+    uint8_t *place = record ? &m->capture[s->thread].records : &m->capture[s->thread].waits;
+    if (*place)
+        return FZ_ILLEGAL;
+    *place = (uint8_t)(event + 1);
+    m->event[event].toucher = (uint8_t)(s->thread + 1);
+    return FZ_OK;
+}
+
 /* That a record or a wait in the legacy stream orders other streams among each other is not relied
  * on: a wait for an event that was never recorded does nothing at all (CUDA Driver API,
  * cuStreamWaitEvent). */
@@ -522,6 +538,8 @@ static enum fz_legal do_record_or_wait(const struct step *s, bool record)
 {
     struct fz_model *m = s->m;
     int event = s->op->a[record ? 0 : 1], slot = s->op->a[record ? 1 : 0];
+    if (s->op->a[2] == 2)
+        return do_event_node(s, event, slot, record);
     if (m->capturing[s->thread] || !event_usable(s, event) || !stream_usable(s, slot))
         return FZ_ILLEGAL;
     unsigned int c = clock_of(m, s->thread, slot);
@@ -833,8 +851,10 @@ static bool event_free(const struct step *s, uint8_t slot_and_1)
     return !slot_and_1 || event_usable(s, slot_and_1 - 1);
 }
 
-/* The launch works with the event, which stands for its stream's work if `records`. */
-static void use_event(const struct step *s, uint8_t slot_and_1, unsigned int c, bool records)
+/* The launch works with the event, which stands for its stream's work if `records`; a node anywhere
+ * in the graph only for what is before that. */
+static void use_event(const struct step *s, uint8_t slot_and_1, unsigned int c, bool records,
+                      bool anywhere)
 {
     struct fz_model *m = s->m;
     if (!slot_and_1)
@@ -845,6 +865,7 @@ static void use_event(const struct step *s, uint8_t slot_and_1, unsigned int c, 
         return;
     m->event[slot_and_1 - 1].recorded = true;
     memcpy(m->event[slot_and_1 - 1].clock, m->clock[c], sizeof(fz_clock));
+    m->event[slot_and_1 - 1].clock[c] -= anywhere;
 }
 
 static enum fz_legal do_glaunch(const struct step *s)
@@ -866,7 +887,8 @@ static enum fz_legal do_glaunch(const struct step *s)
      * nothing in it: then the second stream does not wait (docs/proof.md). */
     if (!fz_limits.real || m->graph[graph].count)
         join(m->clock[c], m->graph[graph].clock);
-    if (waits && m->event[waits - 1].recorded)
+    bool anywhere = !m->graph[graph].nodes; /* else they are the first and the last */
+    if (waits && m->event[waits - 1].recorded && !anywhere)
         join(m->clock[c], m->event[waits - 1].clock);
     enum fz_legal r = work(s, slot, m->graph[graph].access, m->graph[graph].count, -1);
     if (r != FZ_OK) {
@@ -874,8 +896,8 @@ static enum fz_legal do_glaunch(const struct step *s)
         return r;
     }
     memcpy(m->graph[graph].clock, m->clock[c], sizeof(fz_clock));
-    use_event(s, waits, c, false);
-    use_event(s, records, c, true);
+    use_event(s, waits, c, false, anywhere);
+    use_event(s, records, c, true, anywhere);
     return FZ_OK;
 }
 
