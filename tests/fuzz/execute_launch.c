@@ -186,6 +186,7 @@ void fz_run_fire(const struct fz_run *r)
     const int32_t *a = r->op->a; /* stream module buf event how k */
     CUlaunchAttribute attribute;
     CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, handle(r, a[0]), &attribute, 1};
+    int kernel = a[2] < 0 ? FZ_NONE : FZ_MIX;
     struct fz_arguments g;
     poison(&attribute, sizeof attribute);
     if (a[4] == 2) {
@@ -198,11 +199,11 @@ void fz_run_fire(const struct fz_run *r)
         attribute.value.programmaticEvent.flags = 0;
         attribute.value.programmaticEvent.triggerAtBlockStart = a[4];
     }
-    g.x = address(r, a[2], 0);
+    g.x = a[2] < 0 ? 0 : address(r, a[2], 0);
     g.k = (uint64_t)a[5];
-    fz_make_arguments(&g, FZ_MIX);
+    fz_make_arguments(&g, kernel);
     check(r,
-          ON(a[0], cuLaunchKernelEx, &config, r->h->module[a[1]].function[FZ_MIX], g.params, NULL));
+          ON(a[0], cuLaunchKernelEx, &config, r->h->module[a[1]].function[kernel], g.params, NULL));
 }
 
 void fz_run_bad(const struct fz_run *r)

@@ -153,6 +153,15 @@ static int pick_module(struct gen *g)
     return 0;
 }
 
+/* The same one every time, so that sequences stay the same. */
+static int first_module(const struct gen *g)
+{
+    int m = 0;
+    while (m < FZ_MODULES - 1 && !g->m.module[m].live)
+        m++;
+    return m;
+}
+
 static void make_launch(struct gen *g, struct fz_op *op, int stream)
 {
     int buf = pick_buf(g), buf2 = pick_buf(g);
@@ -225,11 +234,10 @@ static int pick_event(struct gen *g)
     return g->num_events ? g->events[below(g, g->num_events)] : 0;
 }
 
-static void make_fire(struct gen *g, struct fz_op *op, int stream, int event)
+static void make_fire(struct gen *g, struct fz_op *op, int stream, int buf, int event)
 {
     op->kind = FZ_fire;
-    memcpy(op->a,
-           (int32_t[]){stream, pick_module(g), pick_buf(g), event, below(g, FZ_FIRES), below(g, 9)},
+    memcpy(op->a, (int32_t[]){stream, pick_module(g), buf, event, below(g, FZ_FIRES), below(g, 9)},
            6 * sizeof op->a[0]);
 }
 
@@ -338,7 +346,7 @@ static void make_common(struct gen *g, struct fz_op *op, int stream)
         break;
     case 15:
         if (chance(g, 50)) {
-            make_fire(g, op, stream, pick_event(g));
+            make_fire(g, op, stream, pick_buf(g), pick_event(g));
             break;
         }
         op->kind = chance(g, 50) ? FZ_ctxrecord : FZ_ctxwait;
@@ -609,6 +617,7 @@ struct fork {
     bool orderly;       /* the records and waits alone order the work, which would not race: */
     int own[SIDES + 1]; /* each stream writes its own buffer, the origin's first ... */
     int shared;         /* ... and the origin this one where it has joined the sides */
+    int records, far;   /* how an event is recorded elsewhere, behind work on this buffer */
 };
 
 /* A launch whose result depends on what `from` holds by then. */
@@ -616,7 +625,7 @@ static void reads(struct gen *g, int stream, int into, int from)
 {
     struct fz_op op = {.kind = FZ_launch,
                        .thread = (uint8_t)g->thread,
-                       .a = {stream, FZ_JOIN, pick_module(g), FZ_PARAMS, 0, into, 0, from, 0, 1}};
+                       .a = {stream, FZ_JOIN, first_module(g), FZ_PARAMS, 0, into, 0, from, 0, 1}};
     emit(g, &op);
 }
 
@@ -685,7 +694,7 @@ static void writes(struct gen *g, int stream, int buf)
 {
     struct fz_op op = {.kind = FZ_launch,
                        .thread = (uint8_t)g->thread,
-                       .a = {stream, FZ_MIX, pick_module(g), FZ_PARAMS, 0, buf, 0, buf, 0, 2}};
+                       .a = {stream, FZ_MIX, first_module(g), FZ_PARAMS, 0, buf, 0, buf, 0, 2}};
     emit(g, &op);
 }
 
@@ -702,25 +711,29 @@ static bool captured_record(struct gen *g, int graph, int stream, int event)
     return simple(g, FZ_end, stream, graph, 0) && simple(g, FZ_inst, graph, 0, 0) && records;
 }
 
-/* The event is recorded behind work elsewhere, by no record of a stream's, and waited for. */
+enum { BY_STREAM, BY_CONTEXT, BY_GRAPH, BY_LAUNCH, BY_CAPTURE, RECORDS };
+
+/* The event is recorded behind work elsewhere, and waited for. */
 static void records_elsewhere(struct gen *g, const struct fork *f, int event)
 {
-    int buf = pick_buf(g), graph = below(g, FZ_GRAPHS), way = below(g, 4);
+    int graph = below(g, FZ_GRAPHS);
     struct fz_op op = {.thread = (uint8_t)g->thread};
-    simple(g, FZ_slow, f->other, pick_module(g), 200);
-    writes(g, f->other, buf);
-    if (way == 0) {
+    simple(g, FZ_slow, f->other, first_module(g), 400);
+    writes(g, f->other, f->far);
+    if (f->records == BY_CONTEXT) {
         simple(g, FZ_ctxrecord, event, 0, 0);
-    } else if (way == 1 && captured_record(g, graph, f->other, event)) {
+    } else if (f->records == BY_CAPTURE && captured_record(g, graph, f->other, event)) {
         launch_graph(g, graph, f->other);
-    } else if (way == 2 && graph_of_events(g, graph, buf, 0, event + 1)) {
+    } else if (f->records == BY_GRAPH && graph_of_events(g, graph, f->far, 0, event + 1)) {
         launch_graph(g, graph, f->other);
-    } else {
-        make_fire(g, &op, f->other, event);
+    } else if (f->records == BY_LAUNCH) {
+        make_fire(g, &op, f->other, -1, event);
         emit(g, &op);
+    } else {
+        simple(g, FZ_record, event, f->other, 0);
     }
     simple(g, FZ_wait, f->origin, event, 0);
-    reads(g, f->origin, f->shared, buf);
+    reads(g, f->origin, f->shared, f->far);
     simple(g, FZ_ungraph, graph, 0, 0);
 }
 
@@ -794,6 +807,8 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
         break;
     case 13:
     case 14:
+    case 15:
+    case 16:
         records_elsewhere(g, f, event);
         break;
     default: /* it goes on for so long before the next iteration */
@@ -807,7 +822,7 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
  * Returns the number of ops that it made. */
 static unsigned int fork_loop(struct gen *g, unsigned int budget)
 {
-    enum { LENGTH = 14, WAYS = 16 };
+    enum { LENGTH = 14, WAYS = 18 };
     struct item body[LENGTH];
     size_t before = g->p->count;
     int event = below(g, g->num_events);
@@ -833,6 +848,8 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
         f.own[i] = g->bufs[(buf + 2 + i) % g->num_bufs];
     if (f.orderly && !f.late)
         f.buf = f.own[1];
+    f.records = below(g, RECORDS);
+    f.far = pick_buf(g);
     int crosses = f.sides > 1 && chance(g, 50) ? below(g, length) : -1;
     memset(&f.after, 0, sizeof f.after);
     make_launch(g, &f.after.op, f.side[0]);
@@ -1057,7 +1074,6 @@ struct order {
     int records, waits;
     bool renews; /* the first stream ends in between */
 };
-enum { BY_STREAM, BY_CONTEXT, BY_GRAPH, BY_LAUNCH }; /* the last one records only */
 
 static void put_in_order(struct gen *g, const struct order *o, int i)
 {
@@ -1069,7 +1085,7 @@ static void put_in_order(struct gen *g, const struct order *o, int i)
     } else if (o->records == BY_GRAPH) {
         launch_graph(g, o->graph[0], o->from);
     } else {
-        make_fire(g, &op, o->from, o->event);
+        make_fire(g, &op, o->from, chance(g, 50) ? pick_buf(g) : -1, o->event);
         emit(g, &op);
     }
     if (o->renews && i % 4 == 3)
@@ -1113,7 +1129,7 @@ static void other_orders(struct gen *g)
     }
     for (int i = 0; i < iterations; i++) {
         if (i % 4 == 3)
-            simple(g, FZ_slow, o.from, pick_module(g), 200);
+            simple(g, FZ_slow, o.from, first_module(g), 400);
         for (int k = 0; k < length; k++)
             run_item(g, &body[k], i, 0);
         put_in_order(g, &o, i);

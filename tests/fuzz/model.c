@@ -597,10 +597,11 @@ static enum fz_legal do_fire(const struct step *s)
 {
     struct fz_model *m = s->m;
     const int32_t *a = s->op->a; /* stream module buf event how k */
-    if (m->capturing[s->thread] || !module_usable(s, a[1]) || !buf_usable(s, a[2], 0, 1) ||
-        !event_usable(s, a[3]) || m->event[a[3]].timed || !in_range(a[4], FZ_FIRES))
+    if (m->capturing[s->thread] || !module_usable(s, a[1]) ||
+        (a[2] >= 0 && !buf_usable(s, a[2], 0, 1)) || !event_usable(s, a[3]) ||
+        m->event[a[3]].timed || !in_range(a[4], FZ_FIRES))
         return FZ_ILLEGAL;
-    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, 1, a[1]);
+    enum fz_legal r = work(s, a[0], &(struct fz_access){(uint8_t)a[2], true}, a[2] >= 0, a[1]);
     if (r != FZ_OK)
         return r;
     unsigned int c = clock_of(m, s->thread, a[0]);
