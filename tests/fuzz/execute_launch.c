@@ -204,6 +204,8 @@ void fz_run_fire(const struct fz_run *r)
     fz_make_arguments(&g, kernel);
     check(r,
           ON(a[0], cuLaunchKernelEx, &config, r->h->module[a[1]].function[kernel], g.params, NULL));
+    if (r->result->error != CUDA_SUCCESS) /* others rely on the event all the same */
+        ON(a[0], cuEventRecord, r->h->event[a[3]], handle(r, a[0]));
 }
 
 void fz_run_bad(const struct fz_run *r)
