@@ -798,22 +798,19 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
         op.a[3] = i & 1 ? FZ_COOP : FZ_EX_COOP;
         emit(g, &op);
         break;
-    case 11:
+    case 11: /* it goes on for so long before the next iteration */
+        for (int n = between(g, 1, 3); n > 0; n--)
+            run_item(g, &f->after, i, 0);
+        break;
+    case 12:
         simple(g, FZ_ctxwait, event, 0, 0);
         look_at_fork(g, f);
         break;
-    case 12: /* a graph waits for it */
+    case 13: /* a graph waits for it */
         graph_meets_fork(g, f, event);
         break;
-    case 13:
-    case 14:
-    case 15:
-    case 16:
+    default:
         records_elsewhere(g, f, event);
-        break;
-    default: /* it goes on for so long before the next iteration */
-        for (int n = between(g, 1, 3); n > 0; n--)
-            run_item(g, &f->after, i, 0);
         break;
     }
 }
@@ -822,7 +819,7 @@ static void meet_fork(struct gen *g, struct fork *f, int way, int i)
  * Returns the number of ops that it made. */
 static unsigned int fork_loop(struct gen *g, unsigned int budget)
 {
-    enum { LENGTH = 14, WAYS = 18 };
+    enum { LENGTH = 14, WAYS = 12, OTHERS = 6 };
     struct item body[LENGTH];
     size_t before = g->p->count;
     int event = below(g, g->num_events);
@@ -875,7 +872,8 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
         }
     }
     int way = below(g, 9), mutations = chance(g, 50) ? 0 : between(g, 1, 4);
-    int meets = chance(g, 60) ? below(g, WAYS) : -1, period = chance(g, 40) ? 1 : between(g, 2, 9);
+    int meets = chance(g, 60) ? below(g, WAYS) : chance(g, 60) ? WAYS + below(g, OTHERS) : -1;
+    int period = chance(g, 40) ? 1 : between(g, 2, 9);
     bool leaves_out = chance(g, 30), anew = chance(g, 40);
     bool renews = g->renews && chance(g, 40);
     for (int i = 0; i < iterations; i++) {
