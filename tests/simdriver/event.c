@@ -136,8 +136,7 @@ SIM_API2(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
     return sim_submit(s, &op, NULL);
 }
 
-/* ---- events of a whole context
- * ------------------------------------------------------------------------------------ */
+/* ---- events of a whole context */
 
 static CUresult check_whole(const struct sim_event *e, const struct sim_context *ctx)
 {
@@ -190,8 +189,7 @@ SIM_API(cuCtxWaitEvent, (CUcontext handle, CUevent event), (handle, event))
     return sim_submit(stream_of(ctx, &ctx->waits), &op, NULL);
 }
 
-/* ---- asking and waiting
- * ------------------------------------------------------------------------------------ */
+/* ---- asking and waiting */
 
 /* What the event stands for now. */
 static void last_record(struct sim_event *e, struct sim_stream **s, uint64_t *seq, bool *captured)
