@@ -59,6 +59,27 @@ static void test_loops(void **state)
             }
 }
 
+/* The first ops of each step are new ones. */
+static void test_at_the_beginning(void **state)
+{
+    static const uint32_t lengths[] = {14, 15, 26, 30, 42, 102}, news[] = {2, 3, 2, 6, 2, 2};
+    (void)state;
+    for (uint32_t i = 0; i < 6; i++) {
+        struct rig *r = open_rig();
+        uint64_t seed = i;
+        for (uint32_t step = 0; step < STEPS; step++) {
+            if (step == WARM)
+                rig_mark(r);
+            for (uint32_t k = 0; k < lengths[i]; k++)
+                rig_op(r, k < news[i] ? rig_random(&seed) | 1 : rig_key(1, k));
+            rig_sync(r);
+        }
+        want(r, 100.0 - 100.0 * news[i] / lengths[i], 10, "at the beginning", lengths[i], news[i],
+             true);
+        rig_close(r);
+    }
+}
+
 /* A model of several layers: in each step the odd ops of all layers are the same, and other ones
  * than in the step before. */
 static void layers(uint32_t layers, uint32_t ops, uint32_t kinds, bool sync)
@@ -194,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
+        cmocka_unit_test(test_at_the_beginning),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_keeps_the_gpu_busy),
         cmocka_unit_test(test_outside_of_a_loop),
