@@ -14,6 +14,7 @@
 #include "capture/graphs/pause.h"
 #include "capture/tracking/streams.h"
 #include "capture/trace/trace.h"
+#include <stdlib.h>
 #include <utlist.h>
 
 /* Protects the garbage and what struct ag_graphs shares. A thread may hold the builder's lock when
@@ -260,7 +261,11 @@ void ag_budget_take(const struct ag_graphs *g)
     atomic_fetch_add(&memory, size_of(g));
 }
 
-void ag_budget_take_history(const struct ag_graphs *g)
+uint8_t *ag_budget_new_history(const struct ag_graphs *g)
 {
-    atomic_fetch_add(&memory, history_of(g));
+    uint64_t bytes = (uint64_t)AG_HISTORY * g->num_bytes;
+    uint8_t *history = atomic_load(&memory) + bytes <= ag_budget() ? malloc(bytes) : NULL;
+    if (history)
+        atomic_fetch_add(&memory, bytes);
+    return history;
 }

@@ -22,8 +22,9 @@ void ag_graphs_answered(struct ag_graphs *g, struct ag_variant *v);
  * that have gone unused for more than `apart_ns`; the caller then holds no lock. */
 bool ag_budget_room(const struct ag_graphs *g, bool evict, uint64_t apart_ns);
 void ag_budget_take(const struct ag_graphs *g); /* after the build */
-/* Call it when the graphs have got room for their latest sets of arguments. */
-void ag_budget_take_history(const struct ag_graphs *g);
+/* Memory for the graphs' latest sets of arguments, NULL if the budget or the process has no room
+ * for it. */
+uint8_t *ag_budget_new_history(const struct ag_graphs *g);
 /* Whether the driver has memory for these graphs without taking more. */
 bool ag_budget_driver_has_room(const struct ag_graphs *g);
 uint64_t ag_budget_used(void); /* bytes of graphs at present */

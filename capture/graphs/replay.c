@@ -167,10 +167,8 @@ static bool worth_a_variant(struct ag_graphs *g, const uint8_t *bytes, uint32_t 
     for (uint32_t i = 0; i < AG_DIGESTS && i < g->num_digests; i++)
         again |= g->digests[i] == hash;
     g->digests[g->num_digests++ % AG_DIGESTS] = hash;
-    if (!g->history) {
-        g->history = malloc((size_t)AG_HISTORY * g->num_bytes);
-        ag_budget_take_history(g);
-    }
+    if (!g->history)
+        g->history = ag_budget_new_history(g);
     if (!g->history)
         return again;
     for (uint32_t k = 0; !again && changes > 1 && k < AG_HISTORY && k < g->num_history; k++)

@@ -93,10 +93,12 @@ static void arguments_count(void **state)
     ag_budget_take(g);
     assert_true(ag_budget_used() >= 2 * BYTES);
     uint64_t before = ag_budget_used();
-    ag_budget_take_history(g);
-    assert_int_equal(ag_budget_used(), before); /* without memory for it */
-    g->history = malloc(1);
-    ag_budget_take_history(g);
+    ag_options.memory_mb = (uint32_t)(before / BYTES) + 2;
+    assert_null(ag_budget_new_history(g));
+    assert_int_equal(ag_budget_used(), before);
+    ag_options.memory_mb = 256;
+    g->history = ag_budget_new_history(g);
+    assert_non_null(g->history);
     assert_true(ag_budget_used() >= before + 2 * BYTES);
     ag_graphs_discard(&chunk);
     assert_int_equal(ag_graphs_collect(UINT32_MAX), 1);
