@@ -112,7 +112,7 @@ kernels_at_the_end() {
         printf '0 %s\n' "load 0 0" "stream 4 0" "stream 5 0" "event 0 0" "alloc 2 0 30" "alloc 0 0 268" "copy 4 2 4 0 2 14 0" \
             "$1" "launch 5 0 0 0 4 2 6 0 128 773" | "$FUZZ_BUILD/tests/fuzz/fuzz_program" - | head -n 1
     }
-    for op in "query 0 1" "wait 1 0" "record 0 1 0"; do
+    for op in "query 0 1" "wait 1 0 0" "record 0 1 0"; do
         [ "$(judged "$op")" = "program -: 9 ops, 1 skipped" ]
     done
     for op in "sync 0 1" "fill 1 1 0 366 152 1 92 0"; do
@@ -130,11 +130,11 @@ kernels_at_the_end() {
     [ "$(judged 3 "copy 4 0 0 3 0 8 1")" = "program -: 11 ops, 1 skipped" ]
     [ "$(judged 4 "copy 4 0 0 4 0 8 0")" = "program -: 11 ops, 0 skipped" ]
     # ... behind an event, in the same stream, or where the host has waited:
-    [ "$(judged 2 "record 0 1 0" "wait 5 0" "copy 5 0 0 2 0 8 3")" = "program -: 13 ops, 0 skipped" ]
+    [ "$(judged 2 "record 0 1 0" "wait 5 0 0" "copy 5 0 0 2 0 8 3")" = "program -: 13 ops, 0 skipped" ]
     [ "$(judged 2 "copy 1 0 0 2 0 8 3")" = "program -: 11 ops, 0 skipped" ]
     [ "$(judged 2 "sync 0 1" "copy 4 0 0 2 0 8 3")" = "program -: 12 ops, 0 skipped" ]
     # A graph of nothing, and one of a kernel, launched in the legacy stream and then in one that does not wait for it:
     again="launch 5 0 0 0 0 0 6 0 12 7"
     [ "$(judged 0 "begin 4 2" "end 4 0" "inst 0" "glaunch 0 1" "glaunch 0 5" "$again")" = "program -: 16 ops, 1 skipped" ]
-    [ "$(judged 0 "build 0 0 1 4 7" "inst 0" "glaunch 0 1" "glaunch 0 5" "$again")" = "program -: 15 ops, 0 skipped" ]
+    [ "$(judged 0 "build 0 0 1 4 7 0 0" "inst 0" "glaunch 0 1" "glaunch 0 5" "$again")" = "program -: 15 ops, 0 skipped" ]
 }
