@@ -77,8 +77,8 @@ bool ag_streams_stand(void)
     if (now - looked_at < AG_STANDS_NS)
         return any;
     looked_at = now;
-    any = false;
     struct ag_streams all = ag_streams_snapshot();
+    any = all.lacks;
     for (size_t i = 0; i < all.n; i++)
         if (!ag_streams_at(&all, i)->legacy)
             any |= looks_at(ag_streams_at(&all, i), &look);
