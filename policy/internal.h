@@ -320,6 +320,7 @@ struct ag_policy_state {
     uint32_t from;             /* the sequence's ops before this index came through `subsegment` */
     uint32_t pushed;           /* the history holds the sequence's ops before this index */
     bool rejoined;             /* this subsegment departed from `sequence` and came back */
+    bool other;                /* this segment only ends like a known one: it is learnt at once */
     struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
     uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
     uint64_t segment_len;

@@ -80,6 +80,31 @@ static void test_at_the_beginning(void **state)
     }
 }
 
+/* Behind a few steps of another kind, which end like them, come steps that begin with a new op. */
+static void test_behind_others_with_the_same_end(void **state)
+{
+    static const uint32_t bodies[] = {30, 50, 60, 100};
+    enum { OTHERS = 4, END = 8 };
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct rig *r = open_rig();
+        uint64_t seed = i;
+        for (uint32_t step = 0; step < STEPS; step++) {
+            if (step == WARM)
+                rig_mark(r);
+            rig_op(r, rig_random(&seed) | 1);
+            for (uint32_t k = 0; k < bodies[i]; k++)
+                rig_op(r, rig_key(step < OTHERS ? 2 : 1, k));
+            for (uint32_t k = 0; k < END; k++)
+                rig_op(r, rig_key(3, 0));
+            rig_sync(r);
+        }
+        want(r, 100.0 - 100.0 / (1 + bodies[i] + END), 10, "behind others", 1 + bodies[i] + END, 1,
+             true);
+        rig_close(r);
+    }
+}
+
 /* A model of several layers: in each step the odd ops of all layers are the same, and other ones
  * than in the step before. */
 static void layers(uint32_t layers, uint32_t ops, uint32_t kinds, bool sync)
@@ -216,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_at_the_beginning),
+        cmocka_unit_test(test_behind_others_with_the_same_end),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_keeps_the_gpu_busy),
         cmocka_unit_test(test_outside_of_a_loop),
