@@ -189,7 +189,7 @@ static void handed_over(const struct model *m, struct table_output *o)
     value(o, "wait, longest (us)", (double)h->longest_ns / 1e3, 1);
     if (h->knows_submit_ns) {
         value(o, "processor time of that thread (ms)", (double)h->submit_ns / 1e6, 1);
-        if (h->gained_ns)
+        if (h->gained_ns && (h->own_launches || h->own_singles)) /* else the program did it all */
             value(o, "processor time for each second saved (s)",
                   (double)h->submit_ns / (double)h->gained_ns, 2);
     }
