@@ -215,7 +215,7 @@ void ag_core_kernels_found(const CUkernel *kernels, unsigned int n);
 void ag_core_functions_found(const CUfunction *functions, unsigned int n);
 
 /* Call it, without any lock, after a call of the program's has failed for lack of device memory,
- * `tries` times by now. It gives all graphs back to the driver. If it returns true, make the call
+ * `tries` times by now. It gives graphs back to the driver. If it returns true, make the call
  * once more with the same arguments. */
 bool ag_core_gives_memory(unsigned int tries);
 

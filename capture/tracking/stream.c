@@ -175,8 +175,9 @@ static void chain(struct ag_stream *s)
     LL_PREPEND2(*bucket(s->key), s, chained);
 }
 
-/* Streams that a program makes by turns mostly meet their own again so, and none of them learns
- * what another knows. A context that is ending has none, as nothing may be held back there. */
+/* Going by the order in which they were made, streams that a program makes by turns mostly meet
+ * their own again, and none learns what another knows. A context that is ending has none, as
+ * nothing may be held back there. */
 struct ag_stream *ag_stream_parked_behind(uint64_t made, const struct ag_stream_kind *kind)
 {
     struct ag_stream *found = NULL;

@@ -1,12 +1,9 @@
 /* test_ownkernels.c - a fill of movable memory waits for nobody who loads the library's kernels. */
 #include "tests/unit/unit.h"
+#include "tests/unit/streams.h"
 #include "capture/capture.h"
-#include "capture/core/world.h"
-#include "capture/graphs/budget.h"
 #include "capture/graphs/ownkernels.h"
 #include "capture/tracking/state.h"
-#include "capture/tracking/stream.h"
-#include "driver/call.h"
 #include "driver/entries.h"
 #include <pthread.h>
 
@@ -39,13 +36,6 @@ static CUresult CUDAAPI get_context(CUstream s, CUcontext *ctx)
 {
     (void)s;
     return get_current(ctx);
-}
-
-static CUresult CUDAAPI get_priority(CUstream s, int *priority)
-{
-    (void)s;
-    *priority = 0;
-    return CUDA_SUCCESS;
 }
 
 /* All memory is of a pool. */
@@ -143,16 +133,6 @@ static CUresult CUDAAPI change_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-static void comes(const struct ag_stream_kind *kind)
-{
-    (void)kind;
-}
-
-static void made(struct ag_stream *s)
-{
-    (void)s;
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -160,9 +140,6 @@ static int start(void **state)
     ag_real[AG_SYM_cuCtxPushCurrent_v2] = (void *)push;
     ag_real[AG_SYM_cuCtxPopCurrent_v2] = (void *)pop;
     ag_real[AG_SYM_cuCtxGetDevice] = (void *)get_device;
-    ag_real[AG_SYM_cuStreamGetFlags] = (void *)get_flags;
-    ag_real[AG_SYM_cuStreamGetCtx] = (void *)get_context;
-    ag_real[AG_SYM_cuStreamGetPriority] = (void *)get_priority;
     ag_real[AG_SYM_cuPointerGetAttributes] = (void *)ask;
     ag_real[AG_SYM_cuMemGetAddressRange_v2] = (void *)get_range;
     ag_real[AG_SYM_cuMemsetD8Async] = (void *)fill_8;
@@ -170,7 +147,7 @@ static int start(void **state)
     ag_real[AG_SYM_cuModuleGetFunction] = (void *)get_function;
     ag_real[AG_SYM_cuModuleUnload] = (void *)unload_module;
     ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)change_mode;
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, comes, made);
+    unit_streams_start(get_flags, get_context);
     ag_state_leave(AG_EAGER_OFF);
     other.handle = (CUcontext)(void *)&there;
     alarm(60); /* else a fill that waits would wait for as long as ctest does */

@@ -1,10 +1,10 @@
 /* test_standing.c - which streams seem to have a kernel that waits for the program, on a clock of
  * the test's own. */
 #include "tests/unit/unit.h"
-#include "capture/core/world.h"
-#include "capture/graphs/budget.h"
+#include "tests/unit/streams.h"
 #include "capture/tracking/standing.h"
 #include "capture/tracking/streams.h"
+#include <pthread.h>
 #include <time.h>
 
 enum { BLOCKING = 0x100, APART = 0x200 };
@@ -41,13 +41,6 @@ static CUresult CUDAAPI get_current(CUcontext *ctx)
     return get_ctx(NULL, ctx);
 }
 
-static CUresult CUDAAPI get_priority(CUstream s, int *priority)
-{
-    (void)s;
-    *priority = 0;
-    return CUDA_SUCCESS;
-}
-
 static CUresult CUDAAPI mode(CUstreamCaptureMode *m)
 {
     (void)m;
@@ -72,27 +65,14 @@ static CUresult CUDAAPI query(CUstream s)
     return works ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-static void comes(const struct ag_stream_kind *kind)
-{
-    (void)kind;
-}
-
-static void made(struct ag_stream *s)
-{
-    (void)s;
-}
-
 static int start(void **state)
 {
     (void)state;
-    ag_real[AG_SYM_cuStreamGetFlags] = (void *)get_flags;
-    ag_real[AG_SYM_cuStreamGetCtx] = (void *)get_ctx;
     ag_real[AG_SYM_cuCtxGetCurrent] = (void *)get_current;
-    ag_real[AG_SYM_cuStreamGetPriority] = (void *)get_priority;
     ag_real[AG_SYM_cuThreadExchangeStreamCaptureMode] = (void *)mode;
     ag_real[AG_SYM_cuStreamIsCapturing] = (void *)is_capturing;
     ag_real[AG_SYM_cuStreamQuery] = (void *)query;
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, comes, made);
+    unit_streams_start(get_flags, get_ctx);
     return 0;
 }
 
@@ -186,6 +166,35 @@ static void a_stream_that_captures_is_not_asked(void **state)
     assert_int_equal(queries, 0);
 }
 
+static pthread_barrier_t barrier;
+
+/* Is in the driver with a stream, from the first barrier to the second. */
+static void *submits(void *stream)
+{
+    struct ag_stream *s = stream;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    atomic_store(&s->in_driver, true);
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    atomic_store(&s->in_driver, false);
+    ag_unlock(&s->lock);
+    return NULL;
+}
+
+/* The thread may wait for room in its queue, behind such a kernel. */
+static void a_stream_with_a_thread_in_the_driver_stands(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, submits, apart), 0);
+    pthread_barrier_wait(&barrier);
+    assert_true(stand_after(AG_STANDS_NS, NULL, NULL));
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    assert_false(stand_after(AG_STANDS_NS, NULL, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +204,7 @@ int main(void)
         cmocka_unit_test_setup(it_looks_once_in_that_time, settle),
         cmocka_unit_test_setup(the_legacy_stream_stands_if_no_blocking_one_goes_on, settle),
         cmocka_unit_test_setup(a_stream_that_captures_is_not_asked, settle),
+        cmocka_unit_test_setup(a_stream_with_a_thread_in_the_driver_stands, settle),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -1,7 +1,6 @@
 /* test_streams.c - who is in the list of streams that barriers go through. */
 #include "tests/unit/unit.h"
-#include "capture/core/world.h"
-#include "capture/graphs/budget.h"
+#include "tests/unit/streams.h"
 #include "capture/tracking/streams.h"
 
 enum { STREAMS = 1000, ROUNDS = 200000 };
@@ -20,23 +19,6 @@ static CUresult CUDAAPI get_ctx(CUstream stream, CUcontext *ctx)
     return CUDA_SUCCESS;
 }
 
-static CUresult CUDAAPI get_priority(CUstream stream, int *priority)
-{
-    (void)stream;
-    *priority = 0;
-    return CUDA_SUCCESS;
-}
-
-static void comes(const struct ag_stream_kind *kind)
-{
-    (void)kind;
-}
-
-static void made(struct ag_stream *s)
-{
-    (void)s;
-}
-
 static struct ag_stream *stream(size_t i)
 {
     struct ag_stream *s = ag_stream_get((CUstream)(0x10000 + 0x100 * i), false);
@@ -47,10 +29,7 @@ static struct ag_stream *stream(size_t i)
 static int make_all(void **state)
 {
     (void)state;
-    ag_real[AG_SYM_cuStreamGetFlags] = (void *)get_flags;
-    ag_real[AG_SYM_cuStreamGetCtx] = (void *)get_ctx;
-    ag_real[AG_SYM_cuStreamGetPriority] = (void *)get_priority;
-    ag_streams_start(&ag_graphs_policy_hooks, &ag_driver_world, comes, made);
+    unit_streams_start(get_flags, get_ctx);
     for (size_t i = 0; i < STREAMS; i++)
         stream(i);
     return 0;
