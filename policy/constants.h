@@ -432,9 +432,11 @@ enum {
      * 2e8f28e6"). */
     AG_ROOM_GRAPHS = 32,
     AG_ROOM_NODES = 3900,
-    /* Beyond these nothing is built while a stream has work and has got nothing new for so long.
+    /* Beyond these nothing is built while a stream has work and has got nothing new since the look
+     * before. The first two are so far apart, each further one twice as far, up to the longest.
      * Chosen: many times what lies between two launches where launching is the limit. Of looks that
-     * are further apart than some of these times nobody knows when the stream got something. */
+     * are some times further apart nobody knows when the stream got something. */
+    AG_STANDS_FIRST_NS = 125000,
     AG_STANDS_NS = 1000000,
     AG_STANDS_RECENTLY = 4,
     /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for").

@@ -195,13 +195,14 @@ static void *builder(void *unused)
         if (first && ag_pause_permits() && (!room || ag_waits_pending())) {
             ag_pause.busy = true; /* a thread that pauses may be about to destroy what we query */
             ag_pause_unlock();
-            bool rest = ag_waits_at_rest(), stands = rest && !room && ag_streams_stand();
+            bool rest = ag_waits_at_rest();
+            uint64_t stand = rest && !room ? ag_streams_stand() : 0;
             ag_pause_lock();
             ag_pause_rests();
-            if (!rest || stands) {
+            if (!rest || stand) {
                 uint64_t began = ag_clock_monotonic_ns();
-                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, AG_STANDS_NS);
-                held_up(stands, began);
+                ag_thread_wait(&ag_pause.work, &ag_pause.mutex, rest ? stand : AG_STANDS_NS);
+                held_up(rest, began);
                 continue;
             }
         }

@@ -68,14 +68,15 @@ static bool looks_at(struct ag_stream *s, struct look *look)
     return still;
 }
 
-bool ag_streams_stand(void)
+uint64_t ag_streams_stand(void)
 {
-    static uint64_t looked_at;
+    static uint64_t looked_at, span = AG_STANDS_FIRST_NS;
     static bool any;
-    uint64_t now = ag_clock_monotonic_ns();
-    struct look look = {.recent = now - looked_at < AG_STANDS_RECENTLY * AG_STANDS_NS};
-    if (now - looked_at < AG_STANDS_NS)
-        return any;
+    uint64_t now = ag_clock_monotonic_ns(), since = now - looked_at;
+    if (since < span)
+        return any ? span - since : 0;
+    struct look look = {.recent = since < AG_STANDS_RECENTLY * span};
+    bool anew = !any || since >= AG_STANDS_RECENTLY * AG_STANDS_NS;
     looked_at = now;
     struct ag_streams all = ag_streams_snapshot();
     any = all.lacks;
@@ -85,5 +86,6 @@ bool ag_streams_stand(void)
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         if (s->legacy)
             any |= looks_at(s, &look);
-    return any;
+    span = anew || !any ? AG_STANDS_FIRST_NS : 2 * span > AG_STANDS_NS ? AG_STANDS_NS : 2 * span;
+    return any ? span : 0;
 }

@@ -1,8 +1,10 @@
 /* standing.h - see standing.c. */
 #pragma once
 
-#include <stdbool.h>
+#include <stdint.h>
 
-/* Whether some stream has work and gets nothing new, as of a look in the last AG_STANDS_NS. Call it
- * in the builder's thread while the builder is busy, so that no capture begins. */
-bool ag_streams_stand(void);
+/* How long nothing is to be built, ns: until the next look at whether a stream has work and gets
+ * nothing new. 0: none does, as of a look a moment ago. Looks are ever further apart, up to
+ * AG_STANDS_NS. Call it in the builder's thread while the builder is busy, so that no capture
+ * begins. */
+uint64_t ag_streams_stand(void);

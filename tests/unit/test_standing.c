@@ -76,6 +76,8 @@ static int start(void **state)
     return 0;
 }
 
+static uint64_t next_ns; /* until the next look */
+
 /* So much later, the streams that are named having got something. */
 static bool stand_after(uint64_t ns, struct ag_stream *first, struct ag_stream *second)
 {
@@ -84,7 +86,15 @@ static bool stand_after(uint64_t ns, struct ag_stream *first, struct ag_stream *
         first->unrecorded++;
     if (second)
         second->unrecorded++;
-    return ag_streams_stand();
+    uint64_t wait = ag_streams_stand();
+    next_ns = wait ? wait : AG_STANDS_FIRST_NS;
+    return wait > 0;
+}
+
+/* By the next look. */
+static bool stand(struct ag_stream *first, struct ag_stream *second)
+{
+    return stand_after(next_ns, first, second);
 }
 
 static struct ag_stream *legacy, *blocking, *apart;
@@ -106,30 +116,30 @@ static void a_stream_that_works_and_gets_nothing_stands(void **state)
 {
     (void)state;
     apart_works = true;
-    assert_false(stand_after(AG_STANDS_NS, apart, NULL)); /* it has just got that */
-    assert_true(stand_after(AG_STANDS_NS, NULL, NULL));
-    assert_true(stand_after(AG_STANDS_NS, blocking, NULL)); /* the other one goes on */
-    assert_false(stand_after(AG_STANDS_NS, apart, NULL));
-    assert_true(stand_after(AG_STANDS_NS, NULL, NULL));
+    assert_false(stand(apart, NULL)); /* it has just got that */
+    assert_true(stand(NULL, NULL));
+    assert_true(stand(blocking, NULL)); /* the other one goes on */
+    assert_false(stand(apart, NULL));
+    assert_true(stand(NULL, NULL));
     apart_works = false;
-    assert_false(stand_after(AG_STANDS_NS, NULL, NULL));
+    assert_false(stand(NULL, NULL));
 }
 
 static void when_it_got_something_is_not_known_of_long_ago(void **state)
 {
     (void)state;
     apart_works = true;
-    assert_true(stand_after(AG_STANDS_RECENTLY * AG_STANDS_NS, apart, NULL));
-    assert_false(stand_after(AG_STANDS_NS, apart, NULL));
+    assert_true(stand_after(AG_STANDS_RECENTLY * AG_STANDS_FIRST_NS, apart, NULL));
+    assert_false(stand(apart, NULL));
 }
 
 static void a_stream_that_is_ready_is_asked_once(void **state)
 {
     (void)state;
-    assert_false(stand_after(AG_STANDS_NS, apart, NULL));
+    assert_false(stand(apart, NULL));
     assert_int_equal(queries, 0);
     for (int i = 0; i < 5; i++)
-        assert_false(stand_after(AG_STANDS_NS, NULL, NULL));
+        assert_false(stand(NULL, NULL));
     assert_int_equal(queries, 1);
 }
 
@@ -137,25 +147,58 @@ static void it_looks_once_in_that_time(void **state)
 {
     (void)state;
     apart_works = true;
-    assert_false(stand_after(AG_STANDS_NS, apart, NULL));
-    assert_false(stand_after(AG_STANDS_NS - 1, NULL, NULL));
+    assert_false(stand(apart, NULL));
+    assert_false(stand_after(AG_STANDS_FIRST_NS - 1, NULL, NULL));
     assert_int_equal(queries, 0);
     assert_true(stand_after(1, NULL, NULL));
-    assert_true(stand_after(AG_STANDS_NS - 1, apart, NULL));
-    assert_false(stand_after(1, NULL, NULL));
+    assert_true(stand_after(AG_STANDS_FIRST_NS - 1, apart, NULL));
+    assert_int_equal(next_ns, 1);
+    assert_false(stand(NULL, NULL));
+}
+
+/* And begin anew when nothing was due for long. */
+static void looks_get_further_apart(void **state)
+{
+    (void)state;
+    apart_works = true;
+    assert_false(stand(apart, NULL));
+    assert_true(stand(NULL, NULL));
+    for (uint64_t ns = 2 * AG_STANDS_FIRST_NS; ns < AG_STANDS_NS; ns *= 2) {
+        assert_true(stand(NULL, NULL));
+        assert_int_equal(next_ns, ns);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_true(stand(NULL, NULL));
+        assert_int_equal(next_ns, AG_STANDS_NS);
+    }
+    assert_true(stand_after(AG_STANDS_RECENTLY * AG_STANDS_NS, NULL, NULL));
+    assert_int_equal(next_ns, AG_STANDS_FIRST_NS);
+}
+
+/* A host on which threads wake up late needs looks that are further apart. */
+static void looks_that_come_late_get_further_apart(void **state)
+{
+    (void)state;
+    apart_works = true;
+    assert_false(stand(apart, NULL));
+    assert_true(stand(NULL, NULL));
+    int late = 0;
+    while (stand_after(AG_STANDS_NS, apart, NULL))
+        late++;
+    assert_in_range(late, 1, 3);
 }
 
 static void the_legacy_stream_stands_if_no_blocking_one_goes_on(void **state)
 {
     (void)state;
     blocking_works = true;
-    assert_false(stand_after(AG_STANDS_NS, blocking, legacy));
-    assert_false(stand_after(AG_STANDS_NS, blocking, NULL));
-    assert_false(stand_after(AG_STANDS_NS, blocking, NULL));
+    assert_false(stand(blocking, legacy));
+    assert_false(stand(blocking, NULL));
+    assert_false(stand(blocking, NULL));
     blocking_works = false;
     legacy_works = true;
-    assert_false(stand_after(AG_STANDS_NS, blocking, NULL)); /* it is seen only behind that */
-    assert_true(stand_after(AG_STANDS_NS, apart, NULL));
+    assert_false(stand(blocking, NULL)); /* it is seen only behind that */
+    assert_true(stand(apart, NULL));
 }
 
 static void a_stream_that_captures_is_not_asked(void **state)
@@ -189,10 +232,10 @@ static void a_stream_with_a_thread_in_the_driver_stands(void **state)
     assert_int_equal(pthread_barrier_init(&barrier, NULL, 2), 0);
     assert_int_equal(pthread_create(&thread, NULL, submits, apart), 0);
     pthread_barrier_wait(&barrier);
-    assert_true(stand_after(AG_STANDS_NS, NULL, NULL));
+    assert_true(stand(NULL, NULL));
     pthread_barrier_wait(&barrier);
     pthread_join(thread, NULL);
-    assert_false(stand_after(AG_STANDS_NS, NULL, NULL));
+    assert_false(stand(NULL, NULL));
 }
 
 int main(void)
@@ -202,6 +245,8 @@ int main(void)
         cmocka_unit_test_setup(when_it_got_something_is_not_known_of_long_ago, settle),
         cmocka_unit_test_setup(a_stream_that_is_ready_is_asked_once, settle),
         cmocka_unit_test_setup(it_looks_once_in_that_time, settle),
+        cmocka_unit_test_setup(looks_get_further_apart, settle),
+        cmocka_unit_test_setup(looks_that_come_late_get_further_apart, settle),
         cmocka_unit_test_setup(the_legacy_stream_stands_if_no_blocking_one_goes_on, settle),
         cmocka_unit_test_setup(a_stream_that_captures_is_not_asked, settle),
         cmocka_unit_test_setup(a_stream_with_a_thread_in_the_driver_stands, settle),
