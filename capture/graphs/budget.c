@@ -72,12 +72,13 @@ static void destroy(struct ag_graphs *g)
 {
     bool entered = ag_context_enter(g->context->handle);
     uint64_t n = g->num_variants + (atomic_load(&g->incoming) != NULL);
-    atomic_fetch_sub(&memory, n * size_of(g) + history_of(g));
-    ag_count_by(AG_COUNT_DROPPED, n);
+    uint64_t bytes = n * size_of(g) + history_of(g);
     ag_trace_drop(g->trace_id, n);
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     ag_graphs_destroy(g);
     ag_core_mode(mode);
+    atomic_fetch_sub(&memory, bytes); /* the driver has room for others only now */
+    ag_count_by(AG_COUNT_DROPPED, n);
     ag_context_leave(entered);
 }
 

@@ -185,6 +185,15 @@ hold_long() {
     done
 }
 
+@test "streams end, with their contexts and in children, while the builder looks whether streams stand still" {
+    export AUTOGRAPH_TEST_GRIDS=1000000 AUTOGRAPH_TEST_BUILD=thread
+    for how in 0 1 2; do
+        SIMCUDA_WAITS=33 same "$states" looks-beside-ends $how
+        cat summary
+        at_least "times held up" "$(figure "and got nothing new, so its kernel may wait for the program")" 1
+    done
+}
+
 @test "an allocation has enough memory without the graphs, while another thread replays" {
     export SIMCUDA_MEMORY_MB=64 SIMCUDA_NODE_BYTES=20000 AUTOGRAPH_TEST_BUILD=thread
     for submit in inline thread; do

@@ -675,6 +675,7 @@ int main(int argc, char **argv)
         {"query-fails", query_fails},
         {"peers", peers},
         {"word-behind-launches", word_behind_launches},
+        {"looks-beside-ends", looks_beside_ends},
         {"memory-beside-thread", memory_beside_thread},
         {"signatures-beside-wait", signatures_beside_wait},
         {"cancel-behind-build", cancel_behind_build},

@@ -81,6 +81,7 @@ int attribute_of_unloaded(int n);
 /* Cases of states_waits.c. */
 int peers(int in_graph);
 int word_behind_launches(int n);
+int looks_beside_ends(int how);
 int memory_beside_thread(int n);
 int signatures_beside_wait(int n);
 int cancel_behind_build(int n);

@@ -3,9 +3,12 @@
 #define _GNU_SOURCE
 #include "tests/command/states.h"
 #include <pthread.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static unsigned int peer_came;
+static atomic_bool ends;
+static CUfunction empty;
 
 static void wait_for_peer(const struct cuSimLaunch *l)
 {
@@ -84,6 +87,67 @@ int word_behind_launches(int n)
     return 0;
 }
 
+/* While a kernel waits and graphs are due, so that the builder looks at all streams again and
+ * again, another thread makes streams with work and ends them: by themselves, with their contexts,
+ * or in children. */
+static void *ends_streams(void *how)
+{
+    CUcontext context;
+    CUstream s;
+    for (int i = 0; !atomic_load(&ends); i++) {
+        if (how == (void *)1) {
+            CHECK(cuCtxCreate_v2(&context, 0, 0));
+            CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+            CHECK(cuMemsetD8Async((CUdeviceptr)ag_prog_alloc(64), 1, 64, s));
+            CHECK(cuCtxDestroy_v2(context));
+        } else if (how == (void *)2) {
+            pid_t child = fork();
+            if (!child)
+                _exit(cuStreamQuery(stream) == CUDA_SUCCESS);
+            int status;
+            REQUIRE(waitpid(child, &status, 0) == child && status == 0);
+        } else {
+            CHECK(cuCtxSetCurrent(home));
+            CHECK(cuStreamCreate(&s, i % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
+            for (unsigned int k = 1; k <= STEP; k++)
+                CHECK(cuLaunchKernel(empty, k, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
+            CHECK(cuStreamDestroy_v2(s));
+        }
+        atomic_fetch_add(&rounds, 1);
+    }
+    return NULL;
+}
+
+int looks_beside_ends(int how)
+{
+    enum { SEQUENCES = 60, TURNS = 6, ROUNDS = 40 };
+    pthread_t thread;
+    CUstream waits;
+    unsigned int one = 1;
+    void *none = NULL;
+    start();
+    empty = ag_prog_function(module, "empty");
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc((void **)&flag, sizeof *flag, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(ag_prog_launch(ag_prog_function(module, "poll"), waits, (void *[]){&flag, &one, &none}));
+    for (unsigned int i = 0; i < TURNS * SEQUENCES; i++) {
+        new_step(i / TURNS);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    REQUIRE(!pthread_create(&thread, NULL, ends_streams, (void *)(intptr_t)how));
+    for (unsigned int i = 0; atomic_load(&rounds) < ROUNDS; i++) {
+        new_step(i % SEQUENCES);
+        CHECK(cuStreamSynchronize(stream));
+    }
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CHECK(cuCtxSynchronize());
+    puts("all ended");
+    return 0;
+}
+
 /* So many signatures that the library invalidates all, while a stream waits for the program. */
 int signatures_beside_wait(int n)
 {
@@ -104,8 +168,6 @@ int signatures_beside_wait(int n)
     printf("all launched: %llu\n", (unsigned long long)ag_prog_read64(data));
     return 0;
 }
-
-static atomic_bool ends;
 
 static void *replays(void *s)
 {

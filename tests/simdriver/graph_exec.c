@@ -39,6 +39,8 @@ static bool flatten(struct sim_graph *g, struct sim_exec *e)
 
 static void exec_free(struct sim_exec *e)
 {
+    if (sim_object_is(e->ctx, SIM_CONTEXT))
+        e->ctx->graphs--;
     sim_mem_give(e->ctx, e->bytes);
     if (e->image)
         sim_image_drop(e->image);
@@ -90,6 +92,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, cuuint64_t flags, s
             r = sim_mem_take(ctx->root, n * node_bytes);
         e->bytes = r == CUDA_SUCCESS ? n * node_bytes : 0;
     }
+    ctx->root->graphs++;
     if (r == CUDA_SUCCESS)
         *out = (CUgraphExec)e;
     else

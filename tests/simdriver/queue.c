@@ -256,8 +256,8 @@ void sim_wait_alone(struct sim_context *ctx)
 
 void sim_wait_for_graph(struct sim_context *ctx)
 {
-    static _Atomic unsigned int made;
-    if (sim_settings.waits && ++made > (sim_settings.waits == 1 ? 0 : sim_settings.waits))
+    unsigned int room = sim_settings.waits == 1 ? 0 : sim_settings.waits;
+    if (sim_settings.waits && ctx->root->graphs >= room)
         wait_alone(ctx);
 }
 

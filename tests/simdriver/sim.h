@@ -406,7 +406,8 @@ struct sim_context {
     struct sim_context *greens, *next_green; /* of a primary one; under its lock */
     /* cuCtxRecordEvent and cuCtxWaitEvent go into streams of their own, made at the first call */
     _Atomic(struct sim_stream *) records, waits;
-    size_t graph_bytes; /* memory that executable graphs took (memtable.c) */
+    size_t graph_bytes;          /* memory that executable graphs took (memtable.c) */
+    _Atomic unsigned int graphs; /* executable ones that are alive; of the root */
 };
 struct sim_stream {
     struct sim_object object;

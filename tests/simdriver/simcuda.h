@@ -40,7 +40,8 @@
  *     SIMCUDA_WAITS     1 makes loading a module and making or destroying an executable graph wait
  *                       for all work of the context, and whoever submits work wait for that: what
  *                       the real driver does now and then, or may, here always. More than 1: making
- *                       an executable graph does, after so many. The real driver has room for 33
+ *                       an executable graph does, while so many are alive in the context. The real
+ *                       driver has room for 33
  *     SIMCUDA_GRAPHS    last: of the nodes of a graph that could run next, the one added last does,
  *                       so that a missing edge shows. Default: the first
  *     SIMCUDA_QUEUE     unfinished items that a stream takes: a call with one more waits, under no
