@@ -100,18 +100,19 @@ static void *ends_streams(void *how)
             CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
             CHECK(cuMemsetD8Async((CUdeviceptr)ag_prog_alloc(64), 1, 64, s));
             CHECK(cuCtxDestroy_v2(context));
-        } else if (how == (void *)2) {
-            pid_t child = fork();
-            if (!child)
-                _exit(cuStreamQuery(stream) == CUDA_SUCCESS);
-            int status;
-            REQUIRE(waitpid(child, &status, 0) == child && status == 0);
         } else {
             CHECK(cuCtxSetCurrent(home));
             CHECK(cuStreamCreate(&s, i % 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
             for (unsigned int k = 1; k <= STEP; k++)
                 CHECK(cuLaunchKernel(empty, k, 1, 1, 1, 1, 1, 0, s, NULL, NULL));
             CHECK(cuStreamDestroy_v2(s));
+        }
+        if (how == (void *)2) {
+            int status;
+            pid_t child = fork();
+            if (!child)
+                _exit(cuStreamQuery(stream) == CUDA_SUCCESS);
+            REQUIRE(waitpid(child, &status, 0) == child && status == 0);
         }
         atomic_fetch_add(&rounds, 1);
     }
