@@ -490,15 +490,6 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
     return true;
 }
 
-/* Whether the stream left it again and again at one of its first ops. */
-static bool begins_odd(const struct ag_sequence *b)
-{
-    for (uint32_t at = 1; at <= AG_ODD_IN_A_ROW && at < b->len; at++)
-        if (ag_is_cut(b, at))
-            return true;
-    return false;
-}
-
 void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v)
 {
     struct ag_policy_state *s = p->state;
@@ -542,7 +533,7 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
             ag_chunk_failed(&s->sequence->plan.chunks[s->chunk]);
             p->counts.mismatches++;
         }
-        if (at < s->sequence->len && (at || begins_odd(s->sequence))) {
+        if (at && at < s->sequence->len) {
             s->departed = ag_sequence_ref(s->sequence);
             s->departed_at = at;
             s->departed_new = p->fresh != s->fresh;

@@ -282,6 +282,8 @@ struct ag_odds {
     uint64_t born[AG_ODD_KINDS]; /* ops at which the last odd keys were met first */
     uint32_t num_born;
     uint64_t trusted_until; /* until so many ops, a new key inside a sequence is an odd one */
+    uint64_t synced;        /* ops up to the last sync point */
+    uint32_t leading, led;  /* new ops right behind that, and behind the one before it */
     uint64_t last;          /* the last op that was odd */
     uint64_t watched_until; /* until so many ops, keys that were met before may matter */
 };
@@ -320,7 +322,6 @@ struct ag_policy_state {
     uint32_t from;             /* the sequence's ops before this index came through `subsegment` */
     uint32_t pushed;           /* the history holds the sequence's ops before this index */
     bool rejoined;             /* this subsegment departed from `sequence` and came back */
-    bool other;                /* this segment only ends like a known one: it is learnt at once */
     struct ag_keys subsegment; /* ops since the last sync point (of any kind) not followed purely */
     uint64_t segment_hash;     /* from the last real sync point to the last one of any kind */
     uint64_t segment_len;

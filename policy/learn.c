@@ -34,8 +34,7 @@ void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
         sequence->first_seen_ns = s->sequence_began;
     ag_sequence_kept(sequence);
     ag_sequence_touch(s, sequence);
-    if (sequence->visits == 2 ||
-        (sequence->visits == 1 && (sequence->len >= AG_LONG_OPS || s->other)))
+    if (sequence->visits == 2 || (sequence->visits == 1 && sequence->len >= AG_LONG_OPS))
         ag_finder_anchor(&s->finder, sequence);
     if (sequence->visits > 1) {
         ag_something_repeats(s);
@@ -132,7 +131,7 @@ static void begin_segment(struct ag_policy *p, uint64_t now)
     struct ag_sequence *next = ag_chain_predict(s, AG_CHAIN_REAL);
     p->idle = true;
     s->pure = true;
-    s->rejoined = s->other = false;
+    s->rejoined = false;
     s->segment_hash = 0;
     s->segment_len = 0;
     s->splits = 0;

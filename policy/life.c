@@ -51,7 +51,7 @@ void ag_policy_invalidate(struct ag_policy *p)
     s->segment_hash = s->segment_len = s->splits = 0;
     s->departed.serial = 0;
     s->pure = p->idle = true;
-    s->rejoined = s->other = false;
+    s->rejoined = false;
 }
 
 void ag_policy_close(struct ag_policy *p)

@@ -88,18 +88,6 @@ uint64_t ag_policy_began(const struct ag_policy *p)
     return p->state->run_began;
 }
 
-/* `came` ops of this subsegment came before place `at` of the sequence, and what is left of that
- * may come now. If most ops are none of the sequence's, this is another one with the same end, to
- * be learnt by itself. */
-static bool only_ends_alike(const struct ag_policy_state *s, const struct ag_sequence *b,
-                            uint32_t came, uint32_t at)
-{
-    uint32_t begun = 0;
-    while (begun < came && begun < at && s->subsegment.data[begun] == b->keys[begun])
-        begun++;
-    return came - begun > begun + b->len - at;
-}
-
 /* After a departure, looks for the same sequence a little further on. */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {
@@ -127,10 +115,7 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     if (s->realign_run < AG_REALIGN_RUN || s->realign >= b->len)
         return false;
     s->departed.serial = 0;
-    s->other |=
-        !s->subsegment.overflow &&
-        only_ends_alike(s, b, s->subsegment.count - s->realign_run, s->realign - s->realign_run);
-    s->rejoined = !s->other;
+    s->rejoined = true;
     p->counts.resyncs++;
     if (s->departed_new)
         ag_odds_were(p);
@@ -196,14 +181,13 @@ static bool recognise(struct ag_policy *p, uint64_t now)
         while (i && came && s->subsegment.data[came - 1] == b->keys[i - 1])
             i--, came--;
         ag_cut_wanted(p, b, i); /* nothing if all of it came */
-        s->other |= only_ends_alike(s, b, came, i);
     }
     p->counts.resyncs++;
     ag_follow(p, b, at, now);
     if (s->pure)
         s->from = 0;
     else
-        s->rejoined = !b->periodic && !s->other;
+        s->rejoined = !b->periodic;
     return true;
 }
 

@@ -8,8 +8,9 @@
  * The policy cannot tell an odd op from the first of a new phase when it comes. It takes an op for
  * odd if its key was never met before, and
  *  - the ops since the last new one came between two new ones before, or
- *  - it comes in the middle of a known sequence, in a stream in which such ops turned out to be odd
- *    a short time ago: the sequence then went on behind them.
+ *  - it comes in the middle of a known sequence, or at the beginning of a step as in the step
+ *    before, in a stream in which such ops turned out to be odd a short time ago: what was known
+ *    then went on behind them.
  * The key stays odd for some turns, as it may come several times in each. How long a turn is the
  * policy does not know. It takes the ops since the last few odd keys came first, and no key stays
  * odd for more than AG_ODD_TRUST ops.
@@ -57,6 +58,9 @@ void ag_odds_end(struct ag_policy *p)
     struct ag_policy_state *s = p->state;
     const struct ag_sequence *b = s->sequence;
     bool known = b && b->visits > 1 && ag_position(p) == b->len && s->finder.end == s->finder.floor;
+    s->odds.led = s->odds.leading;
+    s->odds.leading = 0;
+    s->odds.synced = p->counts.ops;
     if (s->odds.part > s->finder.floor && (known ? b->len > AG_PART_OPS : part_came_before(p)))
         ag_odds_were(p);
 }
@@ -83,8 +87,10 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     }
     o->newest[o->num_new++ % AG_ODD_KINDS] = key;
     watch_until(o, ops + AG_ODD_TRUST);
-    bool inside = s->sequence && ag_position(p) && ops < o->trusted_until;
-    if (!part_came_before(p) && !inside)
+    bool leads = ops == o->synced + o->leading + 1;
+    bool expected = leads ? o->leading < o->led : s->sequence && ag_position(p);
+    o->leading += leads;
+    if (!part_came_before(p) && !(expected && ops < o->trusted_until))
         return false;
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
     uint64_t life = AG_ODD_TURNS * (ops - *born); /* the births before may be long ago */

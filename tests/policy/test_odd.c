@@ -59,25 +59,35 @@ static void test_loops(void **state)
             }
 }
 
-/* The first ops of each step are new ones. */
+/* The first `news` ops of each step are new ones. `turn`: the others are a loop of so many; 0: they
+ * are none. */
+static void at_the_beginning(uint32_t ops, uint32_t news, uint32_t turn, uint32_t steps_a_sync)
+{
+    struct rig *r = open_rig();
+    uint64_t seed = ops;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < ops; k++)
+            rig_op(r, k < news ? rig_random(&seed) | 1 : rig_key(1, turn ? (k - news) % turn : k));
+        if (step % steps_a_sync == 0)
+            rig_sync(r);
+    }
+    want(r, 100.0 - 100.0 * news / ops, 10, turn ? "in front of a loop" : "at the beginning", ops,
+         news, steps_a_sync == 1);
+    rig_close(r);
+}
+
 static void test_at_the_beginning(void **state)
 {
     static const uint32_t lengths[] = {14, 15, 26, 30, 42, 102}, news[] = {2, 3, 2, 6, 2, 2};
     (void)state;
-    for (uint32_t i = 0; i < 6; i++) {
-        struct rig *r = open_rig();
-        uint64_t seed = i;
-        for (uint32_t step = 0; step < STEPS; step++) {
-            if (step == WARM)
-                rig_mark(r);
-            for (uint32_t k = 0; k < lengths[i]; k++)
-                rig_op(r, k < news[i] ? rig_random(&seed) | 1 : rig_key(1, k));
-            rig_sync(r);
+    for (uint32_t i = 0; i < 6; i++)
+        for (uint32_t turn = 0; turn < 5; turn += 2) {
+            at_the_beginning(lengths[i], news[i], turn, 1);
+            at_the_beginning(lengths[i], 1, turn, 1);
+            at_the_beginning(lengths[i], 1, turn, 5);
         }
-        want(r, 100.0 - 100.0 * news[i] / lengths[i], 10, "at the beginning", lengths[i], news[i],
-             true);
-        rig_close(r);
-    }
 }
 
 /* Behind a few steps of another kind, which end like them, come steps that begin with a new op. */
