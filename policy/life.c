@@ -52,6 +52,7 @@ void ag_policy_invalidate(struct ag_policy *p)
     s->departed.serial = 0;
     s->pure = p->idle = true;
     s->rejoined = false;
+    s->odds = (struct ag_odds){0}; /* all ops may be new behind this */
 }
 
 void ag_policy_close(struct ag_policy *p)

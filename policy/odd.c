@@ -58,9 +58,11 @@ void ag_odds_end(struct ag_policy *p)
     struct ag_policy_state *s = p->state;
     const struct ag_sequence *b = s->sequence;
     bool known = b && b->visits > 1 && ag_position(p) == b->len && s->finder.end == s->finder.floor;
-    s->odds.led = s->odds.leading;
-    s->odds.leading = 0;
-    s->odds.synced = p->counts.ops;
+    if (p->counts.ops != s->odds.synced) { /* there may be several sync points between two steps */
+        s->odds.led = s->odds.leading;
+        s->odds.leading = 0;
+        s->odds.synced = p->counts.ops;
+    }
     if (s->odds.part > s->finder.floor && (known ? b->len > AG_PART_OPS : part_came_before(p)))
         ag_odds_were(p);
 }

@@ -333,6 +333,15 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
     return true;
 }
 
+bool ag_policy_forget(struct ag_policy *p, struct ag_sequence *sequence)
+{
+    if (!ag_policy_drop_graphs(p, sequence) || sequence == p->state->keep)
+        return false;
+    sequence_delete(p->state, sequence);
+    p->counts.evicted++;
+    return true;
+}
+
 /* new sequences */
 
 /* A free slot for a sequence of `len` ops; drops others to make room. AG_SLOTS if there is none. */

@@ -95,13 +95,17 @@ static uint32_t sightings_needed(struct ag_stream *s)
     return price < AG_BUILD_HIGHEST_PRICE ? (uint32_t)price : AG_BUILD_HIGHEST_PRICE;
 }
 
-static void look_for_branches(struct ag_graphs *g)
+/* What is in the graphs. */
+static void look_at_ops(struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         g->branches |= 1u << signature->branch;
         g->events += ag_signature_is_event(signature);
         g->waits |= signature->kind == AG_OP_WAIT;
+        if (signature->function)
+            atomic_store_explicit(&signature->function->kernel->in_graphs, true,
+                                  memory_order_relaxed);
     }
 }
 
@@ -226,7 +230,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->ops = malloc(recorded.num_ops * sizeof(*g->ops));
         if (g->ops) {
             memcpy(g->ops, recorded.ops, recorded.num_ops * sizeof(*g->ops));
-            look_for_branches(g);
+            look_at_ops(g);
             g->trace_id = ag_trace_chunk(s, chunk);
             r = make_request(s, g, chunk, recorded.bytes);
             if (r)

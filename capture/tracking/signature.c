@@ -77,7 +77,7 @@ static uint64_t most_signatures(void)
 /* Adds one like that. NULL without memory. */
 static struct ag_signature *insert(const struct ag_signature *like)
 {
-    if (tables.num_signatures >= tables.num_buckets)
+    if (tables.num_signatures - tables.num_invalid >= tables.num_buckets)
         grow_buckets();
     if (!tables.num_buckets)
         return NULL;
@@ -415,7 +415,7 @@ void ag_function_disprove(CUfunction func, int attribute)
 }
 
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
-                                          const struct ag_kernel **kernel)
+                                          struct ag_kernel **kernel)
 {
     *kernel = NULL;
     ag_lock(&lock, AG_RANK_SIGNATURES);
@@ -457,6 +457,7 @@ bool ag_signatures_invalidate(enum ag_owner kind, void *owner)
             atomic_fetch_or(&s->bad, AG_SIGNATURE_INVALID);
             *at = s->next;
             LL_PREPEND(t->invalid, s);
+            t->num_invalid++;
         }
     ag_unlock(&lock);
     return any;

@@ -193,10 +193,10 @@ void ag_function_disprove(CUfunction func, int attribute);
 extern _Atomic uint32_t ag_disproofs;
 
 /* Call the first before the program sets a function attribute, the second after; `done`: the call
- * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; callers only compare
- * the pointer and do not look inside. */
+ * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; of what is inside,
+ * callers use `in_graphs` alone. */
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
-                                          const struct ag_kernel **kernel);
+                                          struct ag_kernel **kernel);
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done);
 
 /* Signatures have used up their share of the memory budget. This happens in programs in which no
@@ -229,8 +229,9 @@ struct ag_signature_tables {
     struct ag_function_table functions;
     struct ag_signature **buckets;
     struct ag_signature *invalid; /* linked by `next` */
-    uint32_t num_buckets; /* a power of two, and at least num_signatures; 0: there is none yet */
+    uint32_t num_buckets; /* a power of two, and at least as many as valid ones; 0: none yet */
     uint32_t num_signatures;
+    uint32_t num_invalid; /* of these, in no bucket */
 };
 struct ag_signature_tables ag_signatures_detach(void);
 void ag_signatures_destroy(struct ag_signature_tables *tables);

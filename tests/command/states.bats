@@ -227,6 +227,20 @@ hold_long() {
     grep -qx '50: built' with.out
 }
 
+@test "steps that load a module and unload it are replayed but for its kernels, and those are forgotten" {
+    for at in 0 1 39; do
+        same "$states" module-in-step $at
+        at_least "replayed per cent" "$(replayed_share)" 95
+    done
+    same "$states" module-in-step 40
+    cat summary
+    local known
+    known=$(sed -n 's/.*sequences \([0-9]*\) .* \([0-9]*\) evicted.*/\1 - \2/p' summary)
+    echo "sequences that are known: $known"
+    [ $((known)) -le 20 ]
+    at_least "sequences" "${known% -*}" 100
+}
+
 # ---- full queues
 
 # full CALL: the call of `states full`, whichever of the two streams came first.

@@ -674,6 +674,7 @@ int main(int argc, char **argv)
         {"primary-beside-full-queue", primary_beside_full_queue},
         {"query-fails", query_fails},
         {"peers", peers},
+        {"module-in-step", module_in_step},
         {"word-behind-launches", word_behind_launches},
         {"looks-beside-ends", looks_beside_ends},
         {"memory-beside-thread", memory_beside_thread},

@@ -77,6 +77,7 @@ int error_of_other_context(int fails);
 int query_fails(int n);
 int refused_attribute(int n);
 int attribute_of_unloaded(int n);
+int module_in_step(int at);
 
 /* Cases of states_waits.c. */
 int peers(int in_graph);

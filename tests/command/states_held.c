@@ -465,6 +465,28 @@ int refused_attribute(int n)
 
 /* The attribute of a kernel that was never launched ends with its module, and the handle comes
  * again. */
+/* Each step loads a module, launches its kernel behind `at` of others that remain, waits, and
+ * unloads it. At 2 * STEP: all launches are of its kernel. */
+int module_in_step(int at)
+{
+    start();
+    for (unsigned int i = 0; i < 2000; i++) {
+        CUmodule m;
+        CHECK(cuModuleLoadData(&m, SIMCUDA_IMAGE_MAGIC));
+        CUfunction own = ag_prog_function(m, "hash");
+        for (unsigned int k = 0; k < 2 * STEP; k++) {
+            if (k == (unsigned int)at)
+                CHECK(ag_prog_hash(own, stream, data, i));
+            CHECK(cuLaunchKernel(at == 2 * STEP ? own : hash, 1 + k, 1, 1, 1, 1, 1, 0, stream,
+                                 (void *[]){&data, &(uint64_t){k}}, NULL));
+        }
+        CHECK(cuStreamSynchronize(stream));
+        CHECK(cuModuleUnload(m));
+    }
+    printf("all launched: %llu\n", (unsigned long long)ag_prog_read64(data));
+    return 0;
+}
+
 int attribute_of_unloaded(int n)
 {
     (void)n;

@@ -70,8 +70,8 @@ static void at_the_beginning(uint32_t ops, uint32_t news, uint32_t turn, uint32_
             rig_mark(r);
         for (uint32_t k = 0; k < ops; k++)
             rig_op(r, k < news ? rig_random(&seed) | 1 : rig_key(1, turn ? (k - news) % turn : k));
-        if (step % steps_a_sync == 0)
-            rig_sync(r);
+        for (uint32_t i = 0; i < 2 && step % steps_a_sync == 0; i++)
+            rig_sync(r); /* a wait, and the end of a module, say */
     }
     want(r, 100.0 - 100.0 * news / ops, 10, turn ? "in front of a loop" : "at the beginning", ops,
          news, steps_a_sync == 1);
