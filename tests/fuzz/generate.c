@@ -648,18 +648,23 @@ static void join_sides(struct gen *g, struct fork *f, int i)
         reads(g, f->origin, f->shared, f->own[n + 1]);
 }
 
-/* What the fork wrote is looked at by the host or, where it cannot, in a stream that has no part in
- * the fork. */
-static void look_at_fork(struct gen *g, const struct fork *f)
+/* The host looks at the buffer itself or, where it cannot, by a read in that stream. */
+static void look_at(struct gen *g, int stream, int buf)
 {
     struct fz_op op = {.kind = FZ_read,
                        .thread = (uint8_t)g->thread,
-                       .a = {f->other, f->buf, 0, words_to_read(g, f->buf), 0}};
-    if (g->m.buf[f->buf].kind != FZ_DEVICE) {
+                       .a = {stream, buf, 0, words_to_read(g, buf), 0}};
+    if (g->m.buf[buf].kind != FZ_DEVICE) {
         op.kind = FZ_peek;
-        op.a[0] = f->buf;
+        op.a[0] = buf;
     }
     emit(g, &op);
+}
+
+/* What the fork wrote is looked at, as a rule from a stream that has no part in the fork. */
+static void look_at_fork(struct gen *g, const struct fork *f)
+{
+    look_at(g, f->other, f->buf);
 }
 
 /* A graph that waits for an event (+ 1) first and records one last; 0: none. */
@@ -908,11 +913,92 @@ static unsigned int fork_loop(struct gen *g, unsigned int budget)
     return (unsigned int)(g->p->count - before);
 }
 
+/* One stream fills buffers in turn, and another reads each of them in that or a later turn. Each
+ * buffer has two events: that it is full, and that it may be filled again. So most waits are for a
+ * record behind which others have come. */
+enum { MOST_AHEAD = 3 };
+
+struct ahead {
+    int from, to, buffers, lag, into;
+    int buf[MOST_AHEAD], full[MOST_AHEAD], empty[MOST_AHEAD];
+    bool early[2]; /* it waits right behind its record for what it needs in the next turn */
+};
+
+static void fills(struct gen *g, const struct ahead *a, int turn)
+{
+    int n = turn % a->buffers, next = (turn + 1) % a->buffers;
+    if (!a->early[0])
+        simple(g, FZ_wait, a->from, a->empty[n], 0);
+    writes(g, a->from, a->buf[n]);
+    simple(g, FZ_record, a->full[n], a->from, 0);
+    if (a->early[0])
+        simple(g, FZ_wait, a->from, a->empty[next], 0);
+}
+
+/* Which buffer is read in that turn. */
+static int read_in(const struct ahead *a, int turn)
+{
+    return (turn + a->buffers - a->lag) % a->buffers;
+}
+
+static void empties(struct gen *g, const struct ahead *a, int turn)
+{
+    int n = read_in(a, turn), next = (n + 1) % a->buffers;
+    if (!a->early[1])
+        simple(g, FZ_wait, a->to, a->full[n], 0);
+    reads(g, a->to, a->into, a->buf[n]);
+    simple(g, FZ_record, a->empty[n], a->to, 0);
+    if (a->early[1])
+        simple(g, FZ_wait, a->to, a->full[next], 0);
+}
+
+/* Returns the number of ops that it made. */
+static unsigned int ahead_loop(struct gen *g, unsigned int budget)
+{
+    size_t before = g->p->count;
+    int most = g->num_events / 2 < MOST_AHEAD ? g->num_events / 2 : MOST_AHEAD;
+    int event = below(g, g->num_events), buf = below(g, g->num_bufs);
+    struct ahead a = {.from = pick_stream(g)};
+    struct fz_op op;
+    a.to = side_of_fork(g, a.from);
+    a.buffers = between(g, 2, most < g->num_bufs ? most : g->num_bufs - 1);
+    a.lag = below(g, a.buffers);
+    for (int n = 0; n < a.buffers; n++) {
+        a.buf[n] = g->bufs[(buf + n) % g->num_bufs];
+        a.full[n] = event_of_fork(g, &event);
+        a.empty[n] = event_of_fork(g, &event);
+    }
+    a.into = g->bufs[(buf + a.buffers) % g->num_bufs];
+    /* where that has been recorded by then */
+    a.early[0] = a.lag <= a.buffers - 2 && chance(g, 50);
+    a.early[1] = a.lag >= 1 && chance(g, 50);
+    /* in no fixed turn, so that a known sequence does not end there: then nothing is held back */
+    int asks = chance(g, 50) ? between(g, 3, 20) : 0, other = pick_stream(g);
+    int how = chance(g, 70) ? FZ_POLL_EVENT : FZ_SYNC_EVENT;
+    int way = chance(g, 70) ? -1 : below(g, 6), odd = chance(g, 60) ? 0 : between(g, 1, 6);
+    /* enough turns for records that are kept back: the first 64 of a fork are not */
+    for (int turn = 0; turn < (int)budget / 4 + 2; turn++) {
+        fills(g, &a, turn);
+        if (chance(g, odd)) {
+            make_op(g, &op, chance(g, 50) ? a.from : a.to);
+            emit(g, &op);
+        }
+        empties(g, &a, turn);
+        if (chance(g, asks)) {
+            simple(g, FZ_sync, how, a.empty[read_in(&a, turn)], 0);
+            look_at(g, other, a.into);
+        }
+        end_of_iteration(g, way, a.to, a.into, turn);
+    }
+    return (unsigned int)(g->p->count - before);
+}
+
 /* Returns the number of ops that it made. */
 static unsigned int loop(struct gen *g, unsigned int budget)
 {
     if (fz_limits.forks && g->num_events && chance(g, 70))
-        return fork_loop(g, budget);
+        return g->num_events > 3 && g->num_bufs > 2 && chance(g, 20) ? ahead_loop(g, budget)
+                                                                     : fork_loop(g, budget);
     struct item body[MAX_BODY];
     size_t before = g->p->count;
     int length = chance(g, 15) ? between(g, 20, 40) : between(g, 1, 12);
