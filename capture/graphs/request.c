@@ -83,16 +83,12 @@ void ag_request_stream_ends(const struct ag_stream *s)
  * library builds only what it has seen often. A stream takes over what others have left: else a
  * program that makes a stream for each of its tasks would build for each of them anew.
  */
-static uint32_t sightings_needed(struct ag_stream *s)
+static uint32_t sightings_needed(struct ag_stream *s, uint32_t ops)
 {
     if (!ag_options.profit)
         return 0;
     uint64_t until = atomic_load_explicit(&owed_until, memory_order_relaxed);
-    int64_t debt = balance_of(s) + ag_debt_at(until, ag_clock_ns()) - AG_BUILD_ALLOWANCE_NS;
-    if (debt <= 0)
-        return 0;
-    int64_t price = AG_BUILD_FIRST_PRICE + debt / AG_BUILD_NS_A_VISIT;
-    return price < AG_BUILD_HIGHEST_PRICE ? (uint32_t)price : AG_BUILD_HIGHEST_PRICE;
+    return ag_debt_price(balance_of(s) + ag_debt_at(until, ag_clock_ns()), ops);
 }
 
 /* What is in the graphs. */
@@ -209,7 +205,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         return;
     /* each build must be earned again */
     struct ag_sequence_facts sequence = ag_sequence_facts(ag_chunk_sequence(chunk));
-    uint32_t needed = sightings_needed(s);
+    uint32_t needed = sightings_needed(s, recorded.num_ops);
     if (sequence.visits < needed) {
         uint32_t left = needed - (uint32_t)sequence.visits;
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
@@ -248,7 +244,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
 
 void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes)
 {
-    if (sightings_needed(s)) {
+    if (sightings_needed(s, g->count)) {
         ag_count(AG_COUNT_BUILD_TOO_DEAR);
         return;
     }

@@ -45,12 +45,28 @@ static void test_debts_lapse(void **state)
     assert_int_equal(ag_debt_at(until, now), 10 * MS);
 }
 
+/* In debt a sequence must have come ever more often; for a graph of few ops sooner. */
+static void test_the_price_of_a_build(void **state)
+{
+    (void)state;
+    const int64_t most = AG_BUILD_ALLOWANCE_NS, visit = AG_BUILD_NS_A_VISIT;
+    for (uint32_t ops = 1; ops <= 2 * AG_BUILD_FEW_OPS; ops++) {
+        int64_t spent = ops < AG_BUILD_FEW_OPS ? most * ops / AG_BUILD_FEW_OPS : most;
+        assert_int_equal(ag_debt_price(-most, ops), 0);
+        assert_int_equal(ag_debt_price(spent, ops), 0);
+        assert_int_equal(ag_debt_price(spent + 1, ops), AG_BUILD_FIRST_PRICE);
+        assert_int_equal(ag_debt_price(spent + 5 * visit, ops), AG_BUILD_FIRST_PRICE + 5);
+        assert_int_equal(ag_debt_price(spent + 500 * visit, ops), AG_BUILD_HIGHEST_PRICE);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_debts_add_up),
         cmocka_unit_test(test_nothing_less_than_nothing_is_owed),
         cmocka_unit_test(test_debts_lapse),
+        cmocka_unit_test(test_the_price_of_a_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
