@@ -115,7 +115,7 @@ void ag_core_invalidate_signatures(void)
 
 struct dropping {
     struct ag_policy *policy;
-    struct ag_kernel *kernel; /* NULL: graphs with invalid signatures */
+    const struct ag_kernel *kernel; /* NULL: graphs with invalid signatures */
 };
 
 static void drop_if_concerned(void *context, struct ag_sequence *sequence)
@@ -138,13 +138,13 @@ static void drop_if_concerned(void *context, struct ag_sequence *sequence)
     /* by fewer ops no place in it is recognised again, and each later unload would look at it */
     if (!d->kernel && most_alive < AG_GRAM)
         ag_policy_forget(d->policy, sequence);
-    else if (!ag_policy_drop_graphs(d->policy, sequence) && d->kernel)
-        atomic_store(&d->kernel->in_graphs, true);
+    else
+        ag_policy_drop_graphs(d->policy, sequence);
 }
 
 /* Ends every stream's segment. With `drop` it also drops the graphs concerned; the builder is
  * paused then. */
-static void submit_all(bool drop, struct ag_kernel *kernel)
+static void submit_all(bool drop, const struct ag_kernel *kernel)
 {
     struct ag_streams all = ag_streams_snapshot();
     for (struct ag_stream *s; (s = ag_streams_next(&all));) {
@@ -185,7 +185,7 @@ void ag_core_invalidate_module(void *module, enum ag_sym sym)
 enum ag_change ag_core_function_changes(CUfunction func, int attribute, int value, int device,
                                         enum ag_sym sym)
 {
-    struct ag_kernel *kernel;
+    const struct ag_kernel *kernel;
     if (!ag_state_tracks() || ag_thread.in_host_function) /* where the driver refuses the call */
         return AG_CHANGES_NOTHING;
     enum ag_change change = ag_function_setting_begins(func, attribute, value, device, &kernel);
@@ -196,8 +196,8 @@ enum ag_change ag_core_function_changes(CUfunction func, int attribute, int valu
              attribute, (void *)func, device, value);
     ag_count(kernel ? AG_COUNT_FUNCTION_CHANGED : AG_COUNT_LIMIT_FALLS);
     if (kernel)
-        ag_builder_pause(); /* all graphs that were requested are there, or are not built */
-    submit_all(kernel && atomic_exchange(&kernel->in_graphs, false), kernel);
+        ag_builder_pause();
+    submit_all(kernel != NULL, kernel);
     return change;
 }
 

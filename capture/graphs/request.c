@@ -91,17 +91,13 @@ static uint32_t sightings_needed(struct ag_stream *s, uint32_t ops)
     return ag_debt_price(balance_of(s) + ag_debt_at(until, ag_clock_ns()), ops);
 }
 
-/* What is in the graphs. */
-static void look_at_ops(struct ag_graphs *g)
+static void look_for_branches(struct ag_graphs *g)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         const struct ag_signature *signature = ag_key_signature(g->ops[i].key);
         g->branches |= 1u << signature->branch;
         g->events += ag_signature_is_event(signature);
         g->waits |= signature->kind == AG_OP_WAIT;
-        if (signature->function)
-            atomic_store_explicit(&signature->function->kernel->in_graphs, true,
-                                  memory_order_relaxed);
     }
 }
 
@@ -226,7 +222,7 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
         g->ops = malloc(recorded.num_ops * sizeof(*g->ops));
         if (g->ops) {
             memcpy(g->ops, recorded.ops, recorded.num_ops * sizeof(*g->ops));
-            look_at_ops(g);
+            look_for_branches(g);
             g->trace_id = ag_trace_chunk(s, chunk);
             r = make_request(s, g, chunk, recorded.bytes);
             if (r)

@@ -64,9 +64,8 @@ struct ag_setting {
  * modules count as one. */
 struct ag_kernel {
     struct ag_setting *settings;
-    unsigned int kinds;     /* of handles that were launched, enum ag_handle_kind */
-    uint32_t functions;     /* in the table, invalid ones too */
-    _Atomic bool in_graphs; /* graphs with it were requested since they were last dropped */
+    unsigned int kinds; /* of handles that were launched, enum ag_handle_kind */
+    uint32_t functions; /* in the table, invalid ones too */
     UT_hash_handle handle;
     char name[];
 };

@@ -128,7 +128,7 @@ static void mark_signatures(struct ag_function *f, const struct ag_signature *un
 }
 
 enum ag_change ag_setting_begins(struct ag_function_table *t, CUfunction func, int attribute,
-                                 int value, int device, struct ag_kernel **kernel)
+                                 int value, int device, const struct ag_kernel **kernel)
 {
     struct ag_kernel *k = ag_kernel_find(t, func);
     if (!k)

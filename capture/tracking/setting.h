@@ -10,7 +10,7 @@
 
 /* Call before the real call. Sets `kernel` if graphs change. */
 enum ag_change ag_setting_begins(struct ag_function_table *table, CUfunction func, int attribute,
-                                 int value, int device, struct ag_kernel **kernel);
+                                 int value, int device, const struct ag_kernel **kernel);
 
 /* Call after the real call; `done`: it succeeded. */
 void ag_setting_ends(struct ag_function_table *table, CUfunction func, int attribute, int value,

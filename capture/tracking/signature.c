@@ -415,7 +415,7 @@ void ag_function_disprove(CUfunction func, int attribute)
 }
 
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
-                                          struct ag_kernel **kernel)
+                                          const struct ag_kernel **kernel)
 {
     *kernel = NULL;
     ag_lock(&lock, AG_RANK_SIGNATURES);

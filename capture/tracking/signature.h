@@ -193,10 +193,10 @@ void ag_function_disprove(CUfunction func, int attribute);
 extern _Atomic uint32_t ag_disproofs;
 
 /* Call the first before the program sets a function attribute, the second after; `done`: the call
- * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; of what is inside,
- * callers use `in_graphs` alone. */
+ * succeeded. See setting.h. `*kernel` is set to a kernel whose graphs change; callers only compare
+ * the pointer and do not look inside. */
 enum ag_change ag_function_setting_begins(CUfunction func, int attribute, int value, int device,
-                                          struct ag_kernel **kernel);
+                                          const struct ag_kernel **kernel);
 void ag_function_setting_ends(CUfunction func, int attribute, int value, int device, bool done);
 
 /* Signatures have used up their share of the memory budget. This happens in programs in which no

@@ -255,7 +255,7 @@ static void test_the_like_of_a_launch_differs_in_the_grid_alone(void **state)
 static void test_no_launch_is_like_another_if_there_are_clusters(void **state)
 {
     struct ag_launch l = launch_of(&plain, three);
-    struct ag_kernel *kernel;
+    const struct ag_kernel *kernel;
     (void)state;
     for (clusters = 0; clusters < 2; clusters++) {
         invalidate_all(NULL);
@@ -684,7 +684,7 @@ enum { LIMIT = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CARVEOUT = 9 };
 
 static enum ag_change set_on(CUfunction f, int attribute, int value, int device)
 {
-    struct ag_kernel *kernel;
+    const struct ag_kernel *kernel;
     enum ag_change change = ag_function_setting_begins(f, attribute, value, device, &kernel);
     assert_int_equal(kernel != NULL, change == AG_CHANGES_GRAPHS);
     ag_function_setting_ends(f, attribute, value, device, true);
@@ -787,7 +787,7 @@ static void test_the_limit_of_shared_memory(void **state)
 static void test_a_limit_that_is_refused(void **state)
 {
     CUfunction f = (CUfunction)&library;
-    struct ag_kernel *kernel;
+    const struct ag_kernel *kernel;
     (void)state;
     struct ag_signature *large = with_shared(&library, 16384);
     set_on(f, LIMIT, 16384, 0);
