@@ -283,7 +283,10 @@ struct ag_odds {
     uint32_t num_born;
     uint64_t trusted_until; /* until so many ops, a new key inside a sequence is an odd one */
     uint64_t synced;        /* ops up to the last sync point */
-    uint32_t leading, led;  /* new ops right behind that, and behind the one before it */
+    uint32_t leading;       /* new ones right behind that ... */
+    uint32_t led[2];        /* ... and behind the two before it, if they were its smaller half */
+    uint64_t newest_at;     /* the last new op */
+    uint32_t row[2];        /* new ops in a row up to that, and the row before */
     uint64_t last;          /* the last op that was odd */
     uint64_t watched_until; /* until so many ops, keys that were met before may matter */
 };

@@ -8,9 +8,9 @@
  * The policy cannot tell an odd op from the first of a new phase when it comes. It takes an op for
  * odd if its key was never met before, and
  *  - the ops since the last new one came between two new ones before, or
- *  - it comes in the middle of a known sequence, or at the beginning of a step as in the step
- *    before, in a stream in which such ops turned out to be odd a short time ago: what was known
- *    then went on behind them.
+ *  - it comes in the middle of a known sequence, or right behind a sync point or an odd op as
+ *    others did lately, in a stream in which such ops turned out to be odd a short time ago: what
+ *    was known then went on behind them.
  * The key stays odd for some turns, as it may come several times in each. How long a turn is the
  * policy does not know. It takes the ops since the last few odd keys came first, and no key stays
  * odd for more than AG_ODD_TRUST ops.
@@ -52,17 +52,27 @@ void ag_odds_were(struct ag_policy *p)
     p->state->odds.trusted_until = p->counts.ops + AG_ODD_TRUST;
 }
 
+/* A step may have several parts between sync points, and there may be several sync points between
+ * two parts. */
+static void part_ends(struct ag_odds *o, uint64_t ops)
+{
+    if (ops == o->synced)
+        return;
+    o->led[1] = o->led[0];
+    o->led[0] = 2 * o->leading <= ops - o->synced ? o->leading : 0; /* else new work began */
+    o->leading = 0;
+    o->synced = ops;
+    if (o->newest_at == ops) /* a row that ends here may be new work, too */
+        o->row[0] = 0;
+}
+
 /* All ops of a segment that is one known sequence came before, and need not enter the history. */
 void ag_odds_end(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     const struct ag_sequence *b = s->sequence;
     bool known = b && b->visits > 1 && ag_position(p) == b->len && s->finder.end == s->finder.floor;
-    if (p->counts.ops != s->odds.synced) { /* there may be several sync points between two steps */
-        s->odds.led = s->odds.leading;
-        s->odds.leading = 0;
-        s->odds.synced = p->counts.ops;
-    }
+    part_ends(&s->odds, p->counts.ops);
     if (s->odds.part > s->finder.floor && (known ? b->len > AG_PART_OPS : part_came_before(p)))
         ag_odds_were(p);
 }
@@ -71,6 +81,22 @@ static void watch_until(struct ag_odds *o, uint64_t ops)
 {
     if (o->watched_until < ops)
         o->watched_until = ops;
+}
+
+/* A new op has come. Whether as many came behind a sync point lately, or in a row. */
+static bool is_expected(struct ag_odds *o, uint64_t ops)
+{
+    bool leads = ops == o->synced + o->leading + 1, goes_on = ops == o->newest_at + 1;
+    if (!goes_on) {
+        o->row[1] = o->row[0];
+        o->row[0] = 0;
+    }
+    o->row[0]++;
+    o->newest_at = ops;
+    if (!leads)
+        return o->last && ops == o->last + 1 && o->row[0] <= o->row[1];
+    o->leading++;
+    return o->leading <= o->led[0] || o->leading <= o->led[1];
 }
 
 bool ag_is_odd(struct ag_policy *p, ag_key key)
@@ -89,9 +115,7 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     }
     o->newest[o->num_new++ % AG_ODD_KINDS] = key;
     watch_until(o, ops + AG_ODD_TRUST);
-    bool leads = ops == o->synced + o->leading + 1;
-    bool expected = leads ? o->leading < o->led : s->sequence && ag_position(p);
-    o->leading += leads;
+    bool expected = is_expected(o, ops) || (s->sequence && ag_position(p));
     if (!part_came_before(p) && !(expected && ops < o->trusted_until))
         return false;
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];

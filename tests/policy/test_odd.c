@@ -90,6 +90,86 @@ static void test_at_the_beginning(void **state)
         }
 }
 
+/* Several new ops in a row between `front` and `back` others. */
+static void in_the_middle(uint32_t front, uint32_t news, uint32_t back)
+{
+    struct rig *r = open_rig();
+    uint64_t seed = front;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < front + news + back; k++)
+            rig_op(r, k >= front && k < front + news ? rig_random(&seed) | 1 : rig_key(1, k));
+        rig_sync(r);
+    }
+    want(r, 100.0 - 100.0 * news / (front + news + back), 10, "in the middle", front + news + back,
+         news, true);
+    rig_close(r);
+}
+
+static void test_in_the_middle(void **state)
+{
+    (void)state;
+    in_the_middle(4, 3, 15);
+    in_the_middle(8, 3, 15);
+    in_the_middle(14, 3, 27);
+    in_the_middle(14, 2, 27);
+}
+
+/* New ops, and then twice `ops` others and a wait. */
+static void two_waits(uint32_t news, uint32_t ops)
+{
+    struct rig *r = open_rig();
+    uint64_t seed = ops;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < news; k++)
+            rig_op(r, rig_random(&seed) | 1);
+        for (uint32_t k = 0; k < 2 * ops; k++) {
+            rig_op(r, rig_key(1, k));
+            if (k % ops == ops - 1)
+                rig_sync(r);
+        }
+    }
+    want(r, 100.0 - 100.0 * news / (news + 2 * ops), 10, "two waits", news + 2 * ops, news, true);
+    rig_close(r);
+}
+
+static void test_two_waits(void **state)
+{
+    (void)state;
+    two_waits(1, 62);
+    two_waits(2, 62);
+    two_waits(2, 12);
+}
+
+/* Every 16 steps come new ops, or mostly new ones, between the waits of each step. */
+static void phases(uint32_t ops, uint32_t waits, uint32_t known)
+{
+    enum { TIMES = 16 };
+    struct rig *r = open_rig();
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < ops * waits; k++) {
+            rig_op(r, k % ops + known >= ops ? rig_key(1, k) : rig_key(100 + step / TIMES, k));
+            if (k % ops == ops - 1)
+                rig_sync(r);
+        }
+    }
+    want(r, 100.0 - 200.0 / TIMES, 1000, "phases", ops, waits, true);
+    rig_close(r);
+}
+
+static void test_phases(void **state)
+{
+    (void)state;
+    for (uint32_t waits = 1; waits <= 3; waits++)
+        for (uint32_t known = 0; known < 2; known++)
+            phases(5, waits, known);
+}
+
 /* Behind a few steps of another kind, which end like them, come steps that begin with a new op. */
 static void test_behind_others_with_the_same_end(void **state)
 {
@@ -251,6 +331,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_at_the_beginning),
+        cmocka_unit_test(test_in_the_middle),
+        cmocka_unit_test(test_two_waits),
+        cmocka_unit_test(test_phases),
         cmocka_unit_test(test_behind_others_with_the_same_end),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_keeps_the_gpu_busy),
