@@ -434,11 +434,11 @@ enum {
     AG_ROOM_GRAPHS = 32,
     AG_ROOM_NODES = 3900,
     /* Beyond these nothing is built while a stream has work and has got nothing new since the look
-     * before. The first two are so far apart, each further one twice as far, up to the longest.
-     * Chosen: many times what lies between two launches where launching is the limit. Of looks that
-     * are some times further apart nobody knows when the stream got something. */
-    AG_STANDS_FIRST_NS = 125000,
-    AG_STANDS_NS = 1000000,
+     * before. Chosen: many times what lies between two launches where launching is the limit. Of
+     * looks that come AG_STANDS_RECENTLY times as late nobody knows when the stream got something.
+     */
+    AG_STANDS_FIRST_NS = 125000, /* between the first two looks; then twice as long each time ... */
+    AG_STANDS_NS = 8 * AG_STANDS_FIRST_NS, /* ... up to this */
     AG_STANDS_RECENTLY = 4,
     /* Destroying a graph takes the driver's locks for 30 us (log, "What graph builds wait for").
      * Beside other processes it may take longer. */

@@ -83,7 +83,8 @@ static void watch_until(struct ag_odds *o, uint64_t ops)
         o->watched_until = ops;
 }
 
-/* A new op has come. Whether as many came behind a sync point lately, or in a row. */
+/* A new op has come, the n-th right behind a sync point, or the n-th in a row behind odd ones:
+ * whether n new ops came in such a place lately. */
 static bool is_expected(struct ag_odds *o, uint64_t ops)
 {
     bool leads = ops == o->synced + o->leading + 1, goes_on = ops == o->newest_at + 1;

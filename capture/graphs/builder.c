@@ -202,7 +202,7 @@ static void *builder(void *unused)
             if (!rest || stand) {
                 uint64_t began = ag_clock_monotonic_ns();
                 ag_thread_wait(&ag_pause.work, &ag_pause.mutex, rest ? stand : AG_STANDS_NS);
-                held_up(rest, began);
+                held_up(stand > 0, began);
                 continue;
             }
         }

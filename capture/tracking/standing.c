@@ -86,6 +86,9 @@ uint64_t ag_streams_stand(void)
     for (struct ag_stream *s; (s = ag_streams_next(&all));)
         if (s->legacy)
             any |= looks_at(s, &look);
-    span = anew || !any ? AG_STANDS_FIRST_NS : 2 * span > AG_STANDS_NS ? AG_STANDS_NS : 2 * span;
+    if (anew || !any)
+        span = AG_STANDS_FIRST_NS;
+    else if (span < AG_STANDS_NS)
+        span *= 2;
     return any ? span : 0;
 }
