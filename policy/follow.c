@@ -256,6 +256,7 @@ static uint64_t later(uint64_t began, uint64_t ns, uint64_t now)
 void ag_policy_waited(struct ag_policy *p, uint64_t ns, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
+    p->counts.waits++;
     s->run_began = later(s->run_began, ns, now);
     if (s->sequence && s->sequence->periodic)
         s->sequence_began = later(s->sequence_began, ns, now);

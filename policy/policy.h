@@ -75,6 +75,7 @@ struct ag_policy_counts {
     uint64_t sequences;   /* sequences made */
     uint64_t evicted;     /* sequences dropped */
     uint64_t dormant;     /* ops that passed while the stream was dormant */
+    uint64_t waits;       /* for a GPU that was far behind: calls of ag_policy_waited() */
 };
 
 /* Settings; ag_policy_defaults() gives the documented values. */

@@ -88,7 +88,6 @@ void ag_ahead_wait(struct ag_stream *s)
             waits = ns < AG_AHEAD_MOST_NS;
         }
     }
-    ag_count(AG_COUNT_AHEAD);
     ag_stream_release(s);
 }
 

@@ -37,6 +37,7 @@ static void add_stream(struct ag_totals *t, const struct ag_stream *s)
     t->periods += c->periods;
     t->sequences += c->sequences;
     t->evicted += c->evicted;
+    t->waits += c->waits;
     t->singles += s->singles;
     t->handed_chunks += s->handed_chunks;
     int64_t handed = gained_ns(s, true);

@@ -171,6 +171,7 @@ static void print_answers(const char *process, const struct ag_totals *t,
 static void collect(struct ag_totals *t)
 {
     ag_stats_collect(t);
+    atomic_store(&ag_counts[AG_COUNT_AHEAD], t->waits);
     atomic_store(&ag_counts[AG_COUNT_HANDED], t->handed_chunks);
     atomic_store(&ag_counts[AG_COUNT_HANDED_SINGLY], t->singles);
     atomic_store(&ag_counts[AG_COUNT_WEIGHED], ag_shortfall_weighed(t));

@@ -81,7 +81,7 @@ struct ag_ranges {
 /* Sums over streams. */
 struct ag_totals {
     uint64_t ops, replayed, covered, flushed, eager, dormant, updates, graph_launches;
-    uint64_t mismatches, switches, resyncs, periods, sequences, evicted;
+    uint64_t mismatches, switches, resyncs, periods, sequences, evicted, waits;
     uint64_t singles;           /* ops that were handed over one by one */
     uint64_t handed_chunks;     /* that went into rings */
     uint64_t whys[AG_NUM_WHYS]; /* samples of eager ops, by the reason why they were eager */

@@ -182,6 +182,7 @@ ordered() {
 
 # ---- a GPU that does not get on
 
+# The policy counts these: they say that it was told how long they took. What it makes of that: policy.far.
 far_behind="launches that waited for the GPU, which was far behind"
 
 @test "a program that never waits gets no further ahead of the GPU than the credit" {
@@ -264,22 +265,6 @@ far_behind="launches that waited for the GPU, which was far behind"
             at_least "waits" "$(figure "$far_behind")" 1
         done
     done
-}
-
-# In three of twenty tries the loop's last third went by graphs of 55 ops or more. On a busy machine the host is slow, and a
-# library that takes the GPU for the host has luck in one try of some twenty-five. What the policy makes of it: policy.far.
-@test "that the GPU is far behind is not taken for a slow host" {
-    [ -z "${AG_RUNTIME-}" ] || skip "a sanitizer makes the host slow"
-    local ops good=0 try
-    for try in {1..20}; do
-        SIMCUDA_QUEUE=1021 AUTOGRAPH_SUBMIT=inline same "$submit" slow-gpu 60000
-        cat with.out summary
-        at_least "waits" "$(figure "$far_behind")" 1
-        ops=$(sed -n 's/^MEASURED \([0-9]*\) ops a graph/\1/p' with.out)
-        if [ "$ops" -ge 55 ]; then good=$((good + 1)); fi
-        if [ $good -eq 3 ]; then break; fi
-    done
-    at_least "tries" $good 3
 }
 
 # ---- a call that does not return

@@ -946,13 +946,6 @@ static int slow_loop(int n, unsigned int us, unsigned int loop)
     return print_value(&line);
 }
 
-/* How long launches are made to wait says nothing of how fast the host is, so of the last third as
- * many go by each graph. */
-static int slow_gpu(int n)
-{
-    return slow_loop(n, 2, 600);
-}
-
 /* The GPU is soon far behind. */
 static int slower_gpu(int n)
 {
@@ -1492,7 +1485,6 @@ int main(int argc, char **argv)
         {"patience-new", patience_new},
         {"patience-known", patience_known},
         {"gate", gate},
-        {"slow-gpu", slow_gpu},
         {"slower-gpu", slower_gpu},
         {"gpu-of-64", gpu_of_64},
         {"exit-far", exit_far},
