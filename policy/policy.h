@@ -382,9 +382,9 @@ struct ag_sequence *ag_policy_victim(struct ag_policy *p);
  * Fails (false) while one of the graphs is being built or the policy is following the sequence. A
  * sequence that is only expected next does not count as followed. */
 bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence);
-/* The same, and the policy no longer knows the sequence: one of its ops never comes again. Fails as
- * that does, and for a sequence that is about to be followed. */
-bool ag_policy_forget(struct ag_policy *p, struct ag_sequence *sequence);
+/* The same, and the policy no longer knows the sequence: one of its ops never comes again. Does
+ * nothing where that fails; and a sequence that is about to be followed stays known. */
+void ag_policy_forget(struct ag_policy *p, struct ag_sequence *sequence);
 /* Bytes of host memory that the policy holds for this stream, without the graphs. */
 size_t ag_policy_memory(const struct ag_policy *p);
 

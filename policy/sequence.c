@@ -333,13 +333,12 @@ bool ag_policy_drop_graphs(struct ag_policy *p, struct ag_sequence *sequence)
     return true;
 }
 
-bool ag_policy_forget(struct ag_policy *p, struct ag_sequence *sequence)
+void ag_policy_forget(struct ag_policy *p, struct ag_sequence *sequence)
 {
     if (!ag_policy_drop_graphs(p, sequence) || sequence == p->state->keep)
-        return false;
+        return;
     sequence_delete(p->state, sequence);
     p->counts.evicted++;
-    return true;
 }
 
 /* new sequences */

@@ -5,7 +5,7 @@
 #include "capture/report/compare.h"
 #include "capture/core/enter.h"
 #include "capture/core/flush.h"
-#include "capture/core/invalidate.h"
+#include "capture/core/closing.h"
 #include "capture/trace/live.h"
 #include "capture/settings/log.h"
 #include "capture/graphs/nvtx.h"
@@ -68,7 +68,7 @@ static void stream_made(struct ag_stream *s)
         return;
     if (!ag_nothing_waits()) /* its beginning has missed this stream */
         atomic_fetch_or(&s->not_understood, AG_BEHIND_WAITS);
-    ag_invalidate_ended_threads(s->context);
+    ag_closing_ended_threads(s->context);
 }
 
 static void fill_page(struct ag_live_page *page)
