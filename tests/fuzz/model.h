@@ -24,7 +24,6 @@ struct fz_model {
     fz_clock host[FZ_THREADS]; /* per thread: what it knows to be done */
     bool blocking[FZ_CLOCKS];  /* ordered with the legacy stream */
     unsigned int clocks;       /* in use; 0 is the legacy stream, 1 to FZ_THREADS per-thread ones */
-    unsigned int phase;        /* number of barriers so far */
     bool solo;                 /* this phase belongs to one thread */
     unsigned int actors;       /* threads that have acted in this phase, as bits ... */
     unsigned int capturers;    /* those that captured beside others ... */
@@ -51,13 +50,11 @@ struct fz_model {
     } buf[FZ_BUFS];
     struct {
         bool live;
-        uint8_t kind;
         uint32_t generation;
     } module[FZ_MODULES];
     struct {
         bool live, inst;
-        uint8_t nodes; /* of an explicit graph, else 0 */
-        uint8_t buf;
+        uint8_t nodes;          /* of an explicit graph, else 0 */
         uint8_t waits, records; /* event slots + 1; 0: none */
         unsigned int count;
         struct fz_access access[FZ_MAX_ACCESSES];
