@@ -11,9 +11,10 @@
  *  - it comes in the middle of a known sequence, or right behind a sync point or an odd op as
  *    others did lately, in a stream in which such ops turned out to be odd a short time ago: what
  *    was known then went on behind them.
- * The key stays odd for some turns, as it may come several times in each. How long a turn is the
- * policy does not know. It takes the ops since the last few odd keys came first, and no key stays
- * odd for more than AG_ODD_TRUST ops.
+ * The key stays odd for some turns, as it may come several times in each, and the next one may
+ * come only some turns later. How long a turn is the policy does not know. It takes the ops since
+ * the last few odd keys came first, and no key stays odd for more than AG_ODD_TRUST ops, nor when
+ * that has cost more than to learn the turns with it.
  */
 #include "policy/internal.h"
 
@@ -58,8 +59,8 @@ static void part_ends(struct ag_odds *o, uint64_t ops)
 {
     if (ops == o->synced)
         return;
-    o->led[1] = o->led[0];
-    o->led[0] = 2 * o->leading <= ops - o->synced ? o->leading : 0; /* else new work began */
+    bool new_work = 2 * o->leading > ops - o->synced;
+    o->led[o->parts++ % AG_ODD_WAITS] = new_work ? 0 : o->leading;
     o->leading = 0;
     o->synced = ops;
     if (o->newest_at == ops) /* a row that ends here may be new work, too */
@@ -71,6 +72,8 @@ void ag_odds_end(struct ag_policy *p)
 {
     struct ag_policy_state *s = p->state;
     const struct ag_sequence *b = s->sequence;
+    if (p->counts.ops >= s->odds.watched_until) /* no op was new of late */
+        return;
     bool known = b && b->visits > 1 && ag_position(p) == b->len && s->finder.end == s->finder.floor;
     part_ends(&s->odds, p->counts.ops);
     if (s->odds.part > s->finder.floor && (known ? b->len > AG_PART_OPS : part_came_before(p)))
@@ -97,7 +100,21 @@ static bool is_expected(struct ag_odds *o, uint64_t ops)
     if (!leads)
         return o->last && ops == o->last + 1 && o->row[0] <= o->row[1];
     o->leading++;
-    return o->leading <= o->led[0] || o->leading <= o->led[1];
+    for (uint32_t i = 0; i < AG_ODD_WAITS; i++)
+        if (o->leading <= o->led[i])
+            return true;
+    return false;
+}
+
+/* Whether what went eagerly since the last odd key was born has cost more than learning its turns
+ * would. These then go by graphs as a whole, once they have come some times and graphs are built.
+ * The policy counts parts for turns. */
+static bool costs_more(const struct ag_policy *p)
+{
+    const struct ag_odds *o = &p->state->odds;
+    uint64_t ops = p->counts.ops - o->birth.ops, parts = o->parts - o->birth.parts;
+    uint64_t eager = ops - (p->counts.replayed - o->birth.replayed);
+    return eager * parts > p->state->config.min_repeats * ops + AG_ODD_BUILD * parts;
 }
 
 bool ag_is_odd(struct ag_policy *p, ag_key key)
@@ -106,7 +123,7 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     struct ag_odds *o = &s->odds;
     uint64_t ops = p->counts.ops;
     struct ag_odd *odd = &o->keys[ag_mix(key) % AG_ODD_KEYS];
-    if (odd->key == key && ops < odd->until) {
+    if (odd->key == key && ops < odd->until && !costs_more(p)) {
         o->last = ops;
         return true;
     }
@@ -122,7 +139,9 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
     uint64_t life = AG_ODD_TURNS * (ops - *born); /* the births before may be long ago */
     *odd = (struct ag_odd){key, ops + (life < AG_ODD_TRUST ? life : AG_ODD_TRUST)};
-    *born = o->last = ops;
+    *born = o->last = o->birth.ops = ops;
+    o->birth.replayed = p->counts.replayed;
+    o->birth.parts = o->parts;
     watch_until(o, odd->until);
     ag_odds_were(p);
     return true;

@@ -116,8 +116,8 @@ static void test_in_the_middle(void **state)
     in_the_middle(14, 2, 27);
 }
 
-/* New ops, and then twice `ops` others and a wait. */
-static void two_waits(uint32_t news, uint32_t ops)
+/* New ops, and then so many times `ops` others and a wait. */
+static void several_waits(uint32_t news, uint32_t ops, uint32_t waits)
 {
     struct rig *r = open_rig();
     uint64_t seed = ops;
@@ -126,39 +126,42 @@ static void two_waits(uint32_t news, uint32_t ops)
             rig_mark(r);
         for (uint32_t k = 0; k < news; k++)
             rig_op(r, rig_random(&seed) | 1);
-        for (uint32_t k = 0; k < 2 * ops; k++) {
+        for (uint32_t k = 0; k < waits * ops; k++) {
             rig_op(r, rig_key(1, k));
             if (k % ops == ops - 1)
                 rig_sync(r);
         }
     }
-    want(r, 100.0 - 100.0 * news / (news + 2 * ops), 10, "two waits", news + 2 * ops, news, true);
+    uint32_t all = news + waits * ops;
+    want(r, 100.0 - 100.0 * news / all, 10, "several waits", all, news, true);
     rig_close(r);
 }
 
-static void test_two_waits(void **state)
+static void test_several_waits(void **state)
 {
     (void)state;
-    two_waits(1, 62);
-    two_waits(2, 62);
-    two_waits(2, 12);
+    several_waits(1, 62, 2);
+    several_waits(2, 62, 2);
+    several_waits(2, 12, 2);
+    several_waits(3, 20, 3);
+    several_waits(1, 20, 4);
+    several_waits(3, 12, AG_ODD_WAITS);
 }
 
-/* Every 16 steps come new ops, or mostly new ones, between the waits of each step. */
-static void phases(uint32_t ops, uint32_t waits, uint32_t known)
+/* After so many steps come new ops, or mostly new ones, between the waits of each step. */
+static void phases(uint32_t ops, uint32_t waits, uint32_t known, uint32_t steps)
 {
-    enum { TIMES = 16 };
     struct rig *r = open_rig();
     for (uint32_t step = 0; step < STEPS; step++) {
         if (step == WARM)
             rig_mark(r);
         for (uint32_t k = 0; k < ops * waits; k++) {
-            rig_op(r, k % ops + known >= ops ? rig_key(1, k) : rig_key(100 + step / TIMES, k));
+            rig_op(r, k % ops + known >= ops ? rig_key(1, k) : rig_key(100 + step / steps, k));
             if (k % ops == ops - 1)
                 rig_sync(r);
         }
     }
-    want(r, 100.0 - 200.0 / TIMES, 1000, "phases", ops, waits, true);
+    want(r, 100.0 - 200.0 / steps, 1000, "phases", ops, waits, true);
     rig_close(r);
 }
 
@@ -167,7 +170,8 @@ static void test_phases(void **state)
     (void)state;
     for (uint32_t waits = 1; waits <= 3; waits++)
         for (uint32_t known = 0; known < 2; known++)
-            phases(5, waits, known);
+            phases(5, waits, known, 16);
+    phases(10, 3, 7, 200);
 }
 
 /* Behind a few steps of another kind, which end like them, come steps that begin with a new op. */
@@ -311,6 +315,42 @@ static void test_stays(void **state)
     rig_close(r);
 }
 
+/* An odd op behind each nine ops of a step, another one every so many steps. Where it changes
+ * rarely, the step is replayed as a whole but for the first turns behind each change. */
+static void changes(uint32_t every, uint32_t waits, double least)
+{
+    enum { LAYERS = 12, OPS = 10 };
+    struct rig *r = open_rig();
+    for (uint32_t step = 0; step < STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t layer = 1; layer <= LAYERS; layer++) {
+            for (uint32_t k = 1; k < OPS; k++)
+                rig_op(r, rig_key(1, k));
+            rig_op(r, rig_key(2, step / every));
+            if (layer % (LAYERS / waits) == 0)
+                rig_sync(r);
+        }
+    }
+    double replayed = rig_replayed(r);
+    if (replayed < least)
+        fail_msg("a change every %u steps, %u waits a step: replayed %.2f of %.2f", every, waits,
+                 replayed, least);
+    rig_close(r);
+}
+
+static void test_changes(void **state)
+{
+    (void)state;
+    for (uint32_t every = 1; every <= 16; every *= 2)
+        changes(every, 1, 89.5);
+    changes(32, 1, 85);
+    for (uint32_t every = 1; every <= 8; every *= 2)
+        changes(every, 3, 89.5);
+    changes(100, 1, 92);
+    changes(100, 3, 97);
+}
+
 /* The report names them. */
 static void test_told(void **state)
 {
@@ -332,13 +372,14 @@ int main(void)
         cmocka_unit_test(test_loops),
         cmocka_unit_test(test_at_the_beginning),
         cmocka_unit_test(test_in_the_middle),
-        cmocka_unit_test(test_two_waits),
+        cmocka_unit_test(test_several_waits),
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_behind_others_with_the_same_end),
         cmocka_unit_test(test_layers),
         cmocka_unit_test(test_keeps_the_gpu_busy),
         cmocka_unit_test(test_outside_of_a_loop),
         cmocka_unit_test(test_new_work),
+        cmocka_unit_test(test_changes),
         cmocka_unit_test(test_told),
         cmocka_unit_test(test_stays),
     };
