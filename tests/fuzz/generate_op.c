@@ -73,7 +73,8 @@ static void make_context(struct fz_gen *g, struct fz_op *op)
 /* The new stream is of the old one's kind, with one in eight of another. */
 void fz_make_leave(struct fz_gen *g, struct fz_op *op, int slot)
 {
-    int kind = chance(g, 12) ? below(g, 4) : g->m.stream[slot].kind;
+    /* a blocking one may wait for graphs of a fork of the legacy stream (docs/limits.md) */
+    int old = g->m.stream[slot].kind, kind = chance(g, 12) ? below(g, 4) | (old & 1) : old;
     op->kind = FZ_leave;
     memcpy(op->a,
            (int32_t[]){slot, kind, fz_pick_buf(g), fz_pick_buf(g), fz_pick_module(g),
