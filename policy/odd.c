@@ -59,7 +59,7 @@ static void part_ends(struct ag_odds *o, uint64_t ops)
 {
     if (ops == o->synced)
         return;
-    bool new_work = 2 * o->leading > ops - o->synced;
+    bool new_work = o->leading > (ops - o->synced) / 2;
     o->led[o->parts++ % AG_ODD_WAITS] = new_work ? 0 : o->leading;
     o->leading = 0;
     o->synced = ops;
