@@ -76,7 +76,7 @@ uint64_t ag_streams_stand(void)
     if (since < span)
         return any ? span - since : 0;
     struct look look = {.recent = since < AG_STANDS_RECENTLY * span};
-    bool anew = !any || since >= AG_STANDS_RECENTLY * AG_STANDS_NS;
+    bool anew = !any || since / AG_STANDS_RECENTLY >= AG_STANDS_NS;
     looked_at = now;
     struct ag_streams all = ag_streams_snapshot();
     any = all.lacks;
