@@ -63,8 +63,9 @@ enum {
     AG_ODD_KINDS = 4, /* odd keys whose first ops span one turn at least */
     AG_ODD_TURNS = 4, /* turns for which a key stays odd at most */
     AG_ODD_KEYS = 64,
-    AG_ODD_WAITS = 8,     /* waits of a turn at most that begins with odd ops */
-    AG_ODD_BUILD = 32,    /* ops that cost as much eagerly as building graphs with the key */
+    AG_ODD_WAITS = 8,     /* most waits of a turn that begins with odd ops */
+    AG_ODD_BUILD = 32,    /* building graphs costs as much as so many eager ops; compared in the
+                           log, "Behind 3d1cd487" */
     AG_ODD_TRUST = 16384, /* ops for which the stream is known to have odd ops */
     AG_LONG_OPS = 64,     /* from the second time on, longer segments are recognised by their ops */
     AG_LOOP_OPS = 512,    /* shorter segments get graphs as a whole even if they are mostly loop */

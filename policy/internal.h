@@ -283,13 +283,11 @@ struct ag_odds {
     uint32_t num_born;
     uint64_t trusted_until;     /* until so many ops, a new key inside a sequence is an odd one */
     uint64_t synced;            /* ops up to the last sync point */
-    uint32_t parts;             /* that have ended there; no two sync points at the same op count */
+    uint32_t parts;             /* that have ended there; none is empty */
     uint32_t leading;           /* new ops right behind the last ... */
     uint32_t led[AG_ODD_WAITS]; /* ... and behind those before, if they were the smaller half */
-    struct {
-        uint64_t ops, replayed;
-        uint32_t parts;
-    } birth;                /* the counts when the last odd key was met first */
+    uint64_t born_replayed; /* the count of replayed ops when the last odd key was met first, ... */
+    uint32_t born_parts;    /* ... and of parts */
     uint64_t newest_at;     /* the last new op */
     uint32_t row[2];        /* new ops in a row up to that, and the row before */
     uint64_t last;          /* the last op that was odd */

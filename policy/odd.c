@@ -11,10 +11,9 @@
  *  - it comes in the middle of a known sequence, or right behind a sync point or an odd op as
  *    others did lately, in a stream in which such ops turned out to be odd a short time ago: what
  *    was known then went on behind them.
- * The key stays odd for some turns, as it may come several times in each, and the next one may
- * come only some turns later. How long a turn is the policy does not know. It takes the ops since
- * the last few odd keys came first, and no key stays odd for more than AG_ODD_TRUST ops, nor when
- * that has cost more than to learn the turns with it.
+ * The key stays odd for some turns: it may come several times in each, and in several of them. How
+ * long a turn is the policy does not know. It takes the ops since the last few odd keys came first.
+ * No key stays odd for more than AG_ODD_TRUST ops, or once that has cost more than learning it.
  */
 #include "policy/internal.h"
 
@@ -106,14 +105,15 @@ static bool is_expected(struct ag_odds *o, uint64_t ops)
     return false;
 }
 
-/* Whether what went eagerly since the last odd key was born has cost more than learning its turns
- * would. These then go by graphs as a whole, once they have come some times and graphs are built.
- * The policy counts parts for turns. */
+/* Whether more ops went eagerly since the last odd key came first than learning takes: those of the
+ * turns until one is replayed, and as many as building graphs costs. Nobody knows how long a turn
+ * is, so a part counts as one. */
 static bool costs_more(const struct ag_policy *p)
 {
     const struct ag_odds *o = &p->state->odds;
-    uint64_t ops = p->counts.ops - o->birth.ops, parts = o->parts - o->birth.parts;
-    uint64_t eager = ops - (p->counts.replayed - o->birth.replayed);
+    uint64_t ops = p->counts.ops - o->born[(o->num_born - 1) % AG_ODD_KINDS];
+    uint64_t parts = o->parts - o->born_parts;
+    uint64_t eager = ops - (p->counts.replayed - o->born_replayed);
     return eager * parts > p->state->config.min_repeats * ops + AG_ODD_BUILD * parts;
 }
 
@@ -139,9 +139,9 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     uint64_t *born = &o->born[o->num_born++ % AG_ODD_KINDS];
     uint64_t life = AG_ODD_TURNS * (ops - *born); /* the births before may be long ago */
     *odd = (struct ag_odd){key, ops + (life < AG_ODD_TRUST ? life : AG_ODD_TRUST)};
-    *born = o->last = o->birth.ops = ops;
-    o->birth.replayed = p->counts.replayed;
-    o->birth.parts = o->parts;
+    *born = o->last = ops;
+    o->born_replayed = p->counts.replayed;
+    o->born_parts = o->parts;
     watch_until(o, odd->until);
     ag_odds_were(p);
     return true;

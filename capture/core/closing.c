@@ -1,6 +1,6 @@
 /*
- * closing.c - streams, green contexts and contexts that end, or that graphs must not replace any
- * more.
+ * closing.c - streams, green contexts and contexts that end, and streams whose launches graphs must
+ * not replace any more.
  *
  * These calls are rare, so the code is simple: it pauses the builder, the streams submit what they
  * have deferred and drop their graphs, and then they are removed.
