@@ -423,7 +423,7 @@ enum {
     AG_BUILD_ALLOWANCE_NS = 20000000, /* for the start */
     AG_BUILD_FEW_OPS = 4,             /* in proportion to its ops for a graph of fewer */
     AG_BUILD_GAIN_SHARE = 4,          /* then a quarter of what replaying has gained */
-    AG_DEBT_LAPSES_ONE_IN = 100, /* of the time that passes is taken off what ended streams owe */
+    AG_DEBT_LAPSES_ONE_IN = 100,      /* of the time that passes is taken off what is owed */
     /* Of debt: one visit more until a sequence is built. Measured: log, "The price of a build". */
     AG_BUILD_NS_A_VISIT = 250000,
     AG_BUILD_FIRST_PRICE = 3,

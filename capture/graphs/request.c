@@ -54,25 +54,27 @@ static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
     return r;
 }
 
-/* What graphs have cost a stream, less the share of their gain that may be spent. */
-static int64_t balance_of(const struct ag_stream *s)
+/* What a stream owes for its graphs: what they have cost, less the share of their gain that may be
+ * spent, and less what has lapsed. Below 0 it has that to spare. */
+static int64_t owed_by(struct ag_stream *s, uint64_t now)
 {
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
     int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
-    return spent - gained / AG_BUILD_GAIN_SHARE;
+    return ag_debt_now(&s->debt, spent - gained / AG_BUILD_GAIN_SHARE, now);
 }
 
 /* Until when streams that have ended owe something (debt.h), up to what makes a build as dear as it
  * can be. */
 static _Atomic uint64_t owed_until;
 
-void ag_request_stream_ends(const struct ag_stream *s)
+void ag_request_stream_ends(struct ag_stream *s)
 {
     const int64_t most =
         AG_BUILD_ALLOWANCE_NS + (int64_t)AG_BUILD_HIGHEST_PRICE * AG_BUILD_NS_A_VISIT;
     uint64_t before = atomic_load(&owed_until), now = ag_clock_ns();
-    while (!atomic_compare_exchange_weak(&owed_until, &before,
-                                         ag_debt_with(before, now, balance_of(s), most)))
+    int64_t owed = owed_by(s, now);
+    while (
+        !atomic_compare_exchange_weak(&owed_until, &before, ag_debt_with(before, now, owed, most)))
         ;
 }
 
@@ -87,8 +89,8 @@ static uint32_t sightings_needed(struct ag_stream *s, uint32_t ops)
 {
     if (!ag_options.profit)
         return 0;
-    uint64_t until = atomic_load_explicit(&owed_until, memory_order_relaxed);
-    return ag_debt_price(balance_of(s) + ag_debt_at(until, ag_clock_ns()), ops);
+    uint64_t until = atomic_load_explicit(&owed_until, memory_order_relaxed), now = ag_clock_ns();
+    return ag_debt_price(owed_by(s, now) + ag_debt_at(until, now), ops);
 }
 
 static void look_for_branches(struct ag_graphs *g)

@@ -13,4 +13,4 @@ void ag_request_graphs(struct ag_stream *s, struct ag_chunk *chunk, bool may_hol
 /* Requests one more variant with these arguments. The caller holds the stream's lock. */
 void ag_request_variant(struct ag_stream *s, struct ag_graphs *g, const uint8_t *bytes);
 /* The stream ends, and its graphs with it. Nothing is being built for it. */
-void ag_request_stream_ends(const struct ag_stream *s);
+void ag_request_stream_ends(struct ag_stream *s);

@@ -1,4 +1,5 @@
-/* test_debt.c - what ended streams owe: it adds up, has an end above and below, and lapses. */
+/* test_debt.c - what streams owe lapses; of those that have ended it adds up, and has an end above
+ * and below. */
 #include "rig.h"
 #include "policy/debt.h"
 
@@ -45,6 +46,26 @@ static void test_debts_lapse(void **state)
     assert_int_equal(ag_debt_at(until, now), 10 * MS);
 }
 
+/* A stream that lives: what lapses does not come back when it spends more. Nothing lapses in
+ * advance while nothing is owed, and what is gained is saved up. */
+static void test_debts_of_a_stream_lapse(void **state)
+{
+    (void)state;
+    struct ag_debt d = {0};
+    uint64_t now = 5000000000u;
+    assert_int_equal(ag_debt_now(&d, 20 * MS, now), 20 * MS);
+    now += (uint64_t)500 * MS; /* 1 % of it is 5 ms */
+    assert_int_equal(ag_debt_now(&d, 20 * MS, now), 15 * MS);
+    assert_int_equal(ag_debt_now(&d, 50 * MS, now), 45 * MS);
+    now += (uint64_t)100000 * MS;
+    assert_int_equal(ag_debt_now(&d, 50 * MS, now), 0);
+    assert_int_equal(ag_debt_now(&d, 60 * MS, now), 10 * MS);
+    assert_int_equal(ag_debt_now(&d, 10 * MS, now), -40 * MS);
+    now += (uint64_t)100000 * MS;
+    assert_int_equal(ag_debt_now(&d, 10 * MS, now), -40 * MS);
+    assert_int_equal(ag_debt_now(&d, 80 * MS, now), 30 * MS);
+}
+
 /* In debt a sequence must have come ever more often; for a graph of few ops sooner. */
 static void test_the_price_of_a_build(void **state)
 {
@@ -66,6 +87,7 @@ int main(void)
         cmocka_unit_test(test_debts_add_up),
         cmocka_unit_test(test_nothing_less_than_nothing_is_owed),
         cmocka_unit_test(test_debts_lapse),
+        cmocka_unit_test(test_debts_of_a_stream_lapse),
         cmocka_unit_test(test_the_price_of_a_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
