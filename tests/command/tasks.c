@@ -376,17 +376,20 @@ static int still_working(int n)
  * shows whether it was given any. */
 static int short_tasks(int n)
 {
-    enum { SHORT = 3, LONG = 2000, BUSY_US = 300 };
+    enum { SHORT = 3, LONG = 2000, BUSY_US = 300, TOGETHER = 100 };
+    CUstream streams[TOGETHER];
     ag_prog_start();
     struct word w = make_word();
     CUfunction spin = ag_prog_function(ag_prog_module(), "spin_us");
     for (int i = 0; i < n; i++) {
-        CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+        CUstream stream = streams[i % TOGETHER] = make_stream(CU_STREAM_NON_BLOCKING, 0);
         steps(&w, stream, 0, SHORT);
         CHECK(ag_prog_launch(spin, stream, (void *[]){&(int){BUSY_US}}));
-        CHECK(cuStreamDestroy_v2(stream));
+        for (int k = 0; k < TOGETHER && i % TOGETHER == TOGETHER - 1; k++)
+            CHECK(cuStreamDestroy_v2(streams[k]));
+        if (i % TOGETHER == TOGETHER - 1)
+            CHECK(cuCtxSynchronize()); /* there is room for graphs again */
     }
-    CHECK(cuCtxSynchronize());
     CUstream last = make_stream(CU_STREAM_NON_BLOCKING, 0);
     uint64_t before = cuSimCallCount("cuGraphLaunch");
     steps(&w, last, 1, LONG);
@@ -394,6 +397,30 @@ static int short_tasks(int n)
     if (library && cuSimCallCount("cuGraphLaunch") - before < LONG / 2)
         printf("the last stream has no graphs\n");
     return print("short tasks", &w);
+}
+
+/* One stream, whose loop is another one after each dozen steps: n of these, and then more until the
+ * library has built five graphs more. */
+static int phases(int n)
+{
+    enum { STEPS_A_PHASE = 12, BLOCKS = 1000, MORE = 5 };
+    ag_prog_start();
+    struct word w = make_word();
+    CUstream stream = make_stream(CU_STREAM_NON_BLOCKING, 0);
+    uint64_t built = 0, now = 0;
+    for (unsigned int i = 0; i < (unsigned int)n || (built && now < built + MORE); i++) {
+        for (uint64_t k = 0; k < STEPS_A_PHASE * LAUNCHES; k++) {
+            CHECK(cuLaunchKernel(w.hash, 1 + k % LAUNCHES, 1, 1, 1 + i % BLOCKS, 1, 1, i / BLOCKS,
+                                 stream, (void *[]){&w.x, &k}, NULL));
+            w.want = w.want * 31 + k;
+            if (k % LAUNCHES == LAUNCHES - 1)
+                CHECK(cuStreamSynchronize(stream));
+        }
+        now = cuSimCallCount("cuGraphInstantiateWithFlags");
+        built = i < (unsigned int)n ? now : built;
+    }
+    CHECK(cuStreamDestroy_v2(stream));
+    return print("phases", &w);
 }
 
 /* What belongs to a handle ends with it: every other stream has an attribute, or ends in a capture.
@@ -559,6 +586,7 @@ int main(int argc, char **argv)
         {"room", room},
         {"crowds", crowds},
         {"short", short_tasks},
+        {"phases", phases},
         {"working", working},
         {"still-working", still_working},
         {"beside-blocking", beside_blocking},
