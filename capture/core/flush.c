@@ -98,7 +98,7 @@ bool ag_stream_submit_if_prompt(struct ag_stream *s, bool sync_point)
 {
     if (!ag_stream_lock_if_prompt(s))
         return false;
-    bool prompt = ag_submitter_settle_if_prompt(s);
+    bool prompt = !stays(s) && ag_submitter_settle_if_prompt(s);
     if (prompt)
         ag_stream_submit(s, sync_point);
     ag_unlock(&s->lock);

@@ -39,6 +39,7 @@ struct ag_thread {
     bool in_host_function; /* it runs one of the program's, in which the driver takes no launches
                               (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted
                               there. Its number is then AG_NO_OWNER */
+    uint8_t ending;        /* turns that the destructors of its keys have had (per_thread.c) */
     void *told_of;         /* the stream whose error it returned last */
     const void *told_in;   /* that stream's context */
     struct ag_dormant_slot dormant[AG_DORMANT_SLOTS];

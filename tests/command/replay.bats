@@ -426,6 +426,13 @@ calls_and_ms() {
     at_least "replayed per cent" "$(replayed_share)" 95
 }
 
+@test "destructors of a thread that ends wait for its per-thread default stream" {
+    AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 AUTOGRAPH_MAX_DEFER_US=1000000 same "$strayed" ends
+    cat with.out summary
+    grep -q '^ends: ok' with.out
+    at_least "replayed per cent" "$(replayed_share)" 60
+}
+
 @test "copies of managed memory stay eager, the kernels between them do not" {
     AUTOGRAPH_TEST_BUILD=inline same "$cases" memory 50
     cat summary

@@ -5,6 +5,8 @@
  *   strayed copies    the same with a copy in the middle of what is submitted by another thread
  *   strayed events    with a copy behind an event of a third stream
  *   strayed waits     while another stream waits for a word that the program writes after its step
+ *   strayed ends      a thread's steps; the destructor of one of its keys makes the last one, while
+ *                     another thread begins to use its own per-thread default stream
  *   strayed THREADS   so many threads, one after the other, each with 2 * ROUNDS such steps
  *
  * A step is a number of kernels that count up a word, and a wait. In the middle of a step another
@@ -142,6 +144,51 @@ static void *steps_of_a_thread(void *unused)
     return unused;
 }
 
+static void *begin_a_stream(void *unused)
+{
+    uint32_t none = 0;
+    long long no_time = 0;
+    void *params[] = {&spin.sum, &none, &no_time};
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, 1, 1, 1, 64, CU_STREAM_PER_THREAD, params, NULL));
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    return unused;
+}
+
+static void last_step(void *lost)
+{
+    uint32_t launched = count_now();
+    for (int k = 0; k < BEFORE; k++, ++launched) {
+        launch(k, true);
+    }
+    in_another_thread(begin_a_stream);
+    by_sync();
+    *(bool *)lost = count_now() != launched;
+}
+
+/* The key is made behind the stream, so other destructors come before this one. */
+static void *steps_to_the_end(void *lost)
+{
+    pthread_key_t key;
+    steps_of_a_thread(NULL);
+    if (pthread_key_create(&key, last_step) || pthread_setspecific(key, lost)) {
+        exit(1);
+    }
+    return NULL;
+}
+
+static bool thread_that_ends(void)
+{
+    pthread_t thread;
+    bool lost = true;
+    if (pthread_create(&thread, NULL, steps_to_the_end, &lost)) {
+        exit(1);
+    }
+    pthread_join(thread, NULL);
+    printf("ends: %s\n", lost ? "WRONG" : "ok");
+    return !lost;
+}
+
 static CUdeviceptr copied; /* a word */
 
 static uint32_t word_now(CUdeviceptr at)
@@ -232,6 +279,10 @@ static bool steps_of_a_kind(const char *kind, bool *good)
                                     : !strcmp(kind, "waits")  ? step_of_waits
                                                               : NULL;
     uint32_t launched = 0;
+    if (!strcmp(kind, "ends")) {
+        *good = thread_that_ends();
+        return true;
+    }
     if (!run) {
         return false;
     }
