@@ -63,7 +63,7 @@ enum {
     AG_ODD_KINDS = 4, /* odd keys whose first ops span one turn at least */
     AG_ODD_TURNS = 4, /* turns for which a key stays odd at most */
     AG_ODD_KEYS = 64,
-    AG_ODD_WAITS = 8,     /* most waits of a turn that begins with odd ops */
+    AG_ODD_ROWS = 8,      /* most places in a turn with rows of odd ops, of waits and of others */
     AG_ODD_BUILD = 32,    /* building graphs costs as much as so many eager ops; compared in the
                            log, "Behind 3d1cd487" */
     AG_ODD_TRUST = 16384, /* ops for which the stream is known to have odd ops */

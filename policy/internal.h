@@ -247,6 +247,7 @@ struct ag_finder {
     uint64_t run;       /* ops that the guess has covered; all were as predicted ... */
     uint32_t odd;       /* ... except this many, which were others in the same place */
     uint32_t odd_in_a_row;
+    uint64_t odd_at; /* the position of the last of them */
     bool guessing;
     struct ag_place *index;
     uint32_t index_size, index_used;
@@ -281,15 +282,16 @@ struct ag_odds {
     uint64_t part;               /* ... and the position behind the last */
     uint64_t born[AG_ODD_KINDS]; /* ops at which the last odd keys were met first */
     uint32_t num_born;
-    uint64_t trusted_until;     /* until so many ops, a new key inside a sequence is an odd one */
-    uint64_t synced;            /* ops up to the last sync point */
-    uint32_t parts;             /* that have ended there; none is empty */
-    uint32_t leading;           /* new ops right behind the last ... */
-    uint32_t led[AG_ODD_WAITS]; /* ... and behind those before, if they were the smaller half */
+    uint64_t trusted_until;    /* until so many ops, a new key inside a sequence is an odd one */
+    uint64_t synced;           /* ops up to the last sync point */
+    uint32_t parts;            /* that have ended there; none is empty */
+    uint32_t leading;          /* new ops right behind the last ... */
+    uint32_t led[AG_ODD_ROWS]; /* ... and behind those before, if they were the smaller half */
     uint64_t born_replayed; /* the count of replayed ops when the last odd key was met first, ... */
     uint32_t born_parts;    /* ... and of parts */
     uint64_t newest_at;     /* the last new op */
-    uint32_t row[2];        /* new ops in a row up to that, and the row before */
+    uint32_t row;           /* new ops in a row up to that, and in the rows before */
+    uint32_t rows[AG_ODD_ROWS], num_rows;
     uint64_t last;          /* the last op that was odd */
     uint64_t watched_until; /* until so many ops, keys that were met before may matter */
 };

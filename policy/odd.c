@@ -59,11 +59,11 @@ static void part_ends(struct ag_odds *o, uint64_t ops)
     if (ops == o->synced)
         return;
     bool new_work = o->leading > (ops - o->synced) / 2;
-    o->led[o->parts++ % AG_ODD_WAITS] = new_work ? 0 : o->leading;
+    o->led[o->parts++ % AG_ODD_ROWS] = new_work ? 0 : o->leading;
     o->leading = 0;
     o->synced = ops;
     if (o->newest_at == ops) /* a row that ends here may be new work, too */
-        o->row[0] = 0;
+        o->row = 0;
 }
 
 /* All ops of a segment that is one known sequence came before, and need not enter the history. */
@@ -85,24 +85,30 @@ static void watch_until(struct ag_odds *o, uint64_t ops)
         o->watched_until = ops;
 }
 
-/* A new op has come, the n-th right behind a sync point, or the n-th in a row behind odd ones:
- * whether n new ops came in such a place lately. */
+static bool came(const uint32_t *rows, uint32_t n)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < AG_ODD_ROWS; i++)
+        any |= n <= rows[i];
+    return any;
+}
+
+/* A new op has come, the n-th behind a sync point, or the n-th in a row behind odd ones: whether n
+ * new ops came in such a place lately. Fewer known ops than a part has, in between, do not count.
+ */
 static bool is_expected(struct ag_odds *o, uint64_t ops)
 {
-    bool leads = ops == o->synced + o->leading + 1, goes_on = ops == o->newest_at + 1;
+    bool leads = ops - o->synced - o->leading <= AG_PART_OPS;
+    bool goes_on = ops == o->newest_at + 1;
     if (!goes_on) {
-        o->row[1] = o->row[0];
-        o->row[0] = 0;
+        o->rows[o->num_rows++ % AG_ODD_ROWS] = o->row;
+        o->row = 0;
     }
-    o->row[0]++;
+    o->row++;
     o->newest_at = ops;
-    if (!leads)
-        return o->last && ops == o->last + 1 && o->row[0] <= o->row[1];
-    o->leading++;
-    for (uint32_t i = 0; i < AG_ODD_WAITS; i++)
-        if (o->leading <= o->led[i])
-            return true;
-    return false;
+    if (leads)
+        return came(o->led, ++o->leading);
+    return o->last && ops - o->last <= AG_PART_OPS && came(o->rows, o->row);
 }
 
 /* Whether more ops went eagerly since the last odd key came first than learning takes: those of the
@@ -142,6 +148,7 @@ bool ag_is_odd(struct ag_policy *p, ag_key key)
     *born = o->last = ops;
     o->born_replayed = p->counts.replayed;
     o->born_parts = o->parts;
+    o->part = s->finder.end; /* the op does not enter the history */
     watch_until(o, odd->until);
     ag_odds_were(p);
     return true;

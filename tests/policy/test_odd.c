@@ -145,7 +145,69 @@ static void test_several_waits(void **state)
     several_waits(2, 12, 2);
     several_waits(3, 20, 3);
     several_waits(1, 20, 4);
-    several_waits(3, 12, AG_ODD_WAITS);
+    several_waits(3, 12, AG_ODD_ROWS);
+}
+
+/* A step is made of parts: one of so many known ops in turn, new ops, and known ones. */
+struct part {
+    uint32_t in_turn, news, known;
+};
+
+static void of_parts(const struct part *parts, uint32_t num, bool sync)
+{
+    struct rig *r = open_rig();
+    uint64_t seed = num;
+    uint32_t all = 0, news = 0;
+    for (uint32_t step = 0; step < 2 * STEPS; step++) {
+        if (step == WARM)
+            rig_mark(r);
+        for (uint32_t i = 0; i < num; i++) {
+            if (parts[i].in_turn)
+                rig_op(r, rig_key(50 + i, step % parts[i].in_turn));
+            for (uint32_t k = 0; k < parts[i].news; k++)
+                rig_op(r, rig_random(&seed) | 1);
+            for (uint32_t k = 0; k < parts[i].known; k++)
+                rig_op(r, rig_key(1 + i, k));
+        }
+        if (sync)
+            rig_sync(r);
+    }
+    for (uint32_t i = 0; i < num; i++) {
+        all += (parts[i].in_turn > 0) + parts[i].news + parts[i].known;
+        news += (parts[i].in_turn > 0) + parts[i].news;
+    }
+    want(r, 100.0 - 100.0 * news / all, 200, "parts", all, news, sync);
+    rig_close(r);
+}
+
+#define OF_PARTS(sync, ...)                                                                        \
+    of_parts((struct part[]){__VA_ARGS__},                                                         \
+             sizeof((struct part[]){__VA_ARGS__}) / sizeof(struct part), sync)
+
+/* Too few known ops come in front of a new one, or between two, to say anything. */
+static void test_few_known_ops(void **state)
+{
+    (void)state;
+    OF_PARTS(true, {.in_turn = 7}, {.news = 1, .known = 20});
+    OF_PARTS(true, {.in_turn = 2}, {.news = 1, .known = 20});
+    OF_PARTS(false, {.known = 60}, {.news = 1, .known = 1}, {.news = 1});
+    OF_PARTS(false, {.known = 60}, {.news = 1, .known = 2}, {.news = 1});
+}
+
+static void test_rows_of_different_lengths(void **state)
+{
+    (void)state;
+    for (int sync = 0; sync < 2; sync++)
+        OF_PARTS(sync, {.known = 20}, {.news = 1, .known = 20}, {.news = 2, .known = 20});
+    OF_PARTS(true, {.known = 20}, {.news = 1, .known = 20}, {.news = 2, .known = 20},
+             {.news = 3, .known = 20});
+}
+
+static void test_the_shortest_parts(void **state)
+{
+    (void)state;
+    OF_PARTS(true, {.known = AG_PART_OPS}, {.news = 1, .known = AG_PART_OPS},
+             {.news = 1, .known = 20});
 }
 
 /* After so many steps come new ops, or mostly new ones, between the waits of each step. */
@@ -373,6 +435,9 @@ int main(void)
         cmocka_unit_test(test_at_the_beginning),
         cmocka_unit_test(test_in_the_middle),
         cmocka_unit_test(test_several_waits),
+        cmocka_unit_test(test_few_known_ops),
+        cmocka_unit_test(test_rows_of_different_lengths),
+        cmocka_unit_test(test_the_shortest_parts),
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_behind_others_with_the_same_end),
         cmocka_unit_test(test_layers),
