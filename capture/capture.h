@@ -68,6 +68,9 @@ bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result);
  * also submits everything that this thread has deferred on any stream. */
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
+/* Call it behind a call that has waited for the GPU, if ag_thread.waits_for is set. */
+void ag_core_returned(void);
+
 /* Makes the program's cuEventRecord, cuEventRecordWithFlags or cuStreamWaitEvent: a sync point, or
  * an op of streams that fork and join (tracking/fork.h). */
 CUresult ag_core_event_call(const struct ag_event_call *call);

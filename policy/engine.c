@@ -116,6 +116,12 @@ void ag_engine_sync_point(struct ag_engine *e, uint64_t now)
     ag_engine_drop(e);
 }
 
+void ag_engine_returned(struct ag_engine *e, uint64_t now)
+{
+    if (ag_engine_looks(e))
+        ag_policy_returned(&e->policy, now);
+}
+
 /* The policy says that `n` deferred ops must go. */
 static void give_up(struct ag_engine *e, uint32_t n)
 {

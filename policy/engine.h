@@ -129,6 +129,8 @@ void ag_engine_invalidate(struct ag_engine *e);
  * break: the sequence goes on behind it. A pause comes when deferred ops have waited for too long;
  * the policy learns from it if that happens again. */
 void ag_engine_sync_point(struct ag_engine *e, uint64_t now);
+/* The call that was a sync point has waited for the GPU, and returns. */
+void ag_engine_returned(struct ag_engine *e, uint64_t now);
 void ag_engine_break(struct ag_engine *e);
 void ag_engine_pause(struct ag_engine *e, uint64_t now);
 

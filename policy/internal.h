@@ -296,6 +296,14 @@ struct ag_odds {
     uint64_t watched_until; /* until so many ops, keys that were met before may matter */
 };
 
+/* A visit that has ended, except for the wait behind it. */
+struct ag_awaited {
+    struct ag_ref sequence;
+    uint64_t at; /* the beginning of the wait, ns */
+    uint64_t replayed;
+    bool recorded, is;
+};
+
 struct ag_policy_state {
     /* What the end of a chunk reads and writes lies side by side, as in a sequence. Times in ns; 0:
      * not known */
@@ -363,6 +371,8 @@ struct ag_policy_state {
     bool compares;     /* both take turns */
     uint32_t launcher; /* how often tuning has started over; 0: the two were never compared */
 
+    struct ag_awaited awaited;
+    uint32_t others; /* segments for which it counts that one was another than the one before */
     uint64_t sequence_began; /* time of the last sync point, real or artificial, ns; 0: not known */
     uint64_t replayed_began; /* ops replayed before that */
     uint64_t last_op;        /* when the last op came, if the policy observed it; else 0 */

@@ -2,14 +2,12 @@
 #include "policy/internal.h"
 #include <stdlib.h>
 
-/* All ops since the last sync point of any kind were `sequence`, from start to end, or something
- * else (NULL). */
-void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
+/* From `sequence_began` until `now` was a visit of `sequence`, or something else (NULL). */
+static void measure(struct ag_policy_state *s, struct ag_sequence *sequence, uint64_t now,
+                    uint64_t replayed, bool recorded)
 {
-    struct ag_policy_state *s = p->state;
-    uint64_t replayed = p->counts.replayed - s->replayed_began;
     bool timed = s->sequence_began && now > s->sequence_began;
-    bool whole = sequence && !s->recorded && timed;
+    bool whole = sequence && !recorded && timed;
     if (sequence && !sequence->periodic && !replayed && timed)
         ag_profit_first(&sequence->profit, now - s->sequence_began);
     if (s->config.profit && sequence && sequence->tune.mode == AG_TUNE_TRIES) {
@@ -20,8 +18,59 @@ void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
                         s->config.fixed_chunk ? 1 : sequence->plan.longest, s->gap);
     }
     s->sequence_began = now;
+}
+
+/* The wait behind the last visit has ended. */
+static void end_wait(struct ag_policy_state *s, uint64_t now)
+{
+    struct ag_awaited *w = &s->awaited;
+    if (!w->is)
+        return;
+    w->is = false;
+    measure(s, ag_sequence_get(s, w->sequence), now, w->replayed, w->recorded);
+}
+
+/* All ops since the last sync point of any kind were `sequence`, from start to end, or something
+ * else (NULL). */
+void ag_measure(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    end_wait(s, s->awaited.at);
+    measure(s, sequence, now, p->counts.replayed - s->replayed_began, s->recorded);
     s->recorded = false;
     s->replayed_began = p->counts.replayed;
+}
+
+/* The same at a sync point, behind which the program may wait for what has just been submitted.
+ * Where the next segment is another one, that wait belongs to this one's time: else a plan seems
+ * good that keeps the next one waiting. Where all are the same it does not matter to which it
+ * belongs. */
+static void measure_segment(struct ag_policy *p, struct ag_sequence *sequence, uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    if (!s->others) {
+        ag_measure(p, sequence, now);
+        return;
+    }
+    s->awaited = (struct ag_awaited){.sequence = ag_sequence_ref(sequence),
+                                     .at = now,
+                                     .replayed = p->counts.replayed - s->replayed_began,
+                                     .recorded = s->recorded,
+                                     .is = true};
+    s->recorded = false;
+    s->replayed_began = p->counts.replayed;
+}
+
+bool ag_policy_awaits(const struct ag_policy *p)
+{
+    return p->state->awaited.is;
+}
+
+void ag_policy_returned(struct ag_policy *p, uint64_t now)
+{
+    end_wait(p->state, now);
+    if (p->idle)
+        ag_replan(p, now);
 }
 
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)
@@ -189,9 +238,10 @@ static void end_segment(struct ag_policy *p, uint64_t now)
     struct ag_policy_state *s = p->state;
     struct ag_sequence *subsegment = NULL;
     s->last_op = 0; /* the program may wait here */
+    end_wait(s, s->awaited.at);
     bool followed = s->sequence && s->pure && !s->splits && ag_position(p) == s->sequence->len;
     uint64_t took = s->sequence_began && now > s->sequence_began ? now - s->sequence_began : 0;
-    ag_measure(p, followed ? s->sequence : NULL, now);
+    measure_segment(p, followed ? s->sequence : NULL, now);
     struct ag_ref stayed = ag_sequence_ref(s->sequence);
     if (!s->sequence && !s->splits) {
         if (departed_late(s) || varies(p, ag_sequence_get(s, s->departed)))
@@ -224,6 +274,10 @@ static void end_segment(struct ag_policy *p, uint64_t now)
         id = main->id;
     }
     s->last = ag_sequence_ref(main ? main : segment);
+    if (s->segment_len && id != s->last_id[AG_CHAIN_REAL])
+        s->others = AG_OTHER_SEGMENTS;
+    else if (s->segment_len && s->others)
+        s->others--;
     if (s->segment_len)
         ag_chain_learn(s, AG_CHAIN_REAL, main ? main : segment, id);
     ag_finder_sync_point(&s->finder);

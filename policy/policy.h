@@ -310,6 +310,10 @@ void ag_policy_rest(struct ag_policy *p, uint32_t ops);
 
 /* A sync point: returns how many deferred ops the caller must submit before it. */
 uint32_t ag_policy_sync_point(struct ag_policy *p, uint64_t now);
+/* Whether the policy wants to know when a call that waits for the GPU returns, and that it has:
+ * call the first behind ag_policy_sync_point(). If it does not hear of that, it does without. */
+bool ag_policy_awaits(const struct ag_policy *p);
+void ag_policy_returned(struct ag_policy *p, uint64_t now);
 
 /* The program measures how long the next ops take: `ops` of them, or fewer if a sync point comes
  * first. The policy leaves sequences that are still new to eager submission there, so that the

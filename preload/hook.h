@@ -10,6 +10,7 @@
 #pragma once
 
 #include "capture/capture.h"
+#include "capture/system/current.h"
 #include "preload/resolve.h"
 
 #define AG_HOOK CUresult CUDAAPI
@@ -34,9 +35,17 @@ static inline CUstream ag_named(CUstream stream, bool ptsz)
  * the getter's error. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
 
+/* The call may have waited for the GPU. */
+static inline void ag_returned(void)
+{
+    if (!AG_LIKELY(!ag_thread.waits_for))
+        ag_core_returned();
+}
+
 /* What a call returns: its own error, else that of deferred work. */
 static inline CUresult ag_first_error(CUresult result, CUresult pending)
 {
+    ag_returned();
     if (AG_LIKELY(result == CUDA_SUCCESS && pending == CUDA_SUCCESS))
         return CUDA_SUCCESS;
     return ag_core_first_error(result, pending);
@@ -46,6 +55,7 @@ static inline CUresult ag_first_error(CUresult result, CUresult pending)
 static inline CUresult ag_first_error_of(CUstream stream, bool ptsz, CUresult result,
                                          CUresult pending)
 {
+    ag_returned();
     if (AG_LIKELY(result == CUDA_SUCCESS && pending == CUDA_SUCCESS))
         return CUDA_SUCCESS;
     return ag_core_stream_first_error(stream, ptsz, result, pending);

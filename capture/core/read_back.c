@@ -115,12 +115,14 @@ bool ag_core_read_back(const struct ag_copy *c, bool sync, CUresult *result)
     ag_core_thread_will_wait(s);
     CUresult pending = ag_incoming_arrives(s, &in), r = CUDA_SUCCESS; /* the first may be its own */
     CUresult others = sync ? ag_core_barrier(c->sym)
-                           : ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, false);
+                           : ag_core_stream_sync_point(c->stream, c->ptsz, c->sym, true);
     pending = ag_incoming_first_error(&in, pending, others);
     if (!read.called)
         r = finish(&in, handle,
                    pending != CUDA_SUCCESS || atomic_load(&context->staging_failed) & bit);
     atomic_fetch_and(&context->staging_used, ~bit);
+    if (ag_thread.waits_for)
+        ag_core_returned();
     *result = ag_incoming_first_error(&in, r, pending);
     return true;
 }

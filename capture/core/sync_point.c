@@ -10,6 +10,7 @@
 #include "capture/core/flush.h"
 #include "capture/core/branch.h"
 #include "capture/core/launch.h"
+#include "capture/system/clock.h"
 #include "capture/trace/live.h"
 #include "capture/tracking/event.h"
 #include "capture/tracking/hostfunction.h"
@@ -52,7 +53,28 @@ enum flags {
     REPORTS = 1,  /* the call may return a stream's unreported error */
     OWN_ONLY = 2, /* leaves the streams of other threads alone */
     BLOCKS = 4,   /* the thread waits for the GPU in the call */
+    RETURNS = 8,  /* behind that it calls ag_core_returned() */
 };
+
+/* The policy wants to know how long the wait takes. One stream is enough. */
+static void note_wait(struct ag_stream *s)
+{
+    if (ag_thread.waits_for || !ag_policy_awaits(ag_engine_policy(&s->engine)))
+        return;
+    atomic_fetch_add(&s->references, 1);
+    ag_thread.waits_for = s;
+}
+
+void ag_core_returned(void)
+{
+    struct ag_stream *s = ag_thread.waits_for;
+    ag_thread.waits_for = NULL;
+    ag_lock(&s->lock, AG_RANK_STREAM);
+    if (ag_stream_is_live(s))
+        ag_engine_returned(&s->engine, ag_clock_ns());
+    ag_unlock(&s->lock);
+    ag_stream_release(s);
+}
 
 /* The call may tie the stream to others. */
 static bool ties(enum ag_sym sym)
@@ -80,6 +102,8 @@ static CUresult end_segment(struct ag_stream *s, unsigned int flags)
     if (ag_stream_is_live(s)) {
         if (!atomic_load(&s->origin))
             ag_stream_end_segment(s);
+        if (flags & RETURNS)
+            note_wait(s);
         if (flags & REPORTS)
             r = ag_stream_tell(s);
     }
@@ -99,6 +123,8 @@ static CUresult end_for_call(struct ag_stream *s, enum ag_sym sym, unsigned int 
         if (ties(sym))
             home->ties++;
         ag_stream_end_segment(home);
+        if (flags & RETURNS)
+            note_wait(home);
         if (branch)
             ag_branch_meets(home, branch, is_foreign(sym));
         else if (ag_stream_forks(home) && !is_wait(sym))
@@ -329,7 +355,7 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
 
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
-    return stream_sync_point(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS : 0u));
+    return stream_sync_point(stream, ptsz, sym, REPORTS | (blocks ? BLOCKS | RETURNS : 0u));
 }
 
 void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
@@ -372,9 +398,16 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags, const CUdeviceptr *
     return r;
 }
 
+/* Of a call with a hook of its own. */
+static unsigned int flags_of(enum ag_sym sym)
+{
+    bool blocks = sym < AG_SYM_COUNT && ag_entries[sym].flags & AG_ENTRY_BLOCKS;
+    return REPORTS | (blocks ? RETURNS : 0u);
+}
+
 CUresult ag_core_barrier(enum ag_sym sym)
 {
-    return barrier(sym, REPORTS, NULL);
+    return barrier(sym, flags_of(sym), NULL);
 }
 
 CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym)
@@ -382,14 +415,14 @@ CUresult ag_core_barrier_for(CUcontext ctx, enum ag_sym sym)
     if (!atomic_load_explicit(&ag_open_streams, memory_order_acquire))
         return CUDA_SUCCESS;
     bool entered = ag_context_find(ctx) && ag_context_enter(ctx);
-    CUresult r = barrier(sym, REPORTS, NULL);
+    CUresult r = barrier(sym, flags_of(sym), NULL);
     ag_context_leave(entered);
     return r;
 }
 
 CUresult ag_core_barrier_of_copy(enum ag_sym sym, CUdeviceptr dst, CUdeviceptr src)
 {
-    return barrier(sym, REPORTS, (CUdeviceptr[]){dst, src});
+    return barrier(sym, flags_of(sym), (CUdeviceptr[]){dst, src});
 }
 
 void ag_core_barrier_quiet(enum ag_sym sym)

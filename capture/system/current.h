@@ -41,9 +41,10 @@ struct ag_thread {
                               there. Its number is then AG_NO_OWNER */
     uint8_t ending;        /* turns that the destructors of its keys have had (per_thread.c) */
     void *told_of;         /* the stream whose error it returned last */
-    const void *told_in;   /* that stream's context */
+    struct ag_stream *waits_for; /* in a call that waits for the GPU: whom to tell of its end */
     struct ag_dormant_slot dormant[AG_DORMANT_SLOTS];
     struct ag_found_stream found[AG_FOUND_STREAMS]; /* each at one of two places */
+    const void *told_in;                            /* the context of `told_of` */
 };
 #define AG_NO_OWNER UINTPTR_MAX
 extern __thread struct ag_thread ag_thread __attribute__((tls_model("initial-exec")));

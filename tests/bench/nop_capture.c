@@ -63,6 +63,10 @@ bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result)
     return false;
 }
 
+void ag_core_returned(void)
+{
+}
+
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
     (void)stream;

@@ -138,9 +138,17 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
         (void *)stream);
 }
 
+void ag_core_returned(void)
+{
+    ag_thread.waits_for = NULL;
+    say("returned\n");
+}
+
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks)
 {
     ag_core_stream_sync_point_quiet(stream, ptsz, sym, blocks);
+    if (sym == AG_SYM_cuStreamSynchronize || sym == AG_SYM_cuStreamSynchronize_ptsz)
+        ag_thread.waits_for = (struct ag_stream *)&ag_thread; /* any stream wants to know */
     return pending();
 }
 

@@ -243,7 +243,7 @@ finish" ]
   run under "$bin/preload_bound" fork
   [ "$status" -eq 0 ]
   [ "$output" = "cuStreamSynchronize 2" ]
-  [ "$(cut -d' ' -f1 "$told" | tr '\n' ' ')" = "start launch child sync finish " ]
+  [ "$(cut -d' ' -f1 "$told" | tr '\n' ' ')" = "start launch child sync returned finish " ]
 }
 
 @test "a driver older than 12.4 is only observed" {
