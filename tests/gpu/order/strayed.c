@@ -157,6 +157,7 @@ static void *begin_a_stream(void *unused)
 
 static void last_step(void *lost)
 {
+    CHECK(cuCtxSetCurrent(context)); /* the driver has forgotten the thread's (H200) */
     uint32_t launched = count_now();
     cycles *= 20; /* the other thread takes some time */
     for (int k = 0; k < BEFORE; k++, ++launched) {
