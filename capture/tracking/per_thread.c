@@ -15,10 +15,10 @@ CUstream ag_per_thread_name(void)
     return (CUstream)(ag_this_thread() | 1); /* above 2^32, as it begins with a count */
 }
 
-/* Destructors of other keys may still use the stream. All keys that are set get a turn before any of
- * them gets another one, so this is done in the last turn that there is. It calls no driver, which
- * may have forgotten the thread by now. In the child of a fork another thread may hold the lock for
- * good. */
+/* Destructors of other keys may still use the stream. All keys that are set get a turn before any
+ * of them gets another one, so this is done in the last turn that there is. It calls no driver,
+ * which may have forgotten the thread by now. In the child of a fork another thread may hold the
+ * lock for good. */
 static void thread_ends(void *number)
 {
     if (++ag_thread.ending < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(key, number))
