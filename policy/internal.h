@@ -247,7 +247,6 @@ struct ag_finder {
     uint64_t run;       /* ops that the guess has covered; all were as predicted ... */
     uint32_t odd;       /* ... except this many, which were others in the same place */
     uint32_t odd_in_a_row;
-    uint64_t odd_at; /* the position of the last of them */
     bool guessing;
     struct ag_place *index;
     uint32_t index_size, index_used;

@@ -69,10 +69,11 @@ void ag_core_returned(void)
 {
     struct ag_stream *s = ag_thread.waits_for;
     ag_thread.waits_for = NULL;
-    ag_lock(&s->lock, AG_RANK_STREAM);
-    if (ag_stream_is_live(s))
-        ag_engine_returned(&s->engine, ag_clock_ns());
-    ag_unlock(&s->lock);
+    if (ag_stream_lock_if_prompt(s)) { /* nobody is kept waiting for a measurement */
+        if (ag_stream_is_live(s))
+            ag_engine_returned(&s->engine, ag_clock_ns());
+        ag_unlock(&s->lock);
+    }
     ag_stream_release(s);
 }
 
