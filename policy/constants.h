@@ -60,8 +60,8 @@ enum {
                                    so many */
     AG_PART_OPS =
         3, /* ops between two new ones that show, if they come again, that these are odd */
-    AG_OTHER_SEGMENTS =
-        8,            /* chosen: most waits of a turn, of which one is behind another segment */
+    /* Chosen: segments for which it counts that one was another than the one before (learn.c). */
+    AG_OTHER_SEGMENTS = 8,
     AG_ODD_KINDS = 4, /* odd keys whose first ops span one turn at least */
     AG_ODD_TURNS = 4, /* turns for which a key stays odd at most */
     AG_ODD_KEYS = 64,

@@ -6,25 +6,26 @@
 #pragma once
 
 #include "policy/constants.h"
+#include <stdatomic.h>
 #include <stdint.h>
 
-/* Of a stream that lives. All 0 at first. */
-struct ag_debt {
-    int64_t lapsed;  /* ns */
-    uint64_t looked; /* when that was last brought up to date, ns of the caller's clock */
-};
-
-/* What the stream owes now, where building has cost `spent` ns more than the share of the gain that
- * may be spent. */
-static inline int64_t ag_debt_now(struct ag_debt *d, int64_t spent, uint64_t now)
+/* What a stream owes that lives, where building has cost `spent` ns more than the share of the gain
+ * that may be spent. `lapsed`: ns of it that need not be paid, 0 at first. All streams share the
+ * time that passes: until `*last`, in ns of the caller's clock, it has been used up; 0 at first.
+ * Not much is saved up while nobody is in debt. */
+static inline int64_t ag_debt_now(int64_t *lapsed, int64_t spent, _Atomic uint64_t *last,
+                                  uint64_t now)
 {
-    int64_t owed = spent - d->lapsed;
-    int64_t lapses = d->looked ? (int64_t)((now - d->looked) / AG_DEBT_LAPSES_ONE_IN) : 0;
-    d->looked = now;
+    int64_t owed = spent - *lapsed;
     if (owed <= 0)
         return owed;
-    lapses = lapses < owed ? lapses : owed;
-    d->lapsed += lapses;
+    uint64_t before = atomic_exchange(last, now);
+    int64_t lapses = before && now > before ? (int64_t)((now - before) / AG_DEBT_LAPSES_ONE_IN) : 0;
+    if (lapses > AG_BUILD_ALLOWANCE_NS)
+        lapses = AG_BUILD_ALLOWANCE_NS;
+    if (lapses > owed)
+        lapses = owed;
+    *lapsed += lapses;
     return owed - lapses;
 }
 

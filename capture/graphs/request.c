@@ -54,13 +54,15 @@ static struct ag_request *make_request(struct ag_stream *s, struct ag_graphs *g,
     return r;
 }
 
+static _Atomic uint64_t lapsed_until; /* ag_debt_now() */
+
 /* What a stream owes for its graphs: what they have cost, less the share of their gain that may be
  * spent, and less what has lapsed. Below 0 it has that to spare. */
 static int64_t owed_by(struct ag_stream *s, uint64_t now)
 {
     int64_t spent = (int64_t)atomic_load_explicit(&s->build_ns, memory_order_relaxed);
     int64_t gained = atomic_load_explicit(&s->worth_ns, memory_order_relaxed);
-    return ag_debt_now(&s->debt, spent - gained / AG_BUILD_GAIN_SHARE, now);
+    return ag_debt_now(&s->lapsed_ns, spent - gained / AG_BUILD_GAIN_SHARE, &lapsed_until, now);
 }
 
 /* Until when streams that have ended owe something (debt.h), up to what makes a build as dear as it

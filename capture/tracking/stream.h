@@ -32,7 +32,6 @@
 #include "capture/tracking/signature.h"
 #include "driver/own.h"
 #include "policy/constants.h"
-#include "policy/debt.h"
 #include "policy/pairs.h"
 #include "policy/ring.h"
 #include "policy/engine.h"
@@ -241,7 +240,7 @@ struct ag_stream {
     struct ag_ranges device_memory, pinned_memory;
     uint64_t memory_epoch;      /* of both */
     _Atomic uint64_t build_ns;  /* time spent building graphs for this stream */
-    struct ag_debt debt;        /* for that */
+    int64_t lapsed_ns;          /* of that (policy/debt.h) */
     uint64_t update_ns;         /* spent in node updates since the last chunk was submitted */
     uint64_t told;              /* ops that compare.c has counted */
     _Atomic uint64_t noted;     /* records and waits that came as ops of its fork (fork.h), of these

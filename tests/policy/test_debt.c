@@ -46,24 +46,49 @@ static void test_debts_lapse(void **state)
     assert_int_equal(ag_debt_at(until, now), 10 * MS);
 }
 
-/* A stream that lives: what lapses does not come back when it spends more. Nothing lapses in
- * advance while nothing is owed, and what is gained is saved up. */
+/* A stream that lives: what lapses does not come back when it spends more, and what is gained is
+ * saved up. */
 static void test_debts_of_a_stream_lapse(void **state)
 {
     (void)state;
-    struct ag_debt d = {0};
+    int64_t lapsed = 0;
+    _Atomic uint64_t last = 0;
     uint64_t now = 5000000000u;
-    assert_int_equal(ag_debt_now(&d, 20 * MS, now), 20 * MS);
+    assert_int_equal(ag_debt_now(&lapsed, 20 * MS, &last, now), 20 * MS);
     now += (uint64_t)500 * MS; /* 1 % of it is 5 ms */
-    assert_int_equal(ag_debt_now(&d, 20 * MS, now), 15 * MS);
-    assert_int_equal(ag_debt_now(&d, 50 * MS, now), 45 * MS);
-    now += (uint64_t)100000 * MS;
-    assert_int_equal(ag_debt_now(&d, 50 * MS, now), 0);
-    assert_int_equal(ag_debt_now(&d, 60 * MS, now), 10 * MS);
-    assert_int_equal(ag_debt_now(&d, 10 * MS, now), -40 * MS);
-    now += (uint64_t)100000 * MS;
-    assert_int_equal(ag_debt_now(&d, 10 * MS, now), -40 * MS);
-    assert_int_equal(ag_debt_now(&d, 80 * MS, now), 30 * MS);
+    assert_int_equal(ag_debt_now(&lapsed, 20 * MS, &last, now), 15 * MS);
+    assert_int_equal(ag_debt_now(&lapsed, 30 * MS, &last, now), 25 * MS);
+    assert_int_equal(ag_debt_now(&lapsed, -7 * MS, &last, now), -12 * MS);
+    now += (uint64_t)1500 * MS;
+    assert_int_equal(ag_debt_now(&lapsed, 10 * MS, &last, now), 0);
+    assert_int_equal(ag_debt_now(&lapsed, 60 * MS, &last, now), 50 * MS);
+}
+
+/* While nobody is in debt no more is saved up than a stream may spend at once. */
+static void test_little_lapses_in_advance(void **state)
+{
+    (void)state;
+    int64_t lapsed = 0;
+    _Atomic uint64_t last = 0;
+    uint64_t now = 5000000000u;
+    assert_int_equal(ag_debt_now(&lapsed, 1 * MS, &last, now), 1 * MS);
+    now += (uint64_t)1000000 * MS;
+    assert_int_equal(ag_debt_now(&lapsed, 90 * MS, &last, now), 90 * MS - AG_BUILD_ALLOWANCE_NS);
+}
+
+/* However many streams are in debt, no more of the time is spent. */
+static void test_streams_share_the_time(void **state)
+{
+    (void)state;
+    int64_t lapsed[3] = {0};
+    _Atomic uint64_t last = 0;
+    uint64_t now = 5000000000u;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ag_debt_now(&lapsed[i], 20 * MS, &last, now), 20 * MS);
+    now += (uint64_t)500 * MS;
+    assert_int_equal(ag_debt_now(&lapsed[0], 20 * MS, &last, now), 15 * MS);
+    assert_int_equal(ag_debt_now(&lapsed[1], 20 * MS, &last, now), 20 * MS);
+    assert_int_equal(ag_debt_now(&lapsed[2], 20 * MS, &last, now - 1), 20 * MS); /* it was late */
 }
 
 /* In debt a sequence must have come ever more often; for a graph of few ops sooner. */
@@ -88,6 +113,8 @@ int main(void)
         cmocka_unit_test(test_nothing_less_than_nothing_is_owed),
         cmocka_unit_test(test_debts_lapse),
         cmocka_unit_test(test_debts_of_a_stream_lapse),
+        cmocka_unit_test(test_little_lapses_in_advance),
+        cmocka_unit_test(test_streams_share_the_time),
         cmocka_unit_test(test_the_price_of_a_build),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
