@@ -8,12 +8,12 @@
  * The policy cannot tell an odd op from the first of a new phase when it comes. It takes an op for
  * odd if its key was never met before, and
  *  - the ops since the last new one came between two new ones before, or
- *  - it comes in the middle of a known sequence, or behind a sync point or an odd op as others did
- *    lately, with few known ops in between at most, in a stream in which such ops turned out to be
- * odd a short time ago: what was known then went on behind them. The key stays odd for some turns:
- * it may come several times in each, and in several of them. How long a turn is the policy does not
- * know. It takes the ops since the last few odd keys came first. No key stays odd for more than
- * AG_ODD_TRUST ops, or once that has cost more than learning it.
+ *  - it comes in the middle of a known sequence, or behind a sync point or an odd op as others
+ *    did lately (with few known ops in between), in a stream in which such ops turned out to be
+ *    odd a short time ago: what was known then went on behind them.
+ * The key stays odd for some turns: it may come several times in each, and in several of them. How
+ * long a turn is the policy does not know. It takes the ops since the last few odd keys came first.
+ * No key stays odd for more than AG_ODD_TRUST ops, or once that has cost more than learning it.
  */
 #include "policy/internal.h"
 
