@@ -153,6 +153,7 @@ static void append(struct ag_finder *f, ag_key key)
             f->run++;
             f->odd++;
             f->odd_in_a_row++;
+            f->odd_at = f->end;
         } else {
             f->guessing = false;
             f->run = 0;

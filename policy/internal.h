@@ -247,6 +247,7 @@ struct ag_finder {
     uint64_t run;       /* ops that the guess has covered; all were as predicted ... */
     uint32_t odd;       /* ... except this many, which were others in the same place */
     uint32_t odd_in_a_row;
+    uint64_t odd_at; /* the position of the last of them */
     bool guessing;
     struct ag_place *index;
     uint32_t index_size, index_used;
@@ -364,6 +365,9 @@ struct ag_policy_state {
     uint64_t seen[AG_SEEN];
 
     struct ag_finder finder;
+    struct {
+        uint64_t ops, replayed; /* counts when a loop was entered last (period.c) */
+    } entered;
 
     /* who makes the launches (tune.c) */
     bool by_submitter;

@@ -128,6 +128,21 @@ static struct ag_sequence *known_loop(struct ag_policy_state *s, uint64_t began,
     return NULL;
 }
 
+/* Where to take the turn of a loop from that began there. If the loop that was entered last was
+ * mostly left again, it has an op that does not come any more: then the latest whole turn, if all
+ * have been the same for longer than an op stays odd. */
+static uint64_t turn_from(struct ag_policy *p, uint64_t began, uint32_t period)
+{
+    struct ag_policy_state *s = p->state;
+    const struct ag_finder *f = &s->finder;
+    uint64_t latest = f->end - (f->end - began) % period - period;
+    bool left = (p->counts.replayed - s->entered.replayed) * 2 < p->counts.ops - s->entered.ops;
+    bool same = latest > f->odd_at + AG_ODD_TURNS * (uint64_t)period;
+    s->entered.ops = p->counts.ops;
+    s->entered.replayed = p->counts.replayed;
+    return left && f->odd && same ? latest : began;
+}
+
 /* If the history has just repeated a whole period, enters the sequence of that period. All ops seen
  * so far must be in the history. */
 bool ag_adopt_period(struct ag_policy *p, uint64_t now)
@@ -139,13 +154,13 @@ bool ag_adopt_period(struct ag_policy *p, uint64_t now)
         return false; /* the stream must not leave what it follows without better evidence */
     if (!period || inside_known_period(s, period) || finding_back(s, period))
         return false;
-    uint64_t began = ag_finder_began(f, period);
+    uint64_t began = ag_finder_began(f, period), turn = turn_from(p, began, period);
     uint32_t times = (AG_MERGE_SHORT_PERIOD + period - 1) / period;
     uint32_t from;
-    struct ag_sequence *sequence = known_loop(s, began, period, &from);
+    struct ag_sequence *sequence = known_loop(s, turn, period, &from);
     if (!sequence) {
-        uint32_t first = best_beginning(s, began, period);
-        sequence = repeat(p, began, period, times, first);
+        uint32_t first = best_beginning(s, turn, period);
+        sequence = repeat(p, turn, period, times, first);
         from = first ? period - first : 0;
     }
     if (!sequence)

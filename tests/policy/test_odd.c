@@ -210,6 +210,24 @@ static void test_the_shortest_parts(void **state)
              {.news = 1, .known = 20});
 }
 
+/* A loop without waits, in which one kernel is another one now and then. */
+static void test_loops_that_change(void **state)
+{
+    enum { TURNS = 2400, EACH = 200, PLACES = 8, BEFORE = 9, BEHIND = 5 };
+    struct rig *r = open_rig();
+    (void)state;
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        if (turn == WARM)
+            rig_mark(r);
+        for (uint32_t k = 0; k < PLACES * (BEFORE + 1 + BEHIND); k++) {
+            bool changes = k % (BEFORE + 1 + BEHIND) == BEFORE;
+            rig_op(r, changes ? rig_key(100, turn / EACH) : rig_key(1, k));
+        }
+    }
+    want(r, 98, 200, "a loop that changes", PLACES * (BEFORE + 1 + BEHIND), PLACES, false);
+    rig_close(r);
+}
+
 /* After so many steps come new ops, or mostly new ones, between the waits of each step. */
 static void phases(uint32_t ops, uint32_t waits, uint32_t known, uint32_t steps)
 {
@@ -438,6 +456,7 @@ int main(void)
         cmocka_unit_test(test_few_known_ops),
         cmocka_unit_test(test_rows_of_different_lengths),
         cmocka_unit_test(test_the_shortest_parts),
+        cmocka_unit_test(test_loops_that_change),
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_behind_others_with_the_same_end),
         cmocka_unit_test(test_layers),
