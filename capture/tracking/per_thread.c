@@ -16,12 +16,13 @@ CUstream ag_per_thread_name(void)
 }
 
 /* Destructors of other keys may still use the stream. All keys that are set get a turn before any
- * of them gets another one, so this is done in the last turn that there is. It calls no driver,
- * which may have forgotten the thread by now. In the child of a fork another thread may hold the
- * lock for good. */
+ * of them gets another one, so this is done in a late turn. In the last one checkers of threads
+ * take the thread down. It calls no driver, which may have forgotten the thread by now. In the
+ * child of a fork another thread may hold the lock for good. */
 static void thread_ends(void *number)
 {
-    if (++ag_thread.ending < PTHREAD_DESTRUCTOR_ITERATIONS && !pthread_setspecific(key, number))
+    enum { TURN = PTHREAD_DESTRUCTOR_ITERATIONS - 1 };
+    if (++ag_thread.ending < TURN && !pthread_setspecific(key, number))
         return;
     if (!ag_state_tracks())
         return;
