@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "capture/system/current.h"
 #include "driver/call.h"
 #include "driver/entries.h" /* cuda.h with internal names, enum ag_sym, AG_REAL() */
 
@@ -68,8 +69,14 @@ bool ag_core_read_back(const struct ag_copy *copy, bool sync, CUresult *result);
  * also submits everything that this thread has deferred on any stream. */
 CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, bool blocks);
 
-/* Call it behind a call that has waited for the GPU, if ag_thread.waits_for is set. */
-void ag_core_returned(void);
+/* Call the second behind each call for which a sync point was made, as that may have waited for the
+ * GPU. */
+__attribute__((cold)) void ag_core_returned(void);
+static inline void ag_returned(void)
+{
+    if (__builtin_expect(ag_thread.waits_for != NULL, 0))
+        ag_core_returned();
+}
 
 /* Makes the program's cuEventRecord, cuEventRecordWithFlags or cuStreamWaitEvent: a sync point, or
  * an op of streams that fork and join (tracking/fork.h). */

@@ -10,7 +10,6 @@
 #pragma once
 
 #include "capture/capture.h"
-#include "capture/system/current.h"
 #include "preload/resolve.h"
 
 #define AG_HOOK CUresult CUDAAPI
@@ -34,13 +33,6 @@ static inline CUstream ag_named(CUstream stream, bool ptsz)
 /* The real call, as the value of an expression. If the driver lacks the function, the result is
  * the getter's error. */
 #define AG_CALL(name, ...) (AG_HAVE(name) ? AG_REAL(name)(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
-
-/* The call may have waited for the GPU. */
-static inline void ag_returned(void)
-{
-    if (!AG_LIKELY(!ag_thread.waits_for))
-        ag_core_returned();
-}
 
 /* What a call returns: its own error, else that of deferred work. */
 static inline CUresult ag_first_error(CUresult result, CUresult pending)

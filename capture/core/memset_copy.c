@@ -15,12 +15,16 @@ static CUresult passes(const struct ag_incoming *in, bool ptsz, enum ag_sym sym,
 {
     if (!ag_incoming_is_sync(in)) {
         CUresult pending = ag_core_stream_sync_point(ag_incoming_stream(in), ptsz, sym, blocks);
-        return ag_incoming_first_error(in, ag_op_call(in), pending);
+        CUresult r = ag_op_call(in);
+        ag_returned();
+        return ag_incoming_first_error(in, r, pending);
     }
     CUresult pending = in->kind == AG_OP_COPY
                            ? ag_core_barrier_of_copy(sym, in->copy->dst, in->copy->src)
                            : ag_core_barrier(sym);
-    return ag_core_first_error(ag_op_call(in), pending);
+    CUresult r = ag_op_call(in);
+    ag_returned();
+    return ag_core_first_error(r, pending);
 }
 
 /* Why a graph cannot hold a fill or a copy of such memory. */

@@ -121,8 +121,7 @@ bool ag_core_read_back(const struct ag_copy *c, bool sync, CUresult *result)
         r = finish(&in, handle,
                    pending != CUDA_SUCCESS || atomic_load(&context->staging_failed) & bit);
     atomic_fetch_and(&context->staging_used, ~bit);
-    if (ag_thread.waits_for)
-        ag_core_returned();
+    ag_returned();
     *result = ag_incoming_first_error(&in, r, pending);
     return true;
 }

@@ -56,7 +56,8 @@ enum flags {
     RETURNS = 8,  /* behind that it calls ag_core_returned() */
 };
 
-/* The policy wants to know how long the wait takes. One stream is enough. */
+/* Remembers the stream if its policy wants to know when the wait has ended. Of several streams the
+ * first is enough. */
 static void note_wait(struct ag_stream *s)
 {
     if (ag_thread.waits_for || !ag_policy_awaits(ag_engine_policy(&s->engine)))

@@ -168,7 +168,7 @@ static void last_step(void *lost)
     *(bool *)lost = count_now() != launched;
 }
 
-/* The key is made behind the stream, so other destructors come before this one. */
+/* The library's key is older, so each turn of destructors begins with the library's. */
 static void *steps_to_the_end(void *lost)
 {
     pthread_key_t key;
