@@ -74,7 +74,7 @@ CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, 
 __attribute__((cold)) void ag_core_returned(void);
 static inline void ag_returned(void)
 {
-    if (__builtin_expect(ag_thread.waits_for != NULL, 0))
+    if (__builtin_expect(ag_thread.waits, 0))
         ag_core_returned();
 }
 

@@ -66,11 +66,13 @@ bool ag_policy_awaits(const struct ag_policy *p)
     return p->state->awaited.is;
 }
 
+/* Plans are made at sync points alone: another thread may hold back ops by this one by now. */
 void ag_policy_returned(struct ag_policy *p, uint64_t now)
 {
-    end_wait(p->state, now);
-    if (p->idle)
-        ag_replan(p, now);
+    struct ag_policy_state *s = p->state;
+    bool begun = !p->idle || (s->sequence && ag_position(p) != s->from);
+    if (s->awaited.is && !begun)
+        s->awaited.at = now;
 }
 
 void ag_visited(struct ag_policy *p, struct ag_sequence *sequence)

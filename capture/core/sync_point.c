@@ -56,26 +56,36 @@ enum flags {
     RETURNS = 8,  /* behind that it calls ag_core_returned() */
 };
 
-/* Remembers the stream if its policy wants to know when the wait has ended. Of several streams the
- * first is enough. */
-static void note_wait(struct ag_stream *s)
+/* Remembers the stream if its policy wants to know when the wait for its segment has ended. Of
+ * several streams the first is enough. It may be a later call that waits: behind a record, or
+ * behind a copy to pinned memory. */
+static void note_wait(struct ag_stream *s, unsigned int flags)
 {
-    if (ag_thread.waits_for || !ag_policy_awaits(ag_engine_policy(&s->engine)))
+    if (ag_thread.waits || !ag_policy_awaits(ag_engine_policy(&s->engine)))
         return;
-    atomic_fetch_add(&s->references, 1);
     ag_thread.waits_for = s;
+    ag_thread.waits = flags & RETURNS;
 }
 
+/* Nothing is open, but the call may wait for a segment that another call has ended. */
+static void note_late_wait(bool waits)
+{
+    ag_thread.waits = waits && ag_thread.waits_for;
+}
+
+/* A stream that has ended keeps its memory. If that is another stream's by now, this costs that one
+ * a measurement at most. */
 void ag_core_returned(void)
 {
     struct ag_stream *s = ag_thread.waits_for;
-    ag_thread.waits_for = NULL;
+    ag_thread.waits = false;
     if (ag_stream_lock_if_prompt(s)) { /* nobody is kept waiting for a measurement */
-        if (ag_stream_is_live(s))
+        if (ag_stream_is_live(s) && ag_policy_awaits(ag_engine_policy(&s->engine)))
             ag_engine_returned(&s->engine, ag_clock_ns());
+        else
+            ag_thread.waits_for = NULL;
         ag_unlock(&s->lock);
     }
-    ag_stream_release(s);
 }
 
 /* The call may tie the stream to others. */
@@ -104,8 +114,7 @@ static CUresult end_segment(struct ag_stream *s, unsigned int flags)
     if (ag_stream_is_live(s)) {
         if (!atomic_load(&s->origin))
             ag_stream_end_segment(s);
-        if (flags & RETURNS)
-            note_wait(s);
+        note_wait(s, flags);
         if (flags & REPORTS)
             r = ag_stream_tell(s);
     }
@@ -125,8 +134,7 @@ static CUresult end_for_call(struct ag_stream *s, enum ag_sym sym, unsigned int 
         if (ties(sym))
             home->ties++;
         ag_stream_end_segment(home);
-        if (flags & RETURNS)
-            note_wait(home);
+        note_wait(home, flags);
         if (branch)
             ag_branch_meets(home, branch, is_foreign(sym));
         else if (ag_stream_forks(home) && !is_wait(sym))
@@ -299,8 +307,10 @@ static CUresult stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, u
     bool measures = ag_measures();
     if (sym == AG_SYM_cuGraphLaunch || sym == AG_SYM_cuGraphLaunch_ptsz)
         ag_core_events_unseen(); /* its nodes may record some, and wait for some */
-    if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+    if (!measures && !atomic_load_explicit(&ag_open_streams, memory_order_acquire)) {
+        note_late_wait(flags & RETURNS || reach_of(sym) == NO_STREAM);
         return CUDA_SUCCESS;
+    }
     ag_per_thread_gather_own();
     if (ag_state_bypasses())
         return flags & REPORTS && ag_state_tracks() ? tell(stream, ptsz) : CUDA_SUCCESS;
@@ -384,8 +394,10 @@ static CUresult barrier(enum ag_sym sym, unsigned int flags, const CUdeviceptr *
 {
     ag_per_thread_gather_own();
     if (ag_state_bypasses() || ag_thread.in_host_function ||
-        !atomic_load_explicit(&ag_open_streams, memory_order_acquire))
+        !atomic_load_explicit(&ag_open_streams, memory_order_acquire)) {
+        note_late_wait(flags & RETURNS);
         return CUDA_SUCCESS;
+    }
     ag_trace_sync_point(NULL, sym);
     ag_live_poll();
     bool between = copies_between_devices(sym, places);

@@ -40,8 +40,10 @@ struct ag_thread {
                               (CUDA_ERROR_NOT_PERMITTED): what is held back must not be submitted
                               there. Its number is then AG_NO_OWNER */
     uint8_t ending;        /* turns that the destructors of its keys have had (per_thread.c) */
+    bool waits;            /* in a call that may wait for the GPU: its end is told to `waits_for` */
     void *told_of;         /* the stream whose error it returned last */
-    struct ag_stream *waits_for; /* in a call that waits for the GPU: whom to tell of its end */
+    struct ag_stream *waits_for; /* whose segment it ended last, if that wants to know; without a
+                                    reference */
     struct ag_dormant_slot dormant[AG_DORMANT_SLOTS];
     struct ag_found_stream found[AG_FOUND_STREAMS]; /* each at one of two places */
     const void *told_in;                            /* the context of `told_of` */

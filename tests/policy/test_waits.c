@@ -104,12 +104,74 @@ static void test_without_being_told(void **state)
     }
 }
 
+/* No plan may promise a graph that another one has taken over. */
+static void every_ready_chunk_has_a_graph(const struct rig *r)
+{
+    const struct ag_policy_state *s = r->engine.policy.state;
+    for (const struct ag_sequence *e = s->by_id; e; e = e->hh.next)
+        for (uint32_t k = 0; k < e->plan.num_chunks; k++)
+            if (ag_chunk_state(&e->plan.chunks[k]) == AG_CHUNK_READY)
+                assert_non_null(e->plan.chunks[k].user);
+}
+
+/* A segment that comes twice running and then another one. The host's pace changes, so the plan
+ * does where the sync point ends the visit. When the wait ends it must not change once more. */
+static void test_a_wait_that_ends_behind_a_new_plan(void **state)
+{
+    (void)state;
+    for (uint32_t change = 20; change < 60; change++)
+        for (uint32_t len = 22; len < 30; len++) {
+            struct rig *r = rig_open(NULL);
+            r->gap = 700;
+            for (uint32_t n = 0; n < change + 25; n++) {
+                r->gap = n < change ? 700 : 2500;
+                for (uint32_t i = 0; i < 3; i++) {
+                    for (uint32_t k = 0; k < (i < 2 ? len : 3); k++)
+                        rig_op(r, rig_key(1 + i / 2, k));
+                    rig_sync(r);
+                    r->now += 20000;
+                    if (i < 2)
+                        ag_engine_returned(&r->engine, r->now);
+                    every_ready_chunk_has_a_graph(r);
+                }
+            }
+            rig_close(r);
+        }
+}
+
+/* Ops are held back by a plan that is to be cut elsewhere, when another thread's wait ends. */
+static void test_a_wait_that_ends_in_the_middle(void **state)
+{
+    enum { OPS = 24, CUT = 3, STEPS = 26 };
+    (void)state;
+    struct rig *r = rig_open(NULL);
+    r->gap = 1000;
+    for (uint32_t n = 0; n < STEPS; n++) {
+        for (uint32_t k = 0; k < OPS; k++) {
+            r->build_delay = k >= 4 ? 1u << 30 : 0;
+            rig_op(r, rig_key(1, k));
+            if (k + 1 == CUT && n >= STEPS - 6 && n % 2 == 0)
+                rig_pause(r);
+            if (k + 1 == CUT && n + 1 == STEPS) {
+                assert_int_equal(ag_engine_deferred(&r->engine), CUT);
+                rig_drain(r); /* what was being built can be taken now */
+                ag_engine_returned(&r->engine, r->now);
+                assert_int_equal(ag_policy_deferred(&r->engine.policy), CUT);
+            }
+        }
+        rig_sync(r);
+    }
+    rig_close(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_belongs_to_what_it_waits_for),
         cmocka_unit_test(test_a_step_of_two_segments),
         cmocka_unit_test(test_without_being_told),
+        cmocka_unit_test(test_a_wait_that_ends_behind_a_new_plan),
+        cmocka_unit_test(test_a_wait_that_ends_in_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,7 +140,7 @@ void ag_core_stream_sync_point_quiet(CUstream stream, bool ptsz, enum ag_sym sym
 
 void ag_core_returned(void)
 {
-    ag_thread.waits_for = NULL;
+    ag_thread.waits = false;
     say("returned\n");
 }
 
@@ -148,7 +148,7 @@ CUresult ag_core_stream_sync_point(CUstream stream, bool ptsz, enum ag_sym sym, 
 {
     ag_core_stream_sync_point_quiet(stream, ptsz, sym, blocks);
     if (sym == AG_SYM_cuStreamSynchronize || sym == AG_SYM_cuStreamSynchronize_ptsz)
-        ag_thread.waits_for = (struct ag_stream *)&ag_thread; /* any stream wants to know */
+        ag_thread.waits = true; /* some stream wants to know */
     return pending();
 }
 
