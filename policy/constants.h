@@ -231,15 +231,16 @@ enum {
     AG_PAIRS = 9, /* pairs of spans; an odd number */
     AG_PAIRS_SPAN_NS = 16000000,
     AG_PAIRS_LOOK_NS = AG_PAIRS_SPAN_NS / 16, /* between two looks whether a span has ended */
-    AG_PAIRS_WARM_NS = AG_PAIRS_SPAN_NS / 4,  /* not counted: the other way's work is under way */
-    AG_PAIRS_SHORTEST_NS = AG_PAIRS_SPAN_NS / 2, /* that is counted */
-    AG_PAIRS_LONGEST_NS = 3 * AG_PAIRS_SPAN_NS,  /* a longer one has a pause in it */
+    AG_PAIRS_WARM_ONE_IN = 4, /* of a span is not counted: the other way's work is under way */
+    AG_PAIRS_LONGEST = 3,     /* times as long: a longer one has a pause in it */
+    AG_PAIRS_LONGER = 8,      /* times as long, where a way is that slow */
     AG_PAIRS_FEWEST_OPS = 64,
-    AG_PAIRS_WINS = 1030, /* thousandths of the first way's speed */
-    AG_PAIRS_AT_ONCE = 3, /* pairs that end a comparison if the second way won none of them */
-    AG_PAIRS_MOST_NS = 1000000000,     /* of a comparison */
-    AG_PAIRS_BEGINS = 16,              /* comparisons begin at multiples of so many spans */
-    AG_PAIRS_BEFORE_MS = 250,          /* a program that begins is still warming up */
+    AG_PAIRS_WINS = 1030,     /* thousandths of the first way's speed */
+    AG_PAIRS_AT_ONCE = 3,     /* pairs that end a comparison if the second way won none of them */
+    AG_PAIRS_SELDOM = 9,      /* spans, until it is asked whether a way is too slow for them */
+    AG_PAIRS_MOST = 64,       /* spans of a comparison */
+    AG_PAIRS_BEGINS = 16,     /* comparisons begin at multiples of so many spans */
+    AG_PAIRS_BEFORE_MS = 250, /* a program that begins is still warming up */
     AG_PAIRS_FIRST_INTERVAL_MS = 2000, /* the same answer doubles it */
     AG_PAIRS_LONGEST_INTERVAL_MS = 64000,
 };

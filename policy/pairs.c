@@ -9,6 +9,11 @@ static uint64_t begins_after(uint64_t ns)
     return (ns + BEGINS_NS - 1) / BEGINS_NS * BEGINS_NS;
 }
 
+static uint64_t span_ns(const struct ag_pairs *p)
+{
+    return (uint64_t)AG_PAIRS_SPAN_NS * (p->longer ? AG_PAIRS_LONGER : 1);
+}
+
 /* Whether the second way has this span: A B B A. */
 static bool is_second(uint64_t span)
 {
@@ -40,6 +45,7 @@ void ag_pairs_soon(struct ag_pairs *p)
  * common, whenever each of them comes to its answer. */
 static void wait_longer(struct ag_pairs *p)
 {
+    p->longer = false;
     if (!p->interval_ns)
         p->interval_ns = AG_PAIRS_FIRST_INTERVAL_MS * MS;
     else if (p->interval_ns < AG_PAIRS_LONGEST_INTERVAL_MS * MS)
@@ -78,7 +84,16 @@ static void end(struct ag_pairs *p, bool won)
  * too few ops to say anything. */
 static bool says_nothing(const struct ag_pairs *p)
 {
-    return p->span == p->tries_since / AG_PAIRS_SPAN_NS + 2 && p->most < AG_PAIRS_FEWEST_OPS;
+    return p->span == p->tries_since / span_ns(p) + 2 && p->most < AG_PAIRS_FEWEST_OPS;
+}
+
+/* By one of the ways the program is so slow that it comes by less than once in each span, so that
+ * few of them make a pair. */
+static bool comes_by_seldom(const struct ag_pairs *p, uint64_t now)
+{
+    uint64_t spans = (now - p->tries_since) / span_ns(p);
+    uint32_t looks = p->looks[0] < p->looks[1] ? p->looks[0] : p->looks[1];
+    return !p->longer && spans >= AG_PAIRS_SELDOM && looks < spans && p->count < spans / 4;
 }
 
 /* Whether two spans of so many ops say which way is faster. One may have few if that is because it
@@ -101,7 +116,7 @@ static void begin_span(struct ag_pairs *p, uint64_t now, uint64_t ops, bool warm
 static void count(struct ag_pairs *p, uint64_t now, uint64_t ops)
 {
     uint64_t ns = now - p->began_ns, n = ops - p->began_ops;
-    if (p->warms || ns < AG_PAIRS_SHORTEST_NS || ns > AG_PAIRS_LONGEST_NS)
+    if (p->warms || ns < span_ns(p) / 2 || ns > AG_PAIRS_LONGEST * span_ns(p))
         return;
     if (p->most < n)
         p->most = n;
@@ -121,25 +136,30 @@ bool ag_pairs_choose(struct ag_pairs *p, uint64_t now, uint64_t ops)
         p->next_ns = begins_after(now);
     if (!p->tries && now < p->next_ns)
         return p->second;
-    uint64_t span = now / AG_PAIRS_SPAN_NS;
+    uint64_t span = now / span_ns(p);
     bool begins = !p->tries, changes = begins || span != p->span, second;
     if (begins) {
         p->tries = true;
         p->tries_since = now;
-        p->most = 0;
+        p->most = p->looks[0] = p->looks[1] = 0;
     } else if (changes) {
         count(p, now, ops);
     }
+    p->looks[p->second]++;
     if (changes && is_known(p, &second)) {
         end(p, second);
-    } else if ((changes && !begins && says_nothing(p)) || now > p->tries_since + AG_PAIRS_MOST_NS) {
+    } else if (comes_by_seldom(p, now)) {
+        ag_pairs_abort(p);
+        p->longer = true;
+    } else if ((changes && !begins && says_nothing(p)) ||
+               now > p->tries_since + AG_PAIRS_MOST * span_ns(p)) {
         ag_pairs_abort(p);
         wait_longer(p);
     } else if (changes) {
         p->span = span;
         p->second = is_second(span);
         begin_span(p, now, ops, true);
-    } else if (p->warms && now % AG_PAIRS_SPAN_NS >= AG_PAIRS_WARM_NS) {
+    } else if (p->warms && now % span_ns(p) >= span_ns(p) / AG_PAIRS_WARM_ONE_IN) {
         begin_span(p, now, ops, false);
     }
     return p->second;

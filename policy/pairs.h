@@ -7,8 +7,9 @@
  * median of nine such pairs and by 3 %; a tie goes to the first way. A comparison ends as soon as
  * its answer is known, and after three pairs if the second way won none of them. The answer holds
  * for some seconds, then the two are compared again; the same answer doubles that time. No answer
- * is final. A comparison that comes to none within a second, or whose first three spans, of both
- * ways, have too few ops, ends without one: the last one holds.
+ * is final. A comparison that comes to none within 64 spans, or whose first three spans, of both
+ * ways, have too few ops, ends without one: the last one holds. If a way is so slow that the
+ * program comes by less than once in each, a comparison with longer ones follows.
  *
  * The machine's clock says when spans and comparisons begin. Processes that wait for each other, as
  * the ranks of one program do, then go the same way at the same time. If they did not, each would
@@ -26,12 +27,14 @@
 struct ag_pairs {
     /* all 0 at first */
     bool tries, warms, second, last; /* the last: what the ways were last found to be */
+    bool longer;                     /* of this comparison or the next: its spans are longer */
     uint64_t tries_since;            /* ns */
     uint64_t span;                /* the number of the one under way, from the clock's beginning */
     uint64_t counted;             /* of the last one that was counted */
     uint64_t began_ns, began_ops; /* of the part of the span that counts */
     uint64_t next_ns;             /* when the ways are compared next */
     uint64_t interval_ns;
+    uint32_t looks[2];  /* in this comparison, by way */
     double rate;        /* ops per ns of the span that was counted last */
     uint64_t ops, most; /* of that span; of one in this comparison */
     uint32_t ratios[AG_PAIRS], count;

@@ -8,8 +8,9 @@
  * fills, and some call of the program waits for long, which no median of short times shows.
  *
  * So the library compares how fast the program gets on with graphs and without, in turn
- * (policy/pairs.h), on streams with many event records and waits, and on streams whose graphs have
- * lately spared the host too little. Where the program gets on faster without, the stream is
+ * (policy/pairs.h), on streams with many event records and waits, on per-thread default streams of
+ * which much strays (per_thread.h), and on streams whose graphs have lately spared the host too
+ * little. Where the program gets on faster without, the stream is
  * dormant until the next comparison.
  */
 #pragma once

@@ -97,6 +97,7 @@ void ag_per_thread_strayed(struct ag_stream *s)
 {
     CUstreamCaptureMode mode = ag_core_mode(CU_STREAM_CAPTURE_MODE_RELAXED);
     s->strays = false;
+    s->ties++; /* it may wait for other streams there, so it is compared without graphs (weigh.h) */
     set_strayed(s, true);
     ag_probe_begins();
     if (!s->behind_strayed &&

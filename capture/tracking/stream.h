@@ -182,7 +182,7 @@ struct ag_stream {
     uint64_t handed_chunks;
     uint64_t asks_at;      /* when to ask again whether it does (core/wanted.h), ns */
     struct ag_doubt doubt; /* whether its graphs gain anything (core/weigh.h) */
-    uint64_t ties;         /* event records and waits */
+    uint64_t ties;         /* event records and waits, and times that something strayed */
     /* ops that went by graphs, and what that took the program's threads: [1] handed over, [0] not
      */
     _Atomic int64_t graph_ops[2], graph_ns[2];

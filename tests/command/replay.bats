@@ -419,6 +419,13 @@ calls_and_ms() {
     at_least "ops that did not stray" "$(figure 'as a stream may have waited for the program')" 100
 }
 
+# What strays waits for the kernels of all blocking streams, so the thread does.
+@test "where what strays comes late, the stream is compared with and without graphs" {
+    SIMCUDA_PACE=8000:2000:300:800 AUTOGRAPH_TEST_PROFIT=1 AUTOGRAPH_SUBMIT=inline same "$strayed" late
+    cat summary
+    at_least "ops submitted eagerly" "$(figure 'or because that was faster')" 1
+}
+
 @test "a per-thread default stream goes on with what that of a thread that has ended had learnt" {
     AUTOGRAPH_TEST_BUILD=inline AUTOGRAPH_TEST_PROFIT=0 same "$strayed" 8
     cat summary

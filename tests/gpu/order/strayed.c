@@ -5,6 +5,8 @@
  *   strayed copies    the same with a copy in the middle of what is submitted by another thread
  *   strayed events    with a copy behind an event of a third stream
  *   strayed waits     while another stream waits for a word that the program writes after its step
+ *   strayed late [t]  while another thread's kernels take long in a blocking stream, which what
+ *                     strays goes behind; t: and tells what a step takes at first and at last
  *   strayed ends      a thread's steps; the destructor of one of its keys makes the last one, while
  *                     another thread begins to use its own per-thread default stream
  *   strayed THREADS   so many threads, one after the other, each with 2 * ROUNDS such steps
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STEP = 16, BEFORE = 10, ROUNDS = 30, US = 50 };
 
@@ -127,6 +130,56 @@ static uint32_t step(uint32_t *launched, void *(*disturb)(void *), void (*wait)(
     }
     by_sync();
     return *launched - count_now();
+}
+
+static _Atomic bool done;
+
+static void *long_kernels(void *unused)
+{
+    CUstream stream;
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    for (uint32_t i = 0; !done; i++) {
+        uint32_t none = 0;
+        long long some_time = 400 * cycles;
+        CHECK(cuLaunchKernel(spin.kernel, 1, 1, 1, 1, 1, 1, 0, stream,
+                             (void *[]){&spin.sum, &none, &some_time}, NULL));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuStreamDestroy(stream));
+    return unused;
+}
+
+/* The thread works on the host in the middle of its step, each time at another place. */
+static bool late_steps(bool tells)
+{
+    enum { STEPS = 40 * ROUNDS, PART = STEPS / 10 };
+    pthread_t thread;
+    double began = ex_now_us(), first = 0, last = 0;
+    uint32_t lost = 0;
+    if (pthread_create(&thread, NULL, long_kernels, NULL)) {
+        exit(1);
+    }
+    for (uint32_t i = 0; i < STEPS && !lost; i++) {
+        for (uint32_t k = 0; k < STEP; k++) {
+            launch((int)k, false);
+            if (k == ex_hash(i) % STEP) {
+                usleep(1000);
+            }
+        }
+        by_sync();
+        lost = (i + 1) * STEP - count_now();
+        first = i == PART ? ex_now_us() - began : first;
+        last = i == STEPS - PART ? ex_now_us() : last;
+    }
+    if (tells) {
+        fprintf(stderr, "late: %.0f us a step at first, %.0f at last\n", first / PART,
+                (ex_now_us() - last) / PART);
+    }
+    done = true;
+    pthread_join(thread, NULL);
+    printf("late: %s\n", lost ? "WRONG" : "ok");
+    return !lost;
 }
 
 static void *steps_of_a_thread(void *unused)
@@ -274,15 +327,15 @@ static bool step_of_waits(uint32_t *launched, bool disturbed)
 }
 
 /* Returns false if it is none of these. */
-static bool steps_of_a_kind(const char *kind, bool *good)
+static bool steps_of_a_kind(const char *kind, bool tells, bool *good)
 {
     bool (*run)(uint32_t *, bool) = !strcmp(kind, "copies")   ? step_of_copies
                                     : !strcmp(kind, "events") ? step_of_events
                                     : !strcmp(kind, "waits")  ? step_of_waits
                                                               : NULL;
     uint32_t launched = 0;
-    if (!strcmp(kind, "ends")) {
-        *good = thread_that_ends();
+    if (!strcmp(kind, "ends") || !strcmp(kind, "late")) {
+        *good = *kind == 'e' ? thread_that_ends() : late_steps(tells);
         return true;
     }
     if (!run) {
@@ -316,7 +369,7 @@ int main(int argc, char **argv)
     CHECK(cuMemAlloc(&word, sizeof(uint32_t)));
     CHECK(cuMemsetD32(word, 0, 1));
     CHECK(cuCtxSynchronize()); /* `other` does not wait for it */
-    bool kind = argc > 1 && steps_of_a_kind(argv[1], &good);
+    bool kind = argc > 1 && steps_of_a_kind(argv[1], argc > 2, &good);
     for (long i = argc > 1 && !kind ? ex_number("THREADS", argv[1], 1) : 0; i; i--) {
         in_another_thread(steps_of_a_thread);
         printf("a thread: ok\n");
