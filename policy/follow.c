@@ -221,7 +221,7 @@ static void loosen(struct ag_sequence *sequence)
 
 /* The ops deferred for the current chunk must be submitted eagerly. If this happens to a chunk
  * often, it rests for a while; the other chunks of its sequence go on. */
-void ag_chunk_failed(struct ag_chunk *chunk)
+static void chunk_failed(struct ag_chunk *chunk)
 {
     chunk->fails++;
     ag_tune_failed(chunk->sequence);
@@ -232,6 +232,16 @@ void ag_chunk_failed(struct ag_chunk *chunk)
         }
         chunk->hits = chunk->fails = 0;
     }
+}
+
+uint32_t ag_give_up(struct ag_policy *p)
+{
+    uint32_t deferred = ag_policy_deferred(p);
+    if (deferred) {
+        chunk_failed(&p->state->sequence->plan.chunks[p->state->chunk]);
+        p->counts.mismatches++;
+    }
+    return deferred;
 }
 
 __attribute__((hot)) void ag_policy_submitted(struct ag_policy *p, uint64_t now)
@@ -352,7 +362,7 @@ static __attribute__((noinline)) void end_run(struct ag_policy *p, uint64_t now,
         v->flush = chunk->count - 1;
         v->what = AG_DO_EAGER;
         v->fresh = false;
-        ag_chunk_failed(chunk);
+        chunk_failed(chunk);
     } else if (chunk && p->doing == AG_DO_DEFER) {
         replays(p, chunk, v);
         if (is_timed(s, chunk, now))
@@ -430,7 +440,7 @@ static bool switch_sequence(struct ag_policy *p, ag_key key, uint64_t now, struc
         if (deferred && !(goes_on && wanted == AG_DO_DEFER)) {
             v->flush = deferred;
             if (!alike) /* if it is alike, it will soon have a graph */
-                ag_chunk_failed(left);
+                chunk_failed(left);
             p->counts.mismatches++;
         }
     }
@@ -447,7 +457,7 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
 {
     struct ag_policy_state *s = p->state;
     struct ag_sequence *b = s->sequence, *subsegment = NULL;
-    uint32_t at = b ? ag_position(p) : 0, deferred = ag_policy_deferred(p);
+    uint32_t at = b ? ag_position(p) : 0;
     if (!b || !(s->splits || b->periodic))
         return false;
     bool starts = ag_seen_before(s, ag_mix(key) | 1);
@@ -460,11 +470,7 @@ static bool next_subsegment(struct ag_policy *p, ag_key key, uint64_t now, struc
         subsegment = at == b->len ? b : ag_sequence_find(s, b->prefix[at], at);
     if (!starts && !(after && (turn || subsegment)))
         return false;
-    if (deferred) {
-        v->flush = deferred;
-        ag_chunk_failed(&b->plan.chunks[s->chunk]);
-        p->counts.mismatches++;
-    }
+    v->flush = ag_give_up(p);
     if (turn) {
         s->segment_hash = ag_hash_join(s->segment_hash, b->prefix[at], at);
         s->segment_len += at;
@@ -528,12 +534,8 @@ void ag_policy_op(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdi
     }
     p->idle = false;
     if (s->sequence) {
-        uint32_t deferred = ag_policy_deferred(p), at = ag_position(p);
-        if (deferred) {
-            v->flush = deferred;
-            ag_chunk_failed(&s->sequence->plan.chunks[s->chunk]);
-            p->counts.mismatches++;
-        }
+        uint32_t at = ag_position(p);
+        v->flush = ag_give_up(p);
         if (at && at < s->sequence->len) {
             s->departed = ag_sequence_ref(s->sequence);
             s->departed_at = at;
@@ -558,7 +560,7 @@ uint32_t ag_policy_break(struct ag_policy *p)
 {
     uint32_t deferred = ag_policy_deferred(p);
     if (deferred) {
-        ag_chunk_failed(&p->state->sequence->plan.chunks[p->state->chunk]);
+        chunk_failed(&p->state->sequence->plan.chunks[p->state->chunk]);
         p->doing = AG_DO_EAGER;
     }
     return deferred;

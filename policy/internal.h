@@ -78,6 +78,13 @@ static inline uint64_t ag_hash_add(uint64_t hash, ag_key key)
 {
     return ag_hash_sum(ag_hash_product(hash, AG_HASH_BASE), ag_hash_of(key));
 }
+static inline uint64_t ag_hash_keys(const ag_key *keys, uint32_t len)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < len; i++)
+        hash = ag_hash_add(hash, keys[i]);
+    return hash;
+}
 uint64_t ag_hash_join(uint64_t left, uint64_t right, uint32_t right_len);
 static inline uint64_t ag_content_id(uint64_t hash, uint32_t len)
 {
@@ -435,7 +442,8 @@ void ag_into_history(struct ag_policy_state *s, uint32_t upto);
 /* Whether the program may be measuring this sequence, which was first seen not long ago. */
 bool ag_is_measured(const struct ag_policy *p, const struct ag_sequence *b, uint64_t now);
 void ag_depart(struct ag_policy *p);
-void ag_chunk_failed(struct ag_chunk *chunk);
+/* What is deferred must be submitted eagerly. Returns how many ops that are. */
+uint32_t ag_give_up(struct ag_policy *p);
 
 /* observe.c */
 void ag_observe(struct ag_policy *p, ag_key key, uint64_t now, struct ag_verdict *v);
@@ -513,14 +521,6 @@ static inline uint32_t ag_samples_kept(uint32_t count, uint32_t most)
 }
 /* The median of the `kept` samples or, in sorted order, the sample `off` places after it. */
 uint32_t ag_samples_middle(const uint32_t *ns, uint32_t kept, int off);
-/* Whether the samples `a` take at most `percent` percent of the time of `b`, by more than their
- * noise. */
-bool ag_samples_beat(const uint32_t *a, uint32_t kept_a, const uint32_t *b, uint32_t kept_b,
-                     int percent);
-/* The first `taken` of `kept` samples are there. Whether ag_samples_beat() is false whatever the
- * others are. */
-bool ag_samples_cannot_beat(const uint32_t *a, uint32_t taken, const uint32_t *b, uint32_t kept,
-                            int percent);
 
 /* profit.c */
 static inline bool ag_profit_defers(const struct ag_profit *g)

@@ -289,20 +289,15 @@ static void end_segment(struct ag_policy *p, uint64_t now)
 uint32_t ag_end_segment(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;
-    uint32_t deferred = ag_policy_deferred(p);
     if (p->idle && !(s->sequence && ag_position(p) != s->from)) {
         if (p->measured) /* what is followed next began before this was known */
             ag_policy_measured(p, p->measured, now);
         return 0;
     }
-    if (deferred) {
-        struct ag_sequence *b = s->sequence;
-        uint32_t at = ag_position(p);
-        if (s->pure && ag_sequence_find(s, b->prefix[at], at))
-            ag_cut_wanted(p, b, at); /* another sequence ends here */
-        ag_chunk_failed(&b->plan.chunks[s->chunk]);
-        p->counts.mismatches++;
-    }
+    struct ag_sequence *b = s->sequence;
+    uint32_t deferred = ag_give_up(p), at = deferred ? ag_position(p) : 0;
+    if (deferred && s->pure && ag_sequence_find(s, b->prefix[at], at))
+        ag_cut_wanted(p, b, at); /* another sequence ends here */
     end_segment(p, now);
     ag_replan(p, now);
     return deferred;

@@ -88,6 +88,23 @@ uint64_t ag_policy_began(const struct ag_policy *p)
     return p->state->run_began;
 }
 
+/* The stream, which left the sequence, goes on there behind index `at`. Before index `from` it came
+ * back. */
+static void rejoin(struct ag_policy *p, struct ag_sequence *b, uint32_t from, uint32_t at,
+                   uint64_t now)
+{
+    struct ag_policy_state *s = p->state;
+    s->departed.serial = 0;
+    s->rejoined = true;
+    p->counts.resyncs++;
+    if (s->departed_new)
+        ag_odds_were(p);
+    ag_cut_wanted(p, b, s->departed_at);
+    if (from != s->departed_at)
+        ag_cut_wanted(p, b, from);
+    ag_follow(p, b, at, now);
+}
+
 /* After a departure, looks for the same sequence a little further on. */
 static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
 {
@@ -114,15 +131,7 @@ static bool realign(struct ag_policy *p, ag_key key, uint64_t now)
     }
     if (s->realign_run < AG_REALIGN_RUN || s->realign >= b->len)
         return false;
-    s->departed.serial = 0;
-    s->rejoined = true;
-    p->counts.resyncs++;
-    if (s->departed_new)
-        ag_odds_were(p);
-    ag_cut_wanted(p, b, s->departed_at);
-    if (s->realign - s->realign_run != s->departed_at)
-        ag_cut_wanted(p, b, s->realign - s->realign_run);
-    ag_follow(p, b, s->realign, now);
+    rejoin(p, b, s->realign - s->realign_run, s->realign, now);
     return true;
 }
 
@@ -137,14 +146,7 @@ bool ag_rejoin_at_cut(struct ag_policy *p, ag_key key, uint64_t now)
         at = s->departed_at; /* the odd ops came in between */
     if (b->keys[at] != key || !ag_is_cut(b, at))
         return false;
-    ag_cut_wanted(p, b, s->departed_at);
-    ag_cut_wanted(p, b, at);
-    s->departed.serial = 0;
-    s->rejoined = true;
-    p->counts.resyncs++;
-    if (s->departed_new)
-        ag_odds_were(p);
-    ag_follow(p, b, at, now);
+    rejoin(p, b, at, at, now);
     return true;
 }
 
@@ -166,11 +168,8 @@ static bool recognise(struct ag_policy *p, uint64_t now)
      * before */
     if (b->periodic && !s->subsegment.overflow && s->subsegment.count >= at &&
         !memcmp(s->subsegment.data + s->subsegment.count - at, b->keys, at * sizeof(ag_key))) {
-        uint64_t hash = 0;
         s->subsegment.count -= at;
-        for (uint32_t i = 0; i < s->subsegment.count; i++)
-            hash = ag_hash_add(hash, s->subsegment.data[i]);
-        s->subsegment.hash = hash;
+        s->subsegment.hash = ag_hash_keys(s->subsegment.data, s->subsegment.count);
         s->keep = b;
         ag_end_subsegment(p, NULL, false);
         s->keep = NULL;

@@ -41,16 +41,20 @@ static void add_sample(struct ag_profit_samples *samples, uint64_t ns)
     ag_sample_add(samples->ns, &samples->count, AG_PROFIT_SAMPLES, ns);
 }
 
-/* Whether `a` takes at most `percent` percent of the time of `b`, by more than their noise. */
-static bool beats(const struct ag_profit_samples *a, const struct ag_profit_samples *b, int percent)
+/* The median or, in sorted order, the sample `off` places after it. */
+static uint64_t middle(const struct ag_profit_samples *samples, int off)
 {
-    return a->count >= AG_PROFIT_SAMPLES && b->count >= AG_PROFIT_SAMPLES &&
-           ag_samples_beat(a->ns, AG_PROFIT_SAMPLES, b->ns, AG_PROFIT_SAMPLES, percent);
+    return ag_samples_middle(samples->ns, AG_PROFIT_SAMPLES, off);
 }
 
-static uint64_t median_of(const struct ag_profit_samples *samples)
+/* Whether `a` takes at most `percent` percent of the time of `b`. Compares a neighbour of each
+ * median, on the unfavourable side, so that a preempted thread, a slow sync or two of them do not
+ * decide. */
+static bool beats(const struct ag_profit_samples *a, const struct ag_profit_samples *b,
+                  uint64_t percent)
 {
-    return ag_samples_middle(samples->ns, AG_PROFIT_SAMPLES, 0);
+    return a->count >= AG_PROFIT_SAMPLES && b->count >= AG_PROFIT_SAMPLES &&
+           middle(a, 1) * 100 < middle(b, -1) * percent;
 }
 
 static void enter(struct ag_profit *g, enum ag_profit_mode mode, uint32_t visits)
@@ -94,7 +98,7 @@ static void wait_longer(struct ag_profit *g, enum ag_profit_mode mode)
 /* Eager submission was faster by more than chance. `longest`: ops in the longest chunk now. */
 static void replay_lost(struct ag_profit *g, uint32_t longest)
 {
-    uint64_t replay = median_of(&g->replay);
+    uint64_t replay = middle(&g->replay, 0);
     if (!g->doubt) {
         g->doubt = true;
         enter(g, AG_PROFIT_REPLAY, AG_PROFIT_SOON);
@@ -119,13 +123,9 @@ static void replay_lost(struct ag_profit *g, uint32_t longest)
  * samples. */
 static bool seems_to_lose(const struct ag_profit *g)
 {
-    if (g->replay.count < AG_PROFIT_SAMPLES || g->eager.count < AG_PROFIT_SAMPLES)
-        return false;
-    for (int off = -2; off <= 0; off += 2)
-        if ((uint64_t)ag_samples_middle(g->eager.ns, AG_PROFIT_SAMPLES, off) * 100 <
-            (uint64_t)ag_samples_middle(g->replay.ns, AG_PROFIT_SAMPLES, off) * AG_PROFIT_FASTER)
-            return true;
-    return false;
+    return g->replay.count >= AG_PROFIT_SAMPLES && g->eager.count >= AG_PROFIT_SAMPLES &&
+           (middle(&g->eager, -2) * 100 < middle(&g->replay, -2) * AG_PROFIT_FASTER ||
+            middle(&g->eager, 0) * 100 < middle(&g->replay, 0) * AG_PROFIT_FASTER);
 }
 
 static void replay_stays(struct ag_profit *g)
@@ -159,13 +159,17 @@ static void decide_early(struct ag_profit *g, uint32_t longest)
     }
 }
 
-/* Whether the early look can end before all its visits: too few eager visits were far faster than
- * replay for the remaining ones to change the answer. */
+/* Whether the early look can end before all its visits: so many eager visits were not far faster
+ * than replay that beats() is false whatever the others are. */
 static bool cannot_lose(const struct ag_profit *g)
 {
-    return g->early == AG_EARLY_EAGER && g->mode == AG_PROFIT_TRIES_EAGER &&
-           ag_samples_cannot_beat(g->eager.ns, g->eager.count, g->replay.ns, AG_PROFIT_SAMPLES,
-                                  AG_PROFIT_FAR_FASTER);
+    uint64_t bound = middle(&g->replay, -1) * AG_PROFIT_FAR_FASTER;
+    uint32_t slow = 0;
+    if (g->early != AG_EARLY_EAGER || g->mode != AG_PROFIT_TRIES_EAGER)
+        return false;
+    for (uint32_t i = 0; i < g->eager.count; i++)
+        slow += (uint64_t)g->eager.ns[i] * 100 >= bound;
+    return slow >= AG_PROFIT_SAMPLES / 2;
 }
 
 static bool looks_slow(struct ag_profit *g, uint32_t gap)
@@ -173,7 +177,7 @@ static bool looks_slow(struct ag_profit *g, uint32_t gap)
     if (g->looked || g->mode != AG_PROFIT_REPLAY || g->replay.count < AG_PROFIT_SAMPLES)
         return false;
     bool slower =
-        !g->hinted && g->first_ns && median_of(&g->replay) * 100 > g->first_ns * AG_PROFIT_SLOWER;
+        !g->hinted && g->first_ns && middle(&g->replay, 0) * 100 > g->first_ns * AG_PROFIT_SLOWER;
     g->hinted = true;
     g->looked = slower || g->left <= AG_PROFIT_SOON - AG_PROFIT_LOOK;
     return g->looked && gap >= (slower ? AG_PROFIT_SLOW_HOST_NS : AG_PROFIT_VERY_SLOW_HOST_NS);
@@ -225,7 +229,7 @@ void ag_profit_followed(struct ag_profit *g)
 static bool gains_too_little(const struct ag_profit *g, uint32_t len)
 {
     bool known = g->replay.count >= AG_PROFIT_SAMPLES;
-    uint64_t visits_ns = known ? AG_PROFIT_LAUNCHES * median_of(&g->replay) / len : 0;
+    uint64_t visits_ns = known ? AG_PROFIT_LAUNCHES * middle(&g->replay, 0) / len : 0;
     return g->gained_ns < (int64_t)(visits_ns * (100 - AG_PROFIT_FASTER) / 100);
 }
 

@@ -373,9 +373,7 @@ static uint32_t free_slot(struct ag_policy *p, uint32_t len)
 struct ag_sequence *ag_sequence_add(struct ag_policy *p, const ag_key *keys, uint32_t len)
 {
     struct ag_policy_state *s = p->state;
-    uint64_t hash = 0;
-    for (uint32_t i = 0; i < len; i++)
-        hash = ag_hash_add(hash, keys[i]);
+    uint64_t hash = ag_hash_keys(keys, len);
     struct ag_sequence *known = ag_sequence_find(s, hash, len);
     if (known)
         return known;
