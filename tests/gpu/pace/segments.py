@@ -14,8 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROWS = [(5, 3, (60,)), (5, 3, (60, 1)), (5, 3, (10, 60)), (5, 3, (20, 5)), (20, 10, (20, 20, 1)), (2, 1, (60,)), (2, 1, (60, 1)),
-        (2, 1, (10, 60)), (1, 0, (20, 5)), (1, 0, (20, 20, 1))]     # us of a kernel, us of host work, launches
+# us of a kernel, us of host work, how the program waits, launches
+ROWS = [(5, 3, "sync", (60,)), (5, 3, "sync", (60, 1)), (5, 3, "event", (60, 1)), (5, 3, "copy", (60, 1)), (5, 3, "sync", (10, 60)),
+        (5, 3, "sync", (20, 5)), (20, 10, "sync", (20, 20, 1)), (2, 1, "sync", (60,)), (2, 1, "sync", (60, 1)), (2, 1, "event", (60, 1)),
+        (2, 1, "copy", (60, 1)), (2, 1, "sync", (10, 60)), (1, 0, "sync", (20, 5)), (1, 0, "sync", (20, 20, 1))]
 
 
 def parse_arguments():
@@ -29,14 +31,14 @@ def parse_arguments():
 
 
 def time_of(args, row, library):
-    kernel, host, ops = row
+    kernel, host, wait, ops = row
     env = dict(os.environ)
     if library:
         env["LD_PRELOAD"] = str(library.resolve())
     if args.simulated:
         env["LD_LIBRARY_PATH"] = str(args.build / "tests" / "simdriver")
     folder = args.build / ("tests/gpu" if args.simulated else "gpu")
-    command = [folder / "segments", *map(str, (kernel, host, args.ms, *ops))]
+    command = [folder / "segments", *map(str, (kernel, host, args.ms, wait, *ops))]
     out = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
     return float(out.split()[1])
 
@@ -47,7 +49,7 @@ def main():
     if args.against:
         variants["other"] = args.against
     others = list(variants)[1:]
-    print("| kernel, host, launches | " + " | ".join(variants) + " | times as fast: " + ", ".join(others) + " |")
+    print("| kernel, host, wait, launches | " + " | ".join(variants) + " | times as fast: " + ", ".join(others) + " |")
     print("| --- " * (len(variants) + 2) + "|")
     for row in ROWS:
         times = {name: [] for name in variants}
@@ -56,7 +58,7 @@ def main():
                 times[name].append(time_of(args, row, variants[name]))
         middle = {name: statistics.median(its) for name, its in times.items()}
         ratios = [f"{middle['eagerly'] / middle[name]:.2f} ({min(times['eagerly']) / min(times[name]):.2f})" for name in others]
-        print(f"| {row[0]} us, {row[1]} us, {' + '.join(map(str, row[2]))} | " + " | ".join(f"{middle[name]:.2f}" for name in variants)
+        print(f"| {row[0]} us, {row[1]} us, {row[2]}, {' + '.join(map(str, row[3]))} | " + " | ".join(f"{middle[name]:.2f}" for name in variants)
               + f" | {', '.join(ratios)} |", flush=True)
     return 0
 
