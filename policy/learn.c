@@ -66,7 +66,7 @@ bool ag_policy_awaits(const struct ag_policy *p)
     return p->state->awaited.is;
 }
 
-/* Plans are made at sync points alone: another thread may hold back ops by this one by now. */
+/* This makes no plan: by now another thread may hold back ops as the present one says. */
 void ag_policy_returned(struct ag_policy *p, uint64_t now)
 {
     struct ag_policy_state *s = p->state;

@@ -258,7 +258,8 @@ static void take_over(struct ag_policy_state *s, struct ag_chunk *chunks, uint32
         enum ag_chunk_state state = ag_chunk_state(old);
         ag_chunk_set_user(&chunks[i], ag_chunk_user(old));
         ag_chunk_set_user(old, NULL);
-        atomic_store_explicit(&old->state, AG_CHUNK_NEW, memory_order_relaxed); /* it has none */
+        atomic_store_explicit(&old->state, AG_CHUNK_NEW,
+                              memory_order_relaxed); /* its graph is gone */
         chunks[i].retries = old->retries;
         chunks[i].retry_at = old->retry_at;
         chunks[i].hits = old->hits;

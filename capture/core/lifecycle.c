@@ -106,6 +106,8 @@ void ag_core_after_fork_in_child(void)
     ag_live_after_fork();
     atomic_store(&ag_open_streams, 0);
     atomic_store(&ag_per_thread_strays, 0);
+    ag_thread.waits = false; /* its stream's lock may be held for good, by a thread that is gone */
+    ag_thread.waits_for = NULL;
 }
 
 void ag_core_launched_nothing(void)

@@ -67,7 +67,8 @@ static void note_wait(struct ag_stream *s, unsigned int flags)
     ag_thread.waits = flags & RETURNS;
 }
 
-/* Nothing is open, but the call may wait for a segment that another call has ended. */
+/* Nothing is open, but the call may wait for a segment that another call has ended. A program that
+ * waits by queries has waited until the last one returns. */
 static void note_late_wait(bool waits)
 {
     ag_thread.waits = waits && ag_thread.waits_for;

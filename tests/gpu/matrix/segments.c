@@ -52,7 +52,12 @@ int main(int argc, char **argv)
     }
     void (*wait)(void) = !strcmp(argv[4], "event")  ? by_event
                          : !strcmp(argv[4], "copy") ? by_copy
-                                                    : by_sync;
+                         : !strcmp(argv[4], "sync") ? by_sync
+                                                    : NULL;
+    if (!wait) {
+        fprintf(stderr, "segments: %s is no way to wait\n", argv[4]);
+        return 2;
+    }
     struct spin spin;
     spin_start(&spin);
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));

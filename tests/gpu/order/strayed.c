@@ -334,8 +334,12 @@ static bool steps_of_a_kind(const char *kind, bool tells, bool *good)
                                     : !strcmp(kind, "waits")  ? step_of_waits
                                                               : NULL;
     uint32_t launched = 0;
-    if (!strcmp(kind, "ends") || !strcmp(kind, "late")) {
-        *good = *kind == 'e' ? thread_that_ends() : late_steps(tells);
+    if (!strcmp(kind, "ends")) {
+        *good = thread_that_ends();
+        return true;
+    }
+    if (!strcmp(kind, "late")) {
+        *good = late_steps(tells);
         return true;
     }
     if (!run) {
